@@ -1,0 +1,51 @@
+PYTHON ?= python3
+JOBS ?= 2
+
+VENV := .venv
+BIN := $(VENV)/bin
+# Stamps: an install is repeated only when pyproject.toml changes.
+DEV := $(VENV)/.installed-dev
+CLI := $(VENV)/.installed-cli
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help test check slow run bench clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+test: $(DEV) ## run the tests
+	@$(BIN)/python -m pytest -q -n $(JOBS)
+
+check: $(DEV) ## lint, formatting, types
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+
+slow: $(DEV) ## run the long suites
+	@UNSPOOL_HYPOTHESIS=slow $(BIN)/python -m pytest -q -n $(JOBS) -m slow
+
+run: $(CLI) ## show what the parser does
+	@$(BIN)/unspool demo
+
+bench: $(DEV) ## measure parsing speed
+	@$(BIN)/python benchmarks/parse.py
+
+clean: ## remove the environment, caches and builds
+	@rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	@find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Half an environment (no ensurepip, say) would pass for a whole one next time.
+$(BIN)/python:
+	@echo "creating $(VENV)"
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
+
+$(DEV): pyproject.toml | $(BIN)/python
+	@echo "installing unspool and its development tools into $(VENV)"
+	@$(BIN)/python -m pip install -qq -e '.[dev]'
+	@touch $(DEV) $(CLI)
+
+$(CLI): pyproject.toml | $(BIN)/python
+	@echo "installing unspool into $(VENV)"
+	@$(BIN)/python -m pip install -qq -e '.[cli]'
+	@touch $@

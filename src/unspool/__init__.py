@@ -1,0 +1,76 @@
+"""unspool: a model's raw output, taken apart while it streams.
+
+>>> message = parse('<tool_call>{"name": "now", "arguments": {}}</tool_call>', "hermes")
+>>> message.tool_calls[0].name, message.finish_reason
+('now', 'tool_calls')
+"""
+
+from ._dialect import Dialect, Frame, Route
+from ._errors import (
+    MalformedOutput,
+    ProtocolError,
+    SpecError,
+    UnknownDialect,
+    UnspoolError,
+    UsageError,
+)
+from ._events import (
+    NOTE_KINDS,
+    CallArgs,
+    CallEnd,
+    CallStart,
+    Event,
+    Finish,
+    Markup,
+    Note,
+    Text,
+    normalise,
+)
+from ._ids import IdFormat
+from ._message import Message, Part, Problem, TextPart, ToolCall
+from ._parser import Parser, fold, get_parser, parse
+from ._policies import STRICT, Policies
+from ._registry import get_dialect, list_dialects, register
+from ._render import render
+from ._tidy import Tidy
+from ._version import __version__
+
+__all__ = [
+    "NOTE_KINDS",
+    "STRICT",
+    "CallArgs",
+    "CallEnd",
+    "CallStart",
+    "Dialect",
+    "Event",
+    "Finish",
+    "Frame",
+    "IdFormat",
+    "MalformedOutput",
+    "Markup",
+    "Message",
+    "Note",
+    "Parser",
+    "Part",
+    "Policies",
+    "Problem",
+    "ProtocolError",
+    "Route",
+    "SpecError",
+    "Text",
+    "TextPart",
+    "Tidy",
+    "ToolCall",
+    "UnknownDialect",
+    "UnspoolError",
+    "UsageError",
+    "__version__",
+    "fold",
+    "get_dialect",
+    "get_parser",
+    "list_dialects",
+    "normalise",
+    "parse",
+    "register",
+    "render",
+]

@@ -1,0 +1,132 @@
+"""The fold: events to a message."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from ._dialect import Dialect
+from ._errors import MalformedOutput
+from ._events import CallArgs, CallEnd, CallStart, Event, Note, Text
+from ._finish import FinishRule
+from ._message import Message, Part, Problem, TextPart, ToolCall
+from ._policies import Policies
+from ._tidy import Tidy
+
+_FATAL = ("malformed_call", "truncated_call", "cut_head", "missing_closer")
+"""Notes that strict policies turn into errors."""
+
+
+class Fold:
+    """Events in, a message out.  Feed it portions with ``push``, then ask for ``message``."""
+
+    def __init__(self, dialect: Dialect, policies: Policies) -> None:
+        self._tidy = Tidy(dialect, policies)
+        self._policies = policies
+        self._parts: list[TextPart | _OpenCall] = []
+        self._calls: dict[int, _OpenCall] = {}
+        self._problems: list[Problem] = []
+        self._finish = FinishRule()
+
+    def push(self, events: Iterable[Event]) -> None:
+        """Take further events of the stream."""
+        for event in self._tidy.push(events):
+            self._finish.see(event)
+            if isinstance(event, Text):
+                self._parts.append(TextPart(event.channel, event.text))
+            elif isinstance(event, CallArgs):
+                self._calls[event.index].arguments.append(event.json)
+            elif isinstance(event, CallStart):
+                call = _OpenCall(event)
+                self._calls[event.index] = call
+                self._parts.append(call)
+            elif isinstance(event, CallEnd):
+                self._call_ends(event)
+            elif isinstance(event, Note):
+                self._problems.append(Problem(event.kind, event.detail, event.start, event.end))
+
+    def _call_ends(self, event: CallEnd) -> None:
+        call = self._calls[event.index]
+        call.status = event.status
+        call.raw = event.raw
+        if event.status == "complete":
+            return
+        kind = f"{event.status}_call"
+        at = event.start
+        detail = kind
+        for i in range(len(self._problems) - 1, -1, -1):
+            if self._problems[i].kind == kind:
+                detail, at = self._problems[i].detail, self._problems[i].start
+                del self._problems[i]
+                break
+        policies = self._policies
+        policy = policies.malformed_call if event.status == "malformed" else policies.truncated_call
+        if policy == "error":
+            raise MalformedOutput(kind, detail, call.start, event.end, event.raw, at)
+        self._problems.append(Problem(kind, detail, call.start, event.end, event.raw))
+
+    def message(self) -> Message:
+        """The message so far; after the last event, the whole one."""
+        policies = self._policies
+        if policies.malformed_call == "error" or policies.truncated_call == "error":
+            for problem in self._problems:
+                if problem.kind in _FATAL:
+                    raise MalformedOutput(
+                        problem.kind, problem.detail, problem.start, problem.end, problem.raw, problem.start
+                    )
+        parts: list[Part] = []
+        for part in self._parts:
+            shown = part.part(policies) if isinstance(part, _OpenCall) else part
+            last = parts[-1] if parts else None
+            if isinstance(shown, TextPart) and isinstance(last, TextPart) and last.channel == shown.channel:
+                parts[-1] = TextPart(last.channel, last.text + shown.text)
+            elif shown is not None:
+                parts.append(shown)
+        return Message(
+            reasoning=_joined(parts, "reasoning"),
+            content=_joined(parts, "content"),
+            tool_calls=tuple(part for part in parts if isinstance(part, ToolCall)),
+            problems=tuple(self._problems),
+            finish_reason=self._finish.reason(),
+            parts=tuple(parts),
+        )
+
+
+class _OpenCall:
+    """A call as far as it has come."""
+
+    __slots__ = ("arguments", "id", "name", "raw", "start", "status")
+
+    def __init__(self, event: CallStart) -> None:
+        self.id = event.id
+        self.name = event.name
+        self.start = event.start
+        self.arguments: list[str] = []
+        self.status = ""
+        self.raw = ""
+
+    def part(self, policies: Policies) -> Part | None:
+        """How the call appears in the message, if it does."""
+        arguments = "".join(self.arguments)
+        if self.status in ("malformed", "truncated"):
+            policy = policies.malformed_call if self.status == "malformed" else policies.truncated_call
+            if policy in ("text", "repair"):
+                return TextPart("content", self.raw)
+            if policy != "keep":
+                return None
+        elif policies.arguments == "canonical":
+            arguments = _canonical(arguments)
+        return ToolCall(self.id, self.name, arguments)
+
+
+def _canonical(arguments: str) -> str:
+    """The same value, spelt as Python's encoder does; what it cannot read stays as it is."""
+    try:
+        return json.dumps(json.loads(arguments), ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return arguments
+
+
+def _joined(parts: list[Part], channel: str) -> str | None:
+    texts = [part.text for part in parts if isinstance(part, TextPart) and part.channel == channel]
+    return "".join(texts) if texts else None

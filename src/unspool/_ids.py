@@ -1,0 +1,43 @@
+"""Call ids: how a family spells them, and which of the model's own are usable."""
+
+from __future__ import annotations
+
+import random
+import string
+from dataclasses import dataclass
+
+_ALPHANUMERIC = string.ascii_letters + string.digits
+_random = random.SystemRandom()
+
+
+@dataclass(frozen=True, slots=True)
+class IdFormat:
+    """A pattern for ids: ``{random}``, ``{name}`` and ``{index}`` are filled in.
+
+    >>> IdFormat("functions.{name}:{index}").new("search", 2)
+    'functions.search:2'
+    """
+
+    pattern: str
+    """Text of an id, with the holes above."""
+    length: int = 24
+    """How many random alphanumerics ``{random}`` stands for."""
+    native_length: int | None = None
+    """A native id counts only if it is this many ASCII alphanumerics."""
+
+    def new(self, name: str, index: int) -> str:
+        """An id for the call ``index`` of the function ``name``."""
+        text = self.pattern.replace("{index}", str(index))
+        if "{random}" in text:
+            text = text.replace("{random}", "".join(_random.choices(_ALPHANUMERIC, k=self.length)))
+        return text.replace("{name}", name)
+
+    def accepts(self, native: str) -> bool:
+        """Whether an id that the model wrote can be used as it is."""
+        if self.native_length is None:
+            return bool(native)
+        return len(native) == self.native_length and native.isascii() and native.isalnum()
+
+
+OPENAI_ID = IdFormat("call_{random}")
+NINE_ALPHANUMERICS = IdFormat("{random}", length=9, native_length=9)

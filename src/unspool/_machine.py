@@ -1,0 +1,794 @@
+"""The machine: characters in, events out.
+
+Everything that affects the state of a parse lives here.  Theory of operation:
+
+The machine is always in one *mode*, and each mode looks only for what can
+occur in it.
+
+========  ====================================================================
+TEXT      running text of some channel; looks for the markers of its state
+TRIAL     a marker was found and more input must show what it begins
+PAYLOAD   a call is committed; a codec reads its arguments
+TAIL      the arguments are complete; the call's closing markers may follow
+BETWEEN   inside a section, after a call
+JUNK      the call turned out to be broken; looks for its end
+========  ====================================================================
+
+Three rules make every result independent of chunking, and the work linear:
+
+* A mode consumes what is decided and leaves the rest in the buffer; nothing is
+  decided that more input could change.  What is left is bounded.
+* Before the commit point nothing of a call is shown, and a false alarm gives
+  its text back.  After it nothing is taken back.
+* Every character consumed is in the span of exactly one event.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from . import _trial as t
+from ._events import CallArgs, CallEnd, CallStart, Event, Finish, Markup, Note, Text
+from ._trial import SPACE_RUN, Trial
+from .codecs import make_codec
+from .codecs.base import BOUND
+from .codecs.tagged import Tagged
+
+if TYPE_CHECKING:
+    from ._events import Channel, FinishReason, Role, Status
+    from ._grammar import CallForm, Entry, FrameForm, Grammar, SectionForm, TextState
+    from ._policies import Policies
+    from ._schema import Tools
+    from .codecs.base import Codec
+
+TEXT, TRIAL, PAYLOAD, TAIL, BETWEEN, JUNK = range(6)
+MODE_NAMES: Final = ("text", "trial", "payload", "tail", "between", "junk")
+_QUOTES: Final = frozenset("\"'`")
+_REJECTED: Final = -1
+
+
+class Machine:
+    """One output being read."""
+
+    __slots__ = (
+        "_base",
+        "_between",
+        "_buf",
+        "_call_seen",
+        "_codec",
+        "_form",
+        "_framed",
+        "_grammar",
+        "_ids",
+        "_index",
+        "_keep_raw",
+        "_last",
+        "_literal",
+        "_mode",
+        "_notes",
+        "_out",
+        "_policies",
+        "_pos",
+        "_raw",
+        "_reason",
+        "_released",
+        "_repair",
+        "_section",
+        "_silent",
+        "_state",
+        "_tools",
+        "_trial",
+        "_visible",
+    )
+
+    def __init__(self, grammar: Grammar, tools: Tools, policies: Policies, *, base: int, keep_raw: bool) -> None:
+        self._grammar: Final = grammar
+        self._tools: Final = tools
+        self._policies: Final = policies
+        self._repair: Final = policies.malformed_call == "repair"
+        self._keep_raw: Final = keep_raw
+        self._buf = ""
+        self._pos = 0
+        self._base = base  # offset of the buffer's first character in the output
+        self._out: list[Event] = []
+        self._mode = TEXT
+        self._state: TextState = grammar.fresh
+        self._visible = False
+        self._last = ""
+        self._trial: Trial | None = None
+        self._literal = ""
+        self._between = False
+        self._released: set[str] = set()
+        self._reason: FinishReason | None = None
+        # The call that is open.
+        self._index = -1
+        self._call_seen = False
+        self._codec: Codec | None = None
+        self._form: CallForm | None = None
+        self._section: SectionForm | None = None
+        self._framed = False
+        self._silent = False
+        self._raw: list[str] = []
+        self._notes: list[Event] = []
+        self._ids: set[str] = set()
+
+    # -- public
+
+    @property
+    def mode(self) -> str:
+        """Name of the mode, for people."""
+        return MODE_NAMES[self._mode]
+
+    @property
+    def held(self) -> int:
+        """How many characters have come in that no event accounts for yet."""
+        held = len(self._buf) - self._pos
+        if self._trial is not None:
+            held += sum(map(len, self._trial.parts))
+        return held
+
+    @property
+    def bound(self) -> int | None:
+        """No more than this is held now; None: until a value closes."""
+        if self._mode == TEXT:
+            return self._state.watch.longest
+        if self._mode == TRIAL and self._trial is not None and self._trial.envelope is not None:
+            return None
+        return 2 * BOUND
+
+    @property
+    def call_open(self) -> bool:
+        """Whether a call has started and not ended."""
+        return self._mode in (PAYLOAD, TAIL, JUNK)
+
+    def feed(self, text: str) -> list[Event]:
+        """Read on."""
+        if self._pos < len(self._buf):
+            self._buf = self._buf[self._pos :] + text
+        else:
+            self._buf = text
+        self._base += self._pos
+        self._pos = 0
+        self._out = out = []
+        self._drain(final=False)
+        return out
+
+    def finish(self, reason: FinishReason | None) -> list[Event]:
+        """No more input follows."""
+        self._out = out = []
+        self._reason = reason
+        self._drain(final=True)
+        end = self._base + self._pos
+        if self._state.channel == "reasoning" and not self._state.body:
+            self._note("unclosed_reasoning", "the input ended inside reasoning")
+        out.append(Finish(reason, end))
+        return out
+
+    # -- the loop
+
+    def _drain(self, *, final: bool) -> None:
+        going = True
+        while going:
+            mode = self._mode
+            if mode == TEXT:
+                going = self._read_text(0, final)
+            elif mode == PAYLOAD:
+                going = self._read_payload(final)
+            elif mode == TRIAL:
+                going = self._resume_trial(final)
+            elif mode == TAIL:
+                going = self._read_tail(final)
+            elif mode == BETWEEN:
+                going = self._read_between(final)
+            else:
+                going = self._read_junk(final)
+
+    # -- running text
+
+    def _read_text(self, skip: int, final: bool) -> bool:
+        """Text up to the next marker.  ``skip``: what is known not to begin one."""
+        buf = self._buf
+        n = len(buf)
+        at = self._pos + skip
+        watch = self._state.watch
+        while True:
+            at = watch.find(buf, at)
+            if at < 0:
+                self._emit_text(n)
+                return False
+            if not final and watch.pending(buf, at):
+                self._emit_text(at)
+                return False
+            match = watch.full.match(buf, at)
+            if match is not None:
+                answer = self._marker(match.group(), at, final)
+                if answer != _REJECTED:
+                    return answer == 1
+                if self._state.watch is not watch:
+                    watch = self._state.watch
+            at += 1
+
+    def _marker(self, literal: str, at: int, final: bool) -> int:
+        """A marker stands at ``at``.  1: the mode may have changed; 0: more input is needed."""
+        state = self._state
+        entry = state.entries[literal]
+        if entry.closes:
+            self._emit_text(at)
+            self._close(literal)
+            return 1
+        before = self._buf[at - 1] if at > self._pos else self._last
+        quoted = before in _QUOTES and not entry.control if before else False
+        programs = entry.programs
+        if programs:
+            fresh = state.fresh and not self._buf[self._pos : at].strip() if state.fresh else False
+            live = [
+                program
+                for program in programs
+                if (fresh or not program.anchored) and not (quoted and program.action == t.OPEN_WRAPPER)
+            ]
+            if live:
+                trial = Trial(live, self._grammar.dialect, self._repair)
+                held, self._pos = self._pos, at
+                answer = self._try(trial, final)
+                self._pos = held
+                if answer == t.NEED:
+                    self._emit_text(at)
+                    self._literal = literal
+                    self._between = False
+                    self._suspend(trial)
+                    return 0
+                if answer != t.FAIL:
+                    self._emit_text(at)
+                    self._commit(trial, answer)
+                    return 1
+                self._released.update(_closers_of(live))
+        if entry.stray and self._vanishes(literal, entry, quoted):
+            self._emit_text(at)
+            self._note("stray_closer", literal)
+            self._emit_markup("call" if entry.stray == "call" else "dropped", len(literal))
+            return 1
+        return _REJECTED
+
+    def _vanishes(self, literal: str, entry: Entry, quoted: bool) -> bool:
+        """Whether a closer that closes nothing is to be removed."""
+        if literal in self._released:
+            self._released.discard(literal)
+            return False
+        if quoted or entry.words:
+            return False
+        return entry.stray != "call" or entry.control or self._call_seen
+
+    def _close(self, literal: str) -> None:
+        """The wrapper, or the body of a message, that is open ends."""
+        wrapper = self._state.wrapper
+        role: Role = wrapper.close_role if wrapper is not None else "border"
+        self._emit_markup(role, len(literal))
+        self._state = self._grammar.fresh if self._state.body or not self._visible else self._grammar.content
+
+    # -- trials
+
+    def _try(self, trial: Trial, final: bool) -> int:
+        """Run a trial at the current position until it is decided or needs more."""
+        while True:
+            answer = trial.run(self._buf, self._pos, final)
+            if answer == t.RESTART:
+                self._restore(trial)
+                continue
+            if answer == t.MATCH and not self._acceptable(trial):
+                trial.reject()
+                continue
+            if answer in (t.MATCH, t.FAIL):
+                self._restore(trial)
+            if answer == t.CUT and not self._tools.could_become(trial.cut_name):
+                return t.FAIL
+            return answer
+
+    def _acceptable(self, trial: Trial) -> bool:
+        """Whether a head that matched counts, given the tools that there are."""
+        program = trial.program
+        if program.action != t.CALL:
+            return True
+        if program.declared or self._policies.unknown_tool == "text":
+            name = self._grammar.refine(self._raw_name(trial))[0]
+            if not self._tools.declares(name):
+                return not program.declared and not self._tools.known
+        return True
+
+    def _raw_name(self, trial: Trial) -> str:
+        if trial.envelope is not None:
+            return trial.envelope.name
+        return trial.fields.get("name", "") or self._grammar.dialect.fixed_name
+
+    def _suspend(self, trial: Trial) -> None:
+        """Wait for more input.  What an envelope has consumed leaves the buffer."""
+        self._trial = trial
+        self._mode = TRIAL
+        if trial.envelope is not None:
+            end = self._pos + trial.offset
+            trial.parts.append(self._buf[self._pos : end])
+            self._base += end
+            self._buf = self._buf[end:]
+            self._pos = 0
+            trial.offset = 0
+
+    def _restore(self, trial: Trial) -> None:
+        """Put back what left the buffer."""
+        if not trial.parts:
+            return
+        text = "".join(trial.parts)
+        trial.parts.clear()
+        self._base += self._pos - len(text)
+        self._buf = text + self._buf[self._pos :]
+        self._pos = 0
+        trial.offset += len(text)
+
+    def _resume_trial(self, final: bool) -> bool:
+        trial = self._trial
+        assert trial is not None  # noqa: S101 - the mode says so
+        trial.cut_short = self._reason == "length"
+        answer = self._try(trial, final)
+        if answer == t.NEED:
+            self._suspend(trial)
+            return False
+        self._trial = None
+        self._restore(trial)
+        self._mode = TEXT
+        if answer != t.FAIL:
+            self._commit(trial, answer)
+            return True
+        if self._between:
+            self._leave_section()
+            return True
+        self._released.update(_closers_of(trial.programs))
+        entry = self._state.entries[self._literal]
+        if entry.stray and self._vanishes(self._literal, entry, self._last in _QUOTES if self._last else False):
+            self._note("stray_closer", self._literal)
+            self._emit_markup("call" if entry.stray == "call" else "dropped", len(self._literal))
+            return True
+        return self._read_text(1, final)
+
+    def _commit(self, trial: Trial, answer: int) -> None:
+        """Something begins here, and the trial says what."""
+        if answer == t.CUT:
+            self._note("cut_head", "the input ended before the function's name")
+            self._emit_markup("cut", len(self._buf) - self._pos)
+            return
+        program = trial.program
+        action = program.action
+        if action == t.CALL:
+            self._section = program.section
+            self._start_call(trial, program.call)
+        elif action == t.OPEN_WRAPPER:
+            wrapper = program.wrapper
+            assert wrapper is not None  # noqa: S101 - the action says so
+            if self._state.channel == "reasoning" and wrapper.channel == "reasoning":
+                self._note("stray_opener", program.trigger)
+                self._emit_markup("reasoning_open", trial.offset)
+                return
+            self._emit_markup(wrapper.open_role, trial.offset)
+            self._state = self._grammar.inside[wrapper]
+        elif action == t.FRAME:
+            self._open_message(trial)
+        elif action == t.SECTION_CLOSE:
+            self._emit_markup("call", trial.offset)
+            self._section = None
+        elif action == t.EMPTY_SECTION:
+            self._note("empty_section", program.trigger)
+            self._emit_markup("call", trial.offset)
+        else:
+            self._emit_markup("dropped", trial.offset)
+
+    # -- framed messages
+
+    def _open_message(self, trial: Trial) -> None:
+        """A header was read: its fields decide what the body is."""
+        frame = self._grammar.frame
+        assert frame is not None  # noqa: S101 - only frames have headers
+        whole = self._buf[self._pos : self._pos + trial.offset]
+        fields: dict[str, str] = {}
+        end = 0
+        for pattern in frame.fields:
+            for match in pattern.finditer(whole):
+                fields.update(match.groupdict())
+                end = max(end, match.end())
+        bare = trial.program.trigger == frame.sep
+        finished = bare or trial.fields["ended"] == frame.sep
+        for route in frame.routes:
+            name = route.match(fields)
+            if name is not None:
+                into = route.into
+                break
+        else:
+            name, into = "", "content"
+        if finished:
+            length = trial.offset + (0 if bare else len(frame.sep))
+        else:
+            # What is left of an unfinished header, its fields aside, is text.
+            length = max(end, len(trial.program.trigger))
+            length += len(whole[length:]) - len(whole[length:].lstrip(" "))
+            self._note("broken_header", whole[:80])
+        if into in ("{args}", "{params}") and finished:
+            if self._grammar.calls:
+                self._begin_framed_call(name, into, length)
+            else:
+                # Offered no tools, so this is text, header and all.
+                self._state = self._grammar.bodies["content"]
+                self._emit_text(self._pos + length)
+            return
+        self._emit_markup("border", length)
+        self._state = self._grammar.bodies[into if into in self._grammar.bodies else "content"]
+
+    def _begin_framed_call(self, name: str, into: str, length: int) -> None:
+        self._section = None
+        self._form = self._grammar.frame_forms[into]
+        self._framed = True
+        self._state = self._grammar.fresh
+        self._announce(name, "", length)
+        self._codec = self._new_codec(self._form, name)
+        self._mode = PAYLOAD
+
+    # -- calls
+
+    def _start_call(self, trial: Trial, form: CallForm | None) -> None:
+        assert form is not None  # noqa: S101 - the action says so
+        raw_name = self._raw_name(trial)
+        name, native = self._grammar.refine(raw_name)
+        envelope = trial.envelope
+        if envelope is not None:
+            native = envelope.id
+        native = trial.fields.get("id", native)
+        self._form = form
+        self._framed = False
+        self._announce(name, native, trial.offset)
+        if envelope is not None:
+            self._codec = envelope
+            if envelope.text:
+                self._emit_args(envelope.text, 0)
+            self._take_notes(envelope)
+        elif form.payload:
+            self._codec = self._new_codec(form, name)
+        else:
+            self._emit_args("{}", 0)
+            self._mode = TAIL
+            return
+        self._mode = PAYLOAD
+
+    def _new_codec(self, form: CallForm, name: str) -> Codec:
+        if form.payload == "params":
+            return Tagged(self._grammar, self._tools, name, self._policies)
+        return make_codec(form, self._grammar, self._repair)
+
+    def _announce(self, name: str, native: str, length: int) -> None:
+        """The commit point."""
+        start = self._base + self._pos
+        raw = self._buf[self._pos : self._pos + length]
+        self._pos += length
+        self._silent = name in self._grammar.dialect.null_calls
+        self._raw = [raw]
+        if self._silent:
+            self._note("null_call", name)
+            self._out.append(Markup("call", raw, start, start + length))
+            return
+        self._index += 1
+        self._call_seen = True
+        self._out.append(CallStart(self._index, name, self._new_id(name, native), start, start + length))
+
+    def _new_id(self, name: str, native: str) -> str:
+        form = self._grammar.dialect.id_format
+        if native and self._policies.call_ids == "native":
+            if form.accepts(native) and native not in self._ids:
+                self._ids.add(native)
+                return native
+            self._note("bad_id", native)
+        index = self._index
+        fresh = form.new(name, index)
+        while fresh in self._ids:
+            index += 1
+            fresh = form.new(name, index)
+        self._ids.add(fresh)
+        return fresh
+
+    def usable_id(self, native: str) -> str:
+        """An id that came late, if it can be used."""
+        if self._policies.call_ids == "native" and native not in self._ids and self._grammar.dialect.id_format.accepts(native):
+            self._ids.add(native)
+            return native
+        return ""
+
+    def _read_payload(self, final: bool) -> bool:
+        codec = self._codec
+        assert codec is not None  # noqa: S101 - the mode says so
+        pos = self._pos
+        buf = self._buf
+        if pos < len(buf):
+            end = codec.step(buf, pos, final)
+            if codec.notes:
+                self._take_notes(codec)
+            if end > pos or codec.text:
+                self._emit_args(codec.text, end - pos)
+            if codec.error:
+                return self._broken(codec, final)
+        if codec.done:
+            self._mode = TAIL
+            return True
+        if not final:
+            return False
+        status = codec.finish()
+        if status == "truncated":
+            # What the codec held cannot become anything any more.
+            self._emit_args("", len(self._buf) - self._pos)
+            self._note("truncated_call", "the input ended inside the arguments")
+            self._end_call("truncated", 0)
+            return True
+        if codec.text:
+            self._emit_args(codec.text, 0)
+        self._mode = TAIL
+        return True
+
+    def _broken(self, codec: Codec, final: bool) -> bool:
+        """The payload is not well-formed."""
+        if self._repair:
+            closing = self._grammar.resync
+            after = SPACE_RUN.match(self._buf, self._pos).end()  # type: ignore[union-attr]
+            if closing.full.match(self._buf, after):
+                if codec.close():
+                    self._emit_args(codec.text, 0)
+                    self._take_notes(codec)
+                    self._mode = TAIL
+                    return True
+            elif not final and (after == len(self._buf) or closing.pending(self._buf, after)):
+                if len(self._buf) - self._pos <= BOUND:
+                    return False
+        self._note("malformed_call", f"expected {codec.error}")
+        self._mode = JUNK
+        return True
+
+    def _read_junk(self, final: bool) -> bool:
+        buf = self._buf
+        n = len(buf)
+        watch = self._grammar.resync
+        at = self._pos
+        form = self._form
+        assert form is not None  # noqa: S101 - the mode says so
+        while True:
+            at = watch.find(buf, at)
+            if at < 0:
+                self._emit_args("", n - self._pos)
+                if final:
+                    self._end_call("malformed", 0)
+                return final
+            if not final and watch.pending(buf, at):
+                self._emit_args("", at - self._pos)
+                return False
+            match = watch.full.match(buf, at)
+            if match is not None:
+                break
+            at += 1
+        self._emit_args("", at - self._pos)
+        closers = self._closers(form)
+        if match.group() in closers:
+            end = _match_closers(closers, buf, at, final)
+            if end < 0:
+                return False
+            self._end_call("malformed", end - at)
+        else:
+            self._end_call("malformed", 0)
+        return True
+
+    def _closers(self, form: CallForm) -> tuple[str, ...]:
+        if self._framed and self._grammar.frame is not None:
+            return self._grammar.frame.ends
+        return form.closers
+
+    def _read_tail(self, final: bool) -> bool:
+        """Closing markers come in parts; those that are there are consumed."""
+        form = self._form
+        assert form is not None  # noqa: S101 - the mode says so
+        if self._framed:
+            return self._read_framed_tail(final)
+        buf = self._buf
+        at = self._pos
+        if self._repair:
+            at = self._skip_brace(buf, at, final)
+            if at > self._pos:
+                self._emit_args("", at - self._pos)
+                return True
+            if at < 0:
+                return False
+        if not form.closers:
+            self._end_call("complete", at - self._pos)
+            return True
+        end = _match_closers(form.closers, buf, at, final)
+        if end < 0:
+            return False
+        if end == at:
+            self._note("missing_closer", form.closers[-1])
+        self._end_call("complete", end - self._pos)
+        return True
+
+    def _skip_brace(self, buf: str, at: int, final: bool) -> int:
+        """Repair: behind a closing brace that closes nothing.  -1: more input is needed."""
+        after = SPACE_RUN.match(buf, at).end()  # type: ignore[union-attr]
+        if after == len(buf):
+            return at if final or after - at > BOUND else -1
+        if buf[after] != "}":
+            return at
+        self._notes.append(Note("repaired", "stray } removed", self._base + after))
+        return after + 1
+
+    def _read_framed_tail(self, final: bool) -> bool:
+        """After the arguments of a framed call only the end of the message counts."""
+        frame = self._grammar.frame
+        assert frame is not None  # noqa: S101 - the call is framed
+        buf = self._buf
+        at = self._pos
+        watch = frame.stops
+        while True:
+            at = watch.find(buf, at)
+            if at < 0:
+                at = len(buf)
+                break
+            if not final and watch.pending(buf, at):
+                break
+            if watch.full.match(buf, at):
+                break
+            at += 1
+        if buf[self._pos : at].strip():
+            self._note("trailing_data", buf[self._pos : at][:80])
+        self._emit_args("", at - self._pos)
+        match = watch.full.match(buf, at) if final or not watch.pending(buf, at) else None
+        if match is None:
+            if final:
+                self._end_call("complete", 0)
+            return final
+        self._end_call("complete", len(match.group()) if match.group() in frame.ends else 0)
+        return True
+
+    def _end_call(self, status: Status, length: int) -> None:
+        start = self._base + self._pos
+        raw = self._buf[self._pos : self._pos + length]
+        self._pos += length
+        if self._notes:
+            self._out += self._notes
+            self._notes = []
+        if self._silent:
+            self._out.append(Markup("call", raw, start, start + length))
+        else:
+            whole = ""
+            if status != "complete" and self._keep_raw:
+                self._raw.append(raw)
+                whole = "".join(self._raw)
+            self._out.append(CallEnd(self._index, status, whole, start, start + length))
+        self._raw = []
+        self._codec = None
+        if self._state.channel == "content":
+            self._became_visible()
+        section = self._section
+        self._mode = TEXT if section is None or not section.between else BETWEEN
+
+    # -- sections
+
+    def _read_between(self, final: bool) -> bool:
+        section = self._section
+        assert section is not None  # noqa: S101 - the mode says so
+        buf = self._buf
+        after = SPACE_RUN.match(buf, self._pos).end()  # type: ignore[union-attr]
+        if section.bare:
+            self._emit_text(after)
+        else:
+            self._emit_markup("separator", after - self._pos)
+        if self._pos == len(buf):
+            if final:
+                self._leave_section()
+            return final
+        if section.closers:
+            end = _match_closers(section.closers, buf, self._pos, final)
+            if end < 0:
+                return False
+            if end > self._pos:
+                self._emit_markup("call", end - self._pos)
+                self._section = None
+                self._mode = TEXT
+                return True
+        trial = Trial(section.between, self._grammar.dialect, self._repair)
+        answer = self._try(trial, final)
+        if answer == t.NEED:
+            self._between = True
+            self._suspend(trial)
+            return False
+        if answer == t.FAIL:
+            self._leave_section()
+            return True
+        self._mode = TEXT
+        self._commit(trial, answer)
+        return True
+
+    def _leave_section(self) -> None:
+        if self._section is not None and self._section.closers:
+            self._note("missing_closer", self._section.closers[-1])
+        self._section = None
+        self._mode = TEXT
+
+    # -- events
+
+    def _emit_text(self, end: int) -> None:
+        """Text from the current position up to ``end``."""
+        pos = self._pos
+        if end <= pos:
+            return
+        text = self._buf if pos == 0 and end == len(self._buf) else self._buf[pos:end]
+        self._pos = end
+        channel: Channel | None = self._state.channel
+        start = self._base + pos
+        if channel is None:
+            self._out.append(Markup("dropped", text, start, self._base + end))
+            return
+        self._last = text[-1]
+        if not self._visible and channel == "content" and not text.isspace():
+            self._became_visible()
+        self._out.append(Text(channel, text, start, self._base + end))
+
+    def _became_visible(self) -> None:
+        self._visible = True
+        if self._state is self._grammar.fresh and self._grammar.frame is None:
+            self._state = self._grammar.content
+
+    def _emit_markup(self, role: Role, length: int) -> None:
+        if not length:
+            return
+        start = self._base + self._pos
+        text = self._buf[self._pos : self._pos + length]
+        self._pos += length
+        self._last = ""
+        self._out.append(Markup(role, text, start, start + length))
+
+    def _emit_args(self, json: str, length: int) -> None:
+        if not length and not json:
+            return
+        start = self._base + self._pos
+        pos, self._pos = self._pos, self._pos + length
+        if self._keep_raw or self._silent:
+            raw = self._buf[pos : self._pos]
+            if self._silent:
+                self._out.append(Markup("call", raw, start, start + length))
+                return
+            self._raw.append(raw)
+        self._out.append(CallArgs(self._index, json, start, start + length))
+
+    def _take_notes(self, codec: Codec) -> None:
+        """Notes inside a call come with its end, so that they cut nothing apart."""
+        for kind, detail, at in codec.notes:
+            self._notes.append(Note(kind, detail, self._base + max(at, self._pos)))
+        codec.notes.clear()
+
+    def _note(self, kind: str, detail: str) -> None:
+        self._out.append(Note(kind, detail, self._base + self._pos))
+
+
+def _closers_of(programs: tuple[t.Program, ...] | list[t.Program]) -> set[str]:
+    """What closes what these programs would have opened."""
+    found: set[str] = set()
+    for program in programs:
+        if program.call is not None:
+            found.update(program.call.closers)
+        if program.section is not None:
+            found.update(program.section.closers)
+    return found
+
+
+def _match_closers(closers: tuple[str, ...], buf: str, at: int, final: bool) -> int:
+    """Behind those of the closers that stand here, in order; -1: more input is needed."""
+    end = at
+    for closer in closers:
+        after = SPACE_RUN.match(buf, at).end()  # type: ignore[union-attr]
+        if after - at > BOUND:
+            break
+        if buf.startswith(closer, after):
+            at = end = after + len(closer)
+        elif not final and closer.startswith(buf[after:]) and len(buf) - after < len(closer):
+            return -1
+    return end
+
+
+if TYPE_CHECKING:
+    _ = FrameForm

@@ -1,0 +1,200 @@
+"""The parser that callers hold: text or tokens in, events out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ._dialect import Dialect
+from ._errors import UsageError
+from ._events import CallStart, Event, FinishReason, Markup, Text
+from ._fold import Fold
+from ._gate import Gate
+from ._grammar import compile_grammar
+from ._machine import Machine
+from ._policies import STRICT, Policies
+from ._prompt import relevant_tail
+from ._registry import find
+from ._schema import Tools
+
+if TYPE_CHECKING:
+    from ._message import Message
+
+ToolList = Iterable[Mapping[str, object]]
+
+_REASONS = (None, "stop", "length", "tool_calls", "content_filter")
+
+
+class Parser:
+    """Reads one output of a model as it arrives.
+
+    >>> parser = Parser("hermes")
+    >>> parser.feed("Sure. <tool")
+    [Text('content', 'Sure. ', 0:6)]
+    >>> parser.feed("box>")
+    [Text('content', '<toolbox>', 6:15)]
+    """
+
+    def __init__(
+        self,
+        dialect: str | Dialect,
+        *,
+        tools: ToolList | None = None,
+        prompt: str | None = None,
+        policies: Policies | None = None,
+        strict: bool = False,
+        keep_raw: bool = True,
+    ) -> None:
+        """Prepare to read one output.
+
+        :param dialect: a name (any alias will do) or a dialect value.
+        :param tools: the tools of the request.  None: not known; empty: none
+            were offered, so that markup of calls is text.
+        :param prompt: the rendered prompt or its tail; it decides whether the
+            output begins inside reasoning, content or a message header.
+        :param policies: choices where users disagree.
+        :param strict: short for the policies that fail loudly.
+        :param keep_raw: keep the text of the open call, for the case that it
+            turns out malformed; without it ``CallEnd.raw`` is empty.
+        """
+        if strict and policies is not None:
+            raise UsageError("give either strict=True or policies, not both")
+        if policies is not None and not isinstance(policies, Policies):
+            raise UsageError(f"policies must be a Policies value, got {type(policies).__name__}")
+        if prompt is not None and not isinstance(prompt, str):
+            raise UsageError(f"prompt must be the rendered prompt as text, got {type(prompt).__name__}")
+        self.dialect = find(dialect)
+        """The dialect being read."""
+        self.policies = STRICT if strict else policies or Policies()
+        """The policies in force."""
+        known = Tools(tools)
+        offered = not known.known or bool(known.names) or self.policies.no_tools == "strip"
+        grammar = compile_grammar(self.dialect, offered, self.policies.calls_in_reasoning == "call", self._repairs())
+        tail = relevant_tail(self.dialect if prompt is None else prompt, self.dialect, grammar)
+        self._machine = Machine(grammar, known, self.policies, base=-len(tail), keep_raw=keep_raw)
+        self._gate = Gate(self._machine) if self.policies.commit == "call" else None
+        self._primed: list[Event] = _call_begun(self._machine.feed(tail), self._machine) if tail else []
+        self._clip = bool(tail)
+        self._finished = False
+
+    def _repairs(self) -> bool:
+        return self.policies.malformed_call == "repair"
+
+    @property
+    def held(self) -> int:
+        """Characters that came in and are not accounted for by an event yet."""
+        return self._machine.held
+
+    @property
+    def bound(self) -> int | None:
+        """No more than this many characters are held now; None: until a value closes."""
+        return self._machine.bound
+
+    def feed(self, text: str) -> list[Event]:
+        """Take the next piece of output, of any length; returns what it decides."""
+        if self._finished:
+            raise UsageError("this parser has finished; make a new Parser for the next output")
+        if not isinstance(text, str):
+            raise UsageError(f"feed() takes text, got {type(text).__name__}; decode bytes, or use feed_tokens() for ids")
+        events = self._machine.feed(text)
+        if self._clip or self._gate is not None:
+            events = self._post(events)
+        return events
+
+    def finish(self, reason: FinishReason | None = None) -> list[Event]:
+        """No more output follows.
+
+        :param reason: why generation stopped.  It decides whether a name that
+            the output ends with is a call or was cut.
+        """
+        if self._finished:
+            raise UsageError("finish() was called before; a parser reads one output")
+        if reason not in _REASONS:
+            raise UsageError(f"reason={reason!r}: choose one of stop, length, tool_calls, content_filter or None")
+        self._finished = True
+        events = self._machine.finish(reason)
+        if self._clip or self._gate is not None:
+            events = self._post(events)
+        return events
+
+    def fold(self) -> Fold:
+        """A fold for this parser's events."""
+        return Fold(self.dialect, self.policies)
+
+    def _post(self, events: list[Event]) -> list[Event]:
+        if self._clip:
+            if self._primed:
+                events = self._primed + events
+                self._primed = []
+            if events and events[-1].end > 0:
+                events = [event for event in map(_clipped, events) if event is not None]
+                self._clip = False
+            else:
+                events = [event for event in map(_clipped, events) if event is not None]
+        if self._gate is not None:
+            events = self._gate.push(events)
+        return events
+
+
+def _call_begun(events: Sequence[Event], machine: Machine) -> list[Event]:
+    """A call that the prompt opened belongs to the output, though not to its text."""
+    if not machine.call_open:
+        return []
+    for i in range(len(events) - 1, -1, -1):
+        if isinstance(events[i], CallStart):
+            return list(events[i:])
+    return []
+
+
+def _clipped(event: Event) -> Event | None:
+    """The part of an event that belongs to the output, not to the prompt."""
+    if event.start >= 0:
+        return event
+    beyond = -event.start
+    event.start = 0
+    event.end = max(event.end, 0)
+    if isinstance(event, Text | Markup):
+        if not event.end:
+            return None
+        event.text = event.text[beyond:]
+    return event
+
+
+def parse(
+    text: str,
+    dialect: str | Dialect,
+    *,
+    tools: ToolList | None = None,
+    prompt: str | None = None,
+    policies: Policies | None = None,
+    strict: bool = False,
+    finish_reason: FinishReason | None = None,
+) -> Message:
+    """Take a whole output apart.  The same machine as for streams, fed once.
+
+    >>> parse('<tool_call>{"name": "now", "arguments": {}}</tool_call>', "hermes").tool_calls[0].name
+    'now'
+    """
+    parser = Parser(dialect, tools=tools, prompt=prompt, policies=policies, strict=strict)
+    fold = parser.fold()
+    fold.push(parser.feed(text))
+    fold.push(parser.finish(finish_reason))
+    return fold.message()
+
+
+def get_parser(name: str, *, tools: ToolList | None = None, prompt: str | None = None) -> Parser:
+    """A parser for the dialect that an engine knows by this name.
+
+    >>> get_parser("deepseek_v32").dialect.name
+    'deepseek_v3_2'
+    """
+    return Parser(name, tools=tools, prompt=prompt)
+
+
+def fold(
+    events: Iterable[Event], *, dialect: str | Dialect, policies: Policies | None = None, strict: bool = False
+) -> Message:
+    """The message that a stream of events amounts to."""
+    folding = Fold(find(dialect), STRICT if strict else policies or Policies())
+    folding.push(events)
+    return folding.message()

@@ -1,0 +1,45 @@
+"""The start state: what the end of the prompt says about the beginning of the output.
+
+One rule covers an injected ``<think>``, a closed ``<think></think>``, a
+prefilled answer, a prefilled call and the header of a framed message: run the
+machine over the tail of the prompt.  Not over all of it, because tool
+instructions are full of markup: from the last marker on, and only if no marker
+of a turn follows it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from ._dialect import Dialect
+    from ._grammar import Grammar
+
+_CONTROL_TOKEN: Final = re.compile(r"<[|｜][^<>\s]*[|｜]>|\[/?[A-Z_]{3,}\]|<(?:start|end)_of_turn>|</?s>")
+_REACH: Final = 65536
+"""How far back to look."""
+
+
+def relevant_tail(prompt: str | Dialect, dialect: Dialect, grammar: Grammar) -> str:
+    """The part of the prompt that the machine must read before the output."""
+    text = prompt if isinstance(prompt, str) else dialect.start
+    text = text[-_REACH:]
+    start = -1
+    for literal in grammar.markers:
+        start = max(start, text.rfind(literal))
+    # The longest marker that begins there, or a little earlier.
+    if start < 0:
+        return ""
+    for literal in grammar.markers:
+        at = text.rfind(literal)
+        if at >= 0 and at < start < at + len(literal):
+            start = at
+    tail = text[start:]
+    own = [literal for literal in grammar.markers if tail.startswith(literal)]
+    behind = tail[max(map(len, own)) :]
+    for marker in (*dialect.stop, *dialect.turn):
+        if marker in behind:
+            return ""
+    foreign = (match.group() for match in _CONTROL_TOKEN.finditer(behind))
+    return "" if any(not grammar.knows(token) for token in foreign) else tail

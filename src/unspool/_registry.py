@@ -1,0 +1,122 @@
+"""The registry: names to dialects.
+
+Built-in dialects and those of other packages (entry points of the group
+``unspool.dialects``) are loaded the same way: a module or object that yields
+``Dialect`` values.  Nothing is imported before a name is asked for.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import pkgutil
+from collections.abc import Iterable
+from importlib.metadata import entry_points
+from threading import Lock
+
+from ._dialect import Dialect
+from ._errors import SpecError, UnknownDialect, UsageError
+
+GROUP = "unspool.dialects"
+
+_dialects: dict[str, Dialect] = {}
+_aliases: dict[str, str] = {}
+_reasoning: dict[str, str] = {}
+_loaded = False
+_lock = Lock()
+
+
+def _plain(name: str) -> str:
+    """Names are compared without case, and ``-`` is ``_``."""
+    return name.strip().lower().replace("-", "_").replace(" ", "_")
+
+
+def register(dialect: Dialect, *, replace: bool = False) -> Dialect:
+    """Make a dialect known under its name and aliases.
+
+    >>> _ = register(Dialect("my_model", call=("<call>{envelope}</call>",)))
+    >>> get_dialect("my-model").name
+    'my_model'
+    """
+    if not isinstance(dialect, Dialect):
+        raise UsageError(f"register() takes a Dialect value, got {type(dialect).__name__}")
+    name = _plain(dialect.name)
+    if name in _dialects and not replace and _dialects[name] != dialect:
+        raise SpecError(f"a dialect {dialect.name!r} is registered already; pass replace=True to replace it")
+    _dialects[name] = dialect
+    for alias in dialect.aliases:
+        _aliases.setdefault(_plain(alias), name)
+    for alias in dialect.reasoning_aliases:
+        _reasoning.setdefault(_plain(alias), name)
+    return dialect
+
+
+def _load() -> None:
+    global _loaded  # noqa: PLW0603 - loaded once per process
+    if _loaded:
+        return
+    with _lock:
+        if _loaded:
+            return
+        from . import dialects
+
+        for module in pkgutil.iter_modules(dialects.__path__):
+            if not module.name.startswith("_"):
+                _register_all(importlib.import_module(f"{dialects.__name__}.{module.name}"), module.name)
+        for point in entry_points(group=GROUP):
+            _register_all(point.load(), point.name)
+        _loaded = True
+
+
+def _register_all(source: object, name: str) -> None:
+    """Register what a module, or the object of an entry point, declares."""
+    if isinstance(source, Dialect):
+        register(source)
+        return
+    if callable(source):
+        source = source()
+    values: Iterable[object]
+    if isinstance(source, Iterable):
+        values = source
+    else:
+        values = vars(source).values()
+    found = [value for value in values if isinstance(value, Dialect)]
+    if not found:
+        raise SpecError(f"entry point {name!r} of group {GROUP!r} gives no Dialect: point it at one, or at a module")
+    for dialect in found:
+        register(dialect)
+
+
+def get_dialect(name: str) -> Dialect:
+    """The dialect of that name or alias.
+
+    >>> get_dialect("qwen25").name
+    'hermes'
+    """
+    if not isinstance(name, str):
+        raise UsageError(f"a dialect's name is a string, got {type(name).__name__}")
+    plain = _plain(name)
+    if plain not in _dialects:
+        _load()
+    for names in (_aliases, _reasoning):
+        if plain not in _dialects and plain in names:
+            plain = names[plain]
+    found = _dialects.get(plain)
+    if found is None:
+        near = difflib.get_close_matches(plain, [*_dialects, *_aliases, *_reasoning], n=4, cutoff=0.5)
+        hint = f"did you mean {', '.join(dict.fromkeys(near))}?" if near else "unspool.list_dialects() gives all of them"
+        raise UnknownDialect(f"no dialect {name!r}: {hint}")
+    return found
+
+
+def list_dialects() -> tuple[Dialect, ...]:
+    """Every dialect that is registered, by name."""
+    _load()
+    return tuple(_dialects[name] for name in sorted(_dialects))
+
+
+def find(dialect: str | Dialect) -> Dialect:
+    """The dialect itself, or the one of that name."""
+    if isinstance(dialect, Dialect):
+        return dialect
+    return get_dialect(dialect)

@@ -1,0 +1,155 @@
+"""Tidying: white space that is framing leaves the text.
+
+The machine accounts for every character; whether the blank line before a call
+is content is not its business.  This stage decides, incrementally, and hands
+on the same events with the text that a user should see, and only those:
+
+* Blanks before a call, between calls and after the last one are framing.
+* So are blanks at the very beginning of the content if reasoning or a call
+  came before, and the line breaks around reasoning.
+* Two messages of one channel are joined by a line break.
+
+Blanks are held until what follows shows what they are; without calls and
+reasoning, content is verbatim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ._events import CallStart, Event, Finish, Markup, Text
+
+if TYPE_CHECKING:
+    from ._dialect import Dialect
+    from ._events import Channel
+    from ._policies import Policies
+
+_LINE_BREAKS = "\r\n"
+
+
+class _Channel:
+    """The white space of one channel."""
+
+    __slots__ = ("blanks", "join", "lead", "name", "shown", "start")
+
+    def __init__(self, name: Channel) -> None:
+        self.name: Channel = name
+        self.shown = False
+        """Some text has been handed on."""
+        self.blanks = ""
+        """White space that is not decided yet, and where it began."""
+        self.start = 0
+        self.lead = ""
+        """Characters to drop until other text comes."""
+        self.join = ""
+        """What to put between this and the text before."""
+
+    def text(self, event: Text) -> Text | None:
+        text = event.text
+        if self.lead:
+            text = text.lstrip(self.lead)
+            if not text:
+                return None
+        body = text.rstrip()
+        if not body:
+            if not self.blanks:
+                self.start = event.start
+            self.blanks += text
+            return None
+        self.lead = ""
+        shown = (self.join if self.shown else "") + self.blanks + body
+        start = self.start if self.blanks else event.start
+        self.join = ""
+        self.blanks = text[len(body) :]
+        self.start = event.end - len(self.blanks)
+        self.shown = True
+        return Text(self.name, shown, start, self.start)
+
+    def flush(self, end: int) -> Text | None:
+        """The blanks turned out to be text."""
+        if not self.blanks:
+            return None
+        event = Text(self.name, self.blanks, self.start, end)
+        self.blanks = ""
+        self.shown = True
+        return event
+
+
+class Tidy:
+    """Events in, tidy events out, in as many portions as you like."""
+
+    __slots__ = ("_called", "_content", "_drop", "_framed", "_keep_blanks", "_reasoning")
+
+    def __init__(self, dialect: Dialect, policies: Policies) -> None:
+        self._content = _Channel("content")
+        self._reasoning = _Channel("reasoning")
+        self._reasoning.lead = _LINE_BREAKS
+        self._keep_blanks = dialect.keep_blanks
+        self._drop = (dialect.after_calls if policies.after_calls == "dialect" else policies.after_calls) == "drop"
+        self._called = False
+        self._framed = False
+
+    def push(self, events: Iterable[Event]) -> list[Event]:
+        """What these events come to."""
+        out: list[Event] = []
+        for event in events:
+            if isinstance(event, Text):
+                if event.channel == "reasoning":
+                    self._append(out, self._reasoning.text(event))
+                elif not (self._drop and self._called):
+                    self._append(out, self._content.text(event))
+                continue
+            if isinstance(event, Markup):
+                self._markup(event, out)
+            elif isinstance(event, CallStart):
+                self._call(out)
+            elif isinstance(event, Finish) and not self._framed:
+                self._append(out, self._content.flush(event.start))
+            out.append(event)
+        return out
+
+    def _append(self, out: list[Event], event: Event | None) -> None:
+        if event is not None:
+            out.append(event)
+
+    def _call(self, out: list[Event]) -> None:
+        """A call, or what stands for one, comes next."""
+        content = self._content
+        if self._keep_blanks and content.shown:
+            self._append(out, content.flush(content.start + len(content.blanks)))
+        content.blanks = ""
+        self._reasoning.blanks = ""
+        self._called = True
+        self._framed = True
+        content.join = ""
+        if not content.shown:
+            content.lead = " \t\r\n"
+
+    def _markup(self, event: Markup, out: list[Event]) -> None:
+        role = event.role
+        content, reasoning = self._content, self._reasoning
+        if role in ("call", "cut"):
+            self._call(out)
+        elif role == "separator":
+            if event.text.isspace() and not content.lead:
+                content.blanks += event.text
+        elif role == "reasoning_close" or role == "reasoning_open":
+            reasoning.blanks = ""
+            reasoning.join = "\n"
+            reasoning.lead = _LINE_BREAKS
+            if not content.shown:
+                content.blanks = ""
+                content.lead = _LINE_BREAKS
+        elif role == "content_open":
+            content.blanks = ""
+            reasoning.blanks = ""
+            content.lead = ""
+        elif role == "content_close":
+            self._append(out, content.flush(event.start))
+            content.lead = " \t\r\n"
+        elif role == "border":
+            self._append(out, content.flush(event.start))
+            reasoning.blanks = ""
+            content.join = reasoning.join = "\n"
+            reasoning.lead = _LINE_BREAKS

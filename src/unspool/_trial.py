@@ -1,0 +1,359 @@
+"""Trials: is this the beginning of something, and of what?
+
+Where a marker is found, the programs that may begin there are tried in order.
+A program is a sequence of steps up to its commit point.  The law that chunking
+invariance follows from, the *monotone law*: what a trial decides on a prefix it
+decides on every extension of it; until then it asks for more.  So the first
+program that needs more input stops the loop, and a trial is resumed where it
+stopped, never run again over what it has read.
+
+A head reaches at most ``BOUND`` characters, white space included; only an
+envelope whose arguments come before its name may be longer, and the text it
+has consumed leaves the buffer (``parts``), so that feeding stays linear.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import TYPE_CHECKING, Final
+
+from ._watch import Watch
+from .codecs.base import BOUND
+from .codecs.envelope import Envelope
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ._dialect import Dialect
+    from ._grammar import CallForm, SectionForm, Wrapper
+
+# What a trial answers.
+NEED, FAIL, MATCH, CUT, RESTART = range(5)
+
+# Kinds of step.
+LITERAL, SPACE, CAPTURE, ATTRIBUTES, REPEAT, PEEK, ENVELOPE, END, HEADER, FOLLOWED, LINE_FEED = range(11)
+
+# What a matched program begins.
+CALL, EMPTY_SECTION, SECTION_CLOSE, OPEN_WRAPPER, DROP, STOP, FRAME, PARAM = range(8)
+
+SPACE_RUN: Final = re.compile(r"[ \t\r\n]*")
+_ATTRIBUTE: Final = re.compile(
+    r"""([\w:.-]+)[ \t\r\n]*=[ \t\r\n]*(?:"([^"\n<]*)"|'([^'\n<]*)'|([^\s"'<>=/]+)(?=[\s<>/]))"""
+)
+_ATTRIBUTE_BEGUN: Final = re.compile(
+    r"""[\w:.-]*(?:[ \t\r\n]*(?:=[ \t\r\n]*(?:"[^"\n<]*|'[^'\n<]*|[^\s"'<>=/]*)?)?)?\Z"""
+)
+_ALPHABETS: Final = {
+    "name": re.compile(r"[^\s<>{}()\[\]\"'|｜,=\ud800-\udfff]+"),
+    "id": re.compile(r"[^\s<>{}()\[\]\"'|｜,=\ud800-\udfff]+"),
+    "key": re.compile(r"[^\s/<>\ud800-\udfff][^<>\n\ud800-\udfff]*"),
+    "index": re.compile(r"[0-9]*"),
+    "_": re.compile(r"[^<>\n\ud800-\udfff]*"),
+}
+_WORD: Final = re.compile(r"[^\s<>\"|｜\ud800-\udfff]*")
+
+
+class Step:
+    """One thing to match; what the slots mean depends on the kind."""
+
+    __slots__ = ("fields", "kind", "pattern", "stop", "text", "watch")
+
+    def __init__(
+        self,
+        kind: int,
+        text: str = "",
+        *,
+        fields: dict[str, str] | None = None,
+        stop: str = "",
+        watch: Watch | None = None,
+    ) -> None:
+        self.kind: Final = kind
+        self.text: Final = text
+        """The literal, or the name of the field, or the characters to peek for."""
+        self.fields: Final = fields or {}
+        """Attributes: name -> field."""
+        self.stop: Final = stop
+        """Capture: a literal that ends it although its characters could belong to it."""
+        self.watch: Final = watch or _NO_WATCH
+        """Header: what ends it.  Followed: what may come next."""
+        self.pattern: Final = _ALPHABETS.get(text, _WORD)
+
+
+_NO_WATCH: Final = Watch(())
+
+
+class Program:
+    """Steps from a trigger to a commit point, and what begins there."""
+
+    __slots__ = ("action", "anchored", "call", "declared", "section", "steps", "trigger", "wrapper")
+
+    def __init__(
+        self,
+        action: int,
+        steps: Sequence[Step],
+        *,
+        call: CallForm | None = None,
+        section: SectionForm | None = None,
+        wrapper: Wrapper | None = None,
+        anchored: bool = False,
+        declared: bool = False,
+    ) -> None:
+        self.action: Final = action
+        self.steps: Final = tuple(steps)
+        self.call: Final = call
+        self.section: Final = section
+        self.wrapper: Final = wrapper
+        self.anchored: Final = anchored
+        """Only where no visible text came before."""
+        self.declared: Final = declared
+        """Only for declared tools."""
+        self.trigger: Final = _trigger(self.steps)
+        """The literal to search for."""
+
+
+def _trigger(steps: tuple[Step, ...]) -> str:
+    for step in steps:
+        if step.kind == LITERAL:
+            return step.text
+        if step.kind == PEEK:
+            return step.text[0]
+        if step.kind == ENVELOPE:
+            return "{"
+        if step.kind != SPACE:
+            break
+    return ""
+
+
+class Trial:
+    """Programs being tried at one place of the input."""
+
+    __slots__ = (
+        "_at",
+        "_cut_name",
+        "_dialect",
+        "_repair",
+        "_step",
+        "_which",
+        "can_cut",
+        "cut_short",
+        "envelope",
+        "fields",
+        "offset",
+        "parts",
+        "programs",
+    )
+
+    def __init__(self, programs: Sequence[Program], dialect: Dialect, repair: bool) -> None:
+        self.programs: Final = programs
+        self._dialect = dialect
+        self._repair = repair
+        self.parts: list[str] = []
+        """Text of the window that has left the buffer."""
+        self.offset = 0
+        """How far the current program has matched, from the start of the window in the buffer."""
+        self.fields: dict[str, str] = {}
+        """What the holes caught."""
+        self.envelope: Envelope | None = None
+        """The envelope being read, if the program has one."""
+        self.can_cut = False
+        """The input ended inside a head, and this is what was there of a name."""
+        self.cut_short = False
+        """Generation hit its limit, so a name that the input ends with may be incomplete."""
+        self._cut_name = ""
+        self._which = 0
+        self._step = 0
+        self._at = 0
+
+    @property
+    def program(self) -> Program:
+        """The program that matched, or is being tried."""
+        return self.programs[self._which]
+
+    @property
+    def cut_name(self) -> str:
+        """What there is of the name where the input ended inside a head."""
+        return self._cut_name
+
+    def reject(self) -> None:
+        """What matched does not count here: try the next program."""
+        self._which += 1
+        self._step = 0
+        self.offset = 0
+        self.fields = {}
+        self.envelope = None
+
+    def run(self, buf: str, pos: int, final: bool) -> int:
+        """Go on; the window starts at ``pos``.
+
+        ``RESTART`` asks for ``parts`` to be put back in front of the buffer.
+        """
+        while self._which < len(self.programs):
+            if self.parts and self.envelope is None:
+                return RESTART
+            answer = self._run_program(buf, pos, final)
+            if answer == MATCH:
+                return MATCH
+            if answer == NEED:
+                if not final:
+                    return NEED
+                self._remember_cut()
+            self.reject()
+        return CUT if final and self.can_cut else FAIL
+
+    def _remember_cut(self) -> None:
+        """A head that only the end of the input keeps from matching."""
+        if self._step == 0 or self.program.action != CALL:
+            return
+        if self.envelope is not None:
+            self._cut_name = self.envelope.partial_name
+        else:
+            self._cut_name = self.fields.get("?name", "")
+        self.can_cut = True
+
+    def _run_program(self, buf: str, pos: int, final: bool) -> int:
+        steps = self.program.steps
+        n = len(buf)
+        while self._step < len(steps):
+            step = steps[self._step]
+            kind = step.kind
+            if kind == ENVELOPE:
+                answer = self._envelope(buf, pos, final)
+                if answer != MATCH:
+                    return answer
+                self._step += 1
+                continue
+            at = pos + self.offset
+            if kind == LITERAL:
+                end = self._literal(step.text, buf, at)
+            elif kind == SPACE:
+                end = SPACE_RUN.match(buf, at).end()  # type: ignore[union-attr]
+                if end == n and not final:
+                    end = -NEED - 1
+            elif kind == LINE_FEED:
+                end = at + buf.startswith("\n", at) if at < n or final else -NEED - 1
+            elif kind == CAPTURE:
+                end = self._capture(step, buf, at, final)
+            elif kind == PEEK:
+                end = at if at < n and buf[at] in step.text else (-NEED - 1 if at >= n else -FAIL - 1)
+            elif kind == ATTRIBUTES:
+                end = self._attributes(step, buf, pos, final)
+            elif kind == REPEAT:
+                end = self._literal(self.fields.get(step.text, ""), buf, at)
+            elif kind == HEADER:
+                end = self._header(step, buf, at, final)
+            elif kind == FOLLOWED:
+                end = self._followed(step, buf, at, final)
+            else:  # END: only the end of the input may follow
+                end = at if at == n and final else (-NEED - 1 if at == n else -FAIL - 1)
+            if end < 0:
+                if end == -NEED - 1 and n - pos > BOUND:
+                    return FAIL
+                return -end - 1
+            self.offset = end - pos
+            if self.offset > BOUND:
+                return FAIL
+            self._step += 1
+        return MATCH
+
+    def _literal(self, text: str, buf: str, at: int) -> int:
+        if buf.startswith(text, at):
+            return at + len(text)
+        if len(buf) - at < len(text) and text.startswith(buf[at:]):
+            return -NEED - 1
+        return -FAIL - 1
+
+    def _capture(self, step: Step, buf: str, at: int, final: bool) -> int:
+        match = step.pattern.match(buf, at)
+        end = match.end() if match is not None else at
+        if step.stop:
+            stop = buf.find(step.stop, at, end)
+            end = stop if stop >= 0 else end
+            if stop < 0 and end == len(buf) and not final:
+                return -NEED - 1
+        elif end == len(buf) and not final:
+            if step.text == "name":
+                self.fields["?name"] = buf[at:end]
+            return -NEED - 1
+        if end == len(buf) and step.text == "name":
+            self.fields["?name"] = buf[at:end]
+        caught = buf[at:end].strip()
+        if not caught and step.text in ("name", "id", "key"):
+            return (-NEED - 1) if at == len(buf) else (-FAIL - 1)
+        self.fields[step.text] = caught
+        return end
+
+    def _attributes(self, step: Step, buf: str, pos: int, final: bool) -> int:
+        """Attributes one by one; each is read once, however the input is cut."""
+        n = len(buf)
+        at = pos + self.offset
+        while True:
+            after = SPACE_RUN.match(buf, at).end()  # type: ignore[union-attr]
+            if after == n and not final:
+                return -NEED - 1
+            match = _ATTRIBUTE.match(buf, after) if after > at else None
+            if match is None:
+                if not final and after > at and _ATTRIBUTE_BEGUN.match(buf, after):
+                    return -NEED - 1
+                break
+            field = step.fields.get(match[1], "")
+            if field and field not in self.fields:
+                value = match[2] or match[3] or match[4] or ""
+                self.fields[field] = html.unescape(value) if self._dialect.unescape else value
+            at = match.end()
+            self.offset = at - pos
+            if self.offset > BOUND:
+                return -FAIL - 1
+        for field in ("name", "key"):
+            if field in step.fields.values() and not self.fields.get(field, "").strip():
+                return -FAIL - 1
+        return after
+
+    def _header(self, step: Step, buf: str, at: int, final: bool) -> int:
+        """The header of a framed message: up to its separator, or as far as it may be one.
+
+        Never fails once begun: a header that is not finished is still framing.
+        """
+        limit = at + BOUND // 2
+        broken = _HEADER_BREAK.search(buf, at, limit)
+        end = broken.start() if broken is not None else min(limit, len(buf))
+        found = at
+        while True:
+            found = step.watch.find(buf, found)
+            if found < 0 or found >= end:
+                break
+            if not final and step.watch.pending(buf, found):
+                return -NEED - 1
+            match = step.watch.full.match(buf, found)
+            if match is not None:
+                self.fields["header"] = buf[at:found]
+                self.fields["ended"] = match.group()
+                return found
+            found += 1
+        if broken is None and end < limit and not final:
+            return -NEED - 1
+        self.fields["header"] = buf[at:end]
+        self.fields["ended"] = ""
+        return end
+
+    def _followed(self, step: Step, buf: str, at: int, final: bool) -> int:
+        """What stands next, white space aside, must be a marker or the end of the input."""
+        after = SPACE_RUN.match(buf, at).end()  # type: ignore[union-attr]
+        if after == len(buf):
+            return at if final and not self.cut_short else -NEED - 1
+        if step.watch.full.match(buf, after):
+            return at
+        return -NEED - 1 if not final and step.watch.pending(buf, after) else -FAIL - 1
+
+    def _envelope(self, buf: str, pos: int, final: bool) -> int:
+        envelope = self.envelope
+        if envelope is None:
+            envelope = self.envelope = Envelope(self._dialect, self._repair)
+        end = envelope.step(buf, pos + self.offset, final)
+        self.offset = end - pos
+        if envelope.error:
+            return FAIL
+        return MATCH if envelope.committed else NEED
+
+
+_HEADER_BREAK: Final = re.compile(r"[\n{}\"'!?,]")
