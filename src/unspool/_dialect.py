@@ -117,6 +117,10 @@ class Dialect:
     """A value may itself be made of params."""
     list_key: str = ""
     """Nested params of this name are the items of a list."""
+    type_words: tuple[str, ...] = ("string", "number", "boolean", "null", "array", "object")
+    """What a ``{type}`` hole is written as, in the order of JSON's types here."""
+    first_index: int = 0
+    """The number of the first call in an ``{index}`` hole."""
     python_values: bool = False
     """Values may be spelt as in Python: ``True``, ``None``, ``{'k': 1}``."""
     unescape: bool = False
@@ -138,6 +142,9 @@ class Dialect:
     """The prompt tail to assume where the caller gives none."""
     turn: tuple[str, ...] = ()
     """Role markers of prompts that do not look like control tokens."""
+
+    variants: tuple[tuple[str, str], ...] = ()
+    """Special tokens, and the dialect to use where a vocabulary has them; the first one counts."""
 
     models: str = ""
     """Which models write it."""

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from ._dialect import Dialect, Frame, Route
     from ._events import Channel, Role
+    from ._schema import Tools
 
 FIRST_CHARACTERS: Final = {"json": "{", "python": "(", "loose": "(", "bare": "{("}
 """What arguments begin with, by notation."""
@@ -106,7 +107,8 @@ class SectionForm:
 
     def __init__(self, template: str) -> None:
         marks, body = split_marks(template)
-        opening, _, closing = split_at(_apart(reading_pieces(body)), "calls")
+        opening, _, closing = split_at(reading_pieces(body), "calls")
+        opening, closing = _apart(opening, closing)
         self.anchored: Final = "^" in marks
         self.declared: Final = "?" in marks
         self.opening: Final = opening
@@ -117,18 +119,20 @@ class SectionForm:
         """What may follow a call, its separator included."""
 
 
-def _apart(pieces: Sequence[Piece]) -> tuple[Piece, ...]:
-    """A bracket next to the calls is a literal of its own: either may be forgotten."""
-    out: list[Piece] = []
-    for piece in pieces:
-        text = piece.text
-        if isinstance(piece, Literal) and len(text) > 1 and text[-1] == "[":
-            out += [Literal(text[:-1]), Space(""), Literal("[")]
-        elif isinstance(piece, Literal) and len(text) > 1 and text[0] == "]":
-            out += [Literal("]"), Space(""), Literal(text[1:])]
-        else:
-            out.append(piece)
-    return tuple(out)
+def _apart(opening: tuple[Piece, ...], closing: tuple[Piece, ...]) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
+    """Brackets around the calls are literals of their own: they may be forgotten, or spaced out."""
+    before = [piece for piece in opening if isinstance(piece, Literal)]
+    after = [piece for piece in closing if isinstance(piece, Literal)]
+    if not before or not after or before[-1].text[-1] != "[" or after[0].text[0] != "]":
+        return opening, closing
+    outer, inner = before[-1].text[:-1], after[0].text[1:]
+    at = opening.index(before[-1])
+    if outer:
+        opening = (*opening[:at], Literal(outer), Space(""), Literal("["), *opening[at + 1 :])
+    at = closing.index(after[0])
+    if inner:
+        closing = (*closing[:at], Literal("]"), Space(""), Literal(inner), *closing[at + 1 :])
+    return opening, closing
 
 
 class Entry:
@@ -248,7 +252,8 @@ class Grammar:
         self.dialect: Final = dialect
         self.calls: Final = calls
         templates = _with_fences(dialect.call) if repair else dialect.call
-        self.sections: Final = [SectionForm(section) for section in dialect.section] if calls else []
+        sections = _with_fenced_arrays(dialect.section) if repair else dialect.section
+        self.sections: Final = [SectionForm(section) for section in sections] if calls else []
         self.forms: Final = [CallForm(call, dialect) for call in templates] if calls else []
         self.params: Final = [self._param(param) for param in dialect.param]
         self.frame: Final = FrameForm(dialect.frame) if dialect.frame is not None else None
@@ -256,6 +261,14 @@ class Grammar:
         """The payload of a framed message as a call of its own."""
         self._name_forms: Final = [_name_pattern(form) for form in dialect.name_forms if form != "{name}"]
         self.stops: Final = Watch(dialect.stop)
+        heads = [param.head.trigger for param in self.params]
+        closers = [form.closers[0] for form in self.forms if form.closers]
+        openers = [first_literal(form.head) for form in self.forms if first_literal(form.head)]
+        openers += [first_literal(section.opening) for section in self.sections if first_literal(section.opening)]
+        self.first_param: Final = Watch([*heads, *closers])
+        """What may follow a name that parameters follow."""
+        self.after_name: Final = Watch([*openers, *dialect.stop])
+        """What may follow a name that nothing follows."""
         self._call_programs: Final = self._compile_calls()
         self.reasoning: Final = [_wrapper("reasoning", template) for template in dialect.reasoning]
         self.answers: Final = [_wrapper("content", template) for template in dialect.content]
@@ -274,12 +287,16 @@ class Grammar:
         """Whether a control token is part of this dialect's own markup."""
         return any(token in literal for literal in self.markers)
 
-    def refine(self, caught: str) -> tuple[str, str]:
+    def refine(self, caught: str, tools: Tools) -> tuple[str, str]:
         """Name and native id in what a name hole caught."""
         for pattern in self._name_forms:
             match = pattern.fullmatch(caught)
-            if match is not None:
+            if match is None:
+                continue
+            if "(?P=name)" not in pattern.pattern:
                 return match["name"], caught
+            if tools.declares(match["name"]) and not tools.declares(caught):
+                return match["name"], ""
         return caught, ""
 
     # -- programs
@@ -314,6 +331,14 @@ class Grammar:
                 steps.append(Step(t.CAPTURE, piece.field, stop=following if inside else ""))
         return steps
 
+    def _closing_steps(self, tail: Sequence[Piece]) -> list[Step]:
+        """What closes a nested parameter; the name in it need not be right."""
+        return [
+            Step(t.LITERAL, piece.text) if isinstance(piece, Literal) else Step(t.CAPTURE, "key")
+            for piece in tail
+            if not isinstance(piece, Space | LineFeed)
+        ]
+
     def _payload_steps(self, form: CallForm) -> list[Step]:
         if form.payload == "envelope":
             return [Step(t.ENVELOPE)]
@@ -332,7 +357,7 @@ class Grammar:
                     head = head[1:]
                 program = Program(
                     t.CALL,
-                    [*opening, *head, *self._payload_steps(form)],
+                    [*opening, *head, *self._payload_steps(form), *self._confirmation(form)],
                     call=form,
                     section=section,
                     anchored=section.anchored,
@@ -340,31 +365,38 @@ class Grammar:
                 )
                 if program.trigger and (first_literal(section.opening) or section.anchored or first_literal(form.head)):
                     programs.append(program)
-            if first_literal(section.opening) and section.closers:
+            if section.bare:
+                programs += [self._empty_call(form, section) for form in self.forms if first_literal(form.head) and form.closers]
+            elif first_literal(section.opening) and section.closers:
                 closing = [s for literal in section.closers for s in (Step(t.SPACE), Step(t.LITERAL, literal))]
                 programs.append(Program(t.EMPTY_SECTION, [*opening, *closing], section=section, anchored=section.anchored))
-        return self._confirm_bodiless(programs)
+        return programs
 
-    def _confirm_bodiless(self, programs: list[Program]) -> list[Program]:
-        """A call without payload that could still become one with: only where nothing else follows."""
-        markers = Watch([p.trigger for p in programs if not p.anchored] + list(self.dialect.stop))
-        templates = [form.template for form in self.forms]
-        out: list[Program] = []
-        for program in programs:
-            form = program.call
-            if form is not None and not form.payload and any(
-                other != form.template and other.startswith(form.template) for other in templates
-            ):
-                steps = (*program.steps, Step(t.FOLLOWED, watch=markers))
-                program = Program(t.CALL, steps, call=form, section=program.section, anchored=program.anchored)
-            out.append(program)
-        return out
+    def _empty_call(self, form: CallForm, section: SectionForm) -> Program:
+        """Markers of a call with nothing between them."""
+        steps = [Step(t.LITERAL, first_literal(form.head))]
+        for literal in form.closers:
+            steps += [Step(t.SPACE), Step(t.LITERAL, literal)]
+        return Program(t.EMPTY_SECTION, steps, section=section)
+
+    def _confirmation(self, form: CallForm) -> list[Step]:
+        """A name that nothing closes counts only before what may follow it, or at the end of the input."""
+        if not form.payload:
+            templates = [other.template for other in self.forms if other.template != form.template]
+            if any(template.startswith(form.template) for template in templates):
+                return [Step(t.FOLLOWED, watch=self.after_name)]
+        elif form.payload == "params":
+            head = [piece for piece in form.head if not isinstance(piece, Space)]
+            if head and isinstance(head[-1], Hole):
+                return [Step(t.FOLLOWED, watch=self.first_param)]
+        return []
 
     def _compile_watches(self) -> None:
         call_closers = {form.closers[0] for form in self.forms if form.closers}
         all_closers = {literal for form in self.forms for literal in form.closers}
         section_closers = {literal for section in self.sections for literal in section.closers}
         triggers = {program.trigger for program in self._call_programs if not program.anchored}
+        triggers |= {first_literal(form.head) for form in self.forms} - {""}
         heads = {param.head.trigger for param in self.params}
         ends: tuple[str, ...] = ()
         if self.frame is not None:
@@ -380,7 +412,14 @@ class Grammar:
         """What may stand where another parameter could."""
         self.resync: Final = Watch([*all_closers, *section_closers, *triggers, *ends])
         """Where a malformed call ends."""
-        self.param_programs: Final = tuple(param.head for param in self.params)
+        # What demands more is tried first: a parameter with CDATA before one without.
+        self.param_programs: Final = tuple(
+            sorted((param.head for param in self.params), key=lambda head: -sum(len(step.text) for step in head.steps if step.kind == t.LITERAL))
+        )
+        closing = [Program(t.CLOSE_PARAM, self._closing_steps(param.tail)) for param in self.params]
+        self.tree_programs: Final = (*closing, *self.param_programs)
+        """Nested parameters: what may stand where one could."""
+        self.tree_watch: Final = Watch([p.trigger for p in self.tree_programs] + list(call_closers))
         self.param_of: Final = {param.head: param for param in self.params}
         soft = [*heads, *call_closers]
         for param in self.params:
@@ -391,9 +430,7 @@ class Grammar:
     def _between(self, section: SectionForm) -> Iterable[Program]:
         separators = [sep.strip() for sep in self.dialect.sep if sep.strip()]
         for form in sorted(self.forms, key=lambda form: form.rank):
-            head = [*self._steps(form.head), *self._payload_steps(form)]
-            if not form.payload and any(o.template != form.template and o.template.startswith(form.template) for o in self.forms):
-                head.append(Step(t.FOLLOWED, watch=self.resync))
+            head = [*self._steps(form.head), *self._payload_steps(form), *self._confirmation(form)]
             for sep in separators:
                 yield Program(t.CALL, [Step(t.LITERAL, sep), Step(t.SPACE), *head], call=form, section=section)
             if first_literal(section.opening) or section.anchored or first_literal(form.head):
@@ -470,7 +507,7 @@ class Grammar:
             text = opener.lstrip("^")
             steps = [Step(t.LITERAL, text)]
             if text != frame.sep:  # else the header is empty
-                steps.append(Step(t.HEADER, watch=form.stops))
+                steps.append(Step(t.HEADER, "line" if frame.sep == "\n" else "", watch=form.stops))
             programs.append(Program(t.FRAME, steps, anchored=opener.startswith("^")))
         return programs
 
@@ -484,8 +521,8 @@ class Grammar:
 
 
 def _name_pattern(form: str) -> re.Pattern[str]:
-    escaped = re.escape(form)
-    return re.compile(escaped.replace(r"\{name\}", "(?P<name>.+)").replace(r"\{index\}", "(?P<index>[0-9]+)"))
+    pattern = re.escape(form).replace(r"\{name\}", "(?P<name>.+)", 1).replace(r"\{name\}", "(?P=name)")
+    return re.compile(pattern.replace(r"\{index\}", "(?P<index>[0-9]+)"))
 
 
 def _wrapper(channel: Channel, template: str) -> Wrapper:
@@ -505,8 +542,19 @@ def _with_fences(calls: tuple[str, ...]) -> tuple[str, ...]:
     for call in calls:
         for payload in ("{envelope}", "{args}"):
             if payload in call and "```" not in call:
-                fenced += [call.replace(payload, f"```{tag}\n{payload}\n```") for tag in ("json", "")]
+                fenced += [call.replace(payload, f"\n```{tag}\n{payload}\n```\n") for tag in ("json", "")]
     return (*calls, *fenced)
+
+
+def _with_fenced_arrays(sections: tuple[str, ...]) -> tuple[str, ...]:
+    """Repair: an array of calls may stand in a code fence."""
+    fenced = [
+        section.replace("[{calls}]", f"\n```{tag}\n[{{calls}}]\n```\n")
+        for section in sections
+        if "[{calls}]" in section and "```" not in section and "^" not in section
+        for tag in ("json", "")
+    ]
+    return (*sections, *fenced)
 
 
 @lru_cache(maxsize=512)

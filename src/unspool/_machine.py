@@ -25,6 +25,7 @@ Three rules make every result independent of chunking, and the work linear:
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from . import _trial as t
@@ -33,6 +34,7 @@ from ._trial import SPACE_RUN, Trial
 from .codecs import make_codec
 from .codecs.base import BOUND
 from .codecs.tagged import Tagged
+from .codecs.tree import Tree
 
 if TYPE_CHECKING:
     from ._events import Channel, FinishReason, Role, Status
@@ -45,6 +47,7 @@ TEXT, TRIAL, PAYLOAD, TAIL, BETWEEN, JUNK = range(6)
 MODE_NAMES: Final = ("text", "trial", "payload", "tail", "between", "junk")
 _QUOTES: Final = frozenset("\"'`")
 _REJECTED: Final = -1
+_CONTROL_TOKEN: Final = re.compile(r"<[|｜][^<>|｜\s]+[|｜]>|[\ud800-\udfff]")
 
 
 class Machine:
@@ -196,9 +199,12 @@ class Machine:
             if at < 0:
                 self._emit_text(n)
                 return False
-            if not final and watch.pending(buf, at):
-                self._emit_text(at)
-                return False
+            if watch.pending(buf, at):
+                if not final or _CONTROL_TOKEN.match(buf, at):
+                    self._emit_text(at)
+                    if final:  # a piece of framing, not of text
+                        self._emit_markup("dropped", n - at)
+                    return False
             match = watch.full.match(buf, at)
             if match is not None:
                 answer = self._marker(match.group(), at, final)
@@ -218,13 +224,16 @@ class Machine:
             return 1
         before = self._buf[at - 1] if at > self._pos else self._last
         quoted = before in _QUOTES and not entry.control if before else False
+        if literal in self._released:
+            self._released.discard(literal)
+            return _REJECTED
         programs = entry.programs
         if programs:
             fresh = state.fresh and not self._buf[self._pos : at].strip() if state.fresh else False
             live = [
                 program
                 for program in programs
-                if (fresh or not program.anchored) and not (quoted and program.action == t.OPEN_WRAPPER)
+                if (fresh or not program.anchored) and not (quoted and program.action in (t.OPEN_WRAPPER, t.EMPTY_SECTION))
             ]
             if live:
                 trial = Trial(live, self._grammar.dialect, self._repair)
@@ -251,9 +260,6 @@ class Machine:
 
     def _vanishes(self, literal: str, entry: Entry, quoted: bool) -> bool:
         """Whether a closer that closes nothing is to be removed."""
-        if literal in self._released:
-            self._released.discard(literal)
-            return False
         if quoted or entry.words:
             return False
         return entry.stray != "call" or entry.control or self._call_seen
@@ -288,8 +294,10 @@ class Machine:
         program = trial.program
         if program.action != t.CALL:
             return True
+        if trial.at_end and self._tools.known and not self._tools.declares(self._raw_name(trial)):
+            return False
         if program.declared or self._policies.unknown_tool == "text":
-            name = self._grammar.refine(self._raw_name(trial))[0]
+            name = self._grammar.refine(self._raw_name(trial), self._tools)[0]
             if not self._tools.declares(name):
                 return not program.declared and not self._tools.known
         return True
@@ -432,7 +440,7 @@ class Machine:
     def _start_call(self, trial: Trial, form: CallForm | None) -> None:
         assert form is not None  # noqa: S101 - the action says so
         raw_name = self._raw_name(trial)
-        name, native = self._grammar.refine(raw_name)
+        name, native = self._grammar.refine(raw_name, self._tools)
         envelope = trial.envelope
         if envelope is not None:
             native = envelope.id
@@ -455,7 +463,8 @@ class Machine:
 
     def _new_codec(self, form: CallForm, name: str) -> Codec:
         if form.payload == "params":
-            return Tagged(self._grammar, self._tools, name, self._policies)
+            params = Tree if self._grammar.dialect.nested else Tagged
+            return params(self._grammar, self._tools, name, self._policies)
         return make_codec(form, self._grammar, self._repair)
 
     def _announce(self, name: str, native: str, length: int) -> None:
@@ -464,7 +473,7 @@ class Machine:
         raw = self._buf[self._pos : self._pos + length]
         self._pos += length
         self._silent = name in self._grammar.dialect.null_calls
-        self._raw = [raw]
+        self._raw = [raw if start >= 0 else raw[-start:]]  # without what the prompt holds
         if self._silent:
             self._note("null_call", name)
             self._out.append(Markup("call", raw, start, start + length))
@@ -785,8 +794,11 @@ def _match_closers(closers: tuple[str, ...], buf: str, at: int, final: bool) -> 
             break
         if buf.startswith(closer, after):
             at = end = after + len(closer)
-        elif not final and closer.startswith(buf[after:]) and len(buf) - after < len(closer):
-            return -1
+        elif after < len(buf) or not final:
+            if len(buf) - after < len(closer) and closer.startswith(buf[after:]):
+                if not final:
+                    return -1
+                return len(buf)  # the input ended inside it
     return end
 
 

@@ -16,6 +16,7 @@ from ._policies import STRICT, Policies
 from ._prompt import relevant_tail
 from ._registry import find
 from ._schema import Tools
+from ._token_mode import TokenReader
 
 if TYPE_CHECKING:
     from ._message import Message
@@ -41,6 +42,7 @@ class Parser:
         *,
         tools: ToolList | None = None,
         prompt: str | None = None,
+        tokenizer: object | None = None,
         policies: Policies | None = None,
         strict: bool = False,
         keep_raw: bool = True,
@@ -52,6 +54,9 @@ class Parser:
             were offered, so that markup of calls is text.
         :param prompt: the rendered prompt or its tail; it decides whether the
             output begins inside reasoning, content or a message header.
+        :param tokenizer: the model's tokenizer, if ids will be fed with
+            ``feed_tokens``; it also selects the variant of the dialect that its
+            vocabulary calls for.
         :param policies: choices where users disagree.
         :param strict: short for the policies that fail loudly.
         :param keep_raw: keep the text of the open call, for the case that it
@@ -63,14 +68,18 @@ class Parser:
             raise UsageError(f"policies must be a Policies value, got {type(policies).__name__}")
         if prompt is not None and not isinstance(prompt, str):
             raise UsageError(f"prompt must be the rendered prompt as text, got {type(prompt).__name__}")
-        self.dialect = find(dialect)
+        self.dialect = find(dialect, tokenizer)
         """The dialect being read."""
         self.policies = STRICT if strict else policies or Policies()
         """The policies in force."""
         known = Tools(tools)
+        self._reader = None if tokenizer is None else TokenReader(self.dialect, tokenizer)
+        spelling = self.dialect if self._reader is None else self._reader.dialect
         offered = not known.known or bool(known.names) or self.policies.no_tools == "strip"
-        grammar = compile_grammar(self.dialect, offered, self.policies.calls_in_reasoning == "call", self._repairs())
-        tail = relevant_tail(self.dialect if prompt is None else prompt, self.dialect, grammar)
+        grammar = compile_grammar(spelling, offered, self.policies.calls_in_reasoning == "call", self._repairs())
+        if prompt is not None and self._reader is not None:
+            prompt = self._reader.prompt(prompt)
+        tail = relevant_tail(spelling.start if prompt is None else prompt, grammar)
         self._machine = Machine(grammar, known, self.policies, base=-len(tail), keep_raw=keep_raw)
         self._gate = Gate(self._machine) if self.policies.commit == "call" else None
         self._primed: list[Event] = _call_begun(self._machine.feed(tail), self._machine) if tail else []
@@ -96,10 +105,20 @@ class Parser:
             raise UsageError("this parser has finished; make a new Parser for the next output")
         if not isinstance(text, str):
             raise UsageError(f"feed() takes text, got {type(text).__name__}; decode bytes, or use feed_tokens() for ids")
+        if self._reader is not None:
+            raise UsageError("this parser has a tokenizer and reads ids: use feed_tokens(), or make one without it")
         events = self._machine.feed(text)
         if self._clip or self._gate is not None:
             events = self._post(events)
         return events
+
+    def feed_tokens(self, ids: Iterable[int]) -> list[Event]:
+        """Take the next tokens.  Needs ``tokenizer``; spans are in the decoded text."""
+        if self._finished:
+            raise UsageError("this parser has finished; make a new Parser for the next output")
+        if self._reader is None:
+            raise UsageError("feed_tokens() needs the model's tokenizer: Parser(..., tokenizer=...)")
+        return self._post(self._machine.feed(self._reader.read(ids)))
 
     def finish(self, reason: FinishReason | None = None) -> list[Event]:
         """No more output follows.
@@ -112,8 +131,9 @@ class Parser:
         if reason not in _REASONS:
             raise UsageError(f"reason={reason!r}: choose one of stop, length, tool_calls, content_filter or None")
         self._finished = True
-        events = self._machine.finish(reason)
-        if self._clip or self._gate is not None:
+        events = self._machine.feed(self._reader.finish()) if self._reader is not None else []
+        events += self._machine.finish(reason)
+        if self._clip or self._gate is not None or self._reader is not None:
             events = self._post(events)
         return events
 
@@ -126,11 +146,10 @@ class Parser:
             if self._primed:
                 events = self._primed + events
                 self._primed = []
-            if events and events[-1].end > 0:
-                events = [event for event in map(_clipped, events) if event is not None]
-                self._clip = False
-            else:
-                events = [event for event in map(_clipped, events) if event is not None]
+            self._clip = not events or events[-1].end <= 0
+            events = [event for event in map(_clipped, events) if event is not None]
+        if self._reader is not None:
+            events = self._reader.plain(events)
         if self._gate is not None:
             events = self._gate.push(events)
         return events

@@ -13,7 +13,6 @@ import re
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from ._dialect import Dialect
     from ._grammar import Grammar
 
 _CONTROL_TOKEN: Final = re.compile(r"<[|｜][^<>\s]*[|｜]>|\[/?[A-Z_]{3,}\]|<(?:start|end)_of_turn>|</?s>")
@@ -21,10 +20,10 @@ _REACH: Final = 65536
 """How far back to look."""
 
 
-def relevant_tail(prompt: str | Dialect, dialect: Dialect, grammar: Grammar) -> str:
+def relevant_tail(prompt: str, grammar: Grammar) -> str:
     """The part of the prompt that the machine must read before the output."""
-    text = prompt if isinstance(prompt, str) else dialect.start
-    text = text[-_REACH:]
+    text = prompt[-_REACH:]
+    dialect = grammar.dialect
     start = -1
     for literal in grammar.markers:
         start = max(start, text.rfind(literal))

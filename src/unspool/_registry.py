@@ -16,6 +16,7 @@ from threading import Lock
 
 from ._dialect import Dialect
 from ._errors import SpecError, UnknownDialect, UsageError
+from ._tokens import as_tokenizer
 
 GROUP = "unspool.dialects"
 
@@ -87,8 +88,8 @@ def _register_all(source: object, name: str) -> None:
         register(dialect)
 
 
-def get_dialect(name: str) -> Dialect:
-    """The dialect of that name or alias.
+def get_dialect(name: str, *, tokenizer: object | None = None) -> Dialect:
+    """The dialect of that name or alias; with a tokenizer, the variant its vocabulary calls for.
 
     >>> get_dialect("qwen25").name
     'hermes'
@@ -106,7 +107,7 @@ def get_dialect(name: str) -> Dialect:
         near = difflib.get_close_matches(plain, [*_dialects, *_aliases, *_reasoning], n=4, cutoff=0.5)
         hint = f"did you mean {', '.join(dict.fromkeys(near))}?" if near else "unspool.list_dialects() gives all of them"
         raise UnknownDialect(f"no dialect {name!r}: {hint}")
-    return found
+    return found if tokenizer is None else find(found, tokenizer)
 
 
 def list_dialects() -> tuple[Dialect, ...]:
@@ -115,8 +116,12 @@ def list_dialects() -> tuple[Dialect, ...]:
     return tuple(_dialects[name] for name in sorted(_dialects))
 
 
-def find(dialect: str | Dialect) -> Dialect:
-    """The dialect itself, or the one of that name."""
-    if isinstance(dialect, Dialect):
-        return dialect
-    return get_dialect(dialect)
+def find(dialect: str | Dialect, tokenizer: object | None = None) -> Dialect:
+    """The dialect itself, or the one of that name; its variant for the vocabulary, if there is one."""
+    found = dialect if isinstance(dialect, Dialect) else get_dialect(dialect)
+    if tokenizer is not None and found.variants:
+        tokens = frozenset(as_tokenizer(tokenizer).special_tokens().values())
+        for token, variant in found.variants:
+            if token in tokens:
+                return get_dialect(variant)
+    return found

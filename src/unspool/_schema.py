@@ -233,7 +233,7 @@ def _types(schema: object, root: object, seen: dict[int, frozenset[str]], depth:
             named.append(_NOTHING.union(*branches))
     telling = [types for types in named if types != _EVERYTHING]
     types = _NOTHING.union(*telling) if telling else _EVERYTHING
-    if telling and schema.get("nullable") is True:
+    if schema.get("nullable") is True:
         types |= {"null"}
     seen[id(schema)] = types
     return types
@@ -351,6 +351,8 @@ def _json_value(text: str, kind: ValueType) -> str | None:
     word = text.lower()
     if "null" in types and word == "null":
         return word
+    if word in ("0", "1") and "boolean" in types and types <= {"boolean", "null"}:
+        return "true" if word == "1" else "false"
     if "boolean" in types and word in ("true", "false"):
         return word
     if "integer" in types and _INTEGER.fullmatch(text):

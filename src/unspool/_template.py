@@ -27,7 +27,7 @@ _NOTATIONS: Final = ("json", "python", "loose", "bare")
 _PIECE: Final = re.compile(
     r'(?P<attributes>(?:\ [\w:.-]+="\{\w+\}")+)'
     r"|\{(?P<hole>\w+)(?::(?P<notation>\w+))?\}"
-    r"|(?P<space>\n+)"
+    r"|(?P<space>\n[ \n]*)"
 )
 _ATTRIBUTE: Final = re.compile(r' ([\w:.-]+)="\{(\w+)\}"')
 
@@ -115,7 +115,7 @@ def reading_pieces(template: str, exact: str = "") -> tuple[Piece, ...]:
     ``exact`` a line break is one optional line feed.
     """
     out: list[Piece] = []
-    pieces = parse_template(template)
+    pieces = _blanks_apart(parse_template(template))
     for i, piece in enumerate(pieces):
         before = pieces[i - 1] if i else None
         after = pieces[i + 1] if i + 1 < len(pieces) else None
@@ -128,6 +128,19 @@ def reading_pieces(template: str, exact: str = "") -> tuple[Piece, ...]:
         out.append(piece)
         if loose and isinstance(after, Literal):
             out.append(Space(""))
+    return tuple(out)
+
+
+def _blanks_apart(pieces: tuple[Piece, ...]) -> tuple[Piece, ...]:
+    """Blanks between a marker and a payload are white space, not part of the marker."""
+    out: list[Piece] = []
+    for i, piece in enumerate(pieces):
+        after = pieces[i + 1] if i + 1 < len(pieces) else None
+        text = piece.text.rstrip(" ")
+        if isinstance(piece, Literal) and text and text != piece.text and isinstance(after, Hole) and after.field in PAYLOADS:
+            out += [Literal(text), Space(piece.text[len(text) :])]
+        else:
+            out.append(piece)
     return tuple(out)
 
 

@@ -31,7 +31,7 @@ _LINE_BREAKS = "\r\n"
 class _Channel:
     """The white space of one channel."""
 
-    __slots__ = ("blanks", "join", "lead", "name", "shown", "start")
+    __slots__ = ("blanks", "join", "lead", "name", "shown", "start", "sure")
 
     def __init__(self, name: Channel) -> None:
         self.name: Channel = name
@@ -40,6 +40,8 @@ class _Channel:
         self.blanks = ""
         """White space that is not decided yet, and where it began."""
         self.start = 0
+        self.sure: int | None = None
+        """How many of the blanks count if nothing follows; None: all."""
         self.lead = ""
         """Characters to drop until other text comes."""
         self.join = ""
@@ -58,6 +60,7 @@ class _Channel:
             self.blanks += text
             return None
         self.lead = ""
+        self.sure = None
         shown = (self.join if self.shown else "") + self.blanks + body
         start = self.start if self.blanks else event.start
         self.join = ""
@@ -70,10 +73,11 @@ class _Channel:
         """The blanks turned out to be text."""
         if not self.blanks:
             return None
-        event = Text(self.name, self.blanks, self.start, end)
-        self.blanks = ""
+        blanks, self.blanks = self.blanks[: self.sure], ""
+        if not blanks:
+            return None
         self.shown = True
-        return event
+        return Text(self.name, blanks, self.start, end)
 
 
 class Tidy:
@@ -141,6 +145,9 @@ class Tidy:
             if not content.shown:
                 content.blanks = ""
                 content.lead = _LINE_BREAKS
+        elif role == "dropped":
+            if content.sure is None:
+                content.sure = len(content.blanks)
         elif role == "content_open":
             content.blanks = ""
             reasoning.blanks = ""

@@ -35,14 +35,14 @@ NEED, FAIL, MATCH, CUT, RESTART = range(5)
 LITERAL, SPACE, CAPTURE, ATTRIBUTES, REPEAT, PEEK, ENVELOPE, END, HEADER, FOLLOWED, LINE_FEED = range(11)
 
 # What a matched program begins.
-CALL, EMPTY_SECTION, SECTION_CLOSE, OPEN_WRAPPER, DROP, STOP, FRAME, PARAM = range(8)
+CALL, EMPTY_SECTION, SECTION_CLOSE, OPEN_WRAPPER, DROP, STOP, FRAME, PARAM, CLOSE_PARAM = range(9)
 
 SPACE_RUN: Final = re.compile(r"[ \t\r\n]*")
 _ATTRIBUTE: Final = re.compile(
     r"""([\w:.-]+)[ \t\r\n]*=[ \t\r\n]*(?:"([^"\n<]*)"|'([^'\n<]*)'|([^\s"'<>=/]+)(?=[\s<>/]))"""
 )
 _ATTRIBUTE_BEGUN: Final = re.compile(
-    r"""[\w:.-]*(?:[ \t\r\n]*(?:=[ \t\r\n]*(?:"[^"\n<]*|'[^'\n<]*|[^\s"'<>=/]*)?)?)?\Z"""
+    r"""([\w:.-]*)(?:[ \t\r\n]*(?:=[ \t\r\n]*(?:["']([^"'\n<]*)|[^\s"'<>=/]*)?)?)?\Z"""
 )
 _ALPHABETS: Final = {
     "name": re.compile(r"[^\s<>{}()\[\]\"'|｜,=\ud800-\udfff]+"),
@@ -135,6 +135,7 @@ class Trial:
         "_repair",
         "_step",
         "_which",
+        "at_end",
         "can_cut",
         "cut_short",
         "envelope",
@@ -160,6 +161,8 @@ class Trial:
         """The input ended inside a head, and this is what was there of a name."""
         self.cut_short = False
         """Generation hit its limit, so a name that the input ends with may be incomplete."""
+        self.at_end = False
+        """Only the end of the input confirmed what matched."""
         self._cut_name = ""
         self._which = 0
         self._step = 0
@@ -182,6 +185,7 @@ class Trial:
         self.offset = 0
         self.fields = {}
         self.envelope = None
+        self.at_end = False
 
     def run(self, buf: str, pos: int, final: bool) -> int:
         """Go on; the window starts at ``pos``.
@@ -203,7 +207,7 @@ class Trial:
 
     def _remember_cut(self) -> None:
         """A head that only the end of the input keeps from matching."""
-        if self._step == 0 or self.program.action != CALL:
+        if self.program.action != CALL or (self._step == 0 and not (self.envelope and self.envelope.partial_name)):
             return
         if self.envelope is not None:
             self._cut_name = self.envelope.partial_name
@@ -267,7 +271,7 @@ class Trial:
         match = step.pattern.match(buf, at)
         end = match.end() if match is not None else at
         if step.stop:
-            stop = buf.find(step.stop, at, end)
+            stop = buf.find(step.stop, at, end + len(step.stop))
             end = stop if stop >= 0 else end
             if stop < 0 and end == len(buf) and not final:
                 return -NEED - 1
@@ -293,7 +297,10 @@ class Trial:
                 return -NEED - 1
             match = _ATTRIBUTE.match(buf, after) if after > at else None
             if match is None:
-                if not final and after > at and _ATTRIBUTE_BEGUN.match(buf, after):
+                begun = _ATTRIBUTE_BEGUN.match(buf, after) if after > at else None
+                if begun is not None:
+                    if step.fields.get(begun[1]) == "name":
+                        self.fields["?name"] = begun[2] or ""
                     return -NEED - 1
                 break
             field = step.fields.get(match[1], "")
@@ -315,7 +322,7 @@ class Trial:
         Never fails once begun: a header that is not finished is still framing.
         """
         limit = at + BOUND // 2
-        broken = _HEADER_BREAK.search(buf, at, limit)
+        broken = (_LINE_HEADER_BREAK if step.text else _HEADER_BREAK).search(buf, at, limit)
         end = broken.start() if broken is not None else min(limit, len(buf))
         found = at
         while True:
@@ -340,6 +347,7 @@ class Trial:
         """What stands next, white space aside, must be a marker or the end of the input."""
         after = SPACE_RUN.match(buf, at).end()  # type: ignore[union-attr]
         if after == len(buf):
+            self.at_end = final
             return at if final and not self.cut_short else -NEED - 1
         if step.watch.full.match(buf, after):
             return at
@@ -356,4 +364,6 @@ class Trial:
         return MATCH if envelope.committed else NEED
 
 
+# What no header contains; a header that a line break ends may contain anything else.
 _HEADER_BREAK: Final = re.compile(r"[\n{}\"'!?,]")
+_LINE_HEADER_BREAK: Final = re.compile(r"[{}\"'!?,]")

@@ -70,7 +70,7 @@ class JsonValue(Codec):
         self._word = ""
         self._word_at = 0
         self._number = 0
-        # Under repair a comma waits, with the white space behind it, for what follows.
+        # Under repair a comma, and white space after a value, wait for what follows.
         self._comma: list[str] = []
 
     def step(self, buf: str, pos: int, final: bool) -> int:
@@ -150,12 +150,13 @@ class JsonValue(Codec):
                 pos = _SPACE.match(buf, pos).end()  # type: ignore[union-attr]
                 if state == _START:
                     start = pos
-                elif self._comma:
+                elif self._comma or (self._repair and state == _NEXT):
+                    self._replace(buf, start, blank, "")
                     self._comma.append(buf[blank:pos])
                     start = pos
                 continue
             char = buf[pos]
-            if self._comma and char in _TOKEN_STARTS:
+            if self._comma and (char in _TOKEN_STARTS or (state == _NEXT and char in ",}]")):
                 self._out.append("".join(self._comma))
                 self._comma.clear()
                 start = pos

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .._schema import Tools, ValueType
 
 _SEEK, _VALUE = range(2)
+_STRINGS: Final = ("true", "string", "str", "raw")
 
 
 class Tagged(Codec):
@@ -34,14 +35,13 @@ class Tagged(Codec):
 
     __slots__ = (
         "_at_start",
-        "_expected",
+        "_declared",
         "_form",
         "_function",
         "_grammar",
         "_held",
         "_policies",
         "_raw",
-        "_resume",
         "_seen",
         "_skip",
         "_state",
@@ -64,11 +64,10 @@ class Tagged(Codec):
         self._type: ValueType | None = None
         self._streams = True
         self._skip = False
-        self._expected = ""
+        self._declared = ""
         self._at_start = True
         self._raw: list[str] = []
         self._held = ""
-        self._resume = 0
 
     @property
     def waiting(self) -> bool:
@@ -117,6 +116,9 @@ class Tagged(Codec):
             self._begin(trial, pos, out)
             return pos + trial.offset
         ends = grammar.after_params
+        head = grammar.heads.full.match(buf, pos)
+        if head is not None:
+            return self._skip_head(buf, pos, head.end(), final)
         if ends.full.match(buf, pos):
             out.append("}" if self._seen else "{}")
             self.done = True
@@ -131,6 +133,23 @@ class Tagged(Codec):
         else:
             self.error = "a parameter or the end of the call"
         return pos
+
+    def _skip_head(self, buf: str, pos: int, at: int, final: bool) -> int:
+        """A parameter was begun and has no value: go on behind it."""
+        ends = self._grammar.after_value
+        while True:
+            at = ends.find(buf, at)
+            if at < 0 or ends.full.match(buf, at):
+                break
+            at += 1
+        if at < 0 or at - pos > BOUND:
+            if final or len(buf) - pos > BOUND:
+                self.error = "a parameter's value"
+            else:
+                self._held = "head"
+            return pos
+        self.notes.append(("trailing_data", buf[pos:at][:80], pos))
+        return at
 
     def _begin(self, trial: Trial, at: int, out: list[str]) -> None:
         fields = trial.fields
@@ -147,13 +166,16 @@ class Tagged(Codec):
         kind = self._tools.value_type(self._function, key)
         self._type = kind
         declared = fields.get("string", fields.get("type", ""))
-        if declared in ("true", "string", "str", "raw"):
+        self._declared = declared
+        if declared in _STRINGS:
             self._streams = True
+        elif declared:
+            self._streams = False
         elif kind.types:
             self._streams = kind.is_string
         else:
             # Nothing but the text itself, and perhaps an attribute, says what it is.
-            self._streams = not declared and "string" not in fields and self._policies.schemaless_value == "string"
+            self._streams = "string" not in fields and self._policies.schemaless_value == "string"
         out.append(("{" if not self._seen else ", ") + quote(key) + ": " + ('"' if self._streams else ""))
         self._seen.add(key)
 
@@ -234,7 +256,6 @@ class Tagged(Codec):
         if literal in self._grammar.dialect.stop:
             # The turn ended inside the value: it stays open.
             self._state = _VALUE
-            self._form = self._form
             return at + len(literal)
         if not self._skip:
             if self._streams:
@@ -248,9 +269,13 @@ class Tagged(Codec):
 
     def _typed(self, raw: str, kind: ValueType, at: int) -> str:
         text = raw.strip(" \t\r\n")
+        found = json_kind(text) if self._declared or not kind.types else ""
+        if self._declared and found == '"':
+            return text
         if not kind.types:
-            found = json_kind(text)
             return text if found and found != '"' else quote(raw)
+        if self._declared and found and not kind.is_string:
+            return text
         value, fits = coerce(raw, kind, self._grammar.dialect.python_values)
         if not fits:
             self.notes.append(("coerced_to_string", text[:80], at))

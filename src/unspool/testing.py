@@ -1,0 +1,788 @@
+"""Testing: the laws that every dialect obeys, as functions.
+
+For this project's own tests and for those of other packages that declare a
+dialect.  Start with :func:`check_dialect`:
+
+>>> from unspool import Dialect
+>>> from unspool.testing import check_dialect
+>>> mine = Dialect("mine", call=("<call>{envelope}</call>",))
+>>> check_dialect(mine, ['Hi. <call>{"name": "now", "arguments": {}}</call>'], examples=5)
+
+The laws:
+
+chunking    however an output is cut into pieces, the same events come out
+tiling      the spans of the events cover the input, in order, once
+order       calls start, get arguments and end, one at a time; ``Finish`` is last
+hold-back   what is held is never more than ``Parser.bound``
+arguments   what was sent of a call's arguments is a prefix of all of them
+no error    whatever the model wrote, ``feed`` and ``finish`` do not raise
+round trip  ``parse(render(message))`` gives the message back
+
+A law that is broken raises ``AssertionError`` with the input to repeat it.
+
+:func:`messages` and what builds on it need `hypothesis`_, which this package
+does not install.
+
+.. _hypothesis: https://hypothesis.readthedocs.io
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import string
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise, zip_longest
+from random import Random
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from ._dialect import Dialect
+from ._errors import MalformedOutput
+from ._events import (
+    CallArgs,
+    CallEnd,
+    CallStart,
+    Event,
+    Finish,
+    FinishReason,
+    Markup,
+    Note,
+    Text,
+    normalise,
+)
+from ._message import Message, ToolCall
+from ._parser import Parser, parse
+from ._policies import STRICT, Policies
+from ._registry import find
+from ._render import render
+from ._template import PAYLOADS, Attributes, Hole, literals, parse_template, split_at, split_marks
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
+__all__ = [
+    "POLICIES",
+    "Case",
+    "Reading",
+    "Sample",
+    "assert_argument_prefixes",
+    "assert_chunking_invariant",
+    "assert_hold_bound",
+    "assert_laws",
+    "assert_never_raises",
+    "assert_order",
+    "assert_round_trip",
+    "assert_tiles",
+    "check_dialect",
+    "chunkings",
+    "comparable",
+    "markers",
+    "messages",
+    "mutate",
+    "read",
+]
+
+ToolList = Sequence[Mapping[str, object]]
+
+
+# -- one output and how it was read
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What a model wrote, and the request it answers."""
+
+    text: str
+    """The output."""
+    tools: ToolList | None = None
+    """As for ``Parser``, like the next two."""
+    prompt: str | None = None
+    policies: Policies | None = None
+    finish_reason: FinishReason | None = None
+    """As for ``Parser.finish``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """The state of a parser after one ``feed``."""
+
+    taken: int
+    """Characters fed so far."""
+    covered: int
+    """Characters that events account for so far."""
+    held: int
+    bound: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A case, read in certain chunks."""
+
+    dialect: Dialect
+    case: Case
+    chunks: Sequence[str]
+    events: list[Event]
+    """Everything that came out, ``finish`` included."""
+    message: Message | None
+    """What the events fold to; None if the policies made that an error."""
+    feeds: list[Feed]
+
+    def fail(self, law: str, why: str) -> NoReturn:
+        """Raise ``AssertionError`` with all that is needed to see it again."""
+        __tracebackhide__ = True  # the report is the message, not this frame
+        lines = [f"{law}: {why}", f"  dialect: {self.dialect.name}", f"  text:    {self.case.text!r}"]
+        if list(self.chunks) != [self.case.text]:
+            lines.append(f"  chunks:  {list(self.chunks)!r}")
+        for field in ("tools", "prompt", "policies", "finish_reason"):
+            value = getattr(self.case, field)
+            if value is not None:
+                lines.append(f"  {field}: {_changed(value) if isinstance(value, Policies) else repr(value)}")
+        raise AssertionError("\n".join(lines))
+
+
+def _changed(policies: Policies) -> str:
+    default = Policies()
+    fields = [name for name in policies.__slots__ if getattr(policies, name) != getattr(default, name)]
+    return ", ".join(f"{name}={getattr(policies, name)}" for name in fields)
+
+
+def _case(case: str | Case) -> Case:
+    return Case(case) if isinstance(case, str) else case
+
+
+def read(dialect: str | Dialect, case: str | Case, chunks: Sequence[str] | None = None) -> Reading:
+    """Read a case with a new parser, in these chunks or at once."""
+    case = _case(case)
+    parser = Parser(dialect, tools=case.tools, prompt=case.prompt, policies=case.policies)
+    chunks = [case.text] if chunks is None else chunks
+    events: list[Event] = []
+    feeds: list[Feed] = []
+    taken = covered = 0
+    for chunk in chunks:
+        new = parser.feed(chunk)
+        taken += len(chunk)
+        for event in new:
+            if not isinstance(event, Note):
+                covered = event.end
+        events += new
+        feeds.append(Feed(taken, covered, parser.held, parser.bound))
+    events += parser.finish(case.finish_reason)
+    fold = parser.fold()
+    message = None
+    try:
+        fold.push(events)
+        message = fold.message()
+    except MalformedOutput:
+        if "error" not in (parser.policies.malformed_call, parser.policies.truncated_call):
+            raise
+    return Reading(parser.dialect, case, chunks, events, message, feeds)
+
+
+def comparable(events: Iterable[Event], text: str) -> list[Event]:
+    """The normalised events, generated ids left out.
+
+    Ids are random unless the model gives them: an id counts if it stands in the text.
+    """
+    out: list[Event] = []
+    for event in normalise(events):
+        if isinstance(event, CallStart) and event.id not in text:
+            out.append(CallStart(event.index, event.name, "", event.start, event.end))
+        else:
+            out.append(event)
+    return out
+
+
+def _without_ids(message: Message | None, text: str) -> Message | None:
+    """The same message, generated ids left out."""
+    if message is None:
+        return None
+
+    def anonymous(call: ToolCall) -> ToolCall:
+        return call if call.id in text else replace(call, id="")
+
+    return replace(
+        message,
+        tool_calls=tuple(map(anonymous, message.tool_calls)),
+        parts=tuple(anonymous(part) if isinstance(part, ToolCall) else part for part in message.parts),
+    )
+
+
+# -- inputs
+
+
+def chunkings(text: str, *, seed: int = 0, random: int = 3, splits: int = 64) -> Iterator[list[str]]:
+    """Ways to cut a text: whole, into characters, in two, at random.
+
+    :param random: how many random ones; they contain empty chunks, too.
+    :param splits: a text no longer than this is cut in two at every place.
+
+    >>> list(chunkings("abc", random=0))
+    [['abc'], ['a', 'b', 'c'], ['a', 'bc'], ['ab', 'c']]
+    """
+    yield [text]
+    yield list(text)
+    if len(text) <= splits:
+        for at in range(1, len(text)):
+            yield [text[:at], text[at:]]
+    rng = Random(f"{seed} {text}")  # noqa: S311 - reproducible, not secret
+    for _ in range(random):
+        longest = rng.choice((2, 4, 9, 30))
+        cuts = [0]
+        while cuts[-1] < len(text):
+            cuts.append(min(len(text), cuts[-1] + rng.randint(0, longest)))
+        yield [text[a:b] for a, b in pairwise(cuts)]
+
+
+_TAG: Final = re.compile(r"<[^<>\s]{1,40}>|\[[A-Z_/]{3,}\]|```\w*|[{}\[\]\"',:]")
+_WORDS: Final = ("Sure. ", "the ", "\n\n", " ", "`", '"', "{", "}", "x < y ", "</", "<|", "\\", "é", "\0", "🙂")
+
+
+def mutate(text: str, rng: Random, markers: Sequence[str] = ()) -> str:
+    """The text with something wrong with it.
+
+    It is cut, doubled, put between words, or loses, gains or swaps pieces; what
+    it gains are pieces of markers, by default those that it seems to have.
+    """
+    pieces = markers or _TAG.findall(text) or _WORDS
+    a, b = sorted(rng.randint(0, len(text)) for _ in range(2))
+    kind = rng.randrange(9)
+    if kind == 0:  # cut
+        return text[:b]
+    if kind == 1:
+        return text[a:]
+    if kind == 2:  # doubled
+        return text + rng.choice(("", "\n", " ")) + text
+    if kind == 3:  # between words
+        return rng.choice(_WORDS) + text + rng.choice(_WORDS)
+    if kind == 4:  # something is missing
+        return text[:a] + text[min(b, a + rng.randint(1, 12)) :]
+    if kind == 5:  # something is there twice
+        return text[:b] + text[a:]
+    if kind == 6:  # two pieces have changed places
+        c = rng.randint(b, len(text))
+        return text[:a] + text[b:c] + text[a:b] + text[c:]
+    piece = rng.choice(pieces)
+    if kind == 7:  # a marker, or a part of one, where none belongs
+        piece = piece[: rng.randint(1, len(piece))] if rng.random() < 0.5 else piece
+        return text[:a] + piece + text[a:]
+    return text[:a] + rng.choice(_WORDS) + text[a:]
+
+
+def markers(dialect: str | Dialect) -> tuple[str, ...]:
+    """Every literal text of a dialect's templates, single characters aside."""
+    spec = find(dialect)
+    templates = [
+        *spec.call,
+        *spec.section,
+        *spec.param,
+        *spec.reasoning,
+        *spec.content,
+        *spec.drop,
+        *spec.stop,
+    ]
+    if spec.frame is not None:
+        templates += [*spec.frame.open, spec.frame.sep, *spec.frame.ends, *spec.frame.fields]
+    found = {text for template in templates for text in literals(parse_template(split_marks(template)[1]))}
+    return tuple(sorted(text for text in found if len(text.strip()) > 1))
+
+
+# -- the laws
+
+
+def assert_tiles(reading: Reading) -> None:
+    """The spans of the events cover the input, in order, once, and text is what its span says."""
+    text = reading.case.text
+    at = 0
+    started: dict[int, int] = {}
+    for event in reading.events:
+        if isinstance(event, Note):
+            if not 0 <= event.start == event.end <= len(text):
+                reading.fail("tiling", f"{event} is not an empty span of the input")
+            continue
+        if event.start != at or event.end < at:
+            reading.fail("tiling", f"{event} should begin at {at}")
+        at = event.end
+        covered = text[event.start : event.end]
+        if isinstance(event, Text | Markup) and event.text != covered:
+            reading.fail("tiling", f"{event} covers {covered!r}")
+        elif isinstance(event, CallStart):
+            started[event.index] = event.start
+        elif isinstance(event, CallEnd) and event.status != "complete":
+            covered = text[started[event.index] : event.end]
+            # A call that the prompt began is longer than its span.
+            if event.raw != covered and not (reading.case.prompt and event.raw.endswith(covered)):
+                reading.fail("tiling", f"{event} should have the raw text {covered!r}")
+    if at != len(text):
+        reading.fail("tiling", f"the events end at {at}, the input at {len(text)}")
+
+
+def assert_order(reading: Reading) -> None:
+    """Calls start, get arguments and end, one at a time and counted from 0; ``Finish`` comes last."""
+    index, is_open = -1, False
+    for event in reading.events:
+        if isinstance(event, CallStart):
+            if is_open or event.index != index + 1 or not event.name or not event.id:
+                reading.fail("order", f"{event} after call {index}, {'open' if is_open else 'closed'}")
+            index, is_open = event.index, True
+        elif isinstance(event, CallArgs | CallEnd):
+            if not is_open or event.index != index:
+                reading.fail("order", f"{event} while no call {event.index} is open")
+            is_open = isinstance(event, CallArgs)
+        elif isinstance(event, Text) and is_open:
+            reading.fail("order", f"{event} inside call {index}")
+    if is_open or not isinstance(reading.events[-1], Finish):
+        reading.fail("order", f"the stream ends with {reading.events[-1]}, call {index} open: {is_open}")
+    if any(isinstance(event, Finish) for event in reading.events[:-1]):
+        reading.fail("order", "two Finish events")
+
+
+def assert_hold_bound(reading: Reading) -> None:
+    """``Parser.held`` counts what no event accounts for, and is within ``Parser.bound``."""
+    for number, feed in enumerate(reading.feeds):
+        if reading.case.prompt is None and feed.held < feed.taken - feed.covered:
+            missing = feed.taken - feed.covered
+            reading.fail("hold-back", f"held={feed.held} after chunk {number}, but {missing} characters are missing")
+        if feed.bound is not None and feed.held > feed.bound:
+            reading.fail("hold-back", f"held={feed.held} > bound={feed.bound} after chunk {number}")
+
+
+def assert_argument_prefixes(reading: Reading, whole: Reading | None = None) -> None:
+    """Argument fragments join to a prefix of the final arguments, which are JSON if the call is complete.
+
+    :param whole: the same case read at once; its arguments count as the final ones.
+    """
+    final = _arguments((whole or reading).events)
+    sent: dict[int, str] = {}
+    for event in reading.events:
+        if isinstance(event, CallArgs):
+            sent[event.index] = sent.get(event.index, "") + event.json
+            if not final.get(event.index, "").startswith(sent[event.index]):
+                reading.fail("arguments", f"sent {sent[event.index]!r}, no prefix of {final.get(event.index)!r}")
+        elif isinstance(event, CallEnd) and event.status == "complete":
+            arguments = sent.get(event.index, "")
+            if arguments != final.get(event.index, "") or not _is_json(arguments):
+                reading.fail("arguments", f"call {event.index} is complete, its arguments are {arguments!r}")
+
+
+def _arguments(events: Iterable[Event]) -> dict[int, str]:
+    found: dict[int, list[str]] = {}
+    for event in events:
+        if isinstance(event, CallArgs):
+            found.setdefault(event.index, []).append(event.json)
+    return {index: "".join(pieces) for index, pieces in found.items()}
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(constant)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text, parse_constant=_refuse, parse_int=str)
+    except RecursionError:
+        return True  # too deep for this judge
+    except ValueError:
+        return False
+    return True
+
+
+def assert_chunking_invariant(
+    dialect: str | Dialect,
+    case: str | Case,
+    ways: Iterable[Sequence[str]] | None = None,
+    *,
+    each: Callable[[Reading, Reading], None] | None = None,
+) -> Reading:
+    """However the text is cut, the same events and the same message come out.
+
+    :param ways: the chunkings to try, by default those of :func:`chunkings`.
+    :param each: called with every reading and the one at once, for further laws.
+    :return: the reading of the text at once.
+    """
+    case = _case(case)
+    whole = read(dialect, case)
+    if each is not None:
+        each(whole, whole)
+    for chunks in chunkings(case.text) if ways is None else ways:
+        other = read(dialect, case, chunks)
+        why = _difference(whole, other)
+        if why:
+            smallest = _fewest_chunks(whole, list(chunks))
+            smallest.fail("chunking", _difference(whole, smallest))
+        if each is not None:
+            each(other, whole)
+    return whole
+
+
+def _difference(whole: Reading, other: Reading) -> str:
+    """The first difference between two readings of one text, for people; empty if there is none."""
+    text = whole.case.text
+    pairs = zip_longest(comparable(whole.events, text), comparable(other.events, text))
+    for number, (expected, got) in enumerate(pairs):
+        if expected != got:
+            return f"event {number}\n    at once:   {expected}\n    in chunks: {got}"
+    expected_message, message = _without_ids(whole.message, text), _without_ids(other.message, text)
+    if expected_message != message:
+        return f"the message\n    at once:   {expected_message}\n    in chunks: {message}"
+    return ""
+
+
+def _fewest_chunks(whole: Reading, chunks: list[str]) -> Reading:
+    """A reading that differs from ``whole``, with as few cuts as that takes."""
+    found = read(whole.dialect, whole.case, chunks)
+    at = 0
+    while at + 1 < len(chunks):
+        joined = [*chunks[:at], chunks[at] + chunks[at + 1], *chunks[at + 2 :]]
+        reading = read(whole.dialect, whole.case, joined)
+        if _difference(whole, reading):
+            chunks, found = joined, reading
+        else:
+            at += 1
+    return found
+
+
+def assert_laws(
+    dialect: str | Dialect, case: str | Case, ways: Iterable[Sequence[str]] | None = None
+) -> Reading:
+    """Every law that holds for a single text: chunking, tiling, order, hold-back, arguments."""
+    return assert_chunking_invariant(dialect, case, ways, each=_laws_of_a_reading)
+
+
+def _laws_of_a_reading(reading: Reading, whole: Reading) -> None:
+    assert_tiles(reading)
+    assert_order(reading)
+    assert_hold_bound(reading)
+    assert_argument_prefixes(reading, whole)
+
+
+POLICIES: Final[Mapping[str, Policies]] = {
+    "default": Policies(),
+    "repair": Policies(malformed_call="repair"),
+    "keep": Policies(malformed_call="keep", truncated_call="keep"),
+    "commit_call": Policies(commit="call"),
+    "commit_call_repair": Policies(commit="call", malformed_call="repair", truncated_call="text"),
+    "reasoning_text": Policies(calls_in_reasoning="text", after_calls="drop"),
+    "first_close": Policies(close_in_value="first", schemaless_value="json", unknown_tool="text"),
+    "strip": Policies(no_tools="strip", call_ids="generated", arguments="canonical"),
+    "strict": STRICT,
+}
+"""Policies that between them exercise every choice, under names for test reports."""
+
+
+def assert_never_raises(dialect: str | Dialect, case: str | Case, chunks: Sequence[str] | None = None) -> None:
+    """Whatever the model wrote, and whatever the policies, nothing raises.
+
+    Of strict policies: nothing but ``MalformedOutput``, and only when folding.
+    """
+    case = _case(case)
+    for name, policies in POLICIES.items():
+        for tools in (case.tools, None, ()):
+            changed = replace(case, policies=policies, tools=tools)
+            try:
+                read(dialect, changed, chunks)
+            except Exception as error:  # noqa: BLE001 - any at all breaks the law
+                reading = Reading(find(dialect), changed, chunks or [case.text], [], None, [])
+                try:
+                    reading.fail("no error", f"{type(error).__name__}: {error} (policies {name})")
+                except AssertionError as report:
+                    raise report from error
+
+
+# -- messages and back
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A message that a dialect can express, and tools that declare its calls."""
+
+    message: Message
+    tools: tuple[dict[str, Any], ...]
+
+
+def assert_round_trip(dialect: str | Dialect, sample: Sample | Message, tools: ToolList | None = None) -> str:
+    """``parse(render(message))`` gives the message back, without problems; returns the rendered text.
+
+    Arguments must come back as the same text where the dialect carries JSON,
+    else as the same value, with types and the order of keys.
+    """
+    spec = find(dialect)
+    message, tools = (sample.message, sample.tools) if isinstance(sample, Sample) else (sample, tools)
+    text = render(spec, message)
+    got = parse(text, spec, tools=tools)
+
+    def fail(what: str, expected: object, found: object) -> NoReturn:
+        why = f"{what}\n    expected: {expected!r}\n    got:      {found!r}"
+        Reading(spec, Case(text, tools), [text], [], None, []).fail("round trip", why)
+
+    if got.problems:
+        fail("problems", (), got.problems)
+    for field in ("reasoning", "content"):
+        if getattr(got, field) != getattr(message, field):
+            fail(field, getattr(message, field), getattr(got, field))
+    verbatim = _Ability(spec).verbatim
+    for expected, found in zip_longest(message.tool_calls, got.tool_calls):
+        if expected is None or found is None or expected.name != found.name:
+            fail("calls", message.tool_calls, got.tool_calls)
+        same = expected.arguments == found.arguments if verbatim else _same(expected.arguments, found.arguments)
+        if not same:
+            fail(f"arguments of {expected.name}", expected.arguments, found.arguments)
+        if expected.id and expected.id in text and expected.id != found.id:
+            fail(f"id of {expected.name}", expected.id, found.id)
+    finish = "tool_calls" if message.tool_calls else "stop"
+    if got.finish_reason != finish:
+        fail("finish_reason", finish, got.finish_reason)
+    return text
+
+
+def _same(expected: str, found: str) -> bool:
+    """Whether two JSON texts have one value; 1, 1.0 and true are different ones."""
+    return json.dumps(json.loads(expected)) == json.dumps(json.loads(found))
+
+
+class _Ability:
+    """What a dialect can express."""
+
+    def __init__(self, spec: Dialect) -> None:
+        self.spec = spec
+        frame = spec.frame
+        routes = [route for route in frame.routes if route.header] if frame is not None else []
+        into = {route.into for route in routes}
+        self.reasoning = bool(spec.reasoning) if frame is None else "reasoning" in into
+        self.content = frame is None or "content" in into
+        self.calls = bool(spec.call) if frame is None else any(i.startswith("{") for i in into)
+        template = spec.call[0] if spec.call else ""
+        for route in routes:
+            if route.into in ("{args}", "{params}"):
+                template = route.into
+        self.template = template
+        _, payload, _ = split_at(parse_template(template), *PAYLOADS)
+        self.payload = payload.field if payload is not None else ""
+        self.notation = (payload.notation if payload is not None else "") or spec.args
+        self.typed = self.payload == "params"
+        self.verbatim = self.payload in ("args", "envelope") and self.notation == "json"
+        self.reserved = {*spec.null_calls, *(w for route in routes for w in re.split(r"[=.\s]", route.when))}
+        """Names that mean something else than a function."""
+        self.plain_keys = not self.verbatim
+        """Keys of arguments are identifiers."""
+        self.markers = markers(spec)
+
+    def openers(self) -> set[str]:
+        """Single characters that may begin a call in running text."""
+        found: set[str] = set()
+        for section in self.spec.section:
+            marks, body = split_marks(section)
+            before, _, _ = split_at(parse_template(body), "calls")
+            opening = "".join(piece.text for piece in before if not isinstance(piece, Hole | Attributes)).strip()
+            if len(opening) == 1:
+                found.add(opening)
+            elif not opening and "^" in marks:
+                found.update("{[(")
+        return found
+
+
+def messages(dialect: str | Dialect, *, max_calls: int = 3) -> SearchStrategy[Sample]:
+    """Messages that a dialect can express, as a hypothesis strategy.
+
+    Text of any script, quotes, line breaks and markers inside the strings of
+    arguments, numbers of any size, nested and empty values, parallel calls,
+    reasoning and content.  Kept to what the rules for white space preserve:
+
+    - reasoning does not begin with line breaks and does not end in blanks;
+    - content does not begin with blanks if reasoning or calls are there, and
+      does not end in blanks before calls;
+    - prose does not contain whole markers of the dialect;
+    - strings between tags do not contain a closing tag with what may follow it.
+    """
+    from hypothesis import strategies as st
+
+    ability = _Ability(find(dialect))
+    prose = _prose(ability)
+    reasoning = prose.map(lambda text: text.lstrip("\r\n").rstrip()).filter(bool)
+    trimmed = prose.map(str.strip).filter(bool)
+
+    @st.composite
+    def samples(draw: Callable[[SearchStrategy[Any]], Any]) -> Sample:
+        tools = draw(_tools(ability)) if ability.calls else ()
+        calls = draw(st.lists(_calls(ability, tools), max_size=max_calls)) if tools else []
+        thought = draw(st.none() | reasoning) if ability.reasoning else None
+        content = None
+        if ability.content:
+            content = draw(st.none() | (trimmed if calls or thought is not None else prose.filter(bool)))
+        numbered = tuple(
+            replace(call, id=ability.spec.id_format.new(call.name, index)) for index, call in enumerate(calls)
+        )
+        declared = tuple({"type": "function", "function": tool} for tool in tools)
+        return Sample(Message(thought, content, numbered), declared)
+
+    return samples()
+
+
+def _prose(ability: _Ability) -> SearchStrategy[str]:
+    """Text with everything in it but whole markers."""
+    from hypothesis import strategies as st
+
+    openers = ability.openers()
+    pieces = [marker[:at] for marker in ability.markers for at in range(1, len(marker))]
+    atoms = st.one_of(
+        st.sampled_from(("Hello", "the tool", " ", "\n", "\n\n", ". ", "é", "天気", "🙂", "`x`", '"', "a < b", "{}")),
+        st.text(st.characters(exclude_categories=("Cs",)), max_size=8),
+        *([st.sampled_from(pieces)] if pieces else []),
+    )
+
+    def is_prose(text: str) -> bool:
+        whole = "\n" + text + "\n"
+        return not any(marker in whole for marker in ability.markers) and not any(c in text for c in openers)
+
+    return st.lists(atoms, max_size=6).map("".join).filter(is_prose)
+
+
+def _tools(ability: _Ability) -> SearchStrategy[tuple[dict[str, Any], ...]]:
+    """Functions with typed parameters, as a request declares them."""
+    from hypothesis import strategies as st
+
+    first = string.ascii_letters + "_"
+    names = st.one_of(
+        st.sampled_from(("get_weather", "now", "write-file", "f")),
+        st.builds(
+            str.__add__, st.sampled_from(first), st.text(st.sampled_from(first + string.digits + "-"), max_size=12)
+        ),
+    ).filter(lambda name: name not in ability.reserved)
+    scalars = st.sampled_from(("string", "integer", "number", "boolean", "null")).map(lambda t: {"type": t})
+    nested = st.recursive(
+        scalars,
+        lambda inner: st.one_of(
+            inner.map(lambda items: {"type": "array", "items": items}),
+            _properties(inner, plain=True, size=3).map(lambda p: {"type": "object", "properties": p}),
+        ),
+        max_leaves=4,
+    )
+    if not ability.spec.nested:
+        nested |= st.sampled_from(({"type": "object"}, {"type": "array"}))
+    function = st.builds(
+        lambda name, properties: {"name": name, "parameters": {"type": "object", "properties": properties}},
+        names,
+        _properties(nested, plain=ability.plain_keys, size=4),
+    )
+    return st.lists(function, min_size=1, max_size=3, unique_by=lambda tool: tool["name"]).map(tuple)
+
+
+def _properties(
+    values: SearchStrategy[dict[str, Any]], *, plain: bool, size: int
+) -> SearchStrategy[dict[str, dict[str, Any]]]:
+    from hypothesis import strategies as st
+
+    keys: SearchStrategy[str] = st.sampled_from(("city", "n", "name", "arguments", "file_path", "x1", "id"))
+    if not plain:
+        keys |= st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=8)
+    return st.dictionaries(keys, values, max_size=size)
+
+
+def _calls(ability: _Ability, tools: Sequence[dict[str, Any]]) -> SearchStrategy[ToolCall]:
+    from hypothesis import strategies as st
+
+    layouts = st.sampled_from(({}, {"ensure_ascii": False}, {"separators": (",", ":")}, {"indent": 1}))
+
+    @st.composite
+    def calls(draw: Callable[[SearchStrategy[Any]], Any]) -> ToolCall:
+        tool = draw(st.sampled_from(tools))
+        properties: dict[str, dict[str, Any]] = tool["parameters"]["properties"]
+        given = {key: schema for key, schema in properties.items() if draw(st.booleans())}
+        arguments = {key: draw(_values(ability, schema)) for key, schema in given.items()}
+        return ToolCall("", tool["name"], json.dumps(arguments, **draw(layouts)))
+
+    return calls()
+
+
+def _values(ability: _Ability, schema: Mapping[str, Any]) -> SearchStrategy[Any]:
+    """Values that a schema allows."""
+    from hypothesis import strategies as st
+
+    kind = schema["type"]
+    numbers = st.one_of(
+        st.floats(allow_nan=False, allow_infinity=False),
+        st.integers(-(10**40), 10**40),
+    )
+    if kind == "string":
+        return _strings(ability)
+    if kind == "integer":
+        return st.integers() | st.integers(-(10**40), 10**40)
+    if kind == "number":
+        return numbers
+    if kind == "boolean":
+        return st.booleans()
+    if kind == "null":
+        return st.none()
+    if "items" in schema:
+        return st.lists(_values(ability, schema["items"]), max_size=3)
+    if "properties" in schema:
+        properties: dict[str, Mapping[str, Any]] = schema["properties"]
+        return st.fixed_dictionaries({}, optional={k: _values(ability, s) for k, s in properties.items()})
+    keys = _strings(ability)
+    anything = st.recursive(
+        st.none() | st.booleans() | numbers | _strings(ability),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3),
+        max_leaves=5,
+    )
+    shape = st.lists(anything, max_size=3) if kind == "array" else st.dictionaries(keys, anything, max_size=3)
+    return shape
+
+
+def _strings(ability: _Ability) -> SearchStrategy[str]:
+    """Strings with markers, quotes and escapes in them."""
+    from hypothesis import strategies as st
+
+    samples = ["Paris", "a b", "\n", " ", '"', "'", "\\", "\\n", "é", "東京", "🙂", "{", "}", "[", "]", ", ", "5", "null", ""]
+    quoted = [marker for marker in ability.markers if ability.spec.quote not in marker]
+    if ability.typed:
+        # A closing tag is data unless what may follow it follows.
+        quoted = [f"{marker} x" for marker in quoted]
+    if ability.notation == "loose":
+        samples = [text for text in samples if text not in "\"'\\n\n"]
+    alphabet = st.characters(exclude_categories=("Cs",))
+    words = st.text(alphabet, max_size=8)
+    if ability.notation == "loose":
+        words = words.filter(lambda text: not set(text) & set("\"'\\"))
+    atoms = st.one_of(st.sampled_from(samples), words, *([st.sampled_from(quoted)] if quoted else []))
+    return st.lists(atoms, max_size=4).map("".join)
+
+
+# -- all of it
+
+
+def check_dialect(
+    dialect: str | Dialect,
+    texts: Iterable[str | Case] = (),
+    *,
+    examples: int = 50,
+    mutations: int = 20,
+    seed: int = 0,
+) -> None:
+    """Hold a dialect to every law.
+
+    :param texts: outputs of its models, good and bad ones, to judge it by;
+        :class:`Case` where the request matters.
+    :param examples: how many messages to invent.
+    :param mutations: how many broken variants of each text to try.
+    """
+    from hypothesis import given, settings
+
+    spec = find(dialect)
+    marks = markers(spec)
+    rng = Random(seed)  # noqa: S311 - reproducible, not secret
+    for text in texts:
+        case = _case(text)
+        assert_laws(spec, case, chunkings(case.text, seed=seed, splits=1000))
+        assert_never_raises(spec, case)
+        for _ in range(mutations):
+            broken = replace(case, text=mutate(case.text, rng, marks))
+            assert_laws(spec, broken, chunkings(broken.text, seed=seed, random=2, splits=0))
+            assert_never_raises(spec, broken)
+
+    @settings(max_examples=examples, database=None, deadline=None, derandomize=True)
+    @given(messages(spec))
+    def round_trips(sample: Sample) -> None:
+        text = assert_round_trip(spec, sample)
+        assert_laws(spec, Case(text, sample.tools), chunkings(text, seed=seed, splits=0))
+
+    round_trips()

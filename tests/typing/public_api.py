@@ -1,0 +1,173 @@
+"""What a type checker makes of the public names.  Checked, never run.
+
+``assert_type`` states what callers rely on; an ``ignore`` on a mistake states
+that the checker finds it, since strict mode complains about one it has no use for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, assert_never, assert_type
+
+import unspool
+from unspool import (
+    STRICT,
+    CallArgs,
+    CallEnd,
+    CallStart,
+    Dialect,
+    Event,
+    Finish,
+    Frame,
+    IdFormat,
+    MalformedOutput,
+    Markup,
+    Message,
+    Note,
+    Parser,
+    Policies,
+    Problem,
+    Route,
+    Text,
+    TextPart,
+    Tidy,
+    ToolCall,
+)
+from unspool.wire import ChatStream, Chunk, Reconstructor, chat_completion, sse
+
+FinishReason = Literal["stop", "length", "tool_calls", "content_filter"]
+
+
+# -- parsing
+
+
+def batch(tools: list[dict[str, Any]]) -> None:
+    message = unspool.parse("text", "hermes", tools=tools, prompt="<think>", finish_reason="stop")
+    assert_type(message, Message)
+    assert_type(message.reasoning, str | None)
+    assert_type(message.content, str | None)
+    assert_type(message.tool_calls, tuple[ToolCall, ...])
+    assert_type(message.problems, tuple[Problem, ...])
+    assert_type(message.finish_reason, FinishReason)
+    assert_type(message.tool_calls[0].arguments, str)
+    for part in message.parts:
+        assert_type(part, TextPart | ToolCall)
+        if isinstance(part, TextPart):
+            assert_type(part.channel, Literal["content", "reasoning"])
+
+    unspool.parse("text", Dialect("mine", call=("<call>{envelope}</call>",)))
+    unspool.parse(b"bytes", "hermes")  # type: ignore[arg-type]
+    unspool.parse("text", "hermes", finish_reason="eos")  # type: ignore[arg-type]
+    unspool.parse("text")  # type: ignore[call-arg]
+    message.content = "frozen"  # type: ignore[misc]
+
+
+def stream() -> None:
+    parser = Parser("hermes", strict=True)
+    assert_type(parser.feed("text"), list[Event])
+    assert_type(parser.finish("length"), list[Event])
+    assert_type(parser.held, int)
+    assert_type(parser.bound, int | None)
+    assert_type(parser.dialect, Dialect)
+    assert_type(parser.policies, Policies)
+    assert_type(parser.fold().message(), Message)
+    assert_type(unspool.get_parser("hermes"), Parser)
+    assert_type(unspool.fold(parser.feed(""), dialect="hermes"), Message)
+    assert_type(unspool.normalise(parser.feed("")), list[Event])
+    parser.finish("eos")  # type: ignore[arg-type]
+
+
+def tools_of_any_mapping(tools: tuple[Mapping[str, object], ...], more: list[dict[str, str]]) -> None:
+    Parser("hermes", tools=tools)
+    Parser("hermes", tools=more)
+    Parser("hermes", tools=())
+    Parser("hermes", tools=["name"])  # type: ignore[list-item]
+
+
+# -- events
+
+
+def events_match(event: Event) -> str:
+    match event:
+        case Text("reasoning", text):
+            return assert_type(text, str)
+        case Text(channel, text):
+            assert_type(channel, Literal["content", "reasoning"])
+            return text
+        case CallStart(index, name, id):
+            assert_type(index, int)
+            return assert_type(name, str) + assert_type(id, str)
+        case CallArgs(_, json):
+            return assert_type(json, str)
+        case CallEnd(_, status, raw):
+            assert_type(status, Literal["complete", "malformed", "truncated"])
+            return assert_type(raw, str)
+        case Markup(_, text):
+            return assert_type(text, str)
+        case Note(kind, detail):
+            return assert_type(kind, str) + assert_type(detail, str)
+        case Finish(reason):
+            assert_type(reason, FinishReason | None)
+            return assert_type(event.start, int).bit_length() * "."
+        case _:
+            return ""
+
+
+def parts_are_exhaustive(part: unspool.Part) -> str:
+    if isinstance(part, TextPart):
+        return part.text
+    if isinstance(part, ToolCall):
+        return part.name
+    assert_never(part)
+
+
+# -- dialects and policies
+
+
+def declare() -> None:
+    dialect = Dialect(
+        name="mine",
+        frame=Frame(
+            open=("<|start|>",),
+            sep="<|message|>",
+            ends=("<|end|>",),
+            fields=("<|to|>{to}",),
+            routes=(Route("to={name}", "{args}", "<|to|>{name}"), Route("", "content")),
+        ),
+        id_format=IdFormat("call_{index}"),
+        args="python",
+    )
+    assert_type(unspool.register(dialect, replace=True), Dialect)
+    assert_type(unspool.get_dialect("mine"), Dialect)
+    assert_type(unspool.list_dialects(), tuple[Dialect, ...])
+    assert_type(unspool.render(dialect, Message(content="Hi")), str)
+    Dialect(name="mine", call="<call>{envelope}</call>")  # type: ignore[arg-type]
+    Dialect(name="mine", args="yaml")  # type: ignore[arg-type]
+    dialect.name = "yours"  # type: ignore[misc]
+
+
+def choose() -> None:
+    assert_type(STRICT, Policies)
+    assert_type(Policies().commit, Literal["name", "call"])
+    Policies(malformed_call="ignore")  # type: ignore[arg-type]
+    Policies(malformed="drop")  # type: ignore[call-arg]
+
+
+def errors(error: MalformedOutput) -> None:
+    assert_type(error.kind, str)
+    assert_type(error.at, int)
+    assert_type(error.raw, str)
+
+
+# -- wire
+
+
+def wire(parser: Parser) -> None:
+    tidy = Tidy(parser.dialect, parser.policies)
+    chat = ChatStream(model="m")
+    chunks = chat.encode(tidy.push(parser.feed("text")))
+    assert_type(chunks, list[Chunk])
+    assert_type(chunks[0], dict[str, object])
+    assert_type(sse(chunks[0]), str)
+    assert_type(chat_completion(Message()), dict[str, object])
+    assert_type(Reconstructor().message(), Message)
