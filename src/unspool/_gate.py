@@ -37,7 +37,9 @@ class Gate:
     def _release(self, end: CallEnd) -> list[Event]:
         start = self._held[0]
         assert isinstance(start, CallStart)  # noqa: S101 - a held call begins with it
-        notes: list[Event] = [event for event in self._held if isinstance(event, Note) and event.kind != "late_id"]
+        notes: list[Event] = [
+            event for event in self._held if isinstance(event, Note) and event.kind != "late_id"
+        ]
         if end.status != "complete":
             # Indices stay dense: this one is given to the next call.
             self._given -= 1

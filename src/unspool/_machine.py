@@ -26,11 +26,12 @@ Three rules make every result independent of chunking, and the work linear:
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from . import _trial as t
 from ._events import CallArgs, CallEnd, CallStart, Event, Finish, Markup, Note, Text
-from ._trial import SPACE_RUN, Trial
+from ._trial import SPACE_RUN, Trial, follows
 from .codecs import make_codec
 from .codecs.base import BOUND
 from .codecs.tagged import Tagged
@@ -38,13 +39,15 @@ from .codecs.tree import Tree
 
 if TYPE_CHECKING:
     from ._events import Channel, FinishReason, Role, Status
-    from ._grammar import CallForm, Entry, FrameForm, Grammar, SectionForm, TextState
+    from ._forms import CallForm, SectionForm
+    from ._grammar import Entry, Grammar, TextState
     from ._policies import Policies
     from ._schema import Tools
     from .codecs.base import Codec
 
 TEXT, TRIAL, PAYLOAD, TAIL, BETWEEN, JUNK = range(6)
 MODE_NAMES: Final = ("text", "trial", "payload", "tail", "between", "junk")
+_STRAY_ROLES: Final[dict[str, Role]] = {"call": "call", "text": "dropped"}
 _QUOTES: Final = frozenset("\"'`")
 _REJECTED: Final = -1
 _CONTROL_TOKEN: Final = re.compile(r"<[|｜][^<>|｜\s]+[|｜]>|[\ud800-\udfff]")
@@ -84,7 +87,9 @@ class Machine:
         "_visible",
     )
 
-    def __init__(self, grammar: Grammar, tools: Tools, policies: Policies, *, base: int, keep_raw: bool) -> None:
+    def __init__(
+        self, grammar: Grammar, tools: Tools, policies: Policies, *, base: int, keep_raw: bool
+    ) -> None:
         self._grammar: Final = grammar
         self._tools: Final = tools
         self._policies: Final = policies
@@ -152,13 +157,15 @@ class Machine:
             self._buf = text
         self._base += self._pos
         self._pos = 0
-        self._out = out = []
+        out: list[Event] = []
+        self._out = out
         self._drain(final=False)
         return out
 
     def finish(self, reason: FinishReason | None) -> list[Event]:
         """No more input follows."""
-        self._out = out = []
+        out: list[Event] = []
+        self._out = out
         self._reason = reason
         self._drain(final=True)
         end = self._base + self._pos
@@ -199,12 +206,11 @@ class Machine:
             if at < 0:
                 self._emit_text(n)
                 return False
-            if watch.pending(buf, at):
-                if not final or _CONTROL_TOKEN.match(buf, at):
-                    self._emit_text(at)
-                    if final:  # a piece of framing, not of text
-                        self._emit_markup("dropped", n - at)
-                    return False
+            if watch.pending(buf, at) and (not final or _CONTROL_TOKEN.match(buf, at)):
+                self._emit_text(at)
+                if final:  # a piece of framing, not of text
+                    self._emit_markup("dropped", n - at)
+                return False
             match = watch.full.match(buf, at)
             if match is not None:
                 answer = self._marker(match.group(), at, final)
@@ -233,7 +239,8 @@ class Machine:
             live = [
                 program
                 for program in programs
-                if (fresh or not program.anchored) and not (quoted and program.action in (t.OPEN_WRAPPER, t.EMPTY_SECTION))
+                if (fresh or not program.anchored)
+                and not (quoted and program.action in (t.OPEN_WRAPPER, t.EMPTY_SECTION))
             ]
             if live:
                 trial = Trial(live, self._grammar.dialect, self._repair)
@@ -251,14 +258,14 @@ class Machine:
                     self._commit(trial, answer)
                     return 1
                 self._released.update(_closers_of(live))
-        if entry.stray and self._vanishes(literal, entry, quoted):
+        if entry.stray and self._vanishes(entry, quoted):
             self._emit_text(at)
             self._note("stray_closer", literal)
-            self._emit_markup("call" if entry.stray == "call" else "dropped", len(literal))
+            self._emit_markup(_STRAY_ROLES[entry.stray], len(literal))
             return 1
         return _REJECTED
 
-    def _vanishes(self, literal: str, entry: Entry, quoted: bool) -> bool:
+    def _vanishes(self, entry: Entry, quoted: bool) -> bool:
         """Whether a closer that closes nothing is to be removed."""
         if quoted or entry.words:
             return False
@@ -349,9 +356,9 @@ class Machine:
             return True
         self._released.update(_closers_of(trial.programs))
         entry = self._state.entries[self._literal]
-        if entry.stray and self._vanishes(self._literal, entry, self._last in _QUOTES if self._last else False):
+        if entry.stray and self._vanishes(entry, bool(self._last) and self._last in _QUOTES):
             self._note("stray_closer", self._literal)
-            self._emit_markup("call" if entry.stray == "call" else "dropped", len(self._literal))
+            self._emit_markup(_STRAY_ROLES[entry.stray], len(self._literal))
             return True
         return self._read_text(1, final)
 
@@ -392,47 +399,36 @@ class Machine:
         """A header was read: its fields decide what the body is."""
         frame = self._grammar.frame
         assert frame is not None  # noqa: S101 - only frames have headers
-        whole = self._buf[self._pos : self._pos + trial.offset]
-        fields: dict[str, str] = {}
-        end = 0
-        for pattern in frame.fields:
-            for match in pattern.finditer(whole):
-                fields.update(match.groupdict())
-                end = max(end, match.end())
+        header = self._buf[self._pos : self._pos + trial.offset]
+        fields, end = frame.read_header(header)
+        into, name = frame.route(fields)
         bare = trial.program.trigger == frame.sep
         finished = bare or trial.fields["ended"] == frame.sep
-        for route in frame.routes:
-            name = route.match(fields)
-            if name is not None:
-                into = route.into
-                break
-        else:
-            name, into = "", "content"
         if finished:
             length = trial.offset + (0 if bare else len(frame.sep))
         else:
             # What is left of an unfinished header, its fields aside, is text.
             length = max(end, len(trial.program.trigger))
-            length += len(whole[length:]) - len(whole[length:].lstrip(" "))
-            self._note("broken_header", whole[:80])
-        if into in ("{args}", "{params}") and finished:
+            length += len(header[length:]) - len(header[length:].lstrip(" "))
+            self._note("broken_header", header[:80])
+        if into in frame.calls and finished:
             if self._grammar.calls:
-                self._begin_framed_call(name, into, length)
+                self._begin_framed_call(name, frame.calls[into], length)
             else:
                 # Offered no tools, so this is text, header and all.
                 self._state = self._grammar.bodies["content"]
                 self._emit_text(self._pos + length)
             return
         self._emit_markup("border", length)
-        self._state = self._grammar.bodies[into if into in self._grammar.bodies else "content"]
+        self._state = self._grammar.bodies.get(into, self._grammar.bodies["content"])
 
-    def _begin_framed_call(self, name: str, into: str, length: int) -> None:
+    def _begin_framed_call(self, name: str, form: CallForm, length: int) -> None:
         self._section = None
-        self._form = self._grammar.frame_forms[into]
+        self._form = form
         self._framed = True
         self._state = self._grammar.fresh
         self._announce(name, "", length)
-        self._codec = self._new_codec(self._form, name)
+        self._codec = self._new_codec(form, name)
         self._mode = PAYLOAD
 
     # -- calls
@@ -499,7 +495,11 @@ class Machine:
 
     def usable_id(self, native: str) -> str:
         """An id that came late, if it can be used."""
-        if self._policies.call_ids == "native" and native not in self._ids and self._grammar.dialect.id_format.accepts(native):
+        if (
+            self._policies.call_ids == "native"
+            and native not in self._ids
+            and self._grammar.dialect.id_format.accepts(native)
+        ):
             self._ids.add(native)
             return native
         return ""
@@ -537,17 +537,14 @@ class Machine:
     def _broken(self, codec: Codec, final: bool) -> bool:
         """The payload is not well-formed."""
         if self._repair:
-            closing = self._grammar.resync
-            after = SPACE_RUN.match(self._buf, self._pos).end()  # type: ignore[union-attr]
-            if closing.full.match(self._buf, after):
-                if codec.close():
-                    self._emit_args(codec.text, 0)
-                    self._take_notes(codec)
-                    self._mode = TAIL
-                    return True
-            elif not final and (after == len(self._buf) or closing.pending(self._buf, after)):
-                if len(self._buf) - self._pos <= BOUND:
-                    return False
+            answer = follows(self._grammar.resync, self._buf, self._pos, final)
+            if answer == t.NEED:
+                return False
+            if answer == t.MATCH and codec.close():
+                self._emit_args(codec.text, 0)
+                self._take_notes(codec)
+                self._mode = TAIL
+                return True
         self._note("malformed_call", f"expected {codec.error}")
         self._mode = JUNK
         return True
@@ -618,8 +615,10 @@ class Machine:
     def _skip_brace(self, buf: str, at: int, final: bool) -> int:
         """Repair: behind a closing brace that closes nothing.  -1: more input is needed."""
         after = SPACE_RUN.match(buf, at).end()  # type: ignore[union-attr]
+        if after - at > BOUND:
+            return at
         if after == len(buf):
-            return at if final or after - at > BOUND else -1
+            return at if final else -1
         if buf[after] != "}":
             return at
         self._notes.append(Note("repaired", "stray } removed", self._base + after))
@@ -642,8 +641,12 @@ class Machine:
             if watch.full.match(buf, at):
                 break
             at += 1
-        if buf[self._pos : at].strip():
-            self._note("trailing_data", buf[self._pos : at][:80])
+        gap = buf[self._pos : at].strip()
+        if gap and not self._notes:
+            where = self._base + buf.index(gap, self._pos)
+            self._notes.append(
+                Note("trailing_data", "text between the arguments and the end of the message", where)
+            )
         self._emit_args("", at - self._pos)
         match = watch.full.match(buf, at) if final or not watch.pending(buf, at) else None
         if match is None:
@@ -774,7 +777,7 @@ class Machine:
         self._out.append(Note(kind, detail, self._base + self._pos))
 
 
-def _closers_of(programs: tuple[t.Program, ...] | list[t.Program]) -> set[str]:
+def _closers_of(programs: Sequence[t.Program]) -> set[str]:
     """What closes what these programs would have opened."""
     found: set[str] = set()
     for program in programs:
@@ -794,13 +797,9 @@ def _match_closers(closers: tuple[str, ...], buf: str, at: int, final: bool) -> 
             break
         if buf.startswith(closer, after):
             at = end = after + len(closer)
-        elif after < len(buf) or not final:
-            if len(buf) - after < len(closer) and closer.startswith(buf[after:]):
-                if not final:
-                    return -1
+        elif len(buf) - after < len(closer) and closer.startswith(buf[after:]):
+            if not final:
+                return -1
+            if after < len(buf):
                 return len(buf)  # the input ended inside it
     return end
-
-
-if TYPE_CHECKING:
-    _ = FrameForm

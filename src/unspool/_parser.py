@@ -76,7 +76,12 @@ class Parser:
         self._reader = None if tokenizer is None else TokenReader(self.dialect, tokenizer)
         spelling = self.dialect if self._reader is None else self._reader.dialect
         offered = not known.known or bool(known.names) or self.policies.no_tools == "strip"
-        grammar = compile_grammar(spelling, offered, self.policies.calls_in_reasoning == "call", self._repairs())
+        grammar = compile_grammar(
+            spelling,
+            calls=offered,
+            calls_in_reasoning=self.policies.calls_in_reasoning == "call",
+            repair=self.policies.malformed_call == "repair",
+        )
         if prompt is not None and self._reader is not None:
             prompt = self._reader.prompt(prompt)
         tail = relevant_tail(spelling.start if prompt is None else prompt, grammar)
@@ -85,9 +90,6 @@ class Parser:
         self._primed: list[Event] = _call_begun(self._machine.feed(tail), self._machine) if tail else []
         self._clip = bool(tail)
         self._finished = False
-
-    def _repairs(self) -> bool:
-        return self.policies.malformed_call == "repair"
 
     @property
     def held(self) -> int:
@@ -104,9 +106,13 @@ class Parser:
         if self._finished:
             raise UsageError("this parser has finished; make a new Parser for the next output")
         if not isinstance(text, str):
-            raise UsageError(f"feed() takes text, got {type(text).__name__}; decode bytes, or use feed_tokens() for ids")
+            raise UsageError(
+                f"feed() takes text, got {type(text).__name__}; decode bytes, or use feed_tokens() for ids"
+            )
         if self._reader is not None:
-            raise UsageError("this parser has a tokenizer and reads ids: use feed_tokens(), or make one without it")
+            raise UsageError(
+                "this parser has a tokenizer and reads ids: use feed_tokens(), or make one without it"
+            )
         events = self._machine.feed(text)
         if self._clip or self._gate is not None:
             events = self._post(events)
@@ -129,7 +135,9 @@ class Parser:
         if self._finished:
             raise UsageError("finish() was called before; a parser reads one output")
         if reason not in _REASONS:
-            raise UsageError(f"reason={reason!r}: choose one of stop, length, tool_calls, content_filter or None")
+            raise UsageError(
+                f"reason={reason!r}: choose one of stop, length, tool_calls, content_filter or None"
+            )
         self._finished = True
         events = self._machine.feed(self._reader.finish()) if self._reader is not None else []
         events += self._machine.finish(reason)

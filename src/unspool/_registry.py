@@ -76,14 +76,12 @@ def _register_all(source: object, name: str) -> None:
         return
     if callable(source):
         source = source()
-    values: Iterable[object]
-    if isinstance(source, Iterable):
-        values = source
-    else:
-        values = vars(source).values()
+    values: Iterable[object] = source if isinstance(source, Iterable) else vars(source).values()
     found = [value for value in values if isinstance(value, Dialect)]
     if not found:
-        raise SpecError(f"entry point {name!r} of group {GROUP!r} gives no Dialect: point it at one, or at a module")
+        raise SpecError(
+            f"entry point {name!r} of group {GROUP!r} gives no Dialect: point it at one, or at a module"
+        )
     for dialect in found:
         register(dialect)
 
@@ -105,7 +103,11 @@ def get_dialect(name: str, *, tokenizer: object | None = None) -> Dialect:
     found = _dialects.get(plain)
     if found is None:
         near = difflib.get_close_matches(plain, [*_dialects, *_aliases, *_reasoning], n=4, cutoff=0.5)
-        hint = f"did you mean {', '.join(dict.fromkeys(near))}?" if near else "unspool.list_dialects() gives all of them"
+        hint = (
+            f"did you mean {', '.join(dict.fromkeys(near))}?"
+            if near
+            else "unspool.list_dialects() gives all of them"
+        )
         raise UnknownDialect(f"no dialect {name!r}: {hint}")
     return found if tokenizer is None else find(found, tokenizer)
 

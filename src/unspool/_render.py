@@ -26,10 +26,10 @@ _TYPES = {"{": "object", "[": "array", '"': "string", "t": "boolean", "f": "bool
 
 
 def render(dialect: str | Dialect, message: Message) -> str:
-    """The text that the model would have written for this message.
+    r"""The text that the model would have written for this message.
 
     >>> render("hermes", Message(tool_calls=(ToolCall("", "now", "{}"),)))
-    '<tool_call>\\n{"name": "now", "arguments": {}}\\n</tool_call>'
+    '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'
     """
     spec = find(dialect)
     if not isinstance(message, Message):
@@ -123,7 +123,9 @@ class _Writer:
             else:
                 members = {dialect.name_keys[0]: json.dumps(call.name, ensure_ascii=False)}
                 members[dialect.args_keys[0]] = arguments
-            text = ", ".join(f"{json.dumps(key, ensure_ascii=False)}: {value}" for key, value in members.items())
+            text = ", ".join(
+                f"{json.dumps(key, ensure_ascii=False)}: {value}" for key, value in members.items()
+            )
             return "{" + text + "}"
         return encode_arguments(notation, arguments, dialect)
 
@@ -192,7 +194,9 @@ def _members(call: ToolCall) -> list[tuple[str, str]]:
     if members is None:
         kind = json_kind(call.arguments)
         found = "not JSON" if not kind else f"a JSON value that begins with {kind}"
-        raise UsageError(f"arguments of {call.name!r} must be a JSON object to be written as parameters, got {found}")
+        raise UsageError(
+            f"arguments of {call.name!r} must be a JSON object to be written as parameters, got {found}"
+        )
     seen: dict[str, str] = {}
     for key, value in members:
         seen.setdefault(key, value)

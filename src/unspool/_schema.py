@@ -315,7 +315,7 @@ UNKNOWN: Final = ValueType(schema=False)
 """Of a value without a schema."""
 
 
-def coerce(raw: str, kind: ValueType, python_values: bool) -> tuple[str, bool]:  # noqa: FBT001
+def coerce(raw: str, kind: ValueType, python_values: bool) -> tuple[str, bool]:
     """``raw`` as JSON text, and whether that is what the schema asks for.
 
     ``python_values``: also understand ``True``, ``None`` and ``{'k': 1}``.

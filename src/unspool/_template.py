@@ -137,7 +137,13 @@ def _blanks_apart(pieces: tuple[Piece, ...]) -> tuple[Piece, ...]:
     for i, piece in enumerate(pieces):
         after = pieces[i + 1] if i + 1 < len(pieces) else None
         text = piece.text.rstrip(" ")
-        if isinstance(piece, Literal) and text and text != piece.text and isinstance(after, Hole) and after.field in PAYLOADS:
+        if (
+            isinstance(piece, Literal)
+            and text
+            and text != piece.text
+            and isinstance(after, Hole)
+            and after.field in PAYLOADS
+        ):
             out += [Literal(text), Space(piece.text[len(text) :])]
         else:
             out.append(piece)
@@ -148,7 +154,9 @@ def _is_hole(piece: Piece | None, field: str) -> bool:
     return isinstance(piece, Hole) and piece.field == field
 
 
-def split_at(pieces: Sequence[Piece], *fields: str) -> tuple[tuple[Piece, ...], Hole | None, tuple[Piece, ...]]:
+def split_at(
+    pieces: Sequence[Piece], *fields: str
+) -> tuple[tuple[Piece, ...], Hole | None, tuple[Piece, ...]]:
     """What stands before, in and behind the first of these holes."""
     for i, piece in enumerate(pieces):
         if isinstance(piece, Hole) and piece.field in fields:
@@ -186,7 +194,17 @@ class _Check:
         dialect = self.dialect
         if not isinstance(dialect.name, str) or not dialect.name:
             raise SpecError(f"a dialect needs a name, got {dialect.name!r}")
-        for field in ("call", "section", "sep", "param", "reasoning", "content", "drop", "stop", "name_forms"):
+        for field in (
+            "call",
+            "section",
+            "sep",
+            "param",
+            "reasoning",
+            "content",
+            "drop",
+            "stop",
+            "name_forms",
+        ):
             value = getattr(dialect, field)
             if not isinstance(value, tuple) or not all(isinstance(item, str) for item in value):
                 raise SpecError(
@@ -245,7 +263,12 @@ class _Check:
         if "params" in payloads and not self.dialect.param:
             self.fail("call", template, "{params} needs a param template in the dialect")
         before, payload, _ = split_at(parse_template(template), *PAYLOADS)
-        if payload is not None and "name" in found and payload.field != "envelope" and not _has(before, "name"):
+        if (
+            payload is not None
+            and "name" in found
+            and payload.field != "envelope"
+            and not _has(before, "name")
+        ):
             self.fail("call", template, "{name} must come before the payload")
         if first_literal(parse_template(template)) or not found:
             return
@@ -254,7 +277,11 @@ class _Check:
         for section in self.dialect.section:
             marks, body = split_marks(section)
             opening, _, _ = split_at(parse_template(body), "calls")
-            if not first_literal(opening) and (found[0] == "name" or "^" not in marks) and self.is_only_call(template):
+            if (
+                not first_literal(opening)
+                and (found[0] == "name" or "^" not in marks)
+                and self.is_only_call(template)
+            ):
                 self.fail(
                     "call", template, f"it begins with a hole, and section {section!r} has no opener either"
                 )

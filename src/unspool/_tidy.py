@@ -90,7 +90,9 @@ class Tidy:
         self._reasoning = _Channel("reasoning")
         self._reasoning.lead = _LINE_BREAKS
         self._keep_blanks = dialect.keep_blanks
-        self._drop = (dialect.after_calls if policies.after_calls == "dialect" else policies.after_calls) == "drop"
+        self._drop = (
+            dialect.after_calls if policies.after_calls == "dialect" else policies.after_calls
+        ) == "drop"
         self._called = False
         self._framed = False
 
@@ -138,7 +140,7 @@ class Tidy:
         elif role == "separator":
             if event.text.isspace() and not content.lead:
                 content.blanks += event.text
-        elif role == "reasoning_close" or role == "reasoning_open":
+        elif role in ("reasoning_open", "reasoning_close"):
             reasoning.blanks = ""
             reasoning.join = "\n"
             reasoning.lead = _LINE_BREAKS

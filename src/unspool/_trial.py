@@ -1,4 +1,4 @@
-"""Trials: is this the beginning of something, and of what?
+"""Trials decide whether something begins at a marker, and what.
 
 Where a marker is found, the programs that may begin there are tried in order.
 A program is a sequence of steps up to its commit point.  The law that chunking
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ._dialect import Dialect
-    from ._grammar import CallForm, SectionForm, Wrapper
+    from ._forms import CallForm, SectionForm, Wrapper
 
 # What a trial answers.
 NEED, FAIL, MATCH, CUT, RESTART = range(5)
@@ -207,7 +207,9 @@ class Trial:
 
     def _remember_cut(self) -> None:
         """A head that only the end of the input keeps from matching."""
-        if self.program.action != CALL or (self._step == 0 and not (self.envelope and self.envelope.partial_name)):
+        if self.program.action != CALL or (
+            self._step == 0 and not (self.envelope and self.envelope.partial_name)
+        ):
             return
         if self.envelope is not None:
             self._cut_name = self.envelope.partial_name
@@ -362,6 +364,18 @@ class Trial:
         if envelope.error:
             return FAIL
         return MATCH if envelope.committed else NEED
+
+
+def follows(what: Watch, buf: str, at: int, final: bool) -> int:
+    """Whether one of these literals, or the end of the input, comes next, white space aside."""
+    after = SPACE_RUN.match(buf, at).end()  # type: ignore[union-attr]
+    if after - at > BOUND:
+        return FAIL
+    if after == len(buf):
+        return MATCH if final else NEED
+    if what.full.match(buf, after):
+        return MATCH
+    return NEED if not final and what.pending(buf, after) else FAIL
 
 
 # What no header contains; a header that a line break ends may contain anything else.

@@ -1,4 +1,4 @@
-"""Marker search: where does one of these literals begin, or could one?
+"""Marker search: where one of some literals begins, or could.
 
 The complexity argument of the whole library starts here.  One scan at the
 speed of ``str.find`` skips everything that cannot begin a marker; only the

@@ -8,7 +8,8 @@ from .json import JsonValue
 
 if TYPE_CHECKING:
     from .._dialect import Dialect
-    from .._grammar import CallForm, Grammar
+    from .._forms import CallForm
+    from .._grammar import Grammar
     from .base import Codec
 
 

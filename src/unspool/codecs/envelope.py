@@ -227,7 +227,7 @@ class Envelope(Codec):
         role = self._role
         if role == _ARGS_ROLE:
             # A string may hold encoded arguments, and null means none: both wait.
-            if value.kind == '"' or value.kind == "n":
+            if value.kind in ('"', "n"):
                 self._captured.append(text)
             elif self.committed:
                 out.append(text)

@@ -56,7 +56,18 @@ _ON_DIGIT: Final = (_INTEGER, -1, _INTEGER, _FRACTION, _FRACTION, _EXPONENT, _EX
 class JsonValue(Codec):
     """One JSON value."""
 
-    __slots__ = ("_comma", "_number", "_out", "_quote", "_repair", "_stack", "_state", "_word", "_word_at", "kind")
+    __slots__ = (
+        "_comma",
+        "_number",
+        "_out",
+        "_quote",
+        "_repair",
+        "_stack",
+        "_state",
+        "_word",
+        "_word_at",
+        "kind",
+    )
 
     def __init__(self, repair: bool = False) -> None:
         super().__init__()

@@ -16,13 +16,14 @@ from json.encoder import encode_basestring
 from typing import TYPE_CHECKING, Final
 
 from .._schema import coerce, quote
-from .._trial import FAIL, MATCH, NEED, SPACE_RUN, Trial
+from .._trial import FAIL, MATCH, NEED, SPACE_RUN, Trial, follows
 from .base import BOUND, Codec
 from .json import json_kind
 
 if TYPE_CHECKING:
     from .._events import Status
-    from .._grammar import Grammar, ParamForm
+    from .._forms import ParamForm
+    from .._grammar import Grammar
     from .._policies import Policies
     from .._schema import Tools, ValueType
 
@@ -77,7 +78,11 @@ class Tagged(Codec):
         out: list[str] = []
         while not self.done and not self.error:
             before = pos
-            pos = self._seek(buf, pos, final, out) if self._state == _SEEK else self._value(buf, pos, final, out)
+            pos = (
+                self._seek(buf, pos, final, out)
+                if self._state == _SEEK
+                else self._value(buf, pos, final, out)
+            )
             if self._held:
                 break
             if pos == before and pos == len(buf):
@@ -214,7 +219,7 @@ class Tagged(Codec):
         if literal in self._form.closers:
             if self._policies.close_in_value == "first":
                 return MATCH
-            return self._follows(grammar.after_value, buf, end, final)
+            return follows(grammar.after_value, buf, end, final)
         if literal in grammar.dialect.stop:
             after = SPACE_RUN.match(buf, end).end()  # type: ignore[union-attr]
             return FAIL if after < len(buf) or after - end > BOUND else MATCH if final else NEED
@@ -229,18 +234,7 @@ class Tagged(Codec):
             key = trial.fields.get("key", "")
             declared = self._tools.keys(self._function)
             return MATCH if declared is not None and key in declared and key not in self._seen else FAIL
-        return self._follows(grammar.after_call, buf, end, final)
-
-    def _follows(self, what: Watch, buf: str, end: int, final: bool) -> int:
-        """Whether one of these literals, or the end of the input, comes next, white space aside."""
-        after = SPACE_RUN.match(buf, end).end()  # type: ignore[union-attr]
-        if after - end > BOUND:
-            return FAIL
-        if after == len(buf):
-            return MATCH if final else NEED
-        if what.full.match(buf, after):
-            return MATCH
-        return NEED if not final and what.pending(buf, after) else FAIL
+        return follows(grammar.after_call, buf, end, final)
 
     def _data(self, text: str, out: list[str]) -> None:
         if not text or self._skip:
@@ -280,7 +274,3 @@ class Tagged(Codec):
         if not fits:
             self.notes.append(("coerced_to_string", text[:80], at))
         return value
-
-
-if TYPE_CHECKING:
-    from .._watch import Watch

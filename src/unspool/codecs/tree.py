@@ -12,7 +12,7 @@ from json.encoder import encode_basestring
 from typing import TYPE_CHECKING, Final
 
 from .._schema import coerce, quote
-from .._trial import FAIL, MATCH, NEED, SPACE_RUN, Trial
+from .._trial import FAIL, MATCH, NEED, SPACE_RUN, Trial, follows
 from .base import BOUND, Codec
 from .json import json_kind
 
@@ -49,7 +49,18 @@ class _Element:
 class Tree(Codec):
     """Parameters up to the call's closer, nested to any depth."""
 
-    __slots__ = ("_function", "_grammar", "_held", "_out", "_policies", "_root", "_stack", "_tools", "_trial")
+    __slots__ = (
+        "_function",
+        "_grammar",
+        "_held",
+        "_ignoring",
+        "_out",
+        "_policies",
+        "_root",
+        "_stack",
+        "_tools",
+        "_trial",
+    )
 
     def __init__(self, grammar: Grammar, tools: Tools, function: str, policies: Policies) -> None:
         super().__init__()
@@ -61,6 +72,7 @@ class Tree(Codec):
         self._stack: list[_Element] = []
         self._trial: Trial | None = None
         self._held = False
+        self._ignoring = False
         self._out: list[str] = []
 
     @property
@@ -108,24 +120,24 @@ class Tree(Codec):
             return pos
         self._trial = None
         if answer != MATCH:
-            return self._ignore(buf, pos, final)
+            return self._ignore(buf, pos)
+        self._ignoring = False
         if trial.program in grammar.param_of:
             self._begin(element, trial, pos)
         elif self._stack:
-            self._end(pos)
+            self._end()
         return pos + trial.offset
 
-    def _ignore(self, buf: str, pos: int, final: bool) -> int:
+    def _ignore(self, buf: str, pos: int) -> int:
         """Text where only parameters should be."""
         if not self._stack and not self._root.count:
             self.error = "a parameter or the end of the call"
             return pos
-        watch = self._grammar.tree_watch
-        at = watch.find(buf, pos + 1)
-        self.notes.append(("trailing_data", buf[pos : pos + 1], pos))
-        if final and at < 0:
-            return len(buf)
-        return pos + 1 if at < 0 else at
+        if not self._ignoring:
+            self._ignoring = True
+            self.notes.append(("trailing_data", "text between parameters", pos))
+        at = self._grammar.tree_watch.find(buf, pos + 1)
+        return len(buf) if at < 0 else at
 
     def _begin(self, parent: _Element, trial: Trial, at: int) -> None:
         fields = trial.fields
@@ -133,10 +145,7 @@ class Tree(Codec):
         declared = fields.get("string", fields.get("type", ""))
         skip = parent.skip or (parent.shape == _OBJECT and key in parent.seen)
         kind = self._child_type(parent, key)
-        if declared:
-            streams = declared in _STRINGS
-        else:
-            streams = kind is None or kind.is_string
+        streams = declared in _STRINGS if declared else kind is None or kind.is_string
         element = _Element(kind, declared, streams, skip)
         if skip:
             self.notes.append(("duplicate_argument", key, at))
@@ -188,16 +197,7 @@ class Tree(Codec):
         if answer != MATCH:
             return NEED if answer == NEED else FAIL
         if trial.program not in grammar.param_of:
-            end = at + trial.offset
-            after = SPACE_RUN.match(buf, end).end()  # type: ignore[union-attr]
-            if after == len(buf):
-                return MATCH if final else NEED
-            if after - end > BOUND:
-                return FAIL
-            if grammar.tree_watch.full.match(buf, after) or grammar.after_value.full.match(buf, after):
-                return MATCH
-            pending = grammar.tree_watch.pending(buf, after) or grammar.after_value.pending(buf, after)
-            return NEED if pending and not final else FAIL
+            return follows(grammar.after_nested, buf, at + trial.offset, final)
         if element.shape == _OPEN and not buf[pos:at].strip() and element.declared not in _STRINGS:
             self._becomes_container(element, trial.fields.get("key", ""))
         return FAIL
@@ -251,7 +251,11 @@ class Tree(Codec):
         raw = "".join(element.raw)
         text = raw.strip(" \t\r\n")
         kind = element.type
-        if element.declared in ("json", "false", "number", "boolean", "null") or kind is None or not kind.types:
+        if (
+            element.declared in ("json", "false", "number", "boolean", "null")
+            or kind is None
+            or not kind.types
+        ):
             if kind is not None and kind.types and kind.is_string:
                 return quote(raw)
             found = json_kind(text)
@@ -266,7 +270,7 @@ class Tree(Codec):
 
     # -- ends
 
-    def _end(self, at: int) -> None:
+    def _end(self) -> None:
         """The container on top is closed."""
         element = self._stack.pop()
         if not element.skip:
@@ -274,7 +278,7 @@ class Tree(Codec):
 
     def _end_all(self, pos: int) -> int:
         while self._stack:
-            self._end(pos)
+            self._end()
         self._out.append("}" if self._root.count else "{}")
         self.done = True
         return pos

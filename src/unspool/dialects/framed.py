@@ -18,9 +18,15 @@ HARMONY = Dialect(
         ends=HARMONY_ENDS,
         fields=HARMONY_FIELDS,
         routes=(
-            Route("to=functions.{name}", "{args}", "<|channel|>commentary to=functions.{name} <|constrain|>json"),
+            Route(
+                "to=functions.{name}", "{args}", "<|channel|>commentary to=functions.{name} <|constrain|>json"
+            ),
             # Built-in tools are the model's own business, not calls for the client.
-            *(Route(f"to={tool}{function}", "reasoning") for tool in ("python", "browser", "container") for function in ("", ".{name}")),
+            *(
+                Route(f"to={tool}{function}", "reasoning")
+                for tool in ("python", "browser", "container")
+                for function in ("", ".{name}")
+            ),
             Route("to=assistant channel=commentary", "drop"),
             Route("to=assistant channel=analysis", "reasoning"),
             Route("to=assistant", "content"),

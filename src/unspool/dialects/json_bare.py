@@ -31,7 +31,13 @@ GRANITE = Dialect(
     name="granite",
     models="Granite 3.x",
     reasoning_aliases=("granite",),
-    section=("<|tool_call|>[{calls}]", "<tool_call>[{calls}]", "<|tool_call|>{calls}", "<tool_call>{calls}", "^[{calls}]"),
+    section=(
+        "<|tool_call|>[{calls}]",
+        "<tool_call>[{calls}]",
+        "<|tool_call|>{calls}",
+        "<tool_call>{calls}",
+        "^[{calls}]",
+    ),
     call=("{envelope}",),
     sep=(", ",),
     reasoning=(

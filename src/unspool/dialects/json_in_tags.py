@@ -59,9 +59,7 @@ LONGCAT = Dialect(
         *one_per_tag("<longcat_tool_call>", "</longcat_tool_call>"),
         "<longcat_tool_call>{name}\n{params}</longcat_tool_call>",
     ),
-    param=(
-        "<longcat_arg_key>{key}</longcat_arg_key>\n<longcat_arg_value>{value}</longcat_arg_value>\n",
-    ),
+    param=("<longcat_arg_key>{key}</longcat_arg_key>\n<longcat_arg_value>{value}</longcat_arg_value>\n",),
     python_values=True,
     reasoning=("<longcat_think>\n{text}\n</longcat_think>\n",),
     stop=("</longcat_s>", "</s>"),
@@ -140,7 +138,10 @@ INTERNLM2 = Dialect(
     models="InternLM 2 to 3, Intern-S1",
     aliases=("internlm", "interns1"),
     reasoning_aliases=("interns1",),
-    call=("<|action_start|><|plugin|>\n{envelope}<|action_end|>", "<|action_start|> <|plugin|>\n{envelope}<|action_end|>"),
+    call=(
+        "<|action_start|><|plugin|>\n{envelope}<|action_end|>",
+        "<|action_start|> <|plugin|>\n{envelope}<|action_end|>",
+    ),
     args_keys=("parameters", "arguments"),
     stop=CHATML_STOPS,
 )
@@ -277,4 +278,3 @@ FUNCTIONARY = Dialect(
     reasoning=(),
     stop=LLAMA_STOPS,
 )
-

@@ -26,7 +26,13 @@ PYTHONIC = Dialect(
 )
 
 WATT = replace(
-    PYTHONIC, name="watt", models="Watt-tool", aliases=(), reasoning_aliases=(), section=("^[{calls}]",), reasoning=()
+    PYTHONIC,
+    name="watt",
+    models="Watt-tool",
+    aliases=(),
+    reasoning_aliases=(),
+    section=("^[{calls}]",),
+    reasoning=(),
 )
 
 LFM2 = Dialect(

@@ -9,15 +9,25 @@ namespace and a ``string`` attribute).
 from dataclasses import replace
 
 from .._dialect import Dialect
-from .json_in_tags import COHERE_ANSWERS, COHERE_FURNITURE, COHERE_THINKING
 from ._shared import CHATML_STOPS, DEEPSEEK_EOS, THINK, THINK_INLINE
+from .json_in_tags import COHERE_ANSWERS, COHERE_FURNITURE, COHERE_THINKING
 
 # -- the name in the tag
 
 QWEN3_CODER = Dialect(
     name="qwen3_coder",
     models="Qwen3-Coder, Qwen3.5 to 3.8, Nanbeige",
-    aliases=("qwen3_xml", "nanbeige", "qwen_xml", "qwen_coder", "qwen3.5", "ornith", "qwen_3_coder", "qwen_3_5", "qwen3_tagged"),
+    aliases=(
+        "qwen3_xml",
+        "nanbeige",
+        "qwen_xml",
+        "qwen_coder",
+        "qwen3.5",
+        "ornith",
+        "qwen_3_coder",
+        "qwen_3_5",
+        "qwen3_tagged",
+    ),
     reasoning_aliases=("nanbeige",),
     section=("\n\n<tool_call>\n{calls}\n</tool_call>", "?{calls}"),
     section_per_call=True,
@@ -28,14 +38,20 @@ QWEN3_CODER = Dialect(
 )
 
 
-def qwen(name: str, models: str, *, before: str = "\n", between: str = "\n", aliases: tuple[str, ...] = (), reasoning_aliases: tuple[str, ...] = ()) -> Dialect:  # fmt: skip
+def qwen(
+    name: str, models: str, before: str = "\n", between: str = "\n", **names: tuple[str, ...]
+) -> Dialect:
     """Qwen's calls with other white space around them."""
-    section = f"{before}<tool_call>\n{{calls}}\n</tool_call>"
     return replace(
-        QWEN3_CODER, name=name, models=models, aliases=aliases, reasoning_aliases=reasoning_aliases,
-        section=(section, "?{calls}"), sep=(between,),
+        QWEN3_CODER,
+        name=name,
+        models=models,
+        aliases=names.get("aliases", ()),
+        reasoning_aliases=names.get("reasoning_aliases", ()),
+        section=(f"{before}<tool_call>\n{{calls}}\n</tool_call>", "?{calls}"),
+        sep=(between,),
         reasoning=("<think>\n{text}\n</think>\n",),
-    )  # fmt: skip
+    )
 
 
 NEMOTRON_V3 = qwen(
@@ -71,24 +87,41 @@ SEED_OSS = replace(
 # -- key and value in tags of their own
 
 
-def glm(name: str, models: str, stop: tuple[str, ...], *, line: str = "", tag: str = "tool_call", aliases: tuple[str, ...] = (), reasoning_aliases: tuple[str, ...] = ()) -> Dialect:  # fmt: skip
+def glm(
+    name: str,
+    models: str,
+    stop: tuple[str, ...],
+    line: str = "",
+    tag: str = "tool_call",
+    **names: tuple[str, ...],
+) -> Dialect:
     """GLM's calls; ``line`` is what its template puts between the tags."""
     return Dialect(
-        name=name, models=models, aliases=aliases, reasoning_aliases=reasoning_aliases, stop=stop,
-        section=(f"{line}{{calls}}",), sep=(line,),
+        name=name,
+        models=models,
+        aliases=names.get("aliases", ()),
+        reasoning_aliases=names.get("reasoning_aliases", ()),
+        section=(f"{line}{{calls}}",),
+        sep=(line,),
         call=(f"<{tag}>{{name}}{line}{{params}}</{tag}>",),
         param=(
             f"<arg_key>{{key}}</arg_key>{line}<arg_value>{{value}}</arg_value>{line}",
             "<arg_key>{key}</arg_key>\n<arg_value>{value}</arg_value>\n",
         ),
         reasoning=THINK_INLINE,
-    )  # fmt: skip
+        stop=stop,
+    )
 
 
 GLM_STOPS = ("<|user|>", "<|observation|>", "<|endoftext|>", "<|assistant|>")
 
 GLM45 = glm(
-    "glm45", "GLM-4.5, 4.6", GLM_STOPS, line="\n", aliases=("glm", "glm45_moe", "glm4"), reasoning_aliases=("glm45",)
+    "glm45",
+    "GLM-4.5, 4.6",
+    GLM_STOPS,
+    line="\n",
+    aliases=("glm", "glm45_moe", "glm4"),
+    reasoning_aliases=("glm45",),
 )
 GLM47 = glm(
     "glm47",
@@ -97,7 +130,13 @@ GLM47 = glm(
     aliases=("glm47_moe", "glm_4.7", "glm_4_7", "glm_ocr"),
     reasoning_aliases=("glm47",),
 )
-LING3 = glm("ling3", "Ling 3, Ring-2.6", ("<|role_end|>", "<|endoftext|>"), aliases=("ling",), reasoning_aliases=("ling3",))
+LING3 = glm(
+    "ling3",
+    "Ling 3, Ring-2.6",
+    ("<|role_end|>", "<|endoftext|>"),
+    aliases=("ling",),
+    reasoning_aliases=("ling3",),
+)
 POOLSIDE_V1 = glm(
     "poolside_v1",
     "Laguna",
@@ -119,22 +158,31 @@ IQUEST_Q1 = glm(
 
 def hy(name: str, models: str, suffix: str, line: str, *calls: str, **names: tuple[str, ...]) -> Dialect:
     """Tencent's calls; every tag carries the suffix of the checkpoint."""
-    templates = [template.replace("%", suffix) for template in calls]
+    key = f"<arg_key{suffix}>{{key}}</arg_key{suffix}>"
+    value = f"<arg_value{suffix}>{{value}}</arg_value{suffix}>"
     return Dialect(
-        name=name + suffix, models=models, **names,  # type: ignore[arg-type]
-        section=(f"<tool_calls{suffix}>{line}{{calls}}</tool_calls{suffix}>",), sep=("",),
-        call=tuple(templates),
-        param=tuple(
-            f"<arg_key{suffix}>{{key}}</arg_key{suffix}>{space}<arg_value{suffix}>{{value}}</arg_value{suffix}>{space}"
-            for space in (line, "\n")
-        ) + (f"<arg_key{suffix}>{{key}}</arg_key{suffix}>{{value}}</arg_value{suffix}>",),
+        name=name + suffix,
+        models=models,
+        aliases=names.get("aliases", ()),
+        reasoning_aliases=names.get("reasoning_aliases", ()),
+        section=(f"<tool_calls{suffix}>{line}{{calls}}</tool_calls{suffix}>",),
+        sep=("",),
+        call=tuple(template.replace("%", suffix) for template in calls),
+        # The tag that opens the value may be forgotten.
+        param=(f"{key}{line}{value}{line}", f"{key}\n{value}\n", f"{key}{{value}}</arg_value{suffix}>"),
         reasoning=(f"<think{suffix}>{{text}}</think{suffix}>",),
         stop=(f"<｜hy_eos{suffix}｜>",),
-    )  # fmt: skip
+    )
 
 
-HY_V3_CALLS = ("<tool_call%>{name}<tool_sep%>\n{params}</tool_call%>\n", "<tool_call%>{name}{params}</tool_call%>")
-HY_V4_CALLS = ("<tool_call%>{name}{params}</tool_call%>", "<tool_call%>{name}<tool_sep%>{params}</tool_call%>")
+HY_V3_CALLS = (
+    "<tool_call%>{name}<tool_sep%>\n{params}</tool_call%>\n",
+    "<tool_call%>{name}{params}</tool_call%>",
+)
+HY_V4_CALLS = (
+    "<tool_call%>{name}{params}</tool_call%>",
+    "<tool_call%>{name}<tool_sep%>{params}</tool_call%>",
+)
 
 HY_V3_OPENSOURCE = hy("hy_v3", "Hy3, released tokenizer", ":opensource", "\n", *HY_V3_CALLS)
 HY_V3 = replace(
@@ -207,53 +255,60 @@ STEP3 = Dialect(
 )
 
 
-def dsml(name: str, models: str, namespace: str, *wrappers: str, spaces: tuple[str, ...] = ("",), stop: tuple[str, ...] = (DEEPSEEK_EOS,), **names: tuple[str, ...]) -> Dialect:  # fmt: skip
+DSML_CALLS = (
+    '<%invoke name="{name}">\n{params}</%invoke>\n',
+    '<%invoke name="{name}">\n{args}\n</%invoke>\n',
+    '<%invoke name="{name}"/>\n',
+)
+
+
+def dsml(
+    name: str,
+    models: str,
+    tags: tuple[str, ...],
+    sections: tuple[str, ...],
+    stop: tuple[str, ...] = (DEEPSEEK_EOS,),
+    **names: tuple[str, ...],
+) -> Dialect:
     """XML in a namespace; an attribute says whether a value is a string."""
-    tags = [f"｜{namespace}｜{space}" for space in spaces]
+    wrapped = [f"\n\n<{tag}{section}>\n{{calls}}</{tag}{section}>" for section in sections for tag in tags]
     return Dialect(
-        name=name, models=models, stop=stop, **names,  # type: ignore[arg-type]
-        section=(*(f"\n\n<{tag}{wrapper}>\n{{calls}}</{tag}{wrapper}>" for wrapper in wrappers for tag in tags), "?{calls}"),
-        call=tuple(
-            template.replace("%", tag)
-            for tag in tags
-            for template in (
-                '<%invoke name="{name}">\n{params}</%invoke>\n',
-                '<%invoke name="{name}">\n{args}\n</%invoke>\n',
-                '<%invoke name="{name}"/>\n',
-            )
-        ),
+        name=name,
+        models=models,
+        aliases=names.get("aliases", ()),
+        reasoning_aliases=names.get("reasoning_aliases", ()),
+        section=(*wrapped, "?{calls}"),
+        call=tuple(template.replace("%", tag) for tag in tags for template in DSML_CALLS),
         sep=("",),
-        param=tuple(f'<{tag}parameter name="{{key}}" string="{{string}}">{{value}}</{tag}parameter>\n' for tag in tags),
+        param=tuple(
+            f'<{tag}parameter name="{{key}}" string="{{string}}">{{value}}</{tag}parameter>\n' for tag in tags
+        ),
         reasoning=THINK_INLINE,
-    )  # fmt: skip
+        stop=stop,
+    )
 
 
 DEEPSEEK_V3_2 = dsml(
     "deepseek_v3_2",
     "DeepSeek-V3.2",
-    "DSML",
-    "function_calls",
-    "tool_calls",
+    ("｜DSML｜",),
+    ("function_calls", "tool_calls"),
     aliases=("deepseek_v32", "deepseekv32", "deepseek32"),
     reasoning_aliases=("deepseek_v3_2",),
 )
 DEEPSEEK_V4 = dsml(
     "deepseek_v4",
     "DeepSeek-V4, V4-Flash",
-    "DSML",
-    "tool_calls",
-    "function_calls",
+    ("｜DSML｜",),
+    ("tool_calls", "function_calls"),
     aliases=("deepseekv4",),
     reasoning_aliases=("deepseek_v4", "deepseekv4"),
 )
 DEEPSEEK_V41 = dsml(
     "deepseek_v41",
     "DeepSeek-V4.1",
-    "DSML",
-    "calls",
-    "tool_calls",
-    "function_calls",
-    spaces=(" ", ""),
+    ("｜DSML｜ ", "｜DSML｜"),
+    ("calls", "tool_calls", "function_calls"),
     aliases=("deepseekv41", "deepseek_v4_1"),
     reasoning_aliases=("deepseek_v41",),
 )
@@ -261,8 +316,8 @@ GIGACHAT35 = replace(
     dsml(
         "gigachat35",
         "GigaChat 3.5",
-        "GCML",
-        "tool_calls",
+        ("｜GCML｜",),
+        ("tool_calls",),
         stop=("<|message_sep|>", "</s>"),
         reasoning_aliases=("gigachat35",),
     ),

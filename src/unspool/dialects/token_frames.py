@@ -54,7 +54,13 @@ KIMI_K2 = Dialect(
     ),
     call=("<|tool_call_begin|>{name}<|tool_call_argument_begin|>{args}<|tool_call_end|>",),
     sep=("",),
-    name_forms=("functions.{name}:{index}", "{name}:{index}", "functions_{name}_{index}", "functions.{name}", "{name}"),
+    name_forms=(
+        "functions.{name}:{index}",
+        "{name}:{index}",
+        "functions_{name}_{index}",
+        "functions.{name}",
+        "{name}",
+    ),
     id_format=IdFormat("functions.{name}:{index}"),
     after_calls="drop",
     reasoning=THINK_INLINE,
@@ -72,10 +78,9 @@ KIMI_K3 = Dialect(
     models="Kimi K3",
     reasoning_aliases=("kimi_k3",),
     section=("<|open|>tools<|sep|>{calls}<|close|>tools<|sep|>",),
-    call=(
-        '<|open|>call tool="{name}" index="{index}"<|sep|>{params}<|close|>call<|sep|>',
-        '<|open|>call tool="{name}" index="{index}"<|sep|>'
-        '<|open|>json type="object"<|sep|>{args}<|close|>json<|sep|><|close|>call<|sep|>',
+    call=tuple(
+        f'<|open|>call tool="{{name}}" index="{{index}}"<|sep|>{payload}<|close|>call<|sep|>'
+        for payload in ("{params}", '<|open|>json type="object"<|sep|>{args}<|close|>json<|sep|>')
     ),
     sep=("",),
     param=('<|open|>argument key="{key}" type="{type}"<|sep|>{value}<|close|>argument<|sep|>',),
@@ -106,7 +111,9 @@ INKLING = Dialect(
     name="inkling",
     models="Inkling",
     reasoning_aliases=("inkling",),
-    call=tuple(f"{header}<|content_invoke_tool_json|>{{envelope}}<|end_message|>" for header in INKLING_HEADERS),
+    call=tuple(
+        f"{header}<|content_invoke_tool_json|>{{envelope}}<|end_message|>" for header in INKLING_HEADERS
+    ),
     sep=("",),
     args_keys=("args", "arguments", "parameters"),
     reasoning=tuple(f"{header}<|content_thinking|>{{text}}<|end_message|>" for header in INKLING_HEADERS),

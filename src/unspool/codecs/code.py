@@ -1,0 +1,83 @@
+"""Raw text as the one argument of a call: ``print(1)`` becomes ``{"code": "print(1)"}``.
+
+Nothing in the text means anything but the markers that end it.  It is handed on
+while it arrives, white space included; held back is only what may be the
+beginning of a marker.
+"""
+
+from __future__ import annotations
+
+import json
+from json.encoder import encode_basestring
+from typing import Final
+
+from .._errors import UsageError
+from .._events import Status
+from .._watch import Watch
+from .base import Codec
+from .json import object_members
+
+_KEY: Final = "code"
+_OPENING: Final = f'{{"{_KEY}": "'
+_CLOSING: Final = '"}'
+
+
+class RawText(Codec):
+    """Text up to one of the markers ``ends``, or to the end of the input."""
+
+    __slots__ = ("_begun", "_ends")
+
+    def __init__(self, ends: Watch) -> None:
+        super().__init__()
+        self._ends: Final = ends
+        self._begun = False
+
+    def step(self, buf: str, pos: int, final: bool) -> int:
+        """Read on; see the base class."""
+        self.text = ""
+        if self.done:
+            return pos
+        end, self.done = self._find_end(buf, pos, final=final)
+        if end > pos or self.done:
+            self.text = self._opening() + encode_basestring(buf[pos:end])[1:-1]
+            if self.done:
+                self.text += _CLOSING
+        return end
+
+    def finish(self) -> Status:
+        """The input is over, and so is the text."""
+        self.text = "" if self.done else self._opening() + _CLOSING
+        self.done = True
+        return "complete"
+
+    def _opening(self) -> str:
+        opening = "" if self._begun else _OPENING
+        self._begun = True
+        return opening
+
+    def _find_end(self, buf: str, pos: int, *, final: bool) -> tuple[int, bool]:
+        """How far the text certainly reaches, and whether a marker stands there."""
+        ends = self._ends
+        at = ends.find(buf, pos)
+        while at >= 0:
+            if not final and ends.pending(buf, at):
+                return at, False
+            if ends.full.match(buf, at):
+                return at, True
+            at = ends.find(buf, at + 1)
+        return len(buf), False
+
+
+def encode_code(arguments: str) -> str:
+    r"""The text in arguments that have one, under the key ``code``.
+
+    >>> encode_code('{"code": "print(1)\\n"}')
+    'print(1)\n'
+    """
+    members = object_members(arguments)
+    if members is None or [key for key, _ in members] != [_KEY] or not members[0][1].startswith('"'):
+        raise UsageError(
+            f"raw text is written from the arguments {_OPENING}...{_CLOSING}, got {arguments[:80]!r}"
+        )
+    text: str = json.loads(members[0][1])
+    return text
