@@ -47,7 +47,7 @@ def dialect_of(vector: Vector) -> Dialect | None:
     """The dialect that a vector is about; None if it is not registered."""
     names = [vector.dialect]
     if vector.variant is not None:
-        variant = vector.variant.replace(".", "_")
+        variant = vector.variant.replace(".", "")
         names = [f"{vector.dialect}{variant}", f"{vector.dialect}_{variant}", variant, vector.dialect]
     for name in names:
         try:

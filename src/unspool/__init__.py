@@ -32,6 +32,7 @@ from ._parser import Parser, fold, get_parser, parse
 from ._policies import STRICT, Policies
 from ._registry import get_dialect, list_dialects, register
 from ._render import render
+from ._response_template import from_response_template
 from ._tidy import Tidy
 from ._version import __version__
 
@@ -66,6 +67,7 @@ __all__ = [
     "UsageError",
     "__version__",
     "fold",
+    "from_response_template",
     "get_dialect",
     "get_parser",
     "list_dialects",

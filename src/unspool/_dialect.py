@@ -140,6 +140,8 @@ class Dialect:
     """White space before a call is content: the template adds no separator."""
     start: str = ""
     """The prompt tail to assume where the caller gives none."""
+    echo: str = ""
+    """Text to put before the output: what the prompt holds of it and clients want to see."""
     turn: tuple[str, ...] = ()
     """Role markers of prompts that do not look like control tokens."""
 

@@ -6,6 +6,8 @@ import random
 import string
 from dataclasses import dataclass
 
+from ._errors import SpecError
+
 _ALPHANUMERIC = string.ascii_letters + string.digits
 _random = random.SystemRandom()
 
@@ -24,6 +26,12 @@ class IdFormat:
     """How many random alphanumerics ``{random}`` stands for."""
     native_length: int | None = None
     """A native id counts only if it is this many ASCII alphanumerics."""
+
+    def __post_init__(self) -> None:
+        if "{random}" not in self.pattern and "{index}" not in self.pattern:
+            raise SpecError(
+                f"id pattern {self.pattern!r} gives every call the same id: add {{random}} or {{index}}"
+            )
 
     def new(self, name: str, index: int) -> str:
         """An id for the call ``index`` of the function ``name``."""

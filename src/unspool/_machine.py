@@ -30,7 +30,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from . import _trial as t
-from ._events import CallArgs, CallEnd, CallStart, Event, Finish, Markup, Note, Text
+from ._events import Event, Finish, Note
+from ._ledger import Ledger
 from ._trial import SPACE_RUN, Trial, follows
 from .codecs import make_codec
 from .codecs.base import BOUND
@@ -38,7 +39,7 @@ from .codecs.tagged import Tagged
 from .codecs.tree import Tree
 
 if TYPE_CHECKING:
-    from ._events import Channel, FinishReason, Role, Status
+    from ._events import FinishReason, Role, Status
     from ._forms import CallForm, SectionForm
     from ._grammar import Entry, Grammar, TextState
     from ._policies import Policies
@@ -53,72 +54,42 @@ _REJECTED: Final = -1
 _CONTROL_TOKEN: Final = re.compile(r"<[|｜][^<>|｜\s]+[|｜]>|[\ud800-\udfff]")
 
 
-class Machine:
+class Machine(Ledger):
     """One output being read."""
 
     __slots__ = (
-        "_base",
         "_between",
-        "_buf",
-        "_call_seen",
         "_codec",
         "_form",
         "_framed",
-        "_grammar",
-        "_ids",
-        "_index",
-        "_keep_raw",
-        "_last",
         "_literal",
         "_mode",
-        "_notes",
-        "_out",
-        "_policies",
-        "_pos",
-        "_raw",
         "_reason",
         "_released",
         "_repair",
         "_section",
-        "_silent",
-        "_state",
         "_tools",
         "_trial",
-        "_visible",
     )
 
     def __init__(
         self, grammar: Grammar, tools: Tools, policies: Policies, *, base: int, keep_raw: bool
     ) -> None:
-        self._grammar: Final = grammar
+        super().__init__(grammar, policies, base=base, keep_raw=keep_raw)
         self._tools: Final = tools
-        self._policies: Final = policies
         self._repair: Final = policies.malformed_call == "repair"
-        self._keep_raw: Final = keep_raw
-        self._buf = ""
-        self._pos = 0
-        self._base = base  # offset of the buffer's first character in the output
-        self._out: list[Event] = []
         self._mode = TEXT
-        self._state: TextState = grammar.fresh
-        self._visible = False
-        self._last = ""
+        self._reason: FinishReason | None = None
+        # A trial that waits for more: the literal that triggered it, and whether it stands between calls.
         self._trial: Trial | None = None
         self._literal = ""
         self._between = False
-        self._released: set[str] = set()
-        self._reason: FinishReason | None = None
+        self._released: set[str] = set()  # closers of openers that turned out to be text
         # The call that is open.
-        self._index = -1
-        self._call_seen = False
         self._codec: Codec | None = None
         self._form: CallForm | None = None
         self._section: SectionForm | None = None
         self._framed = False
-        self._silent = False
-        self._raw: list[str] = []
-        self._notes: list[Event] = []
-        self._ids: set[str] = set()
 
     # -- public
 
@@ -143,6 +114,14 @@ class Machine:
         if self._mode == TRIAL and self._trial is not None and self._trial.envelope is not None:
             return None
         return 2 * BOUND
+
+    @property
+    def before_output(self) -> bool:
+        """Whether text of the prompt is still to be accounted for."""
+        start = self._base + self._pos
+        if self._trial is not None:
+            start -= sum(map(len, self._trial.parts))
+        return start < 0
 
     @property
     def call_open(self) -> bool:
@@ -463,47 +442,6 @@ class Machine:
             return params(self._grammar, self._tools, name, self._policies)
         return make_codec(form, self._grammar, self._repair)
 
-    def _announce(self, name: str, native: str, length: int) -> None:
-        """The commit point."""
-        start = self._base + self._pos
-        raw = self._buf[self._pos : self._pos + length]
-        self._pos += length
-        self._silent = name in self._grammar.dialect.null_calls
-        self._raw = [raw if start >= 0 else raw[-start:]]  # without what the prompt holds
-        if self._silent:
-            self._note("null_call", name)
-            self._out.append(Markup("call", raw, start, start + length))
-            return
-        self._index += 1
-        self._call_seen = True
-        self._out.append(CallStart(self._index, name, self._new_id(name, native), start, start + length))
-
-    def _new_id(self, name: str, native: str) -> str:
-        form = self._grammar.dialect.id_format
-        if native and self._policies.call_ids == "native":
-            if form.accepts(native) and native not in self._ids:
-                self._ids.add(native)
-                return native
-            self._note("bad_id", native)
-        index = self._index
-        fresh = form.new(name, index)
-        while fresh in self._ids:
-            index += 1
-            fresh = form.new(name, index)
-        self._ids.add(fresh)
-        return fresh
-
-    def usable_id(self, native: str) -> str:
-        """An id that came late, if it can be used."""
-        if (
-            self._policies.call_ids == "native"
-            and native not in self._ids
-            and self._grammar.dialect.id_format.accepts(native)
-        ):
-            self._ids.add(native)
-            return native
-        return ""
-
     def _read_payload(self, final: bool) -> bool:
         codec = self._codec
         assert codec is not None  # noqa: S101 - the mode says so
@@ -657,24 +595,8 @@ class Machine:
         return True
 
     def _end_call(self, status: Status, length: int) -> None:
-        start = self._base + self._pos
-        raw = self._buf[self._pos : self._pos + length]
-        self._pos += length
-        if self._notes:
-            self._out += self._notes
-            self._notes = []
-        if self._silent:
-            self._out.append(Markup("call", raw, start, start + length))
-        else:
-            whole = ""
-            if status != "complete" and self._keep_raw:
-                self._raw.append(raw)
-                whole = "".join(self._raw)
-            self._out.append(CallEnd(self._index, status, whole, start, start + length))
-        self._raw = []
+        self._emit_end(status, length)
         self._codec = None
-        if self._state.channel == "content":
-            self._became_visible()
         section = self._section
         self._mode = TEXT if section is None or not section.between else BETWEEN
 
@@ -720,61 +642,6 @@ class Machine:
             self._note("missing_closer", self._section.closers[-1])
         self._section = None
         self._mode = TEXT
-
-    # -- events
-
-    def _emit_text(self, end: int) -> None:
-        """Text from the current position up to ``end``."""
-        pos = self._pos
-        if end <= pos:
-            return
-        text = self._buf if pos == 0 and end == len(self._buf) else self._buf[pos:end]
-        self._pos = end
-        channel: Channel | None = self._state.channel
-        start = self._base + pos
-        if channel is None:
-            self._out.append(Markup("dropped", text, start, self._base + end))
-            return
-        self._last = text[-1]
-        if not self._visible and channel == "content" and not text.isspace():
-            self._became_visible()
-        self._out.append(Text(channel, text, start, self._base + end))
-
-    def _became_visible(self) -> None:
-        self._visible = True
-        if self._state is self._grammar.fresh and self._grammar.frame is None:
-            self._state = self._grammar.content
-
-    def _emit_markup(self, role: Role, length: int) -> None:
-        if not length:
-            return
-        start = self._base + self._pos
-        text = self._buf[self._pos : self._pos + length]
-        self._pos += length
-        self._last = ""
-        self._out.append(Markup(role, text, start, start + length))
-
-    def _emit_args(self, json: str, length: int) -> None:
-        if not length and not json:
-            return
-        start = self._base + self._pos
-        pos, self._pos = self._pos, self._pos + length
-        if self._keep_raw or self._silent:
-            raw = self._buf[pos : self._pos]
-            if self._silent:
-                self._out.append(Markup("call", raw, start, start + length))
-                return
-            self._raw.append(raw)
-        self._out.append(CallArgs(self._index, json, start, start + length))
-
-    def _take_notes(self, codec: Codec) -> None:
-        """Notes inside a call come with its end, so that they cut nothing apart."""
-        for kind, detail, at in codec.notes:
-            self._notes.append(Note(kind, detail, self._base + max(at, self._pos)))
-        codec.notes.clear()
-
-    def _note(self, kind: str, detail: str) -> None:
-        self._out.append(Note(kind, detail, self._base + self._pos))
 
 
 def _closers_of(programs: Sequence[t.Program]) -> set[str]:

@@ -88,7 +88,9 @@ class Parser:
         self._machine = Machine(grammar, known, self.policies, base=-len(tail), keep_raw=keep_raw)
         self._gate = Gate(self._machine) if self.policies.commit == "call" else None
         self._primed: list[Event] = _call_begun(self._machine.feed(tail), self._machine) if tail else []
-        self._clip = bool(tail)
+        if self.dialect.echo:
+            self._primed.append(Text("content", self.dialect.echo, 0, 0))
+        self._clip = bool(tail or self._primed)
         self._finished = False
 
     @property
@@ -154,7 +156,7 @@ class Parser:
             if self._primed:
                 events = self._primed + events
                 self._primed = []
-            self._clip = not events or events[-1].end <= 0
+            self._clip = self._machine.before_output
             events = [event for event in map(_clipped, events) if event is not None]
         if self._reader is not None:
             events = self._reader.plain(events)

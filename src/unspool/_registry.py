@@ -10,7 +10,8 @@ from __future__ import annotations
 import difflib
 import importlib
 import pkgutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace as changed
 from importlib.metadata import entry_points
 from threading import Lock
 
@@ -89,27 +90,41 @@ def _register_all(source: object, name: str) -> None:
 def get_dialect(name: str, *, tokenizer: object | None = None) -> Dialect:
     """The dialect of that name or alias; with a tokenizer, the variant its vocabulary calls for.
 
+    ``tools+reasoning`` combines the calls of one dialect with the reasoning of
+    another, as engines do when they are given two parsers.
+
     >>> get_dialect("qwen25").name
     'hermes'
+    >>> get_dialect("llama3_json+deepseek_r1").reasoning[0]
+    '<think>\\n{text}\\n</think>\\n\\n'
     """
     if not isinstance(name, str):
         raise UsageError(f"a dialect's name is a string, got {type(name).__name__}")
-    plain = _plain(name)
-    if plain not in _dialects:
-        _load()
-    for names in (_aliases, _reasoning):
-        if plain not in _dialects and plain in names:
-            plain = names[plain]
-    found = _dialects.get(plain)
-    if found is None:
-        near = difflib.get_close_matches(plain, [*_dialects, *_aliases, *_reasoning], n=4, cutoff=0.5)
-        hint = (
-            f"did you mean {', '.join(dict.fromkeys(near))}?"
-            if near
-            else "unspool.list_dialects() gives all of them"
-        )
-        raise UnknownDialect(f"no dialect {name!r}: {hint}")
+    calls, plus, reasoning = name.partition("+")
+    found = _named(calls, (_dialects, _aliases, _reasoning))
+    if plus:
+        other = _named(reasoning, (_reasoning, _dialects, _aliases))
+        found = changed(found, name=f"{found.name}+{other.name}", reasoning=other.reasoning)
     return found if tokenizer is None else find(found, tokenizer)
+
+
+def _named(name: str, spaces: tuple[Mapping[str, object], ...]) -> Dialect:
+    """The dialect of that name in the first name space that has it."""
+    plain = _plain(name)
+    _load()
+    for space in spaces:
+        found = space.get(plain)
+        if isinstance(found, str):
+            found = _dialects[found]
+        if isinstance(found, Dialect):
+            return found
+    near = difflib.get_close_matches(plain, [*_dialects, *_aliases, *_reasoning], n=4, cutoff=0.5)
+    hint = (
+        f"did you mean {', '.join(dict.fromkeys(near))}?"
+        if near
+        else "unspool.list_dialects() gives all of them"
+    )
+    raise UnknownDialect(f"no dialect {name!r}: {hint}")
 
 
 def list_dialects() -> tuple[Dialect, ...]:

@@ -8,7 +8,7 @@ machine, ``_render`` fills them with values.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from ._errors import SpecError
 
@@ -230,7 +230,7 @@ class _Check:
         if not dialect.call and dialect.param and dialect.frame is None:
             self.fail("param", dialect.param[0], "there is no call template that uses it")
 
-    def fail(self, kind: str, template: str, why: str) -> None:
+    def fail(self, kind: str, template: str, why: str) -> NoReturn:
         raise SpecError(f"dialect {self.dialect.name!r}, {kind} template {template!r}: {why}")
 
     def holes(self, kind: str, template: str, allowed: Sequence[str]) -> list[str]:

@@ -77,6 +77,12 @@ def stream() -> None:
     parser.finish("eos")  # type: ignore[arg-type]
 
 
+def tokens(tokenizer: object) -> None:
+    parser = Parser("hermes", tokenizer=tokenizer)
+    assert_type(parser.feed_tokens([1, 2, 3]), list[Event])
+    parser.feed_tokens(["text"])  # type: ignore[list-item]
+
+
 def tools_of_any_mapping(tools: tuple[Mapping[str, object], ...], more: list[dict[str, str]]) -> None:
     Parser("hermes", tools=tools)
     Parser("hermes", tools=more)
@@ -141,6 +147,7 @@ def declare() -> None:
     assert_type(unspool.get_dialect("mine"), Dialect)
     assert_type(unspool.list_dialects(), tuple[Dialect, ...])
     assert_type(unspool.render(dialect, Message(content="Hi")), str)
+    assert_type(unspool.from_response_template({"fields": {"content": {}}}), Dialect)
     Dialect(name="mine", call="<call>{envelope}</call>")  # type: ignore[arg-type]
     Dialect(name="mine", args="yaml")  # type: ignore[arg-type]
     dialect.name = "yours"  # type: ignore[misc]

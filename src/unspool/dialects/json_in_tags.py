@@ -24,7 +24,7 @@ def array_in_tags(opener: str, closer: str) -> tuple[str, ...]:
 HERMES = Dialect(
     name="hermes",
     models="Hermes 2 Pro to 4, Qwen2.5, QwQ, Qwen3, EXAONE 4, SmolLM3",
-    aliases=("qwen3_json", "qwen25", "qwen", "json_tools", "qwen3_vl_instruct", "qwen3_vl_thinking"),
+    aliases=("qwen3_json", "qwen25", "qwen", "qwen3", "json_tools", "qwen3_vl_instruct", "qwen3_vl_thinking"),
     reasoning_aliases=("qwen3", "qwen3_thinking", "holo2", "basic", "base"),
     section=("\n{calls}", "<tool_call>[{calls}]</tool_call>"),
     call=(*one_per_tag("<tool_call>", "</tool_call>"), "{envelope}"),

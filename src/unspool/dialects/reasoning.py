@@ -16,3 +16,20 @@ PASSTHROUGH = Dialect(
     aliases=("identity", "plain"),
     reasoning=(),
 )
+
+MINIMAX_APPEND_THINK = Dialect(
+    name="minimax_append_think",
+    models="MiniMax-M2 for clients that parse reasoning themselves",
+    aliases=("minimax_m2_append_think",),
+    # The prompt already holds the opener; such clients want to see it.
+    echo="<think>",
+    reasoning=(),
+)
+
+HARMONY_STRIPPED = Dialect(
+    name="harmony_stripped",
+    models="gpt-oss behind a detokenizer that removed the control tokens",
+    call=("assistantcommentary to=functions.{name} json{args}",),
+    reasoning=("^analysis{text}assistantfinal",),
+    drop=("assistantfinal",),
+)
