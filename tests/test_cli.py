@@ -26,15 +26,14 @@ CODE = "<function=run><parameter=code>x = 1</parameter><parameter=n>2</parameter
 
 
 def run(
-    *arguments: str, stdin: str | bytes = "", cwd: Path | None = None, env: dict[str, str] | None = None
+    *arguments: str, stdin: str = "", env: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
         [sys.executable, "-m", "unspool.cli", *arguments],
-        input=stdin.encode() if isinstance(stdin, str) else stdin,
+        input=stdin.encode(),
         capture_output=True,
         check=False,
         timeout=60,
-        cwd=cwd,
         env={**os.environ, **(env or {})},
     )
 
@@ -170,17 +169,24 @@ FILES = {"text": "not json", "number": "5", "numbers": "[5]", "deep": "[" * 100_
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_one_line_and_exit_code_2(mistake: str, tmp_path: Path) -> None:
+def test_a_mistake_is_one_line_and_exit_code_2(
+    mistake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments, stdin, message = MISTAKES[mistake]
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)
-    arguments, stdin, message = MISTAKES[mistake]
-    done = run(*arguments, stdin=stdin, cwd=tmp_path)
-    error = done.stderr.decode()
-    assert done.returncode == 2
-    assert done.stdout == b""
-    assert message in error
-    assert error.startswith("unspool")
-    assert error.count("\n") == 1
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+    try:
+        code: object = main(arguments)
+    except SystemExit as exit_:  # how argparse ends
+        code = exit_.code
+    shown = capsys.readouterr()
+    assert code == 2
+    assert shown.out == ""
+    assert message in shown.err
+    assert shown.err.startswith("unspool")
+    assert shown.err.count("\n") == 1
 
 
 def test_a_reader_that_has_seen_enough_is_no_error() -> None:
@@ -201,12 +207,10 @@ def test_a_reader_that_has_seen_enough_is_no_error() -> None:
 # -- the rest
 
 
-def test_version_and_help() -> None:
+def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--version").stdout.decode() == f"unspool {__version__}\n"
-    for arguments in ([], ["--help"]):
-        done = run(*arguments)
-        assert done.returncode == 0
-        assert b"demo" in done.stdout
+    assert main([]) == 0
+    assert "watch example outputs being parsed" in capsys.readouterr().out
 
 
 def test_dialects_are_tab_separated_when_piped(capsys: pytest.CaptureFixture[str]) -> None:

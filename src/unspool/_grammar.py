@@ -225,6 +225,20 @@ class Grammar:
                 return match["name"], ""
         return caught, ""
 
+    def could_become(self, partial: str, tools: Tools) -> bool:
+        """Whether what is there of a name may still become that of a tool."""
+        if tools.could_become(partial):
+            return True
+        for form in self.dialect.name_forms:
+            before, _, behind = form.partition("{name}")
+            if before and before.startswith(partial):
+                return True
+            if partial.startswith(before):
+                rest = partial[len(before) :]
+                if tools.could_become(rest) or (behind and any(rest.startswith(name) for name in tools.names)):
+                    return True
+        return False
+
     # -- programs
 
     def _calls_in_text(self) -> Iterator[Program]:

@@ -41,7 +41,7 @@ from .codecs.tree import Tree
 if TYPE_CHECKING:
     from ._events import FinishReason, Role, Status
     from ._forms import CallForm, SectionForm
-    from ._grammar import Entry, Grammar, TextState
+    from ._grammar import Entry, Grammar
     from ._policies import Policies
     from ._schema import Tools
     from .codecs.base import Codec
@@ -187,6 +187,9 @@ class Machine(Ledger):
                 return False
             if watch.pending(buf, at) and (not final or _CONTROL_TOKEN.match(buf, at)):
                 self._emit_text(at)
+                if self._state.watch is not watch:  # the text before it was the first visible one
+                    watch = self._state.watch
+                    continue
                 if final:  # a piece of framing, not of text
                     self._emit_markup("dropped", n - at)
                 return False
@@ -214,7 +217,7 @@ class Machine(Ledger):
             return _REJECTED
         programs = entry.programs
         if programs:
-            fresh = state.fresh and not self._buf[self._pos : at].strip() if state.fresh else False
+            fresh = state.fresh and not self._visible and not self._buf[self._pos : at].strip()
             live = [
                 program
                 for program in programs
@@ -255,7 +258,9 @@ class Machine(Ledger):
         wrapper = self._state.wrapper
         role: Role = wrapper.close_role if wrapper is not None else "border"
         self._emit_markup(role, len(literal))
-        self._state = self._grammar.fresh if self._state.body or not self._visible else self._grammar.content
+        if self._state.body:
+            self._visible = False  # another message may begin
+        self._state = self._grammar.content if self._visible else self._grammar.fresh
 
     # -- trials
 
@@ -265,13 +270,14 @@ class Machine(Ledger):
             answer = trial.run(self._buf, self._pos, final)
             if answer == t.RESTART:
                 self._restore(trial)
+                trial.offset = 0
                 continue
             if answer == t.MATCH and not self._acceptable(trial):
                 trial.reject()
                 continue
             if answer in (t.MATCH, t.FAIL):
                 self._restore(trial)
-            if answer == t.CUT and not self._tools.could_become(trial.cut_name):
+            if answer == t.CUT and not self._grammar.could_become(trial.cut_name, self._tools):
                 return t.FAIL
             return answer
 
@@ -597,6 +603,8 @@ class Machine(Ledger):
     def _end_call(self, status: Status, length: int) -> None:
         self._emit_end(status, length)
         self._codec = None
+        if self._framed:
+            self._visible = False  # another message may begin
         section = self._section
         self._mode = TEXT if section is None or not section.between else BETWEEN
 

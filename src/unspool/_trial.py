@@ -42,7 +42,7 @@ _ATTRIBUTE: Final = re.compile(
     r"""([\w:.-]+)[ \t\r\n]*=[ \t\r\n]*(?:"([^"\n<]*)"|'([^'\n<]*)'|([^\s"'<>=/]+)(?=[\s<>/]))"""
 )
 _ATTRIBUTE_BEGUN: Final = re.compile(
-    r"""([\w:.-]*)(?:[ \t\r\n]*(?:=[ \t\r\n]*(?:["']([^"'\n<]*)|[^\s"'<>=/]*)?)?)?\Z"""
+    r"""([\w:.-]*)(?:[ \t\r\n]*(?:=[ \t\r\n]*(?:"([^"\n<]*)|'([^'\n<]*)|[^\s"'<>=/]*)?)?)?\Z"""
 )
 _ALPHABETS: Final = {
     "name": re.compile(r"[^\s<>{}()\[\]\"'|｜,=\ud800-\udfff]+"),
@@ -214,7 +214,7 @@ class Trial:
         if self.envelope is not None:
             self._cut_name = self.envelope.partial_name
         else:
-            self._cut_name = self.fields.get("?name", "")
+            self._cut_name = self.fields.get("name") or self.fields.get("?name", "")
         self.can_cut = True
 
     def _run_program(self, buf: str, pos: int, final: bool) -> int:
@@ -302,7 +302,7 @@ class Trial:
                 begun = _ATTRIBUTE_BEGUN.match(buf, after) if after > at else None
                 if begun is not None:
                     if step.fields.get(begun[1]) == "name":
-                        self.fields["?name"] = begun[2] or ""
+                        self.fields["?name"] = begun[2] or begun[3] or ""
                     return -NEED - 1
                 break
             field = step.fields.get(match[1], "")
@@ -361,6 +361,8 @@ class Trial:
             envelope = self.envelope = Envelope(self._dialect, self._repair)
         end = envelope.step(buf, pos + self.offset, final)
         self.offset = end - pos
+        # Before the commit point a note has no place of its own.
+        envelope.notes = [(kind, detail, 0) for kind, detail, _ in envelope.notes]
         if envelope.error:
             return FAIL
         return MATCH if envelope.committed else NEED

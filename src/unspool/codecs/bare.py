@@ -632,7 +632,7 @@ def encode_bare(arguments: str, quote: str) -> str:
 
     What could not be read back that way is written as in JSON: a string or key
     that holds the delimiter.  A key that would not end where it should stands
-    between delimiters.
+    between delimiters; so does one that might hold a marker.
 
     >>> encode_bare('{"n": 1, "city": "Paris", "in:ner": [null, true]}', '<|"|>')
     '{city:<|"|>Paris<|"|>,<|"|>in:ner<|"|>:[None,true],n:1}'
@@ -644,6 +644,7 @@ def encode_bare(arguments: str, quote: str) -> str:
 
 _Tree: TypeAlias = "list[str | _Tree]"
 
+_PLAIN_KEY: Final = re.compile(r"[\w$@./+-]++(?: [\w$@./+-]++)*+")
 _TOKEN: Final = re.compile(
     r"[ \t\r\n,:]*+"
     r'(?:(?P<string>"[^"\\]*+(?:\\.[^"\\]*+)*+")|(?P<open>[{\[])|(?P<close>[}\]])|[^ \t\r\n,\]}]++)'
@@ -723,7 +724,6 @@ def _fits(text: str, quote: str) -> bool:
 
 
 def _written_key(key: str, quote: str) -> str:
-    match = _marks(quote, _NO_ENDS).key.match(key + ":")
-    if match is not None and match.group() == key == key.strip() and not _SURROGATE.search(key):
+    if _PLAIN_KEY.fullmatch(key) and quote not in key:
         return key
     return quote + key + quote if _fits(key, quote) else json.dumps(key)

@@ -15,7 +15,7 @@ r"""Python literals, written as JSON: the arguments of a call, or one value.
 
 More is accepted than Python would: JSON's words, leading zeros, line breaks
 inside any string, unknown escapes (they stand for themselves), bare keys, and
-bare words as strings.  Infinite numbers become strings.
+bare words as strings.  Numbers that are not finite become strings.
 
 ``loose`` is for templates that write strings without escaping them.  There a
 quote ends a string only where what follows can follow a string: the bracket
@@ -90,12 +90,13 @@ _NUMBER_STARTS: Final = frozenset("+-.0123456789")
 _JSON_INTEGER: Final = re.compile(r"-?(?:0|[1-9][0-9]*+)")
 _DECIMAL: Final = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?")
 _RADIX: Final = re.compile(r"[+-]?0(?:[xX][0-9a-fA-F]++|[oO][0-7]++|[bB][01]++)")
+_NOT_FINITE: Final = re.compile(r"[+-]?(?:inf|nan|Infinity|NaN)")
 _GROUPING: Final = re.compile(r"(?<=[0-9a-fA-FxXoO])_(?=[0-9a-fA-F])")
 _BEHIND_WORD: Final = frozenset(",)]}:")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
-# What is expected next.
-_OPEN, _VALUE, _ITEM, _KEY, _COLON, _NEXT, _STRING, _STRING_END, _ATOM, _ATOM_END = range(10)
+# What is expected next; the last two are for messages only.
+_OPEN, _VALUE, _ITEM, _KEY, _COLON, _NEXT, _STRING, _STRING_END, _ATOM, _ATOM_END, _NAME, _END = range(12)
 _EXPECTED: Final = (
     "'('",
     "a value",
@@ -110,10 +111,10 @@ _EXPECTED: Final = (
     "an argument's name or ')'",
     "')'",
 )
-_NAME, _DONE = 10, 11
 # What a string or an atom stands for; an argument is a name or a value.
 _AS_VALUE, _AS_KEY, _AS_ARGUMENT = range(3)
-# Brackets that are open; the last two are undecided.
+# Brackets that are open: the call's own, an object in place of its arguments, and
+# the containers; the last two are undecided.
 _CALL, _MEMBERS, _DICT, _LIST, _TUPLE, _SET, _PAREN, _BRACE = range(8)
 _OPENERS: Final = {"[": _LIST, "(": _PAREN, "{": _BRACE}
 _CLOSERS: Final = ")}}])})}"
@@ -481,7 +482,7 @@ class PythonValue(Codec):
         if top != _CALL and (char in _QUOTES or (char in _LOOSE_STARTS and top >= _LIST)):
             return _YES
         name = _LOOSE_NAME.match(buf, at, n)
-        if name is None:
+        if name is None or not name.group().isidentifier():
             return _NO
         at = name.end() if top >= _LIST else _skip(buf, name.end(), n)
         if at == n:
@@ -529,11 +530,13 @@ class PythonValue(Codec):
     def _atom_ends(self, buf: str, pos: int) -> int:
         """The next character that is not blank shows what an atom is."""
         char = buf[pos]
+        if self._pending:
+            return self._fail(_NEXT)
         text = "".join(self._atom)
         value = _constant(text)
         if not value and self._stack and char in _BEHIND_WORD and _is_word(text):
             value = encode_basestring(text)
-        if not value or self._pending:
+        if not value:
             return self._fail(_ATOM)
         if self._role == _AS_KEY and char != ":":
             return self._fail(_COLON)
@@ -561,10 +564,13 @@ class PythonArguments(PythonValue):
     __slots__ = ("_named", "_only", "_positional", "_seen", "_skips")
 
     def __init__(self, *, loose: bool = False, positional: Sequence[str] = ()) -> None:
-        """Arguments; ``positional`` names those that come without a name, which is an error otherwise."""
+        """``positional``: names for arguments that come without, in order; else that is an error.
+
+        Not if ``loose``: there ``, 'b'`` goes on with the string before it.
+        """
         super().__init__(loose=loose)
         self._state = _OPEN
-        self._positional: Final = positional
+        self._positional: Final = () if loose else tuple(positional)
         self._seen: set[str] = set()
         self._named = False
         self._only = False  # there was an object, so nothing else may come
@@ -579,7 +585,7 @@ class PythonArguments(PythonValue):
             self._only = True
             return pos + 1
         if self._only:
-            return self._fail(_DONE)
+            return self._fail(_END)
         if char in _QUOTES or char in _OPENERS:
             if not self._take_position(pos):
                 return self._fail(_NAME)
@@ -678,12 +684,17 @@ def _is_word(text: str) -> bool:
 
 
 def _constant(text: str) -> str:
-    """JSON for a number or one of Python's or JSON's words; nothing if it is neither."""
+    """JSON for a number or one of Python's or JSON's words; nothing if it is neither.
+
+    What JSON has no number for becomes a string.
+    """
     word = _WORDS.get(text)
-    if word is not None or text[0] not in _NUMBER_STARTS:
-        return word or ""
+    if word is not None:
+        return word
     if _JSON_INTEGER.fullmatch(text):
         return text
+    if _NOT_FINITE.fullmatch(text):
+        return encode_basestring(text)
     digits = _GROUPING.sub("", text) if "_" in text else text
     if _DECIMAL.fullmatch(digits):
         number = number_to_json(digits)
