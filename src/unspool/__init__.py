@@ -26,6 +26,7 @@ from ._events import (
     Text,
     normalise,
 )
+from ._explain import explain, state_diagram
 from ._ids import IdFormat
 from ._message import Message, Part, Problem, TextPart, ToolCall
 from ._parser import Parser, fold, get_parser, parse
@@ -66,6 +67,7 @@ __all__ = [
     "UnspoolError",
     "UsageError",
     "__version__",
+    "explain",
     "fold",
     "from_response_template",
     "get_dialect",
@@ -75,4 +77,5 @@ __all__ = [
     "parse",
     "register",
     "render",
+    "state_diagram",
 ]

@@ -237,9 +237,11 @@ class Tagged(Codec):
         return follows(grammar.after_call, buf, end, final)
 
     def _data(self, text: str, out: list[str]) -> None:
-        if not text or self._skip:
+        if not text:
             return
         self._at_start = False
+        if self._skip:
+            return
         if self._streams:
             out.append(encode_basestring(text)[1:-1])
         else:
