@@ -97,7 +97,7 @@ def row(id: str, thread: str, saw: str, *cases: Case) -> Row:
     return Row(id, thread, saw, cases)
 
 
-def tool(name: str, **parameters: object) -> dict[str, Any]:
+def tool(name: str, /, **parameters: object) -> dict[str, Any]:
     """A tool; parameters are schemas, or the names of types."""
     schemas = {k: {"type": s} if isinstance(s, str) else s for k, s in parameters.items()}
     return {

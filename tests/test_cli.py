@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from unspool import Dialect, Parser, UsageError, __version__, list_dialects, parse, render
+from unspool import Dialect, Parser, UsageError, __version__, explain, list_dialects, parse, render
 from unspool import _demo as demo
 from unspool.cli import main
 
@@ -152,6 +152,7 @@ MISTAKES: dict[str, tuple[list[str], bytes, str]] = {
     "no dialect": (["parse"], b"", "the following arguments are required: --dialect"),
     "unknown dialect": (["parse", "--dialect", "hermez"], b"", "no dialect 'hermez': did you mean hermes"),
     "unknown dialect in the demo": (["demo", "hermez"], b"", "no dialect 'hermez': did you mean hermes"),
+    "unknown dialect to explain": (["explain", "hermez"], b"", "no dialect 'hermez': did you mean hermes"),
     "no such file": ([*HERMES, "none"], b"", "cannot read none: "),
     "a folder": ([*HERMES, "."], b"", "cannot read .: "),
     "not UTF-8": (HERMES, b"ok \xff", "- is not UTF-8: invalid start byte 0xff"),
@@ -221,6 +222,11 @@ def test_dialects_are_tab_separated_when_piped(capsys: pytest.CaptureFixture[str
     hermes = next(row for row in rows if row[0] == "hermes")
     assert "Qwen2.5" in hermes[1]
     assert "qwen25" in hermes[2].split(", ")
+
+
+def test_explain_is_markdown_when_piped(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "qwen25"]) == 0
+    assert capsys.readouterr().out == explain("hermes") + "\n"
 
 
 def test_the_command_line_imports_only_the_standard_library() -> None:
@@ -376,6 +382,13 @@ def test_the_table_of_dialects() -> None:
     assert "aliases" in in_terminal("dialects", keys=[])
 
 
+def test_an_explanation_in_the_terminal() -> None:
+    pytest.importorskip("rich")
+    shown = in_terminal("explain", "hermes", keys=[])
+    assert "As the model writes it" in shown
+    assert "##" not in shown
+
+
 @pytest.fixture
 def without_rich(tmp_path: Path) -> dict[str, str]:
     """An environment in which rich is not installed."""
@@ -385,6 +398,7 @@ def without_rich(tmp_path: Path) -> dict[str, str]:
 
 def test_without_rich_the_list_is_plain(without_rich: dict[str, str]) -> None:
     assert "hermes\t" in in_terminal("dialects", keys=[], env=without_rich)
+    assert "# hermes" in in_terminal("explain", "hermes", keys=[], env=without_rich)
 
 
 def test_without_rich_the_live_demo_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:

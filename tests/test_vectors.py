@@ -36,9 +36,6 @@ RULINGS = {
     ("mistral", "M17 Name in front of the marker (tools: bash)"): (
         "any text that ends like the name of a tool would have to be held back"
     ),
-    ("harmony", "markers stripped by the detokenizer (fallback mode)"): (
-        "ordinary words as markers: a dialect of its own, chosen by the plan, never a fallback"
-    ),
 }
 """Vectors where we rule otherwise, and why.  They must fail: a ruling that no longer applies goes."""
 

@@ -21,6 +21,7 @@ from typing import BinaryIO, NoReturn
 from ._dialect import Dialect
 from ._errors import UnspoolError
 from ._events import Event
+from ._explain import explain
 from ._message import Message
 from ._parser import Parser
 from ._registry import list_dialects
@@ -85,6 +86,10 @@ def _options() -> argparse.ArgumentParser:
     parse.add_argument("file", nargs="?", default="-", metavar="FILE", help="the output (default: stdin)")
     parse.set_defaults(run=_parse)
 
+    explained = commands.add_parser("explain", help="explain a dialect", description=_explain.__doc__)
+    explained.add_argument("dialect", metavar="DIALECT", help="by any of its names")
+    explained.set_defaults(run=_explain)
+
     dialects = commands.add_parser("dialects", help="list the dialects", description=_dialects.__doc__)
     dialects.set_defaults(run=_dialects)
     return parser
@@ -145,6 +150,27 @@ def _dialects(_: argparse.Namespace) -> int:
     for dialect in found:
         print(dialect.name, dialect.models, ", ".join(_aliases(dialect)), sep="\t")
     return 0
+
+
+def _explain(options: argparse.Namespace) -> int:
+    """Say how a dialect is written and what the parser does with it; Markdown where the output is piped."""
+    text = explain(options.dialect)
+    if sys.stdout.isatty():
+        try:
+            _print_markdown(text)
+        except ImportError:
+            pass
+        else:
+            return 0
+    print(text)
+    return 0
+
+
+def _print_markdown(text: str) -> None:
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    Console().print(Markdown(text))
 
 
 def _print_table(dialects: Sequence[Dialect]) -> None:

@@ -483,11 +483,13 @@ def _probe(template: ChatTemplate) -> Wants:
 
     def attempt(*messages: ChatMessage) -> str:
         variables = _SWITCHES | template.variables
-        variables |= {"messages": list(messages), "tools": [_TOOL], "documents": None}
-        try:
-            return template._run(compiled, variables | {"add_generation_prompt": False})  # noqa: SLF001
-        except ChatTemplateError:
-            return ""
+        variables |= {"messages": list(messages), "documents": None, "add_generation_prompt": False}
+        for tools in ([_TOOL], None):
+            try:
+                return template._run(compiled, variables | {"tools": tools})  # noqa: SLF001
+            except ChatTemplateError:
+                continue
+        return ""
 
     def turn(content: object, *calls: ChatMessage, **extra: object) -> str:
         """A turn of the model, and the results of its calls."""

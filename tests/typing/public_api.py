@@ -147,6 +147,8 @@ def declare() -> None:
     assert_type(unspool.get_dialect("mine"), Dialect)
     assert_type(unspool.list_dialects(), tuple[Dialect, ...])
     assert_type(unspool.render(dialect, Message(content="Hi")), str)
+    assert_type(unspool.explain("hermes"), str)
+    assert_type(unspool.state_diagram(dialect), str)
     assert_type(unspool.from_response_template({"fields": {"content": {}}}), Dialect)
     Dialect(name="mine", call="<call>{envelope}</call>")  # type: ignore[arg-type]
     Dialect(name="mine", args="yaml")  # type: ignore[arg-type]

@@ -422,8 +422,9 @@ class PythonValue(Codec):
         if self._raw:
             if pos + 1 == len(buf):
                 return -1
-            self._sink.append(encode_basestring(buf[pos : pos + 2])[1:-1])
-            return pos + 2
+            end = pos + (1 if buf[pos + 1] in "{}" else 2)  # braces are doubled in an f-string
+            self._sink.append(encode_basestring(buf[pos:end])[1:-1])
+            return end
         if _ESCAPE_BEGUN.match(buf, pos):
             return -1
         escape = _ESCAPE.match(buf, pos)

@@ -1,0 +1,193 @@
+"""Anthropic Messages, streamed and whole.
+
+Blocks come strictly one after another: a block is closed before the next one
+opens, its index is never used again, and a delta is always of its block's own
+type, because clients lose or reject anything else.  What is sent as
+``partial_json`` is at any time the beginning of a JSON value.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from .._errors import UsageError
+from .._events import CallArgs, CallEnd, CallStart, Event, Finish, Text
+from .._finish import FinishRule
+from .._ids import IdFormat
+from .._message import Message, TextPart, ToolCall
+from .._policies import Policies
+from .chat import Chunk
+
+STOP_REASONS: Final = {
+    "tool_calls": "tool_use",
+    "length": "max_tokens",
+    "stop": "end_turn",
+    "content_filter": "refusal",
+}
+"""Finish reasons in this API's words."""
+SIGNATURE: Final = "unspool"
+"""Clients send a thinking block's signature back; it means nothing to us."""
+
+_DEFAULTS: Final = Policies()
+_MESSAGE_ID: Final = IdFormat("msg_{random}")
+_BLOCKS: Final[dict[str, Chunk]] = {
+    "content": {"type": "text", "text": ""},
+    "reasoning": {"type": "thinking", "thinking": "", "signature": ""},
+}
+
+
+class MessagesStream:
+    """Turns tidied events into the events of a Messages stream."""
+
+    def __init__(
+        self,
+        *,
+        model: str = "",
+        id: str | None = None,
+        input_tokens: int = 0,
+        policies: Policies = _DEFAULTS,
+        forced: bool = False,
+    ) -> None:
+        self.model = model
+        """The model's name, as the client is to see it."""
+        self.id = id or _MESSAGE_ID.new("", 0)
+        """Id of the message."""
+        self.input_tokens = input_tokens
+        """Length of the prompt."""
+        self.stop_sequence: str | None = None
+        """Set it if one of the request's stop sequences ended the output."""
+        self.output_tokens = 0
+        """Set it before the last events are encoded."""
+        self._rule = FinishRule(forced=forced, policies=policies)
+        self._block = -1
+        self._open = ""
+        self._started = False
+        self._finished = False
+
+    def encode(self, events: Iterable[Event]) -> list[Chunk]:
+        """The stream's events for these events; the first call opens the stream."""
+        out: list[Chunk] = []
+        if not self._started:
+            self._started = True
+            out.append({"type": "message_start", "message": self._message()})
+        for event in events:
+            if self._finished:
+                raise UsageError(f"{event!r} after Finish: every output needs a MessagesStream of its own")
+            self._rule.see(event)
+            if isinstance(event, Text):
+                if event.text:
+                    self._text(event, out)
+            elif isinstance(event, CallStart):
+                self._begin(
+                    f"call {event.index}",
+                    {"type": "tool_use", "id": event.id, "name": event.name, "input": {}},
+                    out,
+                )
+            elif isinstance(event, CallArgs):
+                if event.json:
+                    out.append(self._delta({"type": "input_json_delta", "partial_json": event.json}))
+            elif isinstance(event, CallEnd):
+                self._end(out)
+            elif isinstance(event, Finish):
+                self._finish(out)
+        return out
+
+    def _message(self) -> Chunk:
+        return {
+            "id": self.id,
+            "type": "message",
+            "role": "assistant",
+            "model": self.model,
+            "content": [],
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": {"input_tokens": self.input_tokens, "output_tokens": 0},
+        }
+
+    def _text(self, event: Text, out: list[Chunk]) -> None:
+        if self._open != event.channel:
+            self._begin(event.channel, dict(_BLOCKS[event.channel]), out)
+        if event.channel == "content":
+            out.append(self._delta({"type": "text_delta", "text": event.text}))
+        else:
+            out.append(self._delta({"type": "thinking_delta", "thinking": event.text}))
+
+    def _begin(self, kind: str, block: Chunk, out: list[Chunk]) -> None:
+        self._end(out)
+        self._open = kind
+        self._block += 1
+        out.append({"type": "content_block_start", "index": self._block, "content_block": block})
+
+    def _delta(self, delta: Chunk) -> Chunk:
+        return {"type": "content_block_delta", "index": self._block, "delta": delta}
+
+    def _end(self, out: list[Chunk]) -> None:
+        if not self._open:
+            return
+        if self._open == "reasoning":
+            out.append(self._delta({"type": "signature_delta", "signature": SIGNATURE}))
+        out.append({"type": "content_block_stop", "index": self._block})
+        self._open = ""
+
+    def _finish(self, out: list[Chunk]) -> None:
+        self._end(out)
+        self._finished = True
+        reason = "stop_sequence" if self.stop_sequence is not None else STOP_REASONS[self._rule.reason()]
+        out.append(
+            {
+                "type": "message_delta",
+                "delta": {"stop_reason": reason, "stop_sequence": self.stop_sequence},
+                "usage": {"output_tokens": self.output_tokens},
+            }
+        )
+        out.append({"type": "message_stop"})
+
+
+def messages_sse(chunk: Mapping[str, object]) -> str:
+    r"""A stream event as a server-sent event; clients need its name on a line of its own.
+
+    >>> messages_sse({"type": "message_stop"})
+    'event: message_stop\ndata: {"type":"message_stop"}\n\n'
+    """
+    return f"event: {chunk['type']}\ndata: {json.dumps(chunk, separators=(',', ':'))}\n\n"
+
+
+def messages_object(
+    message: Message,
+    *,
+    model: str = "",
+    id: str | None = None,
+    usage: Mapping[str, object] | None = None,
+    stop_sequence: str | None = None,
+) -> Chunk:
+    """A response that is not streamed."""
+    reason = "stop_sequence" if stop_sequence is not None else STOP_REASONS[message.finish_reason]
+    return {
+        "id": id or _MESSAGE_ID.new("", 0),
+        "type": "message",
+        "role": "assistant",
+        "model": model,
+        "content": [_block(part) for part in message.parts],
+        "stop_reason": reason,
+        "stop_sequence": stop_sequence,
+        "usage": dict(usage) if usage is not None else {"input_tokens": 0, "output_tokens": 0},
+    }
+
+
+def _block(part: TextPart | ToolCall) -> Chunk:
+    if isinstance(part, ToolCall):
+        try:
+            value = json.loads(part.arguments)
+        except (ValueError, RecursionError):
+            value = None
+        return {
+            "type": "tool_use",
+            "id": part.id,
+            "name": part.name,
+            "input": value if isinstance(value, dict) else {},
+        }
+    if part.channel == "reasoning":
+        return {"type": "thinking", "thinking": part.text, "signature": SIGNATURE}
+    return {"type": "text", "text": part.text}

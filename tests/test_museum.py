@@ -1,0 +1,556 @@
+"""Bugs of other parsers that cannot happen here: every row of ``museum.py``, in batch and in all kinds of chunks."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+
+from museum import ALSO_LATER, IDS, LATER, ROWS, Case, Row, tool
+from unspool import (
+    STRICT,
+    CallArgs,
+    CallStart,
+    Event,
+    MalformedOutput,
+    Message,
+    Parser,
+    Policies,
+    Text,
+    TextPart,
+    Tidy,
+    ToolCall,
+    get_dialect,
+    list_dialects,
+    parse,
+    render,
+)
+from unspool.testing import Case as Request
+from unspool.testing import Reading, assert_laws, chunkings, read
+from unspool.wire import ChatStream, Chunk, Reconstructor, chat_completion, sse
+
+BORDER = "⏵"
+CALLERS = [
+    dialect.name
+    for dialect in list_dialects()
+    if dialect.call or (dialect.frame and any(route.into == "{args}" for route in dialect.frame.routes))
+]
+"""Every dialect that has calls."""
+
+
+def _named_cases() -> Iterator[object]:
+    """The cases with the row's id as the name of the test, and what else it takes to tell them apart."""
+    for row in ROWS:
+        for case in row.cases:
+            of_dialect = [other for other in row.cases if other.name == case.name]
+            words = [row.id]
+            words += [case.name] if len(row.cases) > 1 else []
+            words += [case.label] if len(of_dialect) > 1 else []
+            yield pytest.param(row, case, id="-".join(words))
+
+
+NAMED = list(_named_cases())
+
+
+def request(case: Case) -> Request:
+    text = case.raw.replace(BORDER, "")
+    return Request(text, case.tools, case.prompt, case.policies, case.told)
+
+
+def ways(case: Case) -> Iterator[list[str]]:
+    """At the border that the report names, and all others."""
+    if BORDER in case.raw:
+        yield case.raw.split(BORDER)
+    yield from chunkings(case.raw.replace(BORDER, ""), splits=300, random=5)
+
+
+def parts(message: Message) -> str:
+    return "".join(
+        "t" if isinstance(part, ToolCall) else "r" if part.channel == "reasoning" else "c"
+        for part in message.parts
+    )
+
+
+def same(arguments: str, expected: Any) -> bool:
+    if isinstance(expected, str):
+        return arguments == expected
+    return json.dumps(json.loads(arguments)) == json.dumps(expected)
+
+
+def differences(message: Message, case: Case) -> list[str]:
+    """What is not as it should be."""
+    found = []
+    finish = case.finish or ("tool_calls" if case.calls else "stop")
+    for field, expected in (
+        ("content", case.content),
+        ("reasoning", case.reasoning),
+        ("finish_reason", finish),
+    ):
+        got = getattr(message, field)
+        if got != expected:
+            found.append(f"{field}\n    expected: {expected!r}\n    got:      {got!r}")
+    calls = [(call.name, call.arguments) for call in message.tool_calls]
+    names = [name for name, _ in case.calls]
+    if names != [name for name, _ in calls] or not all(
+        same(got, expected) for (_, got), (_, expected) in zip(calls, case.calls, strict=True)
+    ):
+        found.append(f"calls\n    expected: {list(case.calls)}\n    got:      {calls}")
+    ids = [call.id for call in message.tool_calls]
+    if case.ids is not None and ids != list(case.ids):
+        found.append(f"ids\n    expected: {case.ids}\n    got:      {ids}")
+    problems = [problem.kind for problem in message.problems]
+    if case.problems is not None and problems != list(case.problems):
+        found.append(f"problems\n    expected: {case.problems}\n    got:      {problems}")
+    if case.order and parts(message) != case.order:
+        found.append(f"order\n    expected: {case.order}\n    got:      {parts(message)}")
+    return found
+
+
+def check(row: Row, case: Case, reading: Reading) -> None:
+    assert reading.message is not None
+    found = differences(reading.message, case)
+    if found:
+        events = "\n    ".join(map(str, reading.events))
+        reading.fail(f"{row.id} ({row.thread})", "\n".join([row.saw, *found, "  events:", f"    {events}"]))
+
+
+@pytest.mark.parametrize(("row", "case"), NAMED)
+def test_exhibit(row: Row, case: Case) -> None:
+    check(row, case, read(case.dialect, request(case)))
+    assert_laws(case.dialect, request(case), ways(case))  # the same events, however it is cut
+    if case.ids is not None:
+        for chunks in ways(case):
+            check(row, case, read(case.dialect, request(case), chunks))
+
+
+@pytest.mark.parametrize(("row", "case"), NAMED)
+def test_exhibit_on_the_wire(row: Row, case: Case) -> None:
+    """Where most of these bugs were seen: in a client that puts the deltas together."""
+    problems = {problem.kind for problem in expected_message(case).problems}
+    if problems & {"malformed_call", "truncated_call"}:
+        pytest.skip("what was sent of a call stays on the wire")
+    text = request(case).text
+    for chunks in ([text], list(text), case.raw.split(BORDER)):
+        got = client(stream(case, chunks))
+        found = [
+            problem for problem in differences(got, case) if not problem.startswith(("problems", "order"))
+        ]
+        assert not found, "\n".join([f"{row.id} {row.saw}", *found])
+
+
+def expected_message(case: Case) -> Message:
+    message = read(case.dialect, request(case)).message
+    assert message is not None
+    return message
+
+
+def stream(case: Case, chunks: Sequence[str], **options: Any) -> list[Chunk]:
+    """What a server sends for these chunks."""
+    parser = Parser(case.dialect, tools=case.tools, prompt=case.prompt, policies=case.policies)
+    tidy = Tidy(parser.dialect, parser.policies)
+    chat = ChatStream(model="m", policies=parser.policies, **options)
+    sent = [chat.encode(tidy.push(parser.feed(chunk))) for chunk in chunks]
+    sent.append(chat.encode(tidy.push(parser.finish(case.told))))
+    return [chunk for portion in sent for chunk in portion]
+
+
+def client(chunks: Sequence[Chunk]) -> Message:
+    """What a client makes of them, by way of real JSON."""
+    reader = Reconstructor()
+    for chunk in chunks:
+        reader.feed(json.loads(sse(chunk).removeprefix("data: ")))
+    return reader.message()
+
+
+def deltas(chunks: Sequence[Chunk]) -> list[dict[str, Any]]:
+    """The call deltas among them."""
+    return [
+        delta
+        for chunk in json.loads(json.dumps(chunks))
+        for choice in chunk["choices"]
+        for delta in choice["delta"].get("tool_calls", ())
+    ]
+
+
+# -- several tokens in one delta, reasoning and calls
+
+
+def test_b10_a_marker_that_was_typed_out_is_text_if_ids_are_given() -> None:
+    """llama.cpp#27661: cut at a mention of the marker."""
+    vocabulary = byte_level("<think>", "</think>")
+    think, close = vocabulary.token_to_id("<think>"), vocabulary.token_to_id("</think>")
+    parser = Parser("hermes", tokenizer=vocabulary)
+    fold = parser.fold()
+    for ids in ([think], spelled("the tag `</think>` ends it"), [close], spelled("ok")):
+        for token in ids:
+            fold.push(parser.feed_tokens([token]))
+    fold.push(parser.finish("stop"))
+    message = fold.message()
+    assert message.reasoning == "the tag `</think>` ends it"
+    assert message.content == "ok"
+
+
+def byte_level(*special: str) -> Tokenizer:
+    """A vocabulary of single bytes and special tokens."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    tokenizer = Tokenizer(models.BPE({letter: i for i, letter in enumerate(alphabet)}, []))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_tokens([AddedToken(literal, special=False, normalized=False) for literal in special])
+    return tokenizer
+
+
+def spelled(text: str) -> list[int]:
+    """Text in ordinary tokens, a byte each, whatever it looks like."""
+    return list(byte_level().encode(text, add_special_tokens=False).ids)
+
+
+# -- argument deltas doubled or dropped
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a":[1, 2]}', '{"a": {"b": [1, {"c": "d"}]}, "e": "f"}', '{"a": 1.5, "b": true}']
+)
+def test_f05_nothing_is_sent_before_the_model_wrote_it(text: str) -> None:
+    """vllm PR #10398 (#9693, #9908, #10395): brackets that a partial-JSON parser closed are sent."""
+    parser = Parser("hermes")
+    raw = f'<tool_call>\n{{"name":"f","arguments":{text}}}\n</tool_call>'
+    sent = ""
+    for at, character in enumerate(raw):
+        for event in parser.feed(character):
+            sent += event.json if isinstance(event, CallArgs) else ""
+        assert text.startswith(sent)
+        assert not sent or raw[: at + 1].endswith(sent) or raw.index(text) + len(sent) <= at + 1
+    assert sent == text
+
+
+@pytest.mark.parametrize(
+    ("dialect", "before", "after"),
+    [
+        (
+            "qwen3_coder",
+            "<tool_call>\n<function=f>\n<parameter=content>\n",
+            "\n</parameter>\n</function>\n</tool_call>",
+        ),
+        (
+            "minimax_m2",
+            '<minimax:tool_call><invoke name="f"><parameter name="content">',
+            "</parameter></invoke>",
+        ),
+        (
+            "deepseek_v4",
+            '<｜DSML｜tool_calls><｜DSML｜invoke name="f"><｜DSML｜parameter name="content" string="true">',
+            "</｜DSML｜parameter></｜DSML｜invoke></｜DSML｜tool_calls>",
+        ),
+        ("glm47", "<tool_call>f<arg_key>content</arg_key><arg_value>", "</arg_value></tool_call>"),
+        ("hermes", '<tool_call>{"name":"f","arguments":{"content":"', '"}}</tool_call>'),
+        ("harmony", '<|channel|>commentary to=functions.f<|message|>{"content":"', '"}<|call|>'),
+        ("pythonic", "[f(content='", "')]"),
+        ("gemma4", '<|tool_call>call:f{content:<|"|>', '<|"|>}<tool_call|>'),
+    ],
+)
+def test_f08_long_values_stream(dialect: str, before: str, after: str) -> None:
+    """vllm#36116, PRs #46351 #46382 #42879 #33218; llama.cpp #20177 #23173: a value comes as a whole, at its end."""
+    value = "x < y and </b> (see p. 5). " * 1500  # 40 KB
+    parser = Parser(dialect, tools=[tool("f", content="string")])
+    pieces = arguments(parser.feed(before))
+    for at in range(0, len(value), 16):
+        pieces += arguments(parser.feed(value[at : at + 16]))
+        behind = at + 16 - len("".join(pieces))
+        assert behind <= 64, f"{behind} characters are held back at {at}"
+    pieces += arguments(parser.feed(after) + parser.finish("stop"))
+    assert json.loads("".join(pieces)) == {"content": value}
+
+
+def arguments(events: Sequence[Event]) -> list[str]:
+    return [event.json for event in events if isinstance(event, CallArgs)]
+
+
+# -- tool_choice, guided output
+
+
+def test_i01_a_response_without_content_is_valid() -> None:
+    """vllm#40147, PR #40148: a named tool_choice, but only reasoning: an assertion fails."""
+    message = parse("<think>only reasoning</think>", "glm45", tools=[tool("f")])
+    assert (message.reasoning, message.content, message.tool_calls) == ("only reasoning", None, ())
+    answer = json.loads(json.dumps(chat_completion(message)))["choices"][0]
+    assert answer["finish_reason"] == "stop"
+    assert answer["message"]["content"] == ""
+    assert answer["message"]["reasoning"] == "only reasoning"
+
+
+@pytest.mark.parametrize("reason", ["tool_calls", "stop"])
+def test_i10_the_finish_reason_of_a_forced_call_is_a_policy(reason: Any) -> None:
+    """vllm PR #9209: stop.  OpenAI itself says stop, so there is a choice."""
+    assert Policies().forced_finish_reason == "tool_calls"
+    from museum import named
+
+    case = Case(named("f"), '{"a":1}', policies=Policies(forced_finish_reason=reason))
+    for chunks in chunkings(case.raw):
+        message = client(stream(case, chunks, forced=True))
+        assert [(call.name, call.arguments) for call in message.tool_calls] == [("f", '{"a":1}')]
+        assert message.finish_reason == reason
+
+
+# -- truncation
+
+
+def test_j01_strict_policies_raise() -> None:
+    """MiaAI-Lab#55; hermes-agent#7680: nobody notices that the call is cut."""
+    with pytest.raises(MalformedOutput):
+        parse('<tool_call>{"name":"w","arguments":{"c":"aaa', "hermes", policies=STRICT)
+
+
+def test_j04_a_cut_call_is_kept_among_the_problems() -> None:
+    """ollama PR #17284, #17274: everything behind the tag vanishes."""
+    raw = '<tool_call>{"name":"nope","arguments":{'
+    assert [problem.raw for problem in parse(raw, "hermes").problems] == [raw]
+
+
+# -- the wire
+
+TWO_CALLS = Case(
+    "hermes",
+    'Hi.\n<tool_call>{"name":"f","arguments":{"a":1}}</tool_call><tool_call>{"name":"g","arguments":{}}</tool_call>',
+)
+
+
+@pytest.fixture(params=["whole", "characters"])
+def call_deltas(request: pytest.FixtureRequest) -> list[dict[str, Any]]:
+    chunks = [TWO_CALLS.raw] if request.param == "whole" else list(TWO_CALLS.raw)
+    return deltas(stream(TWO_CALLS, chunks))
+
+
+def test_l01_the_name_is_sent_once(call_deltas: list[dict[str, Any]]) -> None:
+    """llama.cpp#13774 PR #13800: final_resultfinal_result."""
+    names = [delta["function"]["name"] for delta in call_deltas if "name" in delta["function"]]
+    assert names == ["f", "g"]
+
+
+def test_l02_the_index_is_always_sent(call_deltas: list[dict[str, Any]]) -> None:
+    """codex#7517: one call per fragment."""
+    assert sorted({delta["index"] for delta in call_deltas}) == [0, 1]
+
+
+def test_l04_what_does_not_change_is_left_out(call_deltas: list[dict[str, Any]]) -> None:
+    """opencode#26412 #24137; vllm#42696; bitrouter#560: name null on continuations."""
+    for delta in call_deltas:
+        if "id" not in delta:
+            assert delta.keys() == {"index", "function"}
+            assert delta["function"].keys() == {"arguments"}
+        assert None not in [*delta.values(), *delta["function"].values()]
+
+
+def test_l08_calls_are_counted_from_0(call_deltas: list[dict[str, Any]]) -> None:
+    """pipecat#4987: text before, so that the first call has index 1: a phantom call."""
+    assert call_deltas[0]["index"] == 0
+
+
+@pytest.mark.parametrize(
+    ("field", "keys"),
+    [
+        ("both", {"reasoning", "reasoning_content"}),
+        ("reasoning", {"reasoning"}),
+        ("reasoning_content", {"reasoning_content"}),
+    ],
+)
+def test_l10_reasoning_has_the_name_that_the_client_reads(field: Any, keys: set[str]) -> None:
+    """vllm#27755 #38488 PR #50624; mlx-vlm#1408; dify#2740: renamed, and thoughts are silently gone."""
+    assert Policies().reasoning_field == "both"
+    case = Case("hermes", "<think>Hm.</think>Hi.", policies=Policies(reasoning_field=field))
+    chunks = stream(case, list(case.raw))
+    sent = json.loads(json.dumps(chunks))
+    seen = {key for chunk in sent for key in chunk["choices"][0]["delta"] if key.startswith("reasoning")}
+    assert seen == keys
+    assert client(chunks).reasoning == "Hm."
+
+
+# -- ids
+
+
+def test_m01_mistral_ids_are_nine_alphanumerics() -> None:
+    """vllm#9019 #10821; opencode#1680; pydantic-ai#3733: other ids are refused in the next turn."""
+    for raw in (
+        "[TOOL_CALLS]f[ARGS]{}",
+        '[TOOL_CALLS][{"name":"f","arguments":{}}]',
+        "[TOOL_CALLS]f[CALL_ID]x1[ARGS]{}",
+    ):
+        for dialect in ("mistral", "mistral_v11" if "[ARGS]" in raw else "mistral_v3"):
+            for chunks in chunkings(raw):
+                message = read(dialect, raw, chunks).message
+                assert message is not None
+                assert [call.name for call in message.tool_calls] == ["f"]
+                assert re.fullmatch("[A-Za-z0-9]{9}", message.tool_calls[0].id)
+
+
+@pytest.mark.parametrize("dialect", CALLERS)
+def test_m04_ids_are_unique(dialect: str) -> None:
+    """dynamo PR #10608; vllm #50420: two calls of one function, the same id twice."""
+    spec = get_dialect(dialect)
+    arguments = "{}" if spec.fixed_name == "" else '{"code": "x"}'
+    name = spec.fixed_name or "f"
+    calls = tuple(ToolCall(spec.id_format.new(name, 0), name, arguments) for _ in range(3))
+    text = render(spec, Message(tool_calls=calls))
+    for policies in (None, Policies(call_ids="generated")):
+        message = parse(text, dialect, policies=policies)
+        assert len({call.id for call in message.tool_calls}) == len(message.tool_calls) == 3
+
+
+def test_m04_ids_the_model_gave_twice_are_replaced() -> None:
+    """The same, if it is the model's fault."""
+    raw = 2 * "<|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{}<|tool_call_end|>"
+    message = parse(raw, "kimi_k2")
+    assert [call.id for call in message.tool_calls] == ["functions.f:0", "functions.f:1"]
+    assert [problem.kind for problem in message.problems] == ["bad_id"]
+
+
+def test_m05_the_id_is_in_the_first_delta_and_stays() -> None:
+    """vllm #32768 #18412: the native id is lost, or missing in a stream."""
+    raw = "<|tool_call_begin|>functions.f:7<|tool_call_argument_begin|>{}<|tool_call_end|>"
+    for chunks in chunkings(raw):
+        got = deltas(stream(Case("kimi_k2", raw), chunks))
+        assert [delta["id"] for delta in got if "id" in delta] == ["functions.f:7"]
+        assert "id" in got[0]
+    for dialect in ("hermes", "qwen3_coder"):
+        text = render(dialect, Message(tool_calls=(ToolCall("", "f", "{}"),)))
+        got = deltas(stream(Case(dialect, text), list(text)))
+        assert [bool(delta.get("id")) for delta in got] == [True, *(False for _ in got[1:])]
+
+
+# -- Unicode
+
+
+def test_n01_no_half_characters() -> None:
+    """vllm PR #46159: a character of several tokens at the end of reasoning: U+FFFD leaks."""
+    vocabulary = byte_level("<think>", "</think>")
+    think, close = vocabulary.token_to_id("<think>"), vocabulary.token_to_id("</think>")
+    ids = [think, *spelled("ré"), close, *spelled("é🙂")]
+    parser = Parser("hermes", tokenizer=vocabulary)
+    events = [event for token in ids for event in parser.feed_tokens([token])] + parser.finish("stop")
+    said = [event.text for event in events if isinstance(event, Text) and event.channel == "content"]
+    thought = [event.text for event in events if isinstance(event, Text) and event.channel == "reasoning"]
+    assert ("".join(thought), "".join(said)) == ("ré", "é🙂")
+
+
+@pytest.mark.parametrize(
+    ("dialect", "raw"),
+    [
+        ("hermes", '<think>😀</think>😀<tool_call>{"name":"f","arguments":{"t":"😀"}}</tool_call>'),
+        (
+            "qwen3_coder",
+            "<think>😀</think>😀<tool_call><function=f><parameter=t>😀</parameter></function></tool_call>",
+        ),
+    ],
+)
+def test_n04_deltas_are_cut_between_code_points(dialect: str, raw: str) -> None:
+    """openclaw PR #115536; eliza#30904: half a surrogate pair in each of two deltas."""
+    case = Case(dialect, raw)
+    for chunks in chunkings(raw):
+        sent = stream(case, chunks)
+        json.dumps(sent, ensure_ascii=False).encode()  # raises if there is a lone surrogate
+        message = client(sent)
+        assert (message.reasoning, message.content) == ("😀", "😀")
+        assert json.loads(message.tool_calls[0].arguments) == {"t": "😀"}
+
+
+# -- tools that were not declared
+
+
+@pytest.mark.parametrize("dialect", CALLERS)
+def test_p02_one_policy_for_undeclared_tools_in_every_dialect(dialect: str) -> None:
+    """sglang#39640: 26 of 31 parsers honour the flag."""
+    spec = get_dialect(dialect)
+    if spec.fixed_name:
+        pytest.skip("its calls have no name")
+    arguments = '{"path": "/"}'
+    text = render(spec, Message(tool_calls=(ToolCall("call_1", "rm", arguments),)))
+    tools = [tool("ls", path="string")]
+    for chunks in ([text], list(text)):
+        forwarded = read(spec, Request(text, tools), chunks).message
+        assert forwarded is not None
+        assert [(call.name, json.loads(call.arguments)) for call in forwarded.tool_calls] == [
+            ("rm", {"path": "/"})
+        ]
+        kept = read(spec, Request(text, tools, policies=Policies(unknown_tool="text")), chunks).message
+        assert kept is not None
+        assert kept.tool_calls == ()
+        assert "rm" in (kept.content or "")
+        assert kept.finish_reason == "stop"
+
+
+# -- time.  What is bounded here takes less than a second, and minutes to hours if it is not linear.
+
+
+@pytest.fixture
+def deadline() -> Iterator[None]:
+    start = time.perf_counter()
+    yield
+    assert time.perf_counter() - start < 30
+
+
+@pytest.mark.usefixtures("deadline")
+def test_r01_arguments_without_end() -> None:
+    """sglang#31912 #18347: 22 arguments and no closing bracket take 8 seconds, each further one twice as long."""
+    cut = "[search(" + ", ".join(f"a{n}=1" for n in range(5000))
+    for text in (cut, cut + ")", cut + ")]", cut + "]" * 50, "[search(" * 5000):
+        for tools in (None, [tool("search")]):
+            parse(text, "pythonic", tools=tools)
+
+
+@pytest.mark.usefixtures("deadline")
+def test_r02_separators_without_end() -> None:
+    """vllm PR #55473: 520 KB of separators stall the event loop for 11 to 18 seconds."""
+    text = "<｜tool▁calls▁begin｜>" + "<｜tool▁sep｜>" * 50_000
+    for dialect in ("deepseek_v3", "deepseek_v3_1"):
+        message = parse(text, dialect)
+        assert message.tool_calls == ()
+        read(dialect, text, [text[at : at + 20] for at in range(0, len(text), 20)])
+
+
+@pytest.mark.usefixtures("deadline")
+def test_r04_a_long_prompt_costs_nothing_per_token() -> None:
+    """vllm#54453 PRs #55223 #30056 #50886: every token scans the history."""
+    prompt = "<think>Hm.</think>word " * 200_000 + "<|im_start|>assistant\n<think>\n"
+    parser = Parser("hermes", prompt=prompt)
+    events = [event for _ in range(20_000) for event in parser.feed("word ")]
+    events += parser.finish("length")
+    assert all(event.channel == "reasoning" for event in events if isinstance(event, Text))
+
+
+@pytest.mark.usefixtures("deadline")
+@pytest.mark.parametrize(
+    ("dialect", "before", "after"),
+    [
+        ("hermes", '<tool_call>{"name":"f","arguments":{"t":"', '"}}</tool_call>'),
+        ("qwen3_coder", "<tool_call><function=f><parameter=t>\n", "\n</parameter></function></tool_call>"),
+        ("glm47", "<tool_call>f<arg_key>t</arg_key><arg_value>", "</arg_value></tool_call>"),
+        ("harmony", '<|channel|>commentary to=functions.f<|message|>{"t":"', '"}<|call|>'),
+        ("pythonic", "[f(t='", "')]"),
+        ("gemma4", '<|tool_call>call:f{t:<|"|>', '<|"|>}<tool_call|>'),
+    ],
+)
+def test_r05_a_long_argument_is_read_once(dialect: str, before: str, after: str) -> None:
+    """vllm#44873: all text so far is parsed again for every delta."""
+    value = "word " * 80_000
+    text = before + value + after
+    reading = read(dialect, text, [text[at : at + 4] for at in range(0, len(text), 4)])
+    assert reading.message is not None
+    assert [json.loads(call.arguments) for call in reading.message.tool_calls] == [{"t": value}]
+
+
+# -- completeness
+
+
+def test_every_row_is_here_or_listed_for_later() -> None:
+    known = {letter + number for letter, numbers in IDS.items() for number in numbers.split()}
+    functions = {found[1].upper() for name in globals() if (found := re.match(r"test_([a-r]\d\d)_", name))}
+    tested = {row.id for row in ROWS} | functions
+    assert len({row.id for row in ROWS}) == len(ROWS)
+    assert tested | LATER.keys() == known
+    assert not tested & LATER.keys()
+    assert ALSO_LATER.keys() <= tested
