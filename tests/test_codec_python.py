@@ -36,22 +36,25 @@ def loose() -> PythonArguments:
 
 def feed(codec: PythonValue, chunks: Sequence[str]) -> Outcome:
     """Feed the codec as the machine does."""
-    out = ""
+    out: list[str] = []
     buf, pos, base = "", 0, 0
     notes: list[tuple[str, str, int]] = []
     for final, chunk in [*((False, chunk) for chunk in chunks), (True, "")]:
         buf, base, pos = buf[pos:] + chunk, base + pos, 0
-        if buf and not codec.done and not codec.error:
-            pos = codec.step(buf, 0, final)
-            assert 0 <= pos <= len(buf)
-            out += codec.text
-            assert all(0 <= at <= pos for _, _, at in codec.notes)
-            notes += [(kind, detail, base + at) for kind, detail, at in codec.notes]
-            codec.notes.clear()
+        if not buf:
+            continue
+        pos = codec.step(buf, 0, final)
+        assert 0 <= pos <= len(buf)
+        out.append(codec.text)
+        assert all(0 <= at <= pos for _, _, at in codec.notes)
+        notes += [(kind, detail, base + at) for kind, detail, at in codec.notes]
+        codec.notes.clear()
+        if codec.done or codec.error:
+            break
     status = "error" if codec.error else codec.finish()
     if not codec.error:
-        out += codec.text
-    return Outcome(out, base + pos, codec.error, status, notes)
+        out.append(codec.text)
+    return Outcome("".join(out), base + pos, codec.error, status, notes)
 
 
 def read(text: str, make: Make = PythonArguments) -> Outcome:
@@ -499,8 +502,8 @@ def strings(draw: st.DrawFn) -> str:
         body = "".join(draw(st.lists(st.one_of(texts), max_size=4)))
         if prefix == "f":
             body = body.replace(r"\N{EM DASH}", "").replace("{", "{{").replace("}", "}}")
-        parts.append(f"{prefix}{quote}{body}{quote}" + draw(blanks))
-    return "".join(parts)
+        parts.append(f"{prefix}{quote}{body}{quote}")
+    return draw(st.sampled_from([" ", "\n  "])).join(parts)
 
 
 trailing = st.booleans()
@@ -558,7 +561,7 @@ def test_python_agrees(text: str) -> None:
 
 @given(literals)
 def test_python_agrees_on_values(text: str) -> None:
-    expected = judged(ast.parse(text.strip(), mode="eval").body)
+    expected = judged(ast.parse(f"({text})", mode="eval").body)
     outcome = read(f"({text})" if isinstance(expected, str) else text, PythonValue)  # for adjacent ones
     assert outcome.status == "complete"
     assert same(value(outcome.text), expected)
@@ -730,12 +733,12 @@ LONG: dict[str, str] = {
     "parenthesis": "(a=('" + "text and " * 110_000 + "'))",
     "pieces": "(a=" + "'x' " * 60_000 + ")",
     "digits": "(a=" + "1" * 1_000_000 + ")",
-    "float": "(a=1." + "1" * 1_000_000 + ")",
+    "float": "(a=1." + "1" * 300_000 + ")",
     "groups": "(a=1" + "_1" * 300_000 + ")",
-    "hexadecimal": "(a=0x" + "f" * 1_000_000 + ")",
-    "word": "(a=" + "w.x_" * 250_000 + ")",
+    "hexadecimal": "(a=0x" + "f" * 300_000 + ")",
+    "word": "(a=" + "w.x_" * 60_000 + ")",
     "exponents": "(a=" + "1e+" * 300_000 + ")",
-    "blanks": "(a=" + " " * 1_000_000 + "1)",
+    "blanks": "(a=" + " " * 300_000 + "1)",
     "list": "(a=[" + "1, " * 60_000 + "])",
     "set": "(a={" + "'x', " * 60_000 + "})",
     "first element": "(a={(" + "1, " * 60_000 + ")})",
@@ -851,7 +854,7 @@ def test_what_is_written_reads_back(arguments: dict[str, Any], ascii_only: bool,
         outcome = read(text + rest, make)
         assert (outcome.error, outcome.status, outcome.end) == ("", "complete", len(text))
         assert same(value(outcome.text), value(source))
-    if not any(iskeyword(key) for key in arguments):
+    if text.isprintable() and all(key.isascii() and not iskeyword(key) for key in arguments):
         assert same(judge(text), value(source))
 
 

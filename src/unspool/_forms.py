@@ -125,11 +125,6 @@ class ParamForm:
         self.watch: Watch = Watch(self.closers)
         """What to look at inside the value."""
 
-    @property
-    def demands(self) -> int:
-        """How much literal text the head demands."""
-        return sum(len(step.text) for step in self.head.steps if step.kind == t.LITERAL)
-
 
 class CallForm:
     """How one call is written."""

@@ -89,12 +89,13 @@ class TextState:
         self.watch: Final = Watch(found)
 
 
-def _order(program: Program) -> tuple[int, int, int]:
+def _order(program: Program) -> tuple[int, int, int, int]:
     """Longer triggers first; calls before wrappers before furniture; what demands more first."""
     return (
         -len(program.trigger),
         _KINDS.get(program.action, 4),
         program.call.rank if program.call is not None else 0,
+        -program.demands,
     )
 
 
@@ -139,7 +140,7 @@ class Grammar:
         """Where a malformed call ends."""
 
         # Parameters.  A head that demands more is tried first: one with CDATA before one without.
-        ordered = sorted(self.params, key=lambda param: -param.demands)
+        ordered = sorted(self.params, key=lambda param: -param.head.demands)
         self.param_programs: Final = tuple(param.head for param in ordered)
         self.param_of: Final = {param.head: param for param in self.params}
         self.tree_programs: Final = (*(param.closing for param in self.params), *self.param_programs)
@@ -235,7 +236,9 @@ class Grammar:
                 return True
             if partial.startswith(before):
                 rest = partial[len(before) :]
-                if tools.could_become(rest) or (behind and any(rest.startswith(name) for name in tools.names)):
+                if tools.could_become(rest) or (
+                    behind and any(rest.startswith(name) for name in tools.names)
+                ):
                     return True
         return False
 

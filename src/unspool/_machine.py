@@ -33,10 +33,8 @@ from . import _trial as t
 from ._events import Event, Finish, Note
 from ._ledger import Ledger
 from ._trial import SPACE_RUN, Trial, follows
-from .codecs import make_codec
+from .codecs.make import make_codec
 from .codecs.base import BOUND
-from .codecs.tagged import Tagged
-from .codecs.tree import Tree
 
 if TYPE_CHECKING:
     from ._events import FinishReason, Role, Status
@@ -51,6 +49,8 @@ MODE_NAMES: Final = ("text", "trial", "payload", "tail", "between", "junk")
 _STRAY_ROLES: Final[dict[str, Role]] = {"call": "call", "text": "dropped"}
 _QUOTES: Final = frozenset("\"'`")
 _REJECTED: Final = -1
+CODE_FUNCTION: Final = "python"
+"""The function that raw code is for."""
 _CONTROL_TOKEN: Final = re.compile(r"<[|｜][^<>|｜\s]+[|｜]>|[\ud800-\udfff]")
 
 
@@ -297,7 +297,9 @@ class Machine(Ledger):
     def _raw_name(self, trial: Trial) -> str:
         if trial.envelope is not None:
             return trial.envelope.name
-        return trial.fields.get("name", "") or self._grammar.dialect.fixed_name
+        form = trial.program.call
+        default = CODE_FUNCTION if form is not None and form.payload == "code" else ""
+        return trial.fields.get("name", "") or self._grammar.dialect.fixed_name or default
 
     def _suspend(self, trial: Trial) -> None:
         """Wait for more input.  What an envelope has consumed leaves the buffer."""
@@ -443,10 +445,7 @@ class Machine(Ledger):
         self._mode = PAYLOAD
 
     def _new_codec(self, form: CallForm, name: str) -> Codec:
-        if form.payload == "params":
-            params = Tree if self._grammar.dialect.nested else Tagged
-            return params(self._grammar, self._tools, name, self._policies)
-        return make_codec(form, self._grammar, self._repair)
+        return make_codec(form, self._grammar, self._tools, name, self._policies)
 
     def _read_payload(self, final: bool) -> bool:
         codec = self._codec

@@ -16,7 +16,7 @@ from ._errors import UsageError
 from ._message import Message, Part, TextPart, ToolCall
 from ._registry import find
 from ._template import Attributes, Hole, parse_template, split_at, split_marks
-from .codecs import encode_arguments
+from .codecs.make import encode_arguments
 from .codecs.json import json_kind, object_members
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class _Writer:
         arguments = call.arguments.strip() or "{}"
         if hole.field == "params":
             return "".join(self.param(key, value) for key, value in _members(call))
-        notation = hole.notation or dialect.args
+        notation = "code" if hole.field == "code" else hole.notation or dialect.args
         if hole.field == "envelope":
             if dialect.keyed:
                 members = {call.name: arguments}

@@ -102,15 +102,17 @@ class Tools:
         """Whether some function's name may begin so; always, where none are known."""
         return not self.known or any(name.startswith(prefix) for name in self._parameters)
 
+    def parameters(self, function: str) -> ValueType:
+        """The type of a function's arguments."""
+        return self._parameters.get(function, UNKNOWN)
+
     def value_type(self, function: str, key: str) -> ValueType:
         """The type of one parameter."""
-        parameters = self._parameters.get(function)
-        return UNKNOWN if parameters is None else parameters.member(key)
+        return self.parameters(function).member(key)
 
-    def keys(self, function: str) -> frozenset[str] | None:
-        """The parameters a function declares; ``None`` if that is not known."""
-        parameters = self._parameters.get(function)
-        return None if parameters is None else parameters.keys()
+    def keys(self, function: str) -> tuple[str, ...] | None:
+        """The parameters a function declares, in order; ``None`` if that is not known."""
+        return self.parameters(function).keys()
 
 
 _TOOLS_USAGE: Final = (
@@ -162,8 +164,8 @@ class ValueType:
         inside = self._look_inside()
         return inside.prefix[index] if index < len(inside.prefix) else inside.rest
 
-    def keys(self) -> frozenset[str] | None:
-        """The properties an object declares; ``None`` if it does not say."""
+    def keys(self) -> tuple[str, ...] | None:
+        """The properties an object declares, in order; ``None`` if it does not say."""
         return self._look_inside().keys
 
     def _look_inside(self) -> _Inside:
@@ -202,7 +204,7 @@ class _Inside:
             if isinstance(items, (bool, Mapping)):
                 rest.append(items)
         self.members: dict[str, ValueType] = {k: _either(v, root) for k, v in members.items()}
-        self.keys: frozenset[str] | None = frozenset(members) if declared else None
+        self.keys: tuple[str, ...] | None = tuple(members) if declared else None
         self.others: ValueType = _either(others, root)
         self.prefix: list[ValueType] = [_either(values, root) for values in prefix]
         self.rest: ValueType = _either(rest, root)

@@ -86,7 +86,7 @@ _NO_WATCH: Final = Watch(())
 class Program:
     """Steps from a trigger to a commit point, and what begins there."""
 
-    __slots__ = ("action", "anchored", "call", "declared", "section", "steps", "trigger", "wrapper")
+    __slots__ = ("action", "anchored", "call", "declared", "demands", "section", "steps", "trigger", "wrapper")
 
     def __init__(
         self,
@@ -110,6 +110,8 @@ class Program:
         """Only for declared tools."""
         self.trigger: Final = _trigger(self.steps)
         """The literal to search for."""
+        self.demands: Final = sum(len(step.text) for step in self.steps if step.kind == LITERAL)
+        """How much literal text it takes."""
 
 
 def _trigger(steps: tuple[Step, ...]) -> str:
@@ -224,7 +226,7 @@ class Trial:
             step = steps[self._step]
             kind = step.kind
             if kind == ENVELOPE:
-                answer = self._envelope(buf, pos, final)
+                answer = self._envelope(step.text, buf, pos, final)
                 if answer != MATCH:
                     return answer
                 self._step += 1
@@ -355,10 +357,10 @@ class Trial:
             return at
         return -NEED - 1 if not final and step.watch.pending(buf, after) else -FAIL - 1
 
-    def _envelope(self, buf: str, pos: int, final: bool) -> int:
+    def _envelope(self, notation: str, buf: str, pos: int, final: bool) -> int:
         envelope = self.envelope
         if envelope is None:
-            envelope = self.envelope = Envelope(self._dialect, self._repair)
+            envelope = self.envelope = Envelope(self._dialect, self._repair, notation == "python")
         end = envelope.step(buf, pos + self.offset, final)
         self.offset = end - pos
         # Before the commit point a note has no place of its own.

@@ -441,8 +441,10 @@ class Wants:
     """How arguments must be given; either: both come out the same."""
     reasoning: str
     """The key it reads reasoning from; ``parts``: as a part of the content; empty: nowhere."""
+    beside: bool
+    """Content may stand in one message with calls ..."""
     both: bool
-    """Reasoning and content may stand in one message with calls."""
+    """... and so may content and reasoning."""
     empty: str | None
     """The content of a message that has only calls."""
     parts: frozenset[str]
@@ -511,15 +513,17 @@ def _probe(template: ChatTemplate) -> Wants:
     arguments = _arguments_form(written)
     form = "string" if arguments == "string" else "object"
     empties = [content for content in contents if (form, content) in written]
+    # Where both will do, the one that leaves no trace; `None` is written as a word by some.
+    empty = min(empties, key=lambda content: len(written[form, content]), default="")
     first, second = (_probe_call(f"unspool_{name}", forms[form]) for name in ("first", "other"))
     calls = [first] if written else []
     return Wants(
-        calls="none" if not calls else "many" if "unspool_other" in turn(_TEXT, first, second) else "one",
+        calls="none" if not calls else "many" if "unspool_other" in turn(empty, first, second) else "one",
         arguments=arguments,
         reasoning=_reasoning_key(lambda content, **extra: turn(content, *calls, **extra)),
+        beside=not calls or "unspool_first" in turn(_TEXT, first),
         both=bool(turn(_TEXT, *calls, **dict.fromkeys(REASONING_KEYS, _THOUGHT))),
-        # Where both will do, the one that leaves no trace; `None` is written as a word by some.
-        empty=min(empties, key=lambda content: len(written[form, content]), default=""),
+        empty=empty,
         parts=frozenset(
             role
             for role, messages in (
@@ -600,6 +604,9 @@ def normalise_history(
             message["content"] = _flat(message["content"], at, role)
         if role == "assistant":
             message = _assistant(message, at, template, spec, ids)
+            if "tool_calls" in message and message["content"] and not template.wants.beside:
+                out.append({"role": role, "content": message["content"]})
+                message["content"] = template.wants.empty
         elif role == "tool":
             message["tool_call_id"] = ids.result(message.get("tool_call_id"))
         if role != "assistant" and message.get("content") is None:

@@ -394,7 +394,7 @@ class BareObject(Codec):
             self._out.append(_typed("", self._kind))
             self._state = _NEXT
             return pos
-        if char in ",]}" or (char == ")" and level.closer == ")"):
+        if char in ",]}" or (char == ")" and self._closers[0] == ")"):
             self._fail()
             return pos
         end = 0
@@ -572,7 +572,7 @@ class BareObject(Codec):
             if inner and inner[-1] == char:
                 inner.pop()
                 return _NO
-            return _NO if char == ")" and level.closer != ")" else _YES
+            return _NO if char == ")" and self._closers[0] != ")" else _YES
         if level.closer == "]":
             return _NO if inner else _YES
         if not self._streams:

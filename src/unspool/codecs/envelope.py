@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from .base import BOUND, Codec
 from .json import JsonValue, json_kind
+from .python import PythonValue
 
 if TYPE_CHECKING:
     from .._dialect import Dialect
@@ -40,6 +41,7 @@ class Envelope(Codec):
         "_dialect",
         "_has_args",
         "_pending",
+        "_python",
         "_repair",
         "_role",
         "_slack",
@@ -50,7 +52,8 @@ class Envelope(Codec):
         "name",
     )
 
-    def __init__(self, dialect: Dialect, repair: bool = False) -> None:
+    def __init__(self, dialect: Dialect, repair: bool = False, python: bool = False) -> None:
+        """``python``: the object is written as a Python dict."""
         super().__init__()
         self.name: str = ""
         """The function's name, once known."""
@@ -60,10 +63,11 @@ class Envelope(Codec):
         """Whether the name is known."""
         self._dialect = dialect
         self._repair = repair
+        self._python = python
         self._state = _OPEN
         self._depth = 0
         self._role = _NO_ROLE
-        self._value: JsonValue | None = None
+        self._value: JsonValue | PythonValue | None = None
         self._captured: list[str] = []
         self._pending: list[str] = []
         self._has_args = False
@@ -171,11 +175,11 @@ class Envelope(Codec):
                 self._state = _FIRST_KEY
                 return 1
         elif state in (_FIRST_KEY, _KEY):
-            if char == '"' or (char == "'" and self._repair):
+            if char == '"' or (char == "'" and (self._repair or self._python)):
                 self._begin(_KEY_ROLE)
                 return 0
-            if char == "}" and (state == _FIRST_KEY or (self._repair and self._comma)):
-                if self._comma:
+            if char == "}" and (state == _FIRST_KEY or (self._comma and (self._repair or self._python))):
+                if self._comma and not self._python:
                     self.notes.append(("repaired", "trailing comma removed", self._at))
                 return self._object_ends()
             if char == "{" and state == _FIRST_KEY and self._repair and self._depth == 0:
@@ -206,7 +210,7 @@ class Envelope(Codec):
     def _begin(self, role: int) -> None:
         self._role = role
         self._captured.clear()
-        self._value = JsonValue(self._repair)
+        self._value = PythonValue() if self._python else JsonValue(self._repair)
 
     def _object_ends(self) -> int:
         self._state = _NEXT
@@ -219,7 +223,7 @@ class Envelope(Codec):
             return -1
         return 1
 
-    def _take(self, value: JsonValue, out: list[str]) -> None:
+    def _take(self, value: JsonValue | PythonValue, out: list[str]) -> None:
         """Put what a value gave where its role says."""
         text = value.text
         if not text:

@@ -18,6 +18,8 @@ PYTHONIC = Dialect(
         "<function_calls>\n{calls}\n</function_calls>",
         "```tool_code\n[{calls}]\n```",
         "```tool_code\n{calls}\n```",
+        "```tool_code\nprint([{calls}])\n```",
+        "```tool_code\nprint({calls})\n```",
     ),
     call=("{name}{args}",),
     sep=(", ",),
@@ -32,6 +34,7 @@ WATT = replace(
     aliases=(),
     reasoning_aliases=(),
     section=("^[{calls}]",),
+    call=("{name}{args}", "{envelope}"),
     reasoning=(),
 )
 
@@ -96,4 +99,5 @@ FUNCTIONGEMMA = Dialect(
     quote="<escape>",
     reasoning=(),
     stop=("<end_of_turn>", "<start_function_response>", "<eos>"),
+    keep_blanks=True,
 )

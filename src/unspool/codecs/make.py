@@ -1,0 +1,46 @@
+"""Which codec reads, and which function writes, a payload."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .bare import BareObject, encode_bare
+from .code import RawText, encode_code
+from .json import JsonValue
+from .python import PythonArguments, encode_python
+from .tagged import Tagged
+from .tree import Tree
+
+if TYPE_CHECKING:
+    from .._dialect import Dialect
+    from .._forms import CallForm
+    from .._grammar import Grammar
+    from .._policies import Policies
+    from .._schema import Tools
+    from .base import Codec
+
+
+def make_codec(form: CallForm, grammar: Grammar, tools: Tools, function: str, policies: Policies) -> Codec:
+    """The codec for the payload of a call."""
+    repair = policies.malformed_call == "repair"
+    if form.payload == "params":
+        params = Tree if grammar.dialect.nested else Tagged
+        return params(grammar, tools, function, policies)
+    if form.payload == "code":
+        return RawText(grammar.after_params)
+    if form.notation == "bare":
+        return BareObject(
+            grammar.dialect.quote, grammar.after_params, kind=tools.parameters(function), repair=repair
+        )
+    if form.notation == "json":
+        return JsonValue(repair)
+    return PythonArguments(loose=form.notation == "loose", positional=tools.keys(function) or ())
+
+
+def encode_arguments(notation: str, arguments: str, dialect: Dialect) -> str:
+    """Arguments, given as JSON text, in a notation."""
+    if notation == "bare":
+        return encode_bare(arguments, dialect.quote)
+    if notation == "code":
+        return encode_code(arguments)
+    return arguments if notation == "json" else encode_python(arguments)

@@ -1,0 +1,72 @@
+"""Text that must not contain a marker, as rules.
+
+No grammar has a "not".  But the characters that keep a text free of markers are
+those that an Aho-Corasick automaton allows: its states are how much of a marker
+has just been written.  Each state becomes a rule; a rule says which character
+leads where, and has no alternative for the one that would complete a marker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from .ir import NOTHING, Chars, Choice, Node, Ranges, Ref, Repeat, Text, choice, complement, intersection, seq
+from .ir import union
+from .rules import Rules
+
+EVERYTHING: Final = complement(())
+"""All characters."""
+
+
+def text_rules(
+    rules: Rules,
+    end: str,
+    without: Sequence[str],
+    *,
+    plain: Ranges = EVERYTHING,
+    escape: Node = NOTHING,
+) -> Node:
+    """Text up to ``end``, and ``end``; if there is none, text to the end of the output.
+
+    ``plain``: the characters that stand for themselves.  ``escape``: what else
+    may stand for a character; it is no part of any marker.
+    """
+    markers = [marker for marker in (end, *without) if marker]
+    if not markers:
+        return Repeat(Chars(plain) if escape == NOTHING else choice((Chars(plain), escape)))
+    states = dict.fromkeys(marker[:length] for marker in markers for length in range(len(marker) + 1))
+    names = {state: rules.reserve("text") for state in states if not _is_final(state, markers)}
+    alphabet = sorted({char for marker in markers for char in marker})
+    for state, name in names.items():
+        options: list[Node] = [] if end else [NOTHING]
+        targets: dict[str, list[str]] = {}
+        for char in alphabet:
+            target = next(tail for tail in _tails(state + char) if tail in states)
+            if target:
+                targets.setdefault(target, []).append(char)
+        special = set_of(char for found in targets.values() for char in found)
+        options.append(seq(Chars(intersection(plain, complement(special))), Ref(names[""])))
+        if escape != NOTHING:
+            options.append(seq(escape, Ref(names[""])))
+        for target, found in targets.items():
+            if end and target.endswith(end):
+                options.append(Text(end[-1]))
+            elif target in names and intersection(plain, set_of(found)):
+                options.append(seq(Chars(intersection(plain, set_of(found))), Ref(names[target])))
+        rules.define(name, Choice(tuple(options)))
+    return Ref(names[""])
+
+
+def set_of(found: Iterable[str]) -> Ranges:
+    """The set of these characters."""
+    return union(*(((ord(char), ord(char)),) for char in found))
+
+
+def _tails(text: str) -> Iterable[str]:
+    """What ``text`` ends with, the longest first."""
+    return (text[at:] for at in range(len(text) + 1))
+
+
+def _is_final(state: str, markers: Sequence[str]) -> bool:
+    return any(state.endswith(marker) for marker in markers)

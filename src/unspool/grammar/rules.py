@@ -1,0 +1,44 @@
+"""Rules: named parts of a grammar that may refer to each other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable
+
+from .ir import Node, Ref
+
+
+class Rules:
+    """The rules of one grammar, in the order in which they were defined."""
+
+    def __init__(self) -> None:
+        self.bodies: dict[str, Node] = {}
+        self._counts: dict[str, int] = {}
+        self._known: dict[Hashable, str] = {}
+
+    def reserve(self, hint: str) -> str:
+        """A name for a rule that is defined later."""
+        base = re.sub(r"[^a-zA-Z0-9]+", "-", hint).strip("-").lower() or "rule"
+        name = base
+        while name in self._counts:
+            self._counts[base] += 1
+            name = f"{base}-{self._counts[base]}"
+        self._counts[name] = 1
+        return name
+
+    def define(self, name: str, body: Node) -> None:
+        """Give a reserved name its meaning."""
+        self.bodies[name] = body
+
+    def add(self, hint: str, body: Node) -> Ref:
+        """A rule of its own."""
+        name = self.reserve(hint)
+        self.define(name, body)
+        return Ref(name)
+
+    def once(self, key: Hashable, hint: str, body: Callable[[], Node]) -> Ref:
+        """The rule for ``key``; its body is made when it is asked for first, and may refer to it."""
+        if key not in self._known:
+            name = self._known[key] = self.reserve(hint)
+            self.define(name, body())
+        return Ref(self._known[key])

@@ -1,0 +1,510 @@
+"""Values by their schema, as rules, in the notations that dialects write them in.
+
+A schema decides which values there are, a notation how they are spelt.  What is
+enforced: types, ``enum``, ``const``, ``required``, the declared properties in
+their order, ``additionalProperties`` where it is given, ``items`` and
+``prefixItems`` with their counts, ``anyOf`` and ``oneOf`` (as any of them),
+``allOf`` (merged), ``$ref``, bounds of integers, lengths, the common formats,
+and patterns that a grammar can have.  Other keywords are not: a grammar may
+allow more than the schema, never less than one way to satisfy it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from .automaton import set_of, text_rules
+from .ir import (
+    NOTHING,
+    Chars,
+    Node,
+    Ranges,
+    Repeat,
+    Schema,
+    Text,
+    Value,
+    chars,
+    choice,
+    complement,
+    optional,
+    seq,
+    union,
+)
+from .pattern import FORMATS, MOST, Unsupported, pattern_node, spelt
+from .rules import Rules
+
+_DIGIT: Final = Chars(chars("0-9"))
+_HEX: Final = Chars(chars("0-9a-fA-F"))
+_CONTROL: Final[Ranges] = ((0, 31), (127, 127))
+_WS: Final = choice((NOTHING, Text(" "), seq(Repeat(Text("\n"), 1, 2), Repeat(Chars(set_of(" \t")), 0, 20))))
+"""White space where JSON allows it; never without end."""
+_WORD_START: Final = Chars(chars("a-zA-Z_"))
+_WORD_REST: Final = Chars(chars("a-zA-Z0-9_"))
+_EXPONENT: Final = optional(Chars(set_of("eE")), optional(Chars(set_of("+-"))), Repeat(_DIGIT, 1, 2))
+_FRACTION: Final = optional(".", Repeat(_DIGIT, 1, 16))
+_NATURAL: Final = choice((Text("0"), seq(Chars(chars("1-9")), Repeat(_DIGIT, 0, 18))))
+_DEEPEST: Final = 32
+"""Merged schemas nested deeper than this say nothing."""
+_CONSTRAINTS: Final = frozenset(
+    ("$ref", "enum", "const", "anyOf", "oneOf", "allOf", "type", "properties", "items", "prefixItems")
+)
+
+
+def value_rules(rules: Rules, value: Value) -> Node:
+    """The rules for a value."""
+    if value.notation == "json":
+        return Values(rules, value).value(value.schema)
+    if value.notation == "bare":
+        return BareValues(rules, value).value(value.schema)
+    python = PythonValues(rules, value)
+    return python.arguments(value.schema) if value.arguments else python.value(value.schema)
+
+
+class Values:
+    """Values in JSON.  The other notations differ in what the methods of the first half give."""
+
+    notation = "json"
+    null: Node = Text("null")
+    true: Node = Text("true")
+    false: Node = Text("false")
+    space: Node = _WS
+    colon: Node = seq(":", _WS)
+    comma: Node = seq(",", _WS)
+
+    def __init__(self, rules: Rules, value: Value) -> None:
+        self.rules = rules
+        self.quote = value.quote
+        self.without = value.without
+        self.root = value.schema
+        self._context = (self.notation, self.quote, self.without)
+        self._document = json.dumps(self.root, sort_keys=True, default=str)
+
+    # -- spelling
+
+    def text(self, value: str) -> Node:
+        """A given string."""
+        return choice(Text(json.dumps(value, ensure_ascii=ascii_)) for ascii_ in (False, True))
+
+    def key(self, key: str) -> Node:
+        """A given key."""
+        return self.text(key)
+
+    def any_text(self) -> Node:
+        """Any string."""
+        return self.rules.once(
+            (*self._context, "string"),
+            "string",
+            lambda: seq('"', text_rules(self.rules, '"', self.without, plain=_JSON_PLAIN, escape=_json_escape())),
+        )
+
+    def some_text(self, least: int, most: int | None) -> Node:
+        """A string of some length."""
+        if self.without:
+            return self.any_text()
+        character = self.rules.once(
+            (*self._context, "char"), "char", lambda: choice((Chars(_JSON_PLAIN), _json_escape()))
+        )
+        return seq('"', Repeat(character, least, most), '"')
+
+    def matching(self, node: Node) -> Node:
+        """A string that matches a pattern."""
+        return seq('"', spelt(node, self._safe(_JSON_PLAIN), {'"': '\\"', "\\": "\\\\"}), '"')
+
+    def any_key(self) -> Node:
+        """Some other key; one that looks like a name, so that it can be written in every notation."""
+        return seq('"', self._word(), '"')
+
+    # -- what the notations share
+
+    def _word(self) -> Node:
+        return self.rules.once("word", "word", lambda: seq(_WORD_START, Repeat(_WORD_REST, 0, 30)))
+
+    def _safe(self, plain: Ranges) -> Ranges:
+        """Without what a marker begins with."""
+        return complement(union(complement(plain), set_of(marker[0] for marker in self.without)))
+
+    def constant(self, value: object) -> Node:
+        """A given value."""
+        if value is None:
+            return self.null
+        if isinstance(value, bool):
+            return self.true if value else self.false
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, Mapping):
+            members = [seq(self.key(str(k)), self.colon, self.constant(v)) for k, v in value.items()]
+            return seq("{", self.space, self._joined(members), self.space, "}")
+        if isinstance(value, (list, tuple)):
+            return seq("[", self.space, self._joined([self.constant(v) for v in value]), self.space, "]")
+        return Text(json.dumps(value))
+
+    def _joined(self, nodes: Sequence[Node]) -> Node:
+        return seq(*(part for i, node in enumerate(nodes) for part in ((self.comma, node) if i else (node,))))
+
+    # -- schemas
+
+    def value(self, schema: Schema) -> Node:
+        """A value that satisfies a schema."""
+        if isinstance(schema, bool) or not _CONSTRAINTS & schema.keys():
+            return self.anything()
+        if "$ref" in schema:
+            return self._reference(schema["$ref"])
+        schema = self._merged(schema)
+        if "const" in schema:
+            return self.constant(schema["const"])
+        if "enum" in schema:
+            return choice(self.constant(value) for value in schema["enum"])
+        for keyword in ("anyOf", "oneOf"):
+            if keyword in schema:
+                outer = {key: value for key, value in schema.items() if key not in (keyword, "$defs")}
+                return choice(self.value(_both(outer, branch)) for branch in schema[keyword] if branch is not False)
+        types = schema.get("type", _shape(schema))
+        if isinstance(types, str):
+            return self._typed(types, schema)
+        return choice(self._typed(name, schema) for name in types) if types else self.anything()
+
+    def _reference(self, reference: str) -> Node:
+        name = reference.rsplit("/", 1)[-1]
+        key = (*self._context, self._document, name)
+        return self.rules.once(key, name, lambda: self.value(self._definition(name)))
+
+    def _definition(self, name: str) -> Schema:
+        definitions = self.root.get("$defs", {}) if isinstance(self.root, Mapping) else {}
+        found: Schema = definitions.get(name, True)
+        return found
+
+    def _merged(self, schema: Mapping[str, Any], depth: int = 0) -> Mapping[str, Any]:
+        """``allOf`` as one schema."""
+        if "allOf" not in schema or depth > _DEEPEST:
+            return schema
+        out: Mapping[str, Any] = {key: value for key, value in schema.items() if key != "allOf"}
+        for part in schema["allOf"]:
+            target = part
+            while isinstance(target, Mapping) and "$ref" in target and depth < _DEEPEST:
+                target = self._definition(target["$ref"].rsplit("/", 1)[-1])
+                depth += 1
+            if isinstance(target, Mapping):
+                both = _both(out, self._merged(target, depth + 1))
+                out = both if isinstance(both, Mapping) else out
+        return out
+
+    def _typed(self, name: str, schema: Mapping[str, Any]) -> Node:
+        if name == "string":
+            return self._string(schema)
+        if name == "object":
+            return self.object(schema)
+        if name == "array":
+            return self._array(schema)
+        if name == "integer":
+            return self._integer(schema)
+        if name == "number":
+            sign = NOTHING if _bounds(schema)[0] >= 0 else optional("-")
+            number = self.rules.once("number", "number", lambda: seq(_NATURAL, _FRACTION, _EXPONENT))
+            return seq(sign, number)
+        if name == "boolean":
+            return choice((self.true, self.false))
+        return self.null
+
+    def _string(self, schema: Mapping[str, Any]) -> Node:
+        pattern = schema.get("pattern")
+        known = FORMATS.get(str(schema.get("format")))
+        if isinstance(pattern, str) or known is not None:
+            try:
+                return self.matching(pattern_node(pattern if isinstance(pattern, str) else f"^{known}$"))
+            except Unsupported:
+                pass
+        least, most = _counts(schema, "minLength", "maxLength")
+        return self.any_text() if (least, most) == (0, None) else self.some_text(least, most)
+
+    def _integer(self, schema: Mapping[str, Any]) -> Node:
+        low, high = _bounds(schema)
+        if (low == -math.inf and high == math.inf) or low > high:
+            return self.rules.once("integer", "integer", lambda: seq(optional("-"), _NATURAL))
+        return integers(low, high)
+
+    def _array(self, schema: Mapping[str, Any]) -> Node:
+        first = [self.value(item) for item in schema.get("prefixItems", ())]
+        rest = schema.get("items", not first)
+        least, most = _counts(schema, "minItems", "maxItems")
+        if rest is False:
+            most = len(first) if most is None else min(most, len(first))
+        item = self.rules.add("item", self.value(rest)) if rest is not False else NOTHING
+        inner = self._items(first, item, least, most)
+        return seq("[", self.space, inner, self.space, "]") if inner != NOTHING else Text("[]")
+
+    def _items(self, first: list[Node], item: Node, least: int, most: int | None) -> Node:
+        if most is not None:
+            first = first[:most]
+        if item == NOTHING:
+            return self._joined(first)
+        more = (max(0, least - len(first)), None if most is None else most - len(first))
+        if first:
+            tail = Repeat(seq(self.comma, item), *more) if more[1] != 0 else NOTHING
+            return seq(self._joined(first), tail)
+        if most == 0:
+            return NOTHING
+        tail = Repeat(seq(self.comma, item), max(0, least - 1), None if most is None else most - 1)
+        inner = seq(item, tail) if most != 1 else item
+        return inner if least else optional(inner)
+
+    def object(self, schema: Mapping[str, Any]) -> Node:
+        """An object."""
+        inner = self.members(schema, self.key, self.any_key())
+        return seq("{", self.space, inner, self.space, "}") if inner != NOTHING else Text("{}")
+
+    def members(self, schema: Mapping[str, Any], key: Any, any_key: Node) -> Node:
+        """The members of an object."""
+        required = schema.get("required", ())
+        pairs: list[tuple[Node, bool]] = []
+        for name, inner in self.ordered(schema.get("properties", {})):
+            if inner is not False:
+                member = seq(key(name), self.colon_after(key), self.value(inner))
+                pairs.append((self.rules.add(name, member), name in required))
+        extra = schema.get("additionalProperties", "properties" not in schema)
+        if extra is False:
+            return self._sequence(pairs, NOTHING)
+        return self._sequence(pairs, self.rules.add("more", seq(any_key, self.colon_after(key), self.value(extra))))
+
+    def colon_after(self, key: Any) -> Node:
+        """What separates a key from its value."""
+        return self.colon
+
+    def ordered(self, properties: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
+        """Properties in the order in which they are written."""
+        return properties.items()
+
+    def _sequence(self, pairs: Sequence[tuple[Node, bool]], extra: Node) -> Node:
+        """Members in order, some of them optional, with commas between those that are there."""
+        tail: Node = Repeat(seq(self.comma, extra)) if extra != NOTHING else NOTHING
+        head: Node = optional(extra, tail) if extra != NOTHING else NOTHING
+        for member, required in reversed(pairs):
+            if required:
+                head = seq(member, tail)
+                tail = seq(self.comma, member, tail)
+            else:
+                shared = tail if tail == NOTHING else self.rules.add("rest", tail)
+                options = (seq(member, shared), head)
+                head = optional(options[0]) if head == NOTHING else choice(options)
+                tail = seq(optional(self.comma, member), shared)
+        return head
+
+    def anything(self) -> Node:
+        """Any value."""
+        return self.rules.once(
+            (*self._context, "value"),
+            "value",
+            lambda: choice(
+                (self._typed(name, {}) for name in ("object", "array", "string", "number", "boolean", "null"))
+            ),
+        )
+
+
+_JSON_PLAIN: Final = complement(union(_CONTROL, set_of('"\\')))
+
+
+def _json_escape() -> Node:
+    return seq("\\", choice((Chars(set_of('"\\/bfnrt')), seq("u", Repeat(_HEX, 4, 4)))))
+
+
+class PythonValues(Values):
+    """Values as Python literals."""
+
+    notation = "python"
+    null = Text("None")
+    true = Text("True")
+    false = Text("False")
+    space = NOTHING
+    colon: Node = seq(":", optional(" "))
+    comma: Node = seq(",", optional(" "))
+
+    def text(self, value: str) -> Node:
+        double = json.dumps(value, ensure_ascii=False)
+        single = "'" + double[1:-1].replace('\\"', '"').replace("'", "\\'") + "'"
+        return choice((Text(double), Text(single)))
+
+    def any_text(self) -> Node:
+        return self.some_text(0, None)
+
+    def some_text(self, least: int, most: int | None) -> Node:
+        return choice(
+            seq(quote, Repeat(self._character(quote), least, most), quote) for quote in ('"', "'")
+        )
+
+    def _character(self, quote: str) -> Node:
+        plain = complement(union(_CONTROL, set_of(quote + "\\")))
+        return self.rules.once(
+            ("python", quote), "char", lambda: choice((Chars(plain), _python_escape()))
+        )
+
+    def matching(self, node: Node) -> Node:
+        plain = complement(union(_CONTROL, set_of('"\\')))
+        return seq('"', spelt(node, plain, {'"': '\\"', "\\": "\\\\"}), '"')
+
+    def any_key(self) -> Node:
+        return choice((seq('"', self._word(), '"'), seq("'", self._word(), "'")))
+
+    def arguments(self, schema: Schema) -> Node:
+        """Keywords in parentheses; names that are no identifiers need an object instead."""
+        merged = self._merged(schema) if isinstance(schema, Mapping) else {}
+        if "$ref" in merged or "properties" not in merged and {"anyOf", "oneOf"} & merged.keys():
+            return seq("(", self.value(merged), ")")
+        properties = merged.get("properties", {})
+        words = {name: inner for name, inner in properties.items() if name.isidentifier()}
+        options: list[Node] = []
+        if all(name in words for name in merged.get("required", ()) if name in properties):
+            keywords = {**merged, "properties": words} if "properties" in merged else merged
+            options.append(seq("(", self.members(keywords, Text, self._word()), ")"))
+        if len(words) < len(properties):
+            options.append(seq("(", self.object(merged), ")"))
+        return choice(options)
+
+    def colon_after(self, key: Any) -> Node:
+        return Text("=") if key is Text else self.colon
+
+
+def _python_escape() -> Node:
+    return seq("\\", choice((Chars(set_of("\"'\\bfnrt")), seq("u", Repeat(_HEX, 4, 4)))))
+
+
+class BareValues(Values):
+    """Objects with bare keys, in alphabetical order; strings between delimiters."""
+
+    notation = "bare"
+    null = choice((Text("null"), Text("None")))
+    space = NOTHING
+    colon = Text(":")
+    comma = Text(",")
+
+    def text(self, value: str) -> Node:
+        if self.quote in value + self.quote[:-1]:
+            return Text(json.dumps(value, ensure_ascii=False))
+        return Text(self.quote + value + self.quote)
+
+    def key(self, key: str) -> Node:
+        from ..codecs.bare import encode_bare
+
+        return Text(encode_bare(json.dumps({key: 0}), self.quote)[1:-3])
+
+    def any_text(self) -> Node:
+        return self.rules.once(
+            (*self._context, "string"),
+            "string",
+            lambda: seq(self.quote, text_rules(self.rules, self.quote, self.without)),
+        )
+
+    def some_text(self, least: int, most: int | None) -> Node:
+        plain = complement(set_of(self.quote[0]))
+        return seq(self.quote, Repeat(Chars(plain), least, most), self.quote)
+
+    def matching(self, node: Node) -> Node:
+        return seq(self.quote, spelt(node, complement(set_of(self.quote[0])), {}), self.quote)
+
+    def any_key(self) -> Node:
+        return self._word()
+
+    def ordered(self, properties: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
+        return sorted(properties.items(), key=lambda item: str(item[0]).lower())
+
+
+# --- schemas
+
+
+def _shape(schema: Mapping[str, Any]) -> str:
+    """The type that keywords give away."""
+    if "properties" in schema or "additionalProperties" in schema:
+        return "object"
+    return "array" if "items" in schema or "prefixItems" in schema else ""
+
+
+def _both(one: Mapping[str, Any], other: Schema) -> Schema:
+    """A schema that asks for both."""
+    if isinstance(other, bool):
+        return one
+    if not one:
+        return other
+    if "$ref" in other:
+        return {**one, "allOf": [*one.get("allOf", ()), other]} if _CONSTRAINTS & one.keys() else other
+    out = {**one, **other}
+    for keyword in ("properties", "$defs"):
+        if keyword in one and keyword in other:
+            out[keyword] = {**one[keyword], **other[keyword]}
+    if "required" in one and "required" in other:
+        out["required"] = [*one["required"], *other["required"]]
+    return out
+
+
+def _counts(schema: Mapping[str, Any], low: str, high: str) -> tuple[int, int | None]:
+    """How many at least and at most; what engines cannot count is open."""
+    least, most = schema.get(low), schema.get(high)
+    least = least if isinstance(least, int) and least > 0 else 0
+    most = most if isinstance(most, int) and most <= MOST else None
+    least = min(least, MOST)
+    return least, most if most is None or most >= least else least
+
+
+def _bounds(schema: Mapping[str, Any]) -> tuple[float, float]:
+    """The least and the greatest integer."""
+    lows, highs = [-math.inf], [math.inf]
+    if _is_number(schema.get("minimum")):
+        lows.append(math.ceil(schema["minimum"]))
+    if _is_number(schema.get("exclusiveMinimum")):
+        lows.append(math.floor(schema["exclusiveMinimum"]) + 1)
+    if _is_number(schema.get("maximum")):
+        highs.append(math.floor(schema["maximum"]))
+    if _is_number(schema.get("exclusiveMaximum")):
+        highs.append(math.ceil(schema["exclusiveMaximum"]) - 1)
+    return max(lows), min(highs)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+# --- integers between bounds
+
+
+def integers(low: float, high: float) -> Node:
+    """The integers of an interval; an open one has up to 19 digits."""
+    bound = 10**19 - 1
+    first = -bound if low == -math.inf else max(int(low), -bound)
+    last = bound if high == math.inf else min(int(high), bound)
+    options: list[Node] = []
+    if first < 0:
+        options.append(seq("-", _naturals(max(1, -last), -first)))
+    if last >= 0:
+        options.append(_naturals(max(0, first), last))
+    return choice(options)
+
+
+def _naturals(low: int, high: int) -> Node:
+    options: list[Node] = []
+    while low <= high:
+        digits = len(str(low))
+        top = min(high, 10**digits - 1)
+        options.append(_same_length(str(low), str(top)))
+        low = top + 1
+    return choice(options)
+
+
+def _same_length(low: str, high: str) -> Node:
+    if not low:
+        return NOTHING
+    if low[0] == high[0]:
+        return seq(low[0], _same_length(low[1:], high[1:]))
+    rest = len(low) - 1
+    free = Repeat(_DIGIT, rest, rest) if rest else NOTHING
+    first, last = int(low[0]), int(high[0])
+    options: list[Node] = []
+    if low[1:].strip("0"):
+        options.append(seq(low[0], _same_length(low[1:], "9" * rest)))
+        first += 1
+    if high[1:].strip("9"):
+        options.append(seq(high[0], _same_length("0" * rest, high[1:])))
+        last -= 1
+    if first <= last:
+        options.insert(0, seq(Chars(((48 + first, 48 + last),)), free))
+    return choice(options)
+
