@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import compress, pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -140,6 +140,7 @@ SCENARIOS: Final = (
         needs=frozenset({"escapes"}),
         sizes=(1, 2, 3, 5, 8, 13, 40),
     ),
+    Scenario(9, "one call", [write("a b.txt", UNICODE)], sizes=(1, 2, 3, 5, 8, 13, 40)),
     Scenario(9, "two calls", [PARIS, values(s="42", i=42, b=True, a=[1, 2], u="é🙂")], sizes=(1, 2, 3, 5, 8, 13, 40)),
     Scenario(
         10,
@@ -295,7 +296,8 @@ def cases(dialect: Dialect) -> Iterator[Case]:
 def _case(scenario: Scenario, able: Able) -> Case:
     dialect = able.dialect
     parts = [_with_end(part, able.end) for part in scenario.parts]
-    meant: list[Call] = [part for part in parts if isinstance(part, Call)]
+    meant = [part for part in parts if isinstance(part, Call)]
+    ids = [_id(dialect, call.name, number) for number, call in enumerate(meant)] if able.carries_ids else []
     raw = render(dialect, Message(parts=tuple(_rendered(parts, able))))
     header = ["tools: xml"]
     cut = None
@@ -313,8 +315,8 @@ def _case(scenario: Scenario, able: Able) -> Case:
     if scenario.broken:
         raw = _broken(raw, scenario.broken, able)
         header.append("policies: malformed_call=drop")
-        meant = [call for call in meant if scenario.broken not in call.arguments.values()]
-    ids = [_id(dialect, call.name, number) for number, call in enumerate(meant)] if able.carries_ids else []
+        good = [scenario.broken not in call.arguments.values() for call in meant]
+        meant, ids = list(compress(meant, good)), list(compress(ids, good))
     texts = [
         part for i, part in enumerate(parts) if isinstance(part, str) and not _dropped(parts, i, dialect)
     ]

@@ -17,12 +17,13 @@ from ._message import Message, Part, TextPart, ToolCall
 from ._registry import find
 from ._template import Attributes, Hole, parse_template, split_at, split_marks
 from .codecs.make import encode_arguments
-from .codecs.json import json_kind, object_members
+from .codecs.json import array_items, json_kind, object_members
 
 if TYPE_CHECKING:
     from ._dialect import Dialect, Frame, Route
 
-_TYPES = {"{": "object", "[": "array", '"': "string", "t": "boolean", "f": "boolean", "n": "null"}
+# Where the word for a JSON value stands in ``Dialect.type_words``, by its first character; else a number.
+_TYPES = {'"': 0, "t": 2, "f": 2, "n": 3, "[": 4, "{": 5}
 
 
 def render(dialect: str | Dialect, message: Message) -> str:
@@ -99,7 +100,8 @@ class _Writer:
         dialect = self.dialect
         if not dialect.call:
             raise UsageError(f"dialect {dialect.name!r} has no way to write tool calls")
-        fields = {"name": self.name(call), "id": call.id, "index": str(self.index), "_": ""}
+        number = self.index + dialect.first_index
+        fields = {"name": self.name(call), "id": call.id, "index": str(number), "_": ""}
         template = dialect.call[0]
         _, payload, _ = split_at(parse_template(template), "args", "envelope", "params", "code")
         if payload is not None:
@@ -109,6 +111,8 @@ class _Writer:
 
     def name(self, call: ToolCall) -> str:
         form = self.dialect.name_forms[0]
+        if form.count("{name}") > 1:  # accepted, never written
+            return call.name
         return form.replace("{index}", str(self.index)).replace("{name}", call.name)
 
     def payload(self, hole: Hole, call: ToolCall) -> str:
@@ -129,15 +133,30 @@ class _Writer:
             return "{" + text + "}"
         return encode_arguments(notation, arguments, dialect)
 
-    def param(self, key: str, value: str) -> str:
+    def param(self, key: str, value: str, template: str = "") -> str:
         is_string = value.startswith('"')
+        body = json.loads(value) if is_string else value
+        if self.dialect.nested:
+            body = self.nested(value, body)
         fields = {
             "key": key,
-            "value": json.loads(value) if is_string else value,
+            "value": body,
             "string": "true" if is_string else "false",
-            "type": _TYPES.get(value[0], "number"),
+            "type": self.dialect.type_words[_TYPES.get(value[0], 1)],
         }
-        return self.fill(self.dialect.param[0], fields)
+        return self.fill(template or self.dialect.param[0], fields)
+
+    def nested(self, value: str, body: str) -> str:
+        """An object or array as parameters of its own."""
+        members = object_members(value)
+        if members is not None:
+            return "".join(self.param(key, member) for key, member in members)
+        items = array_items(value)
+        if items is None:
+            return body
+        unnamed = [template for template in self.dialect.param if "{key}" not in template]
+        key = self.dialect.list_key
+        return "".join(self.param(key, item, "" if key else unnamed[0]) for item in items)
 
     def fill(self, template: str, fields: dict[str, str]) -> str:
         out: list[str] = []
@@ -171,12 +190,16 @@ class _FrameWriter(_Writer):
 
     def framed_call(self, call: ToolCall) -> None:
         route = self.route("{args}", "{params}", "{calls}")
-        template = self.dialect.call[0] if route.into == "{calls}" else route.into
-        _, hole, _ = split_at(parse_template(template), "args", "envelope", "params", "code")
-        body = self.payload(hole, call) if hole is not None else ""
-        end = self.frame.call_end or self.frame.ends[0]
-        self.message(route, {"name": call.name, "id": call.id, "index": str(self.index)}, body, end)
-        self.index += 1
+        fields = {"name": call.name, "id": call.id, "index": str(self.index + self.dialect.first_index)}
+        if route.into == "{calls}":
+            before, _, after = split_at(parse_template(split_marks(self.dialect.section[0])[1]), "calls")
+            body = "".join(
+                [*(piece.text for piece in before), self.call(call), *(piece.text for piece in after)]
+            )
+        else:
+            body = self.payload(Hole(route.into.strip("{}"), ""), call)
+            self.index += 1
+        self.message(route, fields, body, self.frame.call_end or self.frame.ends[0])
 
     def message(self, route: Route, fields: dict[str, str], body: str, end: str) -> None:
         self.out += [self.frame.open[0], self.fill(route.header, fields), self.frame.sep, body, end]

@@ -122,7 +122,7 @@ def reading_pieces(template: str, exact: str = "") -> tuple[Piece, ...]:
         if isinstance(piece, Space) and exact and (_is_hole(before, exact) or _is_hole(after, exact)):
             out.append(LineFeed(piece.text))
             continue
-        loose = isinstance(piece, Hole) and piece.field in _LOOSE
+        loose = _is_loose(piece)
         if loose and isinstance(before, Literal):
             out.append(Space(""))
         out.append(piece)
@@ -132,22 +132,26 @@ def reading_pieces(template: str, exact: str = "") -> tuple[Piece, ...]:
 
 
 def _blanks_apart(pieces: tuple[Piece, ...]) -> tuple[Piece, ...]:
-    """Blanks between a marker and a payload are white space, not part of the marker."""
+    """Blanks between a marker and a flexible hole are white space, not part of the marker."""
     out: list[Piece] = []
     for i, piece in enumerate(pieces):
-        after = pieces[i + 1] if i + 1 < len(pieces) else None
-        text = piece.text.rstrip(" ")
-        if (
-            isinstance(piece, Literal)
-            and text
-            and text != piece.text
-            and isinstance(after, Hole)
-            and after.field in PAYLOADS
-        ):
-            out += [Literal(text), Space(piece.text[len(text) :])]
+        text = piece.text
+        if isinstance(piece, Literal) and text.strip(" "):
+            left = len(text) - len(text.lstrip(" ")) if i and _is_loose(pieces[i - 1]) else 0
+            right = len(text.rstrip(" ")) if i + 1 < len(pieces) and _is_payload(pieces[i + 1]) else len(text)
+            parts = [Space(text[:left]), Literal(text[left:right]), Space(text[right:])]
+            out += [part for part in parts if part.text]
         else:
             out.append(piece)
     return tuple(out)
+
+
+def _is_loose(piece: Piece) -> bool:
+    return isinstance(piece, Hole) and piece.field in _LOOSE
+
+
+def _is_payload(piece: Piece) -> bool:
+    return isinstance(piece, Hole) and piece.field in PAYLOADS
 
 
 def _is_hole(piece: Piece | None, field: str) -> bool:

@@ -565,6 +565,8 @@ class _Ability:
         self.verbatim = self.payload in ("args", "envelope") and self.notation == "json"
         self.reserved = {*spec.null_calls, *(w for route in routes for w in re.split(r"[=.\s]", route.when))}
         """Names that mean something else than a function."""
+        self.anchored = bool(spec.section) and "^" in split_marks(spec.section[0])[0]
+        """Calls only where no content came before."""
         self.plain_keys = not self.verbatim
         """Keys of arguments are identifiers."""
         self.markers = markers(spec)
@@ -593,6 +595,7 @@ def messages(dialect: str | Dialect, *, max_calls: int = 3) -> SearchStrategy[Sa
     - reasoning does not begin with line breaks and does not end in blanks;
     - content does not begin with blanks if reasoning or calls are there, and
       does not end in blanks before calls;
+    - there is no content before calls that may only begin an output;
     - prose does not contain whole markers of the dialect;
     - strings between tags do not contain a closing tag with what may follow it.
     """
@@ -609,8 +612,10 @@ def messages(dialect: str | Dialect, *, max_calls: int = 3) -> SearchStrategy[Sa
         calls = draw(st.lists(_calls(ability, tools), max_size=max_calls)) if tools else []
         thought = draw(st.none() | reasoning) if ability.reasoning else None
         content = None
-        if ability.content:
-            content = draw(st.none() | (trimmed if calls or thought is not None else prose.filter(bool)))
+        if ability.content and not (calls and ability.anchored):
+            answer = trimmed if calls or thought is not None else prose.filter(bool)
+            content = draw(answer | st.none() if calls or thought is not None else answer)
+            content = content and ability.spec.echo + content
         numbered = tuple(
             replace(call, id=ability.spec.id_format.new(call.name, index)) for index, call in enumerate(calls)
         )

@@ -22,6 +22,7 @@ from .._events import Status
 from .base import Codec
 
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
+_LIST_GAP: Final = re.compile(r"[ \t\r\n,]*")
 _STRING_RUN: Final = re.compile(r'[^"\\\x00-\x1f]*')
 _SINGLE_RUN: Final = re.compile(r"[^'\"\\\x00-\x1f]*")
 _ESCAPE: Final = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})')
@@ -376,16 +377,30 @@ def object_members(text: str) -> list[tuple[str, str]] | None:
     members: list[tuple[str, str]] = []
     at = text.index("{") + 1
     while True:
-        at = _SPACE.match(text, at).end()  # type: ignore[union-attr]
+        at = _LIST_GAP.match(text, at).end()  # type: ignore[union-attr]
         if text[at] == "}":
             return members
-        if text[at] == ",":
-            at += 1
-            continue
-        key = JsonValue()
-        at = key.step(text, at, True)
-        at = text.index(":", at) + 1
-        value = JsonValue()
-        end = value.step(text, at, True)
-        members.append((json.loads(key.text), value.text))
-        at = end
+        key, at = _value_at(text, at)
+        value, at = _value_at(text, text.index(":", at) + 1)
+        members.append((json.loads(key), value))
+
+
+def array_items(text: str) -> list[str] | None:
+    """The source text of the items, or None if this is not a JSON array."""
+    if json_kind(text) != "[":
+        return None
+    items: list[str] = []
+    at = text.index("[") + 1
+    while True:
+        at = _LIST_GAP.match(text, at).end()  # type: ignore[union-attr]
+        if text[at] == "]":
+            return items
+        item, at = _value_at(text, at)
+        items.append(item)
+
+
+def _value_at(text: str, at: int) -> tuple[str, int]:
+    """The value that begins at ``at``, and where it ends; the text is known to be JSON."""
+    value = JsonValue()
+    end = value.step(text, at, True)
+    return value.text, end

@@ -40,7 +40,7 @@ class _Element:
         """A string, handed on as it arrives."""
         self.skip = skip
         """Given before; only the first one counts."""
-        self.shape = _CONTAINERS.get(declared, _OPEN)
+        self.shape = _OPEN
         self.count = 0
         self.seen: set[str] = set()
         self.raw: list[str] = []
@@ -68,7 +68,8 @@ class Tree(Codec):
         self._tools: Final = tools
         self._function: Final = function
         self._policies: Final = policies
-        self._root = _Element(None, "dict", streams=False, skip=False)
+        self._root = _Element(None, "", streams=False, skip=False)
+        self._root.shape = _OBJECT
         self._stack: list[_Element] = []
         self._trial: Trial | None = None
         self._held = False
@@ -190,8 +191,9 @@ class Tree(Codec):
     def _closes(self, element: _Element, buf: str, pos: int, at: int, final: bool) -> int:
         """What the marker at ``at`` is: a closer (MATCH), the first child, or data."""
         grammar = self._grammar
-        if grammar.call_closers.full.match(buf, at):
-            return MATCH
+        closer = grammar.call_closers.full.match(buf, at)
+        if closer is not None:
+            return follows(grammar.after_call, buf, closer.end(), final)
         trial = Trial(grammar.tree_programs, grammar.dialect, False)
         answer = trial.run(buf, at, final)
         if answer != MATCH:
@@ -203,6 +205,9 @@ class Tree(Codec):
         return FAIL
 
     def _becomes_container(self, element: _Element, key: str) -> None:
+        element.shape = _CONTAINERS.get(element.declared, _OPEN)
+        if element.shape != _OPEN:
+            return
         types = element.type.types if element.type is not None else frozenset()
         if "array" in types and "object" not in types:
             element.shape = _LIST
@@ -251,6 +256,8 @@ class Tree(Codec):
         raw = "".join(element.raw)
         text = raw.strip(" \t\r\n")
         kind = element.type
+        if not text and element.declared in _CONTAINERS:
+            return "{}" if _CONTAINERS[element.declared] == _OBJECT else "[]"
         if (
             element.declared in ("json", "false", "number", "boolean", "null")
             or kind is None
