@@ -10,7 +10,7 @@ from typing import Any
 
 import jinja2
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from unspool._errors import UsageError
@@ -467,14 +467,23 @@ def chunkings(draw: st.DrawFn, text: str) -> list[str]:
     return [text[a:b] for a, b in zip([0, *at], [*at, len(text)], strict=True)]
 
 
-@given(
-    st.data(),
-    st.sampled_from(QUOTES),
-    st.booleans(),
-    st.sampled_from((UNKNOWN, SCHEMA)),
-    st.sampled_from((ENDS, NOTHING)),
-)
-def test_any_chunking(data: st.DataObject, quote: str, repair: bool, kind: ValueType, ends: Watch) -> None:
+@given(st.data())
+def test_any_chunking(data: st.DataObject) -> None:
+    assert_laws(data)
+
+
+@pytest.mark.slow
+@settings(max_examples=20_000)
+@given(st.data())
+def test_any_chunking_of_many_texts(data: st.DataObject) -> None:
+    assert_laws(data)
+
+
+def assert_laws(data: st.DataObject) -> None:
+    quote = data.draw(st.sampled_from(QUOTES))
+    repair = data.draw(st.booleans())
+    kind = data.draw(st.sampled_from((UNKNOWN, SCHEMA)))
+    ends = data.draw(st.sampled_from((ENDS, NOTHING)))
     text = data.draw(shreds(quote))
     chunks = data.draw(chunkings(text))
     out = assert_chunking(text, chunks, cut(text, 7), quote=quote, ends=ends, repair=repair, kind=kind)
@@ -633,12 +642,24 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("piece", HOSTILE.values(), ids=HOSTILE)
-@pytest.mark.parametrize(
-    "start", ["{", "{k:", "{k:Q", "{k:x", '{k:"', "{k:[", "{k:[x", "{k:[Q", "(k=", "{k:" + "[" * 600 + "Q"]
-)
-def test_hostile(start: str, piece: str) -> None:
+STARTS = ("{k:Q", "{k:x", "{k:[Q", "{", "{k:", '{k:"', "{k:[", "{k:[x", "(k=", "{k:" + "[" * 600 + "Q")
+
+
+def assert_quick(start: str, piece: str, size: int) -> None:
     text = (start + piece * 64_000).replace("Q", GEMMA)[:64_000]
-    for size in (1, 64_000):
-        taken, _ = seconds(cut(text, size), repair=True)
-        assert taken < LIMIT
+    taken, _ = seconds(cut(text, size), repair=True)
+    assert taken < LIMIT
+
+
+@pytest.mark.parametrize("piece", HOSTILE.values(), ids=HOSTILE)
+def test_hostile(piece: str) -> None:
+    for start in STARTS[:3]:
+        assert_quick(start, piece, 4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("piece", HOSTILE.values(), ids=HOSTILE)
+def test_hostile_character_by_character(piece: str) -> None:
+    for start in STARTS:
+        for size in (1, 64_000):
+            assert_quick(start, piece, size)

@@ -148,6 +148,9 @@ class Dialect:
     variants: tuple[tuple[str, str], ...] = ()
     """Special tokens, and the dialect to use where a vocabulary has them; the first one counts."""
 
+    fingerprint: tuple[str, ...] = ()
+    """Text of chat templates that tells this family from those that write calls alike."""
+
     models: str = ""
     """Which models write it."""
     aliases: tuple[str, ...] = ()

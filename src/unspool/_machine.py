@@ -33,8 +33,8 @@ from . import _trial as t
 from ._events import Event, Finish, Note
 from ._ledger import Ledger
 from ._trial import SPACE_RUN, Trial, follows
-from .codecs.make import make_codec
 from .codecs.base import BOUND
+from .codecs.make import make_codec
 
 if TYPE_CHECKING:
     from ._events import FinishReason, Role, Status

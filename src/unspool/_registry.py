@@ -88,7 +88,7 @@ def _register_all(source: object, name: str) -> None:
 
 
 def get_dialect(name: str, *, tokenizer: object | None = None) -> Dialect:
-    """The dialect of that name or alias; with a tokenizer, the variant its vocabulary calls for.
+    r"""The dialect of that name or alias; with a tokenizer, the variant its vocabulary calls for.
 
     ``tools+reasoning`` combines the calls of one dialect with the reasoning of
     another, as engines do when they are given two parsers.

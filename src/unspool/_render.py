@@ -16,8 +16,8 @@ from ._errors import UsageError
 from ._message import Message, Part, TextPart, ToolCall
 from ._registry import find
 from ._template import Attributes, Hole, parse_template, split_at, split_marks
-from .codecs.make import encode_arguments
 from .codecs.json import array_items, json_kind, object_members
+from .codecs.make import encode_arguments
 
 if TYPE_CHECKING:
     from ._dialect import Dialect, Frame, Route
@@ -178,13 +178,14 @@ class _FrameWriter(_Writer):
     def __init__(self, dialect: Dialect, frame: Frame) -> None:
         super().__init__(dialect)
         self.frame = frame
+        self.end = frame.ends[0] if frame.ends else ""
 
     def write(self, parts: Sequence[Part]) -> str:
         for part in parts:
             if isinstance(part, ToolCall):
                 self.framed_call(part)
             else:
-                self.message(self.route(part.channel), {}, part.text, self.frame.ends[0])
+                self.message(self.route(part.channel), {}, part.text, self.end)
         text = "".join(self.out)
         return text.removeprefix(self.dialect.start)
 
@@ -199,7 +200,7 @@ class _FrameWriter(_Writer):
         else:
             body = self.payload(Hole(route.into.strip("{}"), ""), call)
             self.index += 1
-        self.message(route, fields, body, self.frame.call_end or self.frame.ends[0])
+        self.message(route, fields, body, self.frame.call_end or self.end)
 
     def message(self, route: Route, fields: dict[str, str], body: str, end: str) -> None:
         self.out += [self.frame.open[0], self.fill(route.header, fields), self.frame.sep, body, end]

@@ -86,7 +86,17 @@ _NO_WATCH: Final = Watch(())
 class Program:
     """Steps from a trigger to a commit point, and what begins there."""
 
-    __slots__ = ("action", "anchored", "call", "declared", "demands", "section", "steps", "trigger", "wrapper")
+    __slots__ = (
+        "action",
+        "anchored",
+        "call",
+        "declared",
+        "demands",
+        "section",
+        "steps",
+        "trigger",
+        "wrapper",
+    )
 
     def __init__(
         self,

@@ -275,7 +275,7 @@ class _Reader:
             raise UsageError(f"{spelt} contradict each other: keep one of them")
         key, value = next(iter(efforts.items()))
         said = f"{key}={value}"
-        off = str(value).lower() in thinking.effort_off
+        off = str(value).strip().lower() in thinking.effort_off or value == 0
         heard = "reasoning_effort" in thinking.switches or any(n in thinking.switches for n in BOOLEANS)
         if not self.possible(not off, heard) or not (heard or off):
             raise UsageError(f"{said} has no effect: {self.listens_to()}")

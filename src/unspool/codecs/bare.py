@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from json.encoder import encode_basestring
 from typing import Final, TypeAlias
@@ -86,8 +86,8 @@ class _Marks:
         mark = f"{re.escape(quote)}|{ends.full.pattern}"
         self._mark: Final = re.compile(mark)
         self._longest: Final = max(delimiter.longest, ends.longest)
-        self._half: Final = delimiter.prefixes
-        self._begun: Final = delimiter.prefixes | ends.prefixes
+        self._half: Final = _at_the_end(delimiter.prefixes)
+        self._begun: Final = _at_the_end(delimiter.prefixes | ends.prefixes)
         self.run: Final = re.compile(rf"(?:(?!{mark})[^,\[\](){{}} \t\r\n])*+")
         """Text without delimiters: as far as it needs no thought."""
         self.key: Final = re.compile(rf"(?![\s\"'])(?:(?!{mark})[^:=,\[\](){{}}\r\n])++")
@@ -96,15 +96,20 @@ class _Marks:
     def visible(self, buf: str, pos: int, *, final: bool) -> int:
         """Up to where nothing can be the beginning of a delimiter or marker, or of another one."""
         n = len(buf)
-        begun = self._half if final else self._begun
-        for at in range(max(pos, n - self._longest + 1), n):
-            if buf[at:] in begun:
-                for start in range(max(pos, at - self._longest + 1), at):
-                    match = self._mark.match(buf, start)
-                    if match is not None and match.end() > at:
-                        return n if final else start
-                return at
-        return n
+        begun = (self._half if final else self._begun).search(buf, max(pos, n - self._longest + 1))
+        if begun is None:
+            return n
+        at = begun.start()
+        for start in range(max(pos, at - self._longest + 1), at):
+            match = self._mark.match(buf, start)
+            if match is not None and match.end() > at:
+                return n if final else start
+        return at
+
+
+def _at_the_end(texts: Iterable[str]) -> re.Pattern[str]:
+    """A pattern for the longest of these texts that the input ends with."""
+    return re.compile(f"(?:{'|'.join(map(re.escape, texts)) or '(?!)'})\\Z")
 
 
 _marks: Final = lru_cache(maxsize=256)(_Marks)

@@ -11,7 +11,6 @@ from typing import Final
 
 from .automaton import text_rules
 from .ir import (
-    NOTHING,
     Chars,
     Choice,
     Dispatch,
@@ -54,6 +53,7 @@ class _Expansion:
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
         self._named: dict[int, tuple[Named, Ref]] = {}
+        self._texts: dict[UpTo | Free, Node] = {}
 
     def node(self, node: Node) -> Node:
         if isinstance(node, Seq):
@@ -68,9 +68,9 @@ class _Expansion:
         if isinstance(node, Value):
             return value_rules(self.rules, node)
         if isinstance(node, UpTo):
-            return self.rules.once(node, "text", lambda: text_rules(self.rules, node.end, node.without))
+            return self._text(node, node.end)
         if isinstance(node, Free):
-            return self.rules.once(node, "text", lambda: text_rules(self.rules, "", node.without))
+            return self._text(node, "")
         if isinstance(node, Dispatch):
             others = tuple(other for other in node.without if node.trigger not in other)
             call = seq(UpTo(node.trigger, others), strip_prefix(node.then, node.trigger))
@@ -82,6 +82,11 @@ class _Expansion:
                 self._named[id(node)] = known
             return known[1]
         return node
+
+    def _text(self, node: UpTo | Free, end: str) -> Node:
+        if node not in self._texts:
+            self._texts[node] = text_rules(self.rules, end, node.without)
+        return self._texts[node]
 
 
 def written(rules: Mapping[str, Node]) -> str:
@@ -156,14 +161,10 @@ def _literal_char(char: str) -> str:
 
 def _set(ranges: Ranges) -> str:
     others = complement(ranges)
-    negated = bool(others) and len(others) < len(ranges) or (ranges and ranges[-1][1] == 0x10FFFF and bool(others))
-    if not others:
-        return "[^\\x00]" if False else _EVERY
+    # What has an upper end is told by its members, what has none by the others.
+    negated = bool(others) and others[-1][1] < ranges[-1][1]
     shown = others if negated else ranges
-    return "[" + ("^" if negated else "") + "".join(_range(low, high) for low, high in shown) + "]"
-
-
-_EVERY: Final = "[\\x00-\\U0010FFFF]"
+    return f"[{'^' if negated else ''}{''.join(_range(low, high) for low, high in shown)}]"
 
 
 def _range(low: int, high: int) -> str:
@@ -185,6 +186,3 @@ def _by_number(char: str) -> str:
     if code <= 0xFF:
         return f"\\x{code:02X}"
     return f"\\u{code:04X}" if code <= 0xFFFF else f"\\U{code:08X}"
-
-
-__all__ = ["NOTHING", "expanded", "gbnf", "written"]

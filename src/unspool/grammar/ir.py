@@ -134,9 +134,7 @@ class Ref:
     name: str
 
 
-Node: TypeAlias = (
-    Text | Chars | Seq | Choice | Repeat | Many | Value | UpTo | Free | Dispatch | Named | Ref
-)
+Node: TypeAlias = Text | Chars | Seq | Choice | Repeat | Many | Value | UpTo | Free | Dispatch | Named | Ref
 
 NOTHING: Final = Seq(())
 

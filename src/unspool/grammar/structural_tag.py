@@ -22,8 +22,6 @@ from .ir import (
     Text,
     UpTo,
     Value,
-    optional,
-    seq,
     strip_prefix,
 )
 
@@ -48,10 +46,9 @@ def _format(node: Node) -> Format:
         return {"type": "any_text", **_excludes(node.without)}
     if isinstance(node, Dispatch):
         return {
-            "type": "triggered_tags",
-            "triggers": [node.trigger],
-            "tags": [_tag(node.trigger, _format(strip_prefix(node.then, node.trigger)), "")],
-            "stop_after_first": True,
+            "type": "dispatch",
+            "rules": [[node.trigger, _format(strip_prefix(node.then, node.trigger))]],
+            "loop": False,
             **_excludes(tuple(other for other in node.without if node.trigger not in other)),
         }
     if isinstance(node, Seq):
@@ -79,36 +76,33 @@ def _tag(begin: str, content: Format, end: str) -> Format:
 
 
 def _sequence(node: Seq) -> Format:
-    parts = node.parts
-    if not parts:
-        return {"type": "const_string", "value": ""}
-    begin = parts[0].text if isinstance(parts[0], Text) else ""
-    end = parts[-1].text if isinstance(parts[-1], Text) and len(parts) > 1 else ""
-    inner = parts[bool(begin) : len(parts) - bool(end)]
-    if begin and len(inner) == 1 and isinstance(inner[0], (Value, Many)) or len(inner) == 1 and begin and end:
-        return _tag(begin, _format(inner[0]), end)
     elements: list[Format] = []
-    for part in parts:
+    for part in node.parts:
         last = elements[-1] if elements else {}
         if isinstance(part, UpTo) and last.get("type") == "const_string":
             elements[-1] = {**_format(part), "begin": last["value"]}
         else:
             elements.append(_format(part))
+    if not elements:
+        return {"type": "const_string", "value": ""}
+    if len(elements) > 1 and elements[0]["type"] == "const_string":
+        return _as_tag(elements)
     return elements[0] if len(elements) == 1 else {"type": "sequence", "elements": elements}
 
 
+def _as_tag(elements: list[Format]) -> Format:
+    """What begins with text, as a tag."""
+    end = elements[-1]["value"] if elements[-1]["type"] == "const_string" else ""
+    inner = elements[1 : len(elements) - bool(end)]
+    content = inner[0] if len(inner) == 1 else {"type": "sequence", "elements": inner}
+    return _tag(elements[0]["value"], content, end)
+
+
 def _many(node: Many) -> Format:
+    """Calls one after the other."""
     item = _format(node.item)
-    tags = item["elements"] if item["type"] == "or" else [item]
-    if all(tag["type"] == "tag" for tag in tags):
-        return {
-            "type": "tags_with_separator",
-            "tags": tags,
-            "separator": node.separator,
-            "at_least_one": True,
-        }
-    more = {"type": "star", "content": _format(seq(node.separator, node.item))}
-    return {"type": "sequence", "elements": [item, more]}
+    tags = [tag if tag["type"] == "tag" else _tag("", tag, "") for tag in item.get("elements", [item])]
+    return {"type": "tags_with_separator", "tags": tags, "separator": node.separator, "at_least_one": True}
 
 
 def _repeat(node: Repeat) -> Format:
@@ -117,7 +111,9 @@ def _repeat(node: Repeat) -> Format:
         return {"type": "optional", "content": content}
     if node.most is None and node.least < 2:
         return {"type": ("star", "plus")[node.least], "content": content}
-    return {"type": "repeat", "min": node.least, "max": -1 if node.most is None else node.most, "content": content}
-
-
-__all__ = ["optional", "structural_tag"]
+    return {
+        "type": "repeat",
+        "min": node.least,
+        "max": -1 if node.most is None else node.most,
+        "content": content,
+    }

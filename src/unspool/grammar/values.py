@@ -39,7 +39,9 @@ from .rules import Rules
 _DIGIT: Final = Chars(chars("0-9"))
 _HEX: Final = Chars(chars("0-9a-fA-F"))
 _CONTROL: Final[Ranges] = ((0, 31), (127, 127))
-_WS: Final = choice((NOTHING, Text(" "), seq(Repeat(Text("\n"), 1, 2), Repeat(Chars(set_of(" \t")), 0, 20))))
+_SPACE: Final = choice(
+    (NOTHING, Text(" "), seq(Repeat(Text("\n"), 1, 2), Repeat(Chars(set_of(" \t")), 0, 20)))
+)
 """White space where JSON allows it; never without end."""
 _WORD_START: Final = Chars(chars("a-zA-Z_"))
 _WORD_REST: Final = Chars(chars("a-zA-Z0-9_"))
@@ -70,12 +72,12 @@ class Values:
     null: Node = Text("null")
     true: Node = Text("true")
     false: Node = Text("false")
-    space: Node = _WS
-    colon: Node = seq(":", _WS)
-    comma: Node = seq(",", _WS)
 
     def __init__(self, rules: Rules, value: Value) -> None:
         self.rules = rules
+        self.space = self.white_space()
+        self.colon = seq(":", self.space)
+        self.comma = seq(",", self.space)
         self.quote = value.quote
         self.without = value.without
         self.root = value.schema
@@ -83,6 +85,10 @@ class Values:
         self._document = json.dumps(self.root, sort_keys=True, default=str)
 
     # -- spelling
+
+    def white_space(self) -> Node:
+        """What may stand behind a comma or a colon."""
+        return self.rules.once("space", "space", lambda: _SPACE)
 
     def text(self, value: str) -> Node:
         """A given string."""
@@ -97,7 +103,9 @@ class Values:
         return self.rules.once(
             (*self._context, "string"),
             "string",
-            lambda: seq('"', text_rules(self.rules, '"', self.without, plain=_JSON_PLAIN, escape=_json_escape())),
+            lambda: seq(
+                '"', text_rules(self.rules, '"', self.without, plain=_JSON_PLAIN, escape=_json_escape())
+            ),
         )
 
     def some_text(self, least: int, most: int | None) -> Node:
@@ -160,7 +168,9 @@ class Values:
         for keyword in ("anyOf", "oneOf"):
             if keyword in schema:
                 outer = {key: value for key, value in schema.items() if key not in (keyword, "$defs")}
-                return choice(self.value(_both(outer, branch)) for branch in schema[keyword] if branch is not False)
+                return choice(
+                    self.value(_both(outer, branch)) for branch in schema[keyword] if branch is not False
+                )
         types = schema.get("type", _shape(schema))
         if isinstance(types, str):
             return self._typed(types, schema)
@@ -266,7 +276,9 @@ class Values:
         extra = schema.get("additionalProperties", "properties" not in schema)
         if extra is False:
             return self._sequence(pairs, NOTHING)
-        return self._sequence(pairs, self.rules.add("more", seq(any_key, self.colon_after(key), self.value(extra))))
+        return self._sequence(
+            pairs, self.rules.add("more", seq(any_key, self.colon_after(key), self.value(extra)))
+        )
 
     def colon_after(self, key: Any) -> Node:
         """What separates a key from its value."""
@@ -316,9 +328,9 @@ class PythonValues(Values):
     null = Text("None")
     true = Text("True")
     false = Text("False")
-    space = NOTHING
-    colon: Node = seq(":", optional(" "))
-    comma: Node = seq(",", optional(" "))
+
+    def white_space(self) -> Node:
+        return optional(" ")
 
     def text(self, value: str) -> Node:
         double = json.dumps(value, ensure_ascii=False)
@@ -329,15 +341,11 @@ class PythonValues(Values):
         return self.some_text(0, None)
 
     def some_text(self, least: int, most: int | None) -> Node:
-        return choice(
-            seq(quote, Repeat(self._character(quote), least, most), quote) for quote in ('"', "'")
-        )
+        return choice(seq(quote, Repeat(self._character(quote), least, most), quote) for quote in ('"', "'"))
 
     def _character(self, quote: str) -> Node:
         plain = complement(union(_CONTROL, set_of(quote + "\\")))
-        return self.rules.once(
-            ("python", quote), "char", lambda: choice((Chars(plain), _python_escape()))
-        )
+        return self.rules.once(("python", quote), "char", lambda: choice((Chars(plain), _python_escape())))
 
     def matching(self, node: Node) -> Node:
         plain = complement(union(_CONTROL, set_of('"\\')))
@@ -374,9 +382,9 @@ class BareValues(Values):
 
     notation = "bare"
     null = choice((Text("null"), Text("None")))
-    space = NOTHING
-    colon = Text(":")
-    comma = Text(",")
+
+    def white_space(self) -> Node:
+        return NOTHING
 
     def text(self, value: str) -> Node:
         if self.quote in value + self.quote[:-1]:
@@ -507,4 +515,3 @@ def _same_length(low: str, high: str) -> Node:
     if first <= last:
         options.insert(0, seq(Chars(((48 + first, 48 + last),)), free))
     return choice(options)
-

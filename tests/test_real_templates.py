@@ -1,0 +1,325 @@
+"""Every real chat template: what it writes for a message, its family's dialect reads back.
+
+The templates are the models' own: round trips through ``render`` would only
+show that writer and reader agree with each other.  They live beside the
+repository, in ``shared/templates``; without them there is nothing to test.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from unspool import Message, get_dialect
+from unspool.template import ChatTemplate, ChatTemplateError, normalise_history
+from unspool.testing import Case, read
+
+TEMPLATES = Path(__file__).resolve().parents[2] / "shared" / "templates"
+
+pytestmark = pytest.mark.skipif(not TEMPLATES.is_dir(), reason="no chat templates beside the repository")
+
+
+@dataclass(frozen=True)
+class Family:
+    """What a template writes, and who reads it."""
+
+    dialect: str
+    end: str
+    """What ends the model's turn; the template goes on behind it."""
+    content: Literal["kept", "dropped", "alone", "reasoning"] = "kept"
+    """Text beside calls: kept, dropped, written as a turn of its own, written as reasoning."""
+    reasoning: Mapping[str, object] | None = None
+    """Variables with which the template keeps reasoning; None: it never does."""
+    variables: Mapping[str, object] = field(default_factory=dict)
+    """Variables that it needs in any case."""
+    last: bool = True
+    """The turn can be cut out where it is the last message ..."""
+    followed: bool = True
+    """... and where results of its calls follow."""
+    nulls: bool = True
+    """It writes null; otherwise it leaves the key out."""
+    schemas: Literal["all", "flat", "none"] = "all"
+    """Tools whose schemas it can write."""
+    sandboxed: tuple[str, str] = ("", "")
+    """What the sandbox refuses, and what to put in its place."""
+
+
+CHATML_END = "<|im_end|>"
+DEEPSEEK_END = "<｜end▁of▁sentence｜>"
+THINKING = {"enable_thinking": True}
+ALWAYS: Mapping[str, object] = {}
+
+FAMILIES = {
+    # Its reasoning comes in blocks of its own: see below.
+    "Apertus-8B-Instruct": Family("apertus", "<|tools_suffix|>"),
+    "ByteDance-Seed-OSS": Family("seed_oss", "<seed:eos>", reasoning=ALWAYS),
+    "CohereForAI-c4ai-command-r-plus-tool_use": Family("command_r", "]```\n", schemas="flat"),
+    "CohereForAI-c4ai-command-r7b-12-2024-tool_use": Family(
+        "cohere", "<|END_OF_TURN_TOKEN|>", content="dropped", reasoning=THINKING
+    ),
+    "GLM-4.6": Family("glm45", "<|observation|>", reasoning=ALWAYS),
+    "GigaChat3-10B-A1.8B": Family("gigachat3", "}<|message_sep|>"),
+    "Kimi-K2-Thinking": Family(
+        "kimi_k2",
+        CHATML_END,
+        reasoning=ALWAYS,
+        sandboxed=("{%- set _ = tool_response_queue.ids.append(formatted_id) -%}", ""),
+    ),
+    "Kimi-K3": Family("kimi_k3", "<|end_of_msg|>", reasoning=ALWAYS),
+    "MiniMax-M1": Family("minimax_m1", "<end_of_sentence>", content="dropped"),
+    "MiniMax-M2": Family("minimax_m2", "[e~[", reasoning=ALWAYS),
+    "MiniMax-M3": Family("minimax_m3", "[e~[", reasoning={"thinking_mode": "enabled"}, nulls=False),
+    "Mistral-Small-3.2-24B-Instruct-2506": Family("mistral_v11", "</s>", content="dropped"),
+    "NVIDIA-Nemotron-Nano-v2": Family("nemotron_json", "<SPECIAL_12>", last=False),
+    "NousResearch-Hermes-2-Pro-Llama-3-8B-tool_use": Family(
+        "hermes", CHATML_END, content="dropped", schemas="flat"
+    ),
+    "Qwen-QwQ-32B": Family("hermes", CHATML_END),
+    "Qwen-Qwen2.5-7B-Instruct": Family("hermes", CHATML_END),
+    "Qwen-Qwen3-0.6B": Family("hermes", CHATML_END, reasoning=ALWAYS),
+    "Qwen3-Coder": Family("qwen3_coder", CHATML_END),
+    "StepFun3.5-Flash": Family("step3p5", CHATML_END, reasoning=ALWAYS),
+    "deepseek-ai-DeepSeek-R1-Distill-Qwen-32B": Family("deepseek_v3", DEEPSEEK_END, content="dropped"),
+    "deepseek-ai-DeepSeek-V3.1": Family("deepseek_v3_1", DEEPSEEK_END),
+    "deepseek-ai-DeepSeek-V3.2": Family("deepseek_v3_2", DEEPSEEK_END, reasoning=THINKING),
+    "deepseek-ai-DeepSeek-V4": Family("deepseek_v4", DEEPSEEK_END, reasoning=THINKING),
+    "fireworks-ai-llama-3-firefunction-v2": Family(
+        "firefunction", "<|eot_id|>", variables={"functions": "[]", "datetime": "2024-05-01"}
+    ),
+    # Content is written behind the results.
+    "google-gemma-4-31B-it": Family("gemma4", "<|tool_response>", reasoning=THINKING, followed=False),
+    "ibm-granite-granite-4.0": Family("granite4", "<|end_of_text|>"),
+    "llama-cpp-deepseek-r1": Family("deepseek_v3", DEEPSEEK_END, content="alone", schemas="none"),
+    "meetkai-functionary-medium-v3.1": Family("functionary", "<|eom_id|>"),
+    "meetkai-functionary-medium-v3.2": Family("functionary_v32", "<|eot_id|>"),
+    "meta-llama-Llama-3.1-8B-Instruct": Family("llama3_json", "<|eot_id|>", content="dropped"),
+    "meta-llama-Llama-3.2-3B-Instruct": Family("llama3_json", "<|eot_id|>", content="dropped"),
+    "mistralai-Ministral-3-14B-Reasoning-2512": Family("mistral_v11", "</s>", reasoning=ALWAYS),
+    "mistralai-Mistral-Nemo-Instruct-2407": Family("mistral_v3", "</s>", content="dropped"),
+    "moonshotai-Kimi-K2": Family("kimi_k2", CHATML_END),
+    "muse-glimmer": Family("muse_glimmer", "<|eot|>", content="dropped", reasoning=ALWAYS),
+    "openai-gpt-oss-120b": Family("harmony", "<|call|>", content="reasoning", reasoning=ALWAYS),
+    "openbmb-MiniCPM5-1B": Family("minicpm5", CHATML_END, reasoning=THINKING),
+    "poolside-Laguna-XS.2": Family("poolside_v1", "</assistant>", reasoning=THINKING),
+    "tencent-Hy3": Family("hy_v3:opensource", "<｜hy_eos:opensource｜>", reasoning={"reasoning_effort": "high"}),
+    "unsloth-Apriel-1.5": Family("apriel", "<|end|>", reasoning={"add_thoughts": True}),
+}
+
+NO_CALLS = {
+    "LFM2-8B-A1B": "lfm2",
+    "LFM2.5-Instruct": "lfm2",
+    "google-gemma-2-2b-it": None,
+    "ibm-granite-granite-3.3-2B-Instruct": "granite",
+    "llama-cpp-rwkv-world": None,
+    "microsoft-Phi-3.5-mini-instruct": None,
+}
+"""Templates that write no calls, and the dialect of those whose models write them all the same."""
+
+
+def tool(name: str, **properties: object) -> dict[str, Any]:
+    described = {key: {"description": "A value.", **dict(value)} for key, value in properties.items()}  # type: ignore[call-overload]
+    parameters = {"type": "object", "properties": described, "required": list(properties)[:1]}
+    return {
+        "type": "function",
+        "function": {"name": name, "description": f"Runs {name}.", "parameters": parameters},
+    }
+
+
+STRING = {"type": "string"}
+FLAT = [
+    tool("get_weather", city=STRING, unit=STRING),
+    tool("get_time"),
+]
+TOOLS = [
+    *FLAT,
+    tool(
+        "save",
+        text=STRING,
+        empty=STRING,
+        digits=STRING,
+        json=STRING,
+        count={"type": "integer"},
+        big={"type": "integer"},
+        ratio={"type": "number"},
+        on={"type": "boolean"},
+        off={"type": "boolean"},
+        nothing={"type": ["string", "null"]},
+        numbers={"type": "array", "items": {"type": "integer"}},
+        words={"type": "array", "items": STRING},
+        options={
+            "type": "object",
+            "properties": {
+                "unit": STRING,
+                "flags": {"type": "array", "items": {"type": "boolean"}},
+                "level": {"type": ["integer", "null"]},
+            },
+        },
+    ),
+]
+
+PARIS = "get_weather", {"city": "Paris", "unit": "celsius"}
+TIME: tuple[str, dict[str, Any]] = "get_time", {}
+TYPED = (
+    "save",
+    {
+        "text": "plain",
+        "empty": "",
+        "digits": "007",
+        "json": '{"a": [1]}',
+        "count": 3,
+        "big": 12345678901234567890,
+        "ratio": -2.5,
+        "on": True,
+        "off": False,
+        "nothing": None,
+        "numbers": [1, 20, -3],
+        "words": ["3", "it's", 'a "b"'],
+        "options": {"unit": "K", "flags": [True, False], "level": None},
+    },
+)
+UNICODE = "get_weather", {"city": "Zürich 東京 🎉 “x” e\u0301 \u200d", "unit": "°C"}
+CODE = "save", {"text": "def f(a):\n    return \"<b>\" + 'x' * 2 & a\\n\n\n  ", "count": 1}
+THOUGHT = "The user wants the weather.\nI call the tool."
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A turn of the model."""
+
+    calls: tuple[tuple[str, dict[str, Any]], ...]
+    content: str | None = None
+    reasoning: str | None = None
+
+    def messages(self) -> list[dict[str, Any]]:
+        """As a client sends it, with the results of its calls."""
+        calls = [
+            {
+                "id": f"call_{number}",
+                "type": "function",
+                "function": {"name": name, "arguments": json.dumps(arguments, ensure_ascii=False)},
+            }
+            for number, (name, arguments) in enumerate(self.calls)
+        ]
+        message = {"role": "assistant", "content": self.content, "tool_calls": calls}
+        if self.reasoning is not None:
+            message["reasoning_content"] = self.reasoning
+        results = [{"role": "tool", "tool_call_id": call["id"], "content": "Result."} for call in calls]
+        return [message, *results]
+
+
+TURNS = {
+    "one call": Turn((PARIS,)),
+    "two calls": Turn((PARIS, TIME)),
+    "no arguments": Turn((TIME,)),
+    "typed": Turn((TYPED,)),
+    "unicode": Turn((UNICODE,), "Für 東京: 🎉"),
+    "code": Turn((CODE,)),
+    "content": Turn((PARIS,), "Let me check."),
+    "reasoning": Turn((PARIS,), reasoning=THOUGHT),
+    "everything": Turn((PARIS, TIME), "Let me check.\n\nNow.", THOUGHT),
+}
+HARMLESS = ("stray_closer", "late_id")
+"""Notes on what templates do write: reasoning closed that was never opened, ids behind arguments."""
+USER = {"role": "user", "content": "What is it?"}
+
+
+@cache
+def load(name: str) -> ChatTemplate:
+    source = (TEMPLATES / f"{name}.jinja").read_text("utf-8")
+    old, new = FAMILIES[name].sandboxed if name in FAMILIES else ("", "")
+    if old:
+        assert old in source
+        source = source.replace(old, new)
+    return ChatTemplate(source, bos_token="<s>", eos_token="</s>")
+
+
+def cut_out(name: str, turn: Turn, *, thinking: bool, followed: bool) -> tuple[str, str]:
+    """The prompt, and what the template writes for a turn of the model behind it."""
+    family, template = FAMILIES[name], load(name)
+    variables = {**family.variables, **(family.reasoning or {})} if thinking else {**family.variables}
+    tools = {"all": TOOLS, "flat": FLAT, "none": None}[family.schemas]
+    history = normalise_history([USER, *turn.messages()], template, dialect=family.dialect)
+    if not followed:
+        history = history[: 1 + [message["role"] for message in history].index("assistant")]
+    prompt = template.render([USER], tools, **variables)
+    whole = template.render(history, tools, add_generation_prompt=False, **variables)
+    if not whole.startswith(prompt):
+        # The prompt opens or closes reasoning and the history does not: go back behind the header.
+        same = next(at for at, (one, other) in enumerate(zip(prompt, whole, strict=False)) if one != other)
+        header = re.match(r"(?s).*[\n>\]]", prompt[:same])
+        assert header, "prompt and history have nothing in common"
+        prompt = header[0]
+    text, end, _ = whole[len(prompt) :].partition(family.end)
+    return prompt, text + end
+
+
+def expected(name: str, turn: Turn) -> Message:
+    """What must be read: the turn, less what the template does not write."""
+    family, wants = FAMILIES[name], load(name).wants
+    calls = turn.calls[:1] if wants.calls == "one" else turn.calls
+    content = turn.content
+    reasoning = turn.reasoning if family.reasoning is not None else None
+    if family.content == "alone" and content:
+        calls = ()
+    elif family.content == "reasoning":
+        reasoning = "\n\n".join(text for text in (reasoning, content) if text) or None
+    if family.content in ("dropped", "reasoning"):
+        content = None
+    if not family.nulls:
+        calls = tuple((name, without_nulls(arguments)) for name, arguments in calls)
+    called = tuple(("", name, canonical(arguments)) for name, arguments in calls)
+    return Message(reasoning=reasoning, content=content, tool_calls=called)  # type: ignore[arg-type]
+
+
+def without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: without_nulls(item) for key, item in value.items() if item is not None}
+    return value
+
+
+def canonical(arguments: object) -> str:
+    # Some templates sort the keys.
+    return json.dumps(arguments, sort_keys=True, ensure_ascii=False)
+
+
+CASES = [
+    pytest.param(name, title, thinking, followed, id=f"{name}: {title}{', thinking' * thinking}{', followed' * followed}")
+    for name, family in FAMILIES.items()
+    for title, turn in TURNS.items()
+    for thinking in (False, True)
+    for followed in (False, True)
+    if (family.followed if followed else family.last)
+    # Without variables that switch it on, thinking on and off are the same.
+    and (thinking if turn.reasoning else not thinking or family.reasoning)
+]
+
+
+@pytest.mark.parametrize(("name", "title", "thinking", "followed"), CASES)
+def test_parses_back(name: str, title: str, thinking: bool, followed: bool) -> None:
+    turn = TURNS[title]
+    prompt, text = cut_out(name, turn, thinking=thinking, followed=followed)
+    dialect = get_dialect(FAMILIES[name].dialect)
+    case = Case(text, tools=TOOLS, prompt=prompt, finish_reason="stop")
+    wanted = expected(name, turn)
+    for chunks in ([text], list(text)):
+        message = read(dialect, case, chunks).message
+        assert message is not None
+        found = {
+            "reasoning": message.reasoning,
+            "content": message.content,
+            "calls": [(call.name, canonical(json.loads(call.arguments))) for call in message.tool_calls],
+            "broken": [p for p in message.problems if p.kind not in HARMLESS],
+        }
+        assert found == {
+            "reasoning": wanted.reasoning,
+            "content": wanted.content,
+            "calls": [call[1:] for call in wanted.tool_calls],  # type: ignore[index]
+            "broken": [],
+        }, f"after {prompt[-40:]!r}: {text!r}"

@@ -1,0 +1,462 @@
+"""Streams: what comes out when, for the cases that have broken streaming parsers before.
+
+The first part goes through the streaming bugs that the history of engines'
+Mistral parsers is full of, one section each.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+
+import pytest
+
+from unspool import CallArgs, CallEnd, CallStart, Event, Finish, Message, Parser, Text, ToolCall, get_dialect, parse, render
+from unspool.testing import Case, Reading, assert_laws, chunkings, read
+
+WEATHER = '[TOOL_CALLS]get_weather[ARGS]{"city": "Paris"}'
+HERMES = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
+
+
+def tool(name: str, **types: str) -> dict[str, object]:
+    properties = {key: {"type": type_} for key, type_ in types.items()}
+    return {"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": properties}}}
+
+
+def feed(parser: Parser, *chunks: str) -> list[list[Event]]:
+    """The events of each chunk."""
+    return [parser.feed(chunk) for chunk in chunks]
+
+
+def text(events: Iterable[Event], channel: str = "content") -> str:
+    return "".join(event.text for event in events if isinstance(event, Text) and event.channel == channel)
+
+
+def arguments(events: Iterable[Event], index: int = 0) -> str:
+    return "".join(event.json for event in events if isinstance(event, CallArgs) and event.index == index)
+
+
+def names(events: Iterable[Event]) -> list[str]:
+    return [event.name for event in events if isinstance(event, CallStart)]
+
+
+def statuses(events: Iterable[Event]) -> list[str]:
+    return [event.status for event in events if isinstance(event, CallEnd)]
+
+
+def calls(message: Message | None) -> list[tuple[str, str]]:
+    assert message is not None
+    return [(call.name, call.arguments) for call in message.tool_calls]
+
+
+def by_character(dialect: str, case: str | Case) -> Reading:
+    raw = case if isinstance(case, str) else case.text
+    return read(dialect, case, list(raw))
+
+
+# -- 1: incomplete JSON fragments
+
+
+def test_fragments_pass_as_they_come() -> None:
+    parser = Parser("mistral")
+    out = feed(parser, "[TOOL_CALLS]f[ARGS]", '{"ci', 'ty": "Par', 'is", "n": 1', '2, "ok": tr', "ue}")
+    assert names(out[0] + out[1]) == ["f"]
+    assert [arguments(events) for events in out[1:]] == ['{"ci', 'ty": "Par', 'is", "n": 1', '2, "ok": tr', "ue}"]
+    assert statuses(out[-1] + parser.finish()) == ["complete"]
+
+
+def test_a_fragment_is_shown_while_it_is_not_json() -> None:
+    parser = Parser("hermes")
+    parser.feed('<tool_call>{"name": "f", "arguments": ')
+    for fragment in ("{", '"', "k", '"', ":", " ", "[", "1", ",", " ", "{", "}", "]"):
+        assert arguments(parser.feed(fragment)) == fragment
+
+
+def test_an_escape_is_not_cut_in_two() -> None:
+    parser = Parser("hermes")
+    out = feed(parser, '<tool_call>{"name": "f", "arguments": {"s": "a\\', "u00", "e9\\", 'n"}}</tool_call>')
+    events = [event for part in out for event in part]
+    assert arguments(events) == '{"s": "a\\u00e9\\n"}'
+    for piece in (event.json for event in events if isinstance(event, CallArgs)):
+        assert not piece.endswith("\\"), piece
+        assert piece.count("\\u") == piece.count("\\u00e9"), piece
+
+
+# -- 2: malformed JSON while streaming
+
+MALFORMED = '[TOOL_CALLS]f[ARGS]{"a": 1, oops}[TOOL_CALLS]g[ARGS]{"b": 2}'
+
+
+@pytest.mark.parametrize("chunks", list(chunkings(MALFORMED, splits=100)), ids=repr)
+def test_malformed_json_is_reported_and_the_next_call_is_read(chunks: list[str]) -> None:
+    reading = read("mistral", MALFORMED, chunks)
+    assert names(reading.events) == ["f", "g"]
+    assert statuses(reading.events) == ["malformed", "complete"]
+    assert calls(reading.message) == [("g", '{"b": 2}')]
+    assert reading.message is not None
+    raw = '[TOOL_CALLS]f[ARGS]{"a": 1, oops}'
+    assert reading.message.content == raw
+    assert [(p.kind, p.raw) for p in reading.message.problems] == [("malformed_call", raw)]
+
+
+def test_what_was_sent_before_the_error_is_not_sent_again() -> None:
+    reading = by_character("mistral", MALFORMED)
+    assert arguments(reading.events, 0) == '{"a": 1, '
+    assert arguments(reading.events, 1) == '{"b": 2}'
+
+
+@pytest.mark.parametrize("junk", ['{"a": }', '{"a" 1}', "{'a': 1}", '{"a": 01}', '{"a": nul}', '{"a": "\\x"}', "{,}"])
+def test_every_kind_of_bad_json_ends_with_its_call(junk: str) -> None:
+    raw = f'<tool_call>{{"name": "f", "arguments": {junk}}}</tool_call> Then: {HERMES}'
+    reading = assert_laws("hermes", raw)
+    assert statuses(reading.events) == ["malformed", "complete"]
+    assert text(reading.events).strip() == "Then:"
+    assert calls(reading.message) == [("get_weather", '{"city": "Paris"}')]
+
+
+# -- 3: state across parallel calls
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 3, 7, 1000])
+def test_parallel_calls_do_not_mix(chunk: int) -> None:
+    raw = "".join(f'[TOOL_CALLS]f{i}[ARGS]{{"i": {i}, "s": "{"x" * i}"}}' for i in range(12))
+    reading = read("mistral", raw, [raw[at : at + chunk] for at in range(0, len(raw), chunk)])
+    assert calls(reading.message) == [(f"f{i}", f'{{"i": {i}, "s": "{"x" * i}"}}') for i in range(12)]
+    starts = [event for event in reading.events if isinstance(event, CallStart)]
+    assert [event.index for event in starts] == list(range(12))
+    assert len({event.id for event in starts}) == 12
+
+
+def test_two_calls_of_one_function_are_two() -> None:
+    reading = by_character("mistral", WEATHER + WEATHER)
+    assert calls(reading.message) == [("get_weather", '{"city": "Paris"}')] * 2
+
+
+@pytest.mark.parametrize(
+    ("dialect", "raw"),
+    [
+        ("mistral", '[TOOL_CALLS][{"name": "f", "arguments": {"a": 1}}, {"name": "g", "arguments": {}}]'),
+        ("hermes", '<tool_call>[{"name": "f", "arguments": {"a": 1}}, {"name": "g", "arguments": {}}]</tool_call>'),
+        ("deepseek_v3_2",
+         '<｜DSML｜function_calls>\n<｜DSML｜invoke name="f">\n<｜DSML｜parameter name="a" string="false">1'
+         '</｜DSML｜parameter>\n</｜DSML｜invoke>\n<｜DSML｜invoke name="g">\n</｜DSML｜invoke>\n</｜DSML｜function_calls>'),
+    ],
+)  # fmt: skip
+def test_calls_of_one_section(dialect: str, raw: str) -> None:
+    reading = assert_laws(dialect, raw)
+    assert calls(reading.message) == [("f", '{"a": 1}'), ("g", "{}")]
+
+
+# -- 4: recovery after an error in mid-stream
+
+
+def test_text_reasoning_and_calls_go_on_after_an_error() -> None:
+    raw = (
+        'Hi. <tool_call>{"name": "f", "arguments": {"a": 1]}</tool_call> So. '
+        f"<think>Hm.</think> Again: {HERMES} Bye."
+    )
+    reading = assert_laws("hermes", raw)
+    assert statuses(reading.events) == ["malformed", "complete"]
+    assert text(reading.events, "reasoning") == "Hm."
+    for word in ("Hi.", "So.", "Again:", "Bye."):
+        assert word in text(reading.events)
+
+
+def test_an_error_in_a_tagged_call_ends_with_it() -> None:
+    bad = "<tool_call>\n<function=f>\nno parameter\n</function>\n</tool_call>"
+    good = "<tool_call>\n<function=g>\n<parameter=k>\nv\n</parameter>\n</function>\n</tool_call>"
+    reading = assert_laws("qwen3_coder", f"{bad}\n{good}")
+    assert statuses(reading.events) == ["malformed", "complete"]
+    assert calls(reading.message) == [("g", '{"k": "v"}')]
+
+
+# -- 5: the marker is split
+
+
+@pytest.mark.parametrize("dialect", ["mistral", "hermes", "qwen3_coder", "deepseek_v3_2", "kimi_k2", "glm47"])
+def test_marker_split_at_every_position(dialect: str) -> None:
+    call = ToolCall("call_1", "get_weather", '{"city": "Paris"}')
+    raw = render(dialect, Message(content="Let me see.", tool_calls=(call,)))
+    tools = [tool("get_weather", city="string")]
+    for at in range(len(raw) + 1):
+        reading = read(dialect, Case(raw, tools), [raw[:at], raw[at:]])
+        assert calls(reading.message) == [("get_weather", '{"city": "Paris"}')], at
+        assert reading.message is not None
+        assert reading.message.content == "Let me see.", at
+
+
+def test_tool_calls_marker_split_in_three() -> None:
+    marker = "[TOOL_CALLS]"
+    raw = f'Sure.{marker}f[ARGS]{{"a": 1}}'
+    begin = raw.index(marker)
+    for a in range(begin, begin + len(marker)):
+        for b in range(a, begin + len(marker) + 1):
+            parser = Parser("mistral")
+            out = feed(parser, raw[:a], raw[a:b], raw[b:])
+            events = [event for part in out for event in part] + parser.finish()
+            assert text(events) == "Sure.", (a, b)
+            assert arguments(events) == '{"a": 1}', (a, b)
+
+
+# -- 6: many calls in one delta
+
+
+def test_many_calls_in_one_delta() -> None:
+    parser = Parser("mistral")
+    out = parser.feed("".join(f'[TOOL_CALLS]f{i}[ARGS]{{"i": {i}}}' for i in range(50)) + "[TOOL_CALLS]g[ARGS]{")
+    assert names(out) == [f"f{i}" for i in range(50)] + ["g"]
+    assert statuses(out) == ["complete"] * 50
+    assert [arguments(out, i) for i in range(51)] == [f'{{"i": {i}}}' for i in range(50)] + ["{"]
+
+
+def test_end_of_one_call_and_begin_of_the_next_in_one_delta() -> None:
+    parser = Parser("hermes")
+    raw = HERMES + "\n" + HERMES.replace("Paris", "Rome")
+    cut = raw.index("Paris") + 2
+    later = raw.index("Rome") + 2
+    out = feed(parser, raw[:cut], raw[cut:later], raw[later:])
+    assert names(out[1]) == ["get_weather"]
+    assert statuses(out[1]) == ["complete"]
+    assert arguments(out[1], 0) == 'ris"}'
+    assert arguments(out[1], 1) == '{"city": "Ro'
+
+
+# -- 7: integers stay integers, strings strings
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["5", '"5"', "5.0", "1e3", "-0", "123456789012345678901234567890", '"007"', "true", '"true"', "null", '"null"', '""'],
+)
+def test_values_keep_their_type_and_spelling(value: str) -> None:
+    raw = f'[TOOL_CALLS]f[ARGS]{{"v": {value}, "l": [{value}]}}'
+    reading = assert_laws("mistral", raw)
+    assert calls(reading.message) == [("f", f'{{"v": {value}, "l": [{value}]}}')]
+
+
+@pytest.mark.parametrize(
+    ("type_", "raw", "value"),
+    [
+        ("integer", "5", "5"),
+        ("string", "5", '"5"'),
+        ("string", "007", '"007"'),
+        ("number", "5.0", "5.0"),
+        ("integer", "123456789012345678901234567890", "123456789012345678901234567890"),
+        ("boolean", "true", "true"),
+        ("string", "true", '"true"'),
+        ("array", "[1, 2]", "[1, 2]"),
+        ("string", "[1, 2]", '"[1, 2]"'),
+        ("null", "null", "null"),
+        ("string", "null", '"null"'),
+    ],
+)
+def test_tagged_values_have_the_type_of_their_schema(type_: str, raw: str, value: str) -> None:
+    output = f"<tool_call>\n<function=f>\n<parameter=v>\n{raw}\n</parameter>\n</function>\n</tool_call>"
+    reading = assert_laws("qwen3_coder", Case(output, [tool("f", v=type_)]))
+    assert calls(reading.message) == [("f", f'{{"v": {value}}}')]
+
+
+# -- 8: the marker is absent where it is expected
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        'get_weather{"city": "Paris"}',
+        'get_weather[ARGS]{"city": "Paris"}',
+        '{"name": "get_weather", "arguments": {"city": "Paris"}}',
+        "[TOOL_CALLS without a bracket",
+        "TOOL_CALLS]get_weather",
+        "The array [1, 2, 3] and {} are fine.",
+    ],
+)
+def test_without_the_marker_it_is_text(raw: str) -> None:
+    reading = assert_laws("mistral", raw)
+    assert text(reading.events) == raw
+    assert calls(reading.message) == []
+
+
+def test_missing_closers_do_not_lose_the_call() -> None:
+    reading = assert_laws("hermes", '<tool_call>{"name": "f", "arguments": {"a": 1}}')
+    assert calls(reading.message) == [("f", '{"a": 1}')]
+    reading = assert_laws("hermes", '<tool_call>{"name": "f", "arguments": {"a": 1}} and so on')
+    assert calls(reading.message) == [("f", '{"a": 1}')]
+    assert reading.message is not None
+    assert reading.message.content == "and so on"
+    assert "missing_closer" in [problem.kind for problem in reading.message.problems]
+
+
+# -- 9: nothing twice, nothing missing
+
+
+@pytest.mark.parametrize("dialect", ["mistral", "hermes", "qwen3_coder", "deepseek_v3_2", "harmony", "kimi_k2", "glm47"])
+def test_finish_sends_nothing_again(dialect: str) -> None:
+    call = ToolCall("call_1", "f", '{"a": "Is it? Yes: [1, 2]; {ok}!"}')
+    raw = render(dialect, Message(content="So, well: (yes).", tool_calls=(call,)))
+    parser = Parser(dialect, tools=[tool("f", a="string")])
+    out = [event for part in feed(parser, *raw) for event in part]
+    last = parser.finish()
+    assert json.loads(arguments(out + last)) == {"a": "Is it? Yes: [1, 2]; {ok}!"}
+    assert text(out + last).rstrip() == "So, well: (yes)."
+    assert not arguments(last), "the arguments were complete before the end"
+    assert not text(last)
+    assert statuses(out + last) == ["complete"]
+
+
+@pytest.mark.parametrize("ending", [".", "!", "?", '"', "}", "]", "<", "[", "<tool", "[TOOL", "\n", "…"])
+def test_the_last_characters_arrive(ending: str) -> None:
+    for dialect in ("hermes", "mistral"):
+        reading = by_character(dialect, f"That is all{ending}")
+        assert text(reading.events) == f"That is all{ending}"
+        assert isinstance(reading.events[-1], Finish)
+
+
+# -- text is not held without need
+
+
+def test_text_before_a_possible_marker_comes_at_once() -> None:
+    parser = Parser("hermes")
+    assert parser.feed("Sure. <tool") == [Text("content", "Sure. ", 0, 6)]
+    assert parser.held == len("<tool")
+    assert parser.feed("box>") == [Text("content", "<toolbox>", 6, 15)]
+    assert parser.held == 0
+
+
+def test_a_word_like_a_marker_comes_out_intact() -> None:
+    parser = Parser("hermes")
+    assert feed(parser, "<to", "day>") == [[], [Text("content", "<today>", 0, 7)]]
+
+
+def test_ordinary_text_is_never_held() -> None:
+    parser = Parser("hermes")
+    for word in ("Hello", ", ", "world", "! 1 > 0 & ", "{}[]()", "\n\n", "天気", "🙂"):
+        assert text(parser.feed(word)) == word
+        assert parser.held == 0
+
+
+def test_the_bound_of_text_is_the_longest_marker() -> None:
+    parser = Parser("hermes")
+    parser.feed("Hello")
+    longest = max(map(len, ("<tool_call>", "</tool_call>", "<think>", "</think>", *get_dialect("hermes").stop)))
+    assert parser.bound is not None
+    assert parser.bound <= longest
+
+
+@pytest.mark.parametrize("opener", ["<tool_call>", "<tool_call>\n", '<tool_call>{"name"', "<tool_call>" + " " * 400])
+def test_white_space_in_a_head_is_bounded(opener: str) -> None:
+    parser = Parser("hermes")
+    parser.feed(opener)
+    for _ in range(30):
+        parser.feed(" " * 100)
+    assert parser.held <= 2 * 512
+
+
+# -- markers as data
+
+
+@pytest.mark.parametrize(
+    ("dialect", "raw"),
+    [
+        ("hermes", '<tool_call>{"name": "f", "arguments": {"s": "a</tool_call>b"}}</tool_call>'),
+        ("mistral", '[TOOL_CALLS]f[ARGS]{"s": "a</tool_call>b"}'),
+        ("qwen3_coder",
+         "<tool_call>\n<function=f>\n<parameter=s>\na</tool_call>b\n</parameter>\n</function>\n</tool_call>"),
+        ("glm47", "<tool_call>f<arg_key>s</arg_key><arg_value>a</tool_call>b</arg_value></tool_call>"),
+    ],
+)  # fmt: skip
+def test_a_closing_marker_inside_a_value_is_data(dialect: str, raw: str) -> None:
+    reading = assert_laws(dialect, Case(raw, [tool("f", s="string")]))
+    assert calls(reading.message) == [("f", '{"s": "a</tool_call>b"}')]
+    assert reading.message is not None
+    assert reading.message.content is None
+    assert reading.message.problems == ()
+
+
+@pytest.mark.parametrize(
+    "prose",
+    [
+        "Use the <tool_call> tag.",
+        "The model writes <tool_call> and then </tool_call>.",
+        "`<tool_call>` opens a call, `</tool_call>` closes it.",
+        "<tool_call> is a tag",
+        "Write <tool_call>{name} there.",
+        'A call is <tool_call>{"tool": "f"}</tool_call>, roughly.',
+    ],
+)
+def test_prose_about_markers_stays_prose(prose: str) -> None:
+    for dialect in ("hermes", "qwen3_coder"):
+        reading = assert_laws(dialect, prose)
+        assert reading.message is not None
+        assert reading.message.content == prose
+        assert names(reading.events) == []
+        assert reading.message.problems == ()
+
+
+# -- arguments stream
+
+
+STREAMS = [
+    ("hermes", '<tool_call>{"name": "f", "arguments": {"s": "', '"}}</tool_call>'),
+    ("mistral", '[TOOL_CALLS]f[ARGS]{"s": "', '"}'),
+    ("qwen3_coder", "<tool_call>\n<function=f>\n<parameter=s>\n", "\n</parameter>\n</function>\n</tool_call>"),
+    ("harmony", '<|channel|>commentary to=functions.f <|constrain|>json<|message|>{"s": "', '"}<|call|>'),
+    ("glm47", "<tool_call>f<arg_key>s</arg_key><arg_value>", "</arg_value></tool_call>"),
+    ("pythonic", "[f(s='", "')]"),
+    ("gemma4", '<|tool_call>call:f{s:<|"|>', '<|"|>}<tool_call|>'),
+]
+
+
+@pytest.mark.parametrize(("dialect", "head", "tail"), STREAMS)
+def test_argument_text_streams_before_the_call_is_complete(dialect: str, head: str, tail: str) -> None:
+    parser = Parser(dialect, tools=[tool("f", s="string")])
+    begun = parser.feed(head)
+    assert names(begun) == ["f"]
+    seen = arguments(begun)
+    for word in ("The quick ", "brown fox", " jumps "):
+        new = arguments(parser.feed(word))
+        assert new, f"{word!r} was held"
+        seen += new
+    # Only blanks may wait: they could belong to what closes the value.
+    assert seen.rstrip().endswith("brown fox jumps")
+    rest = parser.feed(tail) + parser.finish()
+    assert json.loads(seen + arguments(rest)) == {"s": "The quick brown fox jumps "}
+    assert statuses(rest) == ["complete"]
+
+
+def test_the_name_comes_before_the_arguments() -> None:
+    parser = Parser("hermes")
+    out = feed(parser, '<tool_call>{"name": "get_wea', 'ther"', ', "arguments"', ": {")
+    assert [names(events) for events in out] == [[], ["get_weather"], [], []]
+    assert arguments(out[3]) == "{"
+
+
+def test_arguments_before_the_name_wait_for_it() -> None:
+    parser = Parser("hermes")
+    out = feed(parser, '<tool_call>{"arguments": {"s": "' + "x" * 5000, '"}, "na', 'me": "f"', "}</tool_call>")
+    assert out[:2] == [[], []]
+    assert parser.bound is None or parser.held == 0
+    assert names(out[2]) == ["f"]
+    assert json.loads(arguments(out[2] + out[3])) == {"s": "x" * 5000}
+
+
+def test_reasoning_streams() -> None:
+    parser = Parser("hermes")
+    out = feed(parser, "<think>", "Let me", " see.", "</thi", "nk>Hello")
+    assert [text(events, "reasoning") for events in out] == ["", "Let me", " see.", "", ""]
+    assert text(out[4]) == "Hello"
+
+
+def test_batch_is_the_stream_fed_once() -> None:
+    raw = f"<think>Hm.</think>Let me see.\n{HERMES}\n{HERMES}"
+    whole = parse(raw, "hermes")
+    parser = Parser("hermes")
+    fold = parser.fold()
+    for character in raw:
+        fold.push(parser.feed(character))
+    fold.push(parser.finish())
+    assert _anonymous(fold.message()) == _anonymous(whole)
+
+
+def _anonymous(message: Message) -> tuple[object, ...]:
+    found: Sequence[object] = calls(message)
+    return message.reasoning, message.content, tuple(found), message.problems, message.finish_reason
