@@ -1,7 +1,8 @@
 """The museum: bugs that users reported against other parsers, one row each.
 
-``ROWS`` are those that are about what a model wrote: text in, message out.  Those about anything else (streams,
-the wire, time) are functions in ``test_museum.py``; ``LATER`` lists the ones that we have no part for yet.
+``ROWS`` are those that are about what a model wrote: text in, message out.  Those about anything else
+(streams, the wire, time) are functions in ``test_museum.py``; ``LATER`` lists the ones that we have no part
+for yet.
 
 In a text ``⏵`` is the border between two chunks that triggered the bug; it is no part of the text.
 """
@@ -38,20 +39,14 @@ IDS = {
 """Every row.  The numbers have gaps: what was reported twice is one row."""
 
 LATER = {
-    "F07": "the Responses wire: the last bytes of arguments arrive, and arguments.done repeats all of them",
     "G10": "the gateway: broken arguments in the history are repaired or wrapped before templating",
     "I05": "the plan: with tool_choice=required the native parser has the first say, guided JSON the second",
-    "L05": "the Messages wire: a thinking delta opens a thinking block first",
-    "L07": "the Responses wire: one id per item from added to completed, no event missing",
-    "O04": "the Messages wire: the input of a call without arguments is {}, not null",
     "Q01": "the plan: what the parser needs decides skip_special_tokens",
     "Q02": "the plan: likewise, for markers that only exist as ids",
 }
 """Rows about parts that are not there yet, and what they will have to show."""
 
 ALSO_LATER = {
-    "A14": "the Responses wire: a reasoning item, then a function_call item, every done event",
-    "I02": "the Responses wire: status incomplete",
     "I04": "the plan: a named tool_choice selects the dialect that the case builds by hand",
     "L10": "the gateway: both names of reasoning are accepted on input",
     "M04": "the gateway: ids are unique in a conversation, too, for families that count their calls",
@@ -177,6 +172,7 @@ NULLABLE = {"anyOf": [{"type": "integer"}, {"type": "null"}]}
 NULLABLE_STRING = {"anyOf": [{"type": "string"}, {"type": "null"}]}
 E01 = "<parameter>\n<hello></hello></parameter>\n"
 E08 = 'sql(<|"|><|"|><|"|> S <|"|><|"|><|"|>)'
+NO_OPENER = "I will look.\n\n" + qwen("Glob", ("pattern", "*.md")).removeprefix("<tool_call>\n")
 BEGUN = '<tool_call>{"name":"w","arguments":{"c":"aaa'
 UNKNOWN = '<tool_call>{"name":"nope","arguments":{'
 CHATML = "<|im_start|>system\nCall tools as <tool_call>{...}</tool_call>.<|im_end|>\n<|im_start|>user\n"
@@ -432,8 +428,9 @@ ROWS = [
         Case(
             "cohere",
             "Hm.<|END_THINKING|><|START_RESPONSE|>ok<|END_RESPONSE|>",
-            prompt="<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|><|START_THINKING|>a<|END_THINKING|><|START_RESPONSE|>b"
-            "<|END_RESPONSE|><|END_OF_TURN_TOKEN|><|START_OF_TURN_TOKEN|><|USER_TOKEN|>go on<|END_OF_TURN_TOKEN|>"
+            prompt="<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|><|START_THINKING|>a<|END_THINKING|>"
+            "<|START_RESPONSE|>b<|END_RESPONSE|><|END_OF_TURN_TOKEN|>"
+            "<|START_OF_TURN_TOKEN|><|USER_TOKEN|>go on<|END_OF_TURN_TOKEN|>"
             "<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|><|START_THINKING|>",
             reasoning="Hm.",
             content="ok",
@@ -729,8 +726,8 @@ ROWS = [
         *(
             Case(
                 dialect,
-                '<｜DSML｜tool_calls><｜DSML｜invoke name="bash"><｜DSML｜parameter name="c" string="true">ls 2>&1'
-                "</｜DSML｜parameter⏵></｜DSML｜invoke></｜DSML｜tool_calls>",
+                '<｜DSML｜tool_calls><｜DSML｜invoke name="bash"><｜DSML｜parameter name="c" string="true">'
+                "ls 2>&1</｜DSML｜parameter⏵></｜DSML｜invoke></｜DSML｜tool_calls>",
                 [("bash", {"c": "ls 2>&1"})],
             )
             for dialect in ("deepseek_v3_2", "deepseek_v4", "deepseek_v41")
@@ -813,7 +810,8 @@ ROWS = [
         "a chunk shorter than the start tag: the whole call is text",
         Case(
             "minimax_m2",
-            '<minimax⏵:tool_call><invoke name="f"><parameter name="a">1</parameter></invoke></minimax:tool_call>',
+            '<minimax⏵:tool_call><invoke name="f"><parameter name="a">1</parameter></invoke>'
+            "</minimax:tool_call>",
             F1,
             tools=[tool("f", a="integer")],
         ),
@@ -1009,7 +1007,8 @@ ROWS = [
         "<|message|> is missing: the output is lost",
         Case(
             "harmony",
-            '<|channel|>analysis<|message|>t<|end|><|start|>assistant<|channel|>final {"answer":"hi"}<|return|>',
+            "<|channel|>analysis<|message|>t<|end|><|start|>assistant"
+            '<|channel|>final {"answer":"hi"}<|return|>',
             reasoning="t",
             content='{"answer":"hi"}',
         ),
@@ -1020,8 +1019,8 @@ ROWS = [
         "half an array around the arguments: 500",
         Case(
             "harmony",
-            '<|channel|>commentary to=functions.apply_patch <|constrain|>json<|message|>{"input":"*** Begin Patch\\n"}]'
-            "<|call|>",
+            "<|channel|>commentary to=functions.apply_patch <|constrain|>json<|message|>"
+            '{"input":"*** Begin Patch\\n"}]<|call|>',
             [("apply_patch", {"input": "*** Begin Patch\n"})],
             problems=["trailing_data"],
         ),
@@ -1074,7 +1073,7 @@ ROWS = [
         *(
             Case(
                 "qwen3_coder",
-                "I will look.\n\n<function=Glob>\n<parameter=pattern>\n*.md\n</parameter>\n</function>\n</tool_call>",
+                NO_OPENER,
                 calls,
                 content=content,
                 tools=[tool(name, pattern="string")],
@@ -1086,7 +1085,7 @@ ROWS = [
                     "undeclared",
                     "Grep",
                     (),
-                    "I will look.\n\n<function=Glob>\n<parameter=pattern>\n*.md\n</parameter>\n</function>\n</tool_call>",
+                    NO_OPENER,
                 ),
             )
         ),
@@ -1217,7 +1216,7 @@ ROWS = [
             '[{"name":"f","parameters":{"a":',
             told="length",
             finish="length",
-            problems=["truncated_call"],
+            problems=["truncated_call", "missing_closer"],
             label="drop",
         ),
         Case(
@@ -1275,14 +1274,14 @@ ROWS = [
                 told=told,
                 finish="length",
                 problems=["truncated_call"],
-                policies=Policies(truncated_call=policy),
-                label=f"{policy}-{told}",
+                policies=policies,
+                label=f"{policies.truncated_call}-{told}",
             )
             for told in ("length", "stop", "tool_calls", None)
-            for policy, calls, content in (
-                ("drop", (), None),
-                ("text", (), BEGUN),
-                ("keep", [("w", '{"c":"aaa')], None),
+            for policies, calls, content in (
+                (Policies(), (), None),
+                (Policies(truncated_call="text"), (), BEGUN),
+                (Policies(truncated_call="keep"), [("w", '{"c":"aaa')], None),
             )
         ),
         Case(

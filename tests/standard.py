@@ -63,7 +63,7 @@ class Scenario:
     pattern: int  # from 1
     title: str
     parts: Sequence[str | Thought | Call]
-    needs: frozenset[str] = frozenset()  # beside what the parts need
+    needs: Sequence[str] = ()  # beside what the parts need
     end: str = ""  # which way it ends: stop, value, name
     broken: str = ""  # what the string of this value is replaced by: such a call is malformed
     cuts: Sequence[tuple[str, str]] = ()  # where to cut: a word of the text and its first half
@@ -88,33 +88,38 @@ THOUGHT = Thought("The user wants to know about the weather.\nI should ask the t
 OWN_END = "\0"
 """Stands for the marker that ends a call of the dialect."""
 
+SIZES = (1, 2, 3, 5, 8, 13, 40)
+NESTED = {"k": "v", "deep": {"x": [1]}}
+SIGNS = "Two things:\n\n- f(x) = [1, 2] and {y}, if 1 < 2 & 3 > 2\n- 50 % off\n\nBye."
 CODE = 'def f(a: str) -> str:\n\treturn "C:\\\\" + a  # it\'s "quoted"\n\n\nprint(f("\\n"))\n'
-UNICODE = "Zürich, Привет, 東京, مرحبا, नमस्ते, e\u0301, 👩\u200d👩\u200d👧, \U0001f3f4\u200d☠\ufe0f, ｜▁"
+UNICODE = "Zürich, Привет, 東京, مرحبا, नमस्ते, e\u0301, 👩\u200d👩\u200d👧, 🏴\u200d☠\ufe0f, ｜▁"
 MARKUP = '<div class="x">1 &lt; 2 &amp; 3</div> <!-- c --> {"a": [1, {"b": "]}"}]} ${x} %s {0} `code` # *'
 
 SCENARIOS: Final = (
     Scenario(1, "plain text", ["The sky over Paris is clear."]),
-    Scenario(1, "text with signs and blank lines", ["Two things:\n\n- f(x) = [1, 2] and {y}, if 1 < 2 & 3 > 2\n- 50 % off\n\nBye."]),
+    Scenario(1, "text with signs and blank lines", [SIGNS]),
     Scenario(1, "reasoning, then text", [THOUGHT, "It is sunny in Paris."]),
     Scenario(1, "reasoning only", [THOUGHT]),
-    Scenario(2, "one call", [PARIS]),
-    Scenario(2, "one call after reasoning", [THOUGHT, PARIS]),
+    Scenario(2, "alone", [PARIS]),
+    Scenario(2, "after reasoning", [THOUGHT, PARIS]),
     Scenario(3, "two functions", [PARIS, write("a.txt", "Hello")]),
     Scenario(3, "one function, three times", [weather("Paris"), weather("Rome"), weather("Paris")]),
-    Scenario(3, "parallel calls after reasoning", [THOUGHT, PARIS, PING]),
+    Scenario(3, "after reasoning", [THOUGHT, PARIS, PING]),
     Scenario(
         4,
         "every type",
-        [values(s="42", i=42, f=3.5, b=True, n=None, a=[1, 2], o={"k": "v", "deep": {"x": [1]}}, ea=[], eo={}, u="é")],
+        [values(s="42", i=42, f=3.5, b=True, n=None, a=[1, 2], o=NESTED, ea=[], eo={}, u="é")],
     ),
     Scenario(
         4,
         "every type, other values",
-        [values(s="", i=-9007199254740993, f=-0.25, b=False, n="null?", a=[-1, 0, 10**20], o={"k": "", "deep": {}})],
+        [values(s="", i=-(2**53) - 1, f=-0.25, b=False, n="no", a=[-1, 0, 10**20], o={"k": "", "deep": {}})],
     ),
-    Scenario(4, "strings that look like something else", [values(s="null", u="true"), values(s="5", u="[1]")]),
-    Scenario(5, "no arguments", [PING]),
-    Scenario(5, "no arguments, between others", [PARIS, PING, weather("Rome")]),
+    Scenario(
+        4, "strings that look like something else", [values(s="null", u="true"), values(s="5", u="[1]")]
+    ),
+    Scenario(5, "alone", [PING]),
+    Scenario(5, "between others", [PARIS, PING, weather("Rome")]),
     Scenario(6, "text before", ["Let me check.", PARIS]),
     Scenario(6, "text after", [PARIS, "I will report back."]),
     Scenario(6, "text before and after", ["Let me check.", PARIS, "I will report back."]),
@@ -124,37 +129,59 @@ SCENARIOS: Final = (
     Scenario(6, "white space in values", [write("  a b ", " \tx  y\n"), write("c", "\n\nz ")]),
     Scenario(6, "the end of the turn", [PARIS], end="stop"),
     Scenario(6, "the end of the turn after text", ["It is sunny in Paris."], end="stop"),
-    Scenario(7, "quotes, backslashes, line breaks", [write("C:\\temp\\new", CODE)], needs=frozenset({"escapes"})),
+    Scenario(7, "quotes, backslashes, line breaks", [write("C:\\temp\\new", CODE)], needs=["escapes"]),
     Scenario(7, "Unicode", [write("a", UNICODE)]),
-    Scenario(7, "markup and JSON in a string", [write("a.html", MARKUP)], needs=frozenset({"escapes"})),
-    Scenario(7, "the call's own end marker in a string", [write("a", f"a {OWN_END} b"), PING], needs=frozenset({"end"})),
+    Scenario(7, "markup and JSON in a string", [write("a.html", MARKUP)], needs=["escapes"]),
+    Scenario(7, "the call's own end marker in a string", [write("a", f"a {OWN_END} b"), PING], needs=["end"]),
     Scenario(8, "cut inside the arguments", [weather("Reykjavik")], end="value"),
-    Scenario(8, "cut inside the arguments of the last call", [PARIS, PING, weather("Reykjavik")], end="value"),
+    Scenario(
+        8, "cut inside the arguments of the last call", [PARIS, PING, weather("Reykjavik")], end="value"
+    ),
     Scenario(8, "cut inside the name of the last call", [PING, PARIS], end="name"),
-    Scenario(8, "reasoning and text, then cut", [THOUGHT, "Let me check.", weather("Reykjavik")], end="value"),
-    Scenario(8, "a broken call between good ones", [PARIS, weather("Reykjavik"), PING], broken="Reykjavik", needs=frozenset({"marker"})),
+    Scenario(
+        8, "reasoning and text, then cut", [THOUGHT, "Let me check.", weather("Reykjavik")], end="value"
+    ),
+    Scenario(
+        8,
+        "a broken call between good ones",
+        [PARIS, weather("Reykjavik"), PING],
+        broken="Reykjavik",
+        needs=["marker"],
+    ),
     Scenario(
         9,
         "everything",
         [THOUGHT, "Let me check:", PARIS, PING, write("a.txt", CODE)],
-        needs=frozenset({"escapes"}),
-        sizes=(1, 2, 3, 5, 8, 13, 40),
+        needs=["escapes"],
+        sizes=SIZES,
     ),
-    Scenario(9, "one call", [write("a b.txt", UNICODE)], sizes=(1, 2, 3, 5, 8, 13, 40)),
-    Scenario(9, "two calls", [PARIS, values(s="42", i=42, b=True, a=[1, 2], u="é🙂")], sizes=(1, 2, 3, 5, 8, 13, 40)),
+    Scenario(9, "one call", [write("a b.txt", UNICODE)], sizes=SIZES),
+    Scenario(9, "two calls", [PARIS, values(s="42", i=42, b=True, a=[1, 2], u="é🙂")], sizes=SIZES),
     Scenario(
         10,
         "inside name, key and value",
         [weather("Reykjavik", unit="celsius")],
-        cuts=(("get_weather", "get_wea"), ("city", "ci"), ("Reykjavik", "Reyk"), ("unit", "uni"), ("celsius", "c")),
+        cuts=(
+            ("get_weather", "get_wea"),
+            ("city", "ci"),
+            ("Reykjavik", "Reyk"),
+            ("unit", "uni"),
+            ("celsius", "c"),
+        ),
     ),
     Scenario(
         10,
         "inside the names, and between the calls",
         [values(s="first"), weather("Reykjavik")],
-        cuts=(("set_all", "set"), ("first", "first"), ("get_weather", ""), ("get_weather", "g"), ("Reykjavik", "R")),
+        cuts=(
+            ("set_all", "set"),
+            ("first", "first"),
+            ("get_weather", ""),
+            ("get_weather", "g"),
+            ("Reykjavik", "R"),
+        ),
     ),
-)  # fmt: skip
+)
 
 # -- what a dialect can express
 
@@ -177,6 +204,8 @@ class Able:
         self.tagged: Final = payload.field == "params"
         self.verbatim: Final = not self.tagged and (payload.notation or dialect.args) == "json"
         """Arguments are JSON, and stay as they are."""
+        self.sorts: Final = dialect.args == "bare"
+        """The templates of this notation sort keys, and so do the models."""
         self.carries_ids: Final = (
             "{id}" in "".join([template, *calls]) or dialect.name_forms[0] == dialect.id_format.pattern
         )
@@ -447,13 +476,20 @@ def _expected(case: Case, able: Able) -> list[str]:
     lines = [f"content: {json.dumps(case.content, ensure_ascii=False)}"]
     lines.append(f"reasoning: {json.dumps(case.reasoning, ensure_ascii=False)}")
     for number, call in enumerate(case.calls):
-        text = json.dumps(call.arguments, ensure_ascii=_hidden(call.json))
+        arguments = _sorted(call.arguments) if able.sorts else call.arguments
+        text = json.dumps(arguments, ensure_ascii=_hidden(call.json))
         lines.append(f"{'call-text' if able.verbatim and text == call.json else 'call'}: {call.name} {text}")
         if case.ids:
             lines.append(f"id: {case.ids[number]}")
     if case.cut is not None:
         lines.append(f"cut: {' '.join(case.cut)}")
     return ["```expected", *lines, "```"]
+
+
+def _sorted(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _sorted(value[key]) for key in sorted(value)}
+    return [_sorted(item) for item in value] if isinstance(value, list) else value
 
 
 def main() -> None:

@@ -66,7 +66,7 @@ def _plain_messages(dialect: Dialect) -> list[Message]:
 
 def rng_for(name: str) -> Random:
     """Reproducible: the same for every run, unless ``UNSPOOL_SEED`` says otherwise."""
-    return Random(crc32(f"{name} {SEED}".encode()))
+    return Random(crc32(f"{name} {SEED}".encode()))  # noqa: S311 - reproducible, not secret
 
 
 def broken(name: str, number: int) -> list[Case]:
@@ -201,5 +201,7 @@ def test_corpus_has_calls(name: str) -> None:
     """A dialect that can write calls reads one in its own corpus: the laws are not about prose only."""
     dialect = get_dialect(name)
     if dialect.call or dialect.frame is not None:
-        assert any(reading.message is not None and reading.message.tool_calls
-                   for reading in (read(name, case) for case in islice(cases(name), 40)))
+        assert any(
+            reading.message is not None and reading.message.tool_calls
+            for reading in (read(name, case) for case in islice(cases(name), 40))
+        )

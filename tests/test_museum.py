@@ -1,4 +1,4 @@
-"""Bugs of other parsers that cannot happen here: every row of ``museum.py``, in batch and in all kinds of chunks."""
+"""Bugs of other parsers that cannot happen here: every row of ``museum.py``, in all kinds of chunks."""
 
 from __future__ import annotations
 
@@ -11,36 +11,38 @@ from typing import Any
 import pytest
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
-from museum import ALSO_LATER, IDS, LATER, ROWS, Case, Row, tool
+from museum import ALSO_LATER, IDS, LATER, ROWS, Case, Row, named, tool
+from standard import callers
 from unspool import (
     STRICT,
     CallArgs,
-    CallStart,
     Event,
     MalformedOutput,
     Message,
     Parser,
     Policies,
     Text,
-    TextPart,
     Tidy,
     ToolCall,
     get_dialect,
-    list_dialects,
     parse,
     render,
 )
 from unspool.testing import Case as Request
 from unspool.testing import Reading, assert_laws, chunkings, read
-from unspool.wire import ChatStream, Chunk, Reconstructor, chat_completion, sse
+from unspool.wire import (
+    ChatStream,
+    MessagesStream,
+    Reconstructor,
+    ResponsesStream,
+    chat_completion,
+    messages_object,
+    sse,
+)
 
 BORDER = "⏵"
-CALLERS = [
-    dialect.name
-    for dialect in list_dialects()
-    if dialect.call or (dialect.frame and any(route.into == "{args}" for route in dialect.frame.routes))
-]
-"""Every dialect that has calls."""
+CALLERS = [dialect.name for dialect in callers()]
+CUT = {"malformed_call", "truncated_call"}
 
 
 def _named_cases() -> Iterator[object]:
@@ -82,38 +84,38 @@ def same(arguments: str, expected: Any) -> bool:
     return json.dumps(json.loads(arguments)) == json.dumps(expected)
 
 
-def differences(message: Message, case: Case) -> list[str]:
-    """What is not as it should be."""
-    found = []
-    finish = case.finish or ("tool_calls" if case.calls else "stop")
-    for field, expected in (
-        ("content", case.content),
-        ("reasoning", case.reasoning),
-        ("finish_reason", finish),
-    ):
-        got = getattr(message, field)
-        if got != expected:
-            found.append(f"{field}\n    expected: {expected!r}\n    got:      {got!r}")
+FIELDS = ("content", "reasoning", "finish_reason", "calls", "ids")
+"""What a client gets to see."""
+
+
+def differences(message: Message, case: Case, fields: Sequence[str]) -> list[str]:
+    """Which of the fields are not as they should be."""
     calls = [(call.name, call.arguments) for call in message.tool_calls]
-    names = [name for name, _ in case.calls]
-    if names != [name for name, _ in calls] or not all(
-        same(got, expected) for (_, got), (_, expected) in zip(calls, case.calls, strict=True)
-    ):
-        found.append(f"calls\n    expected: {list(case.calls)}\n    got:      {calls}")
+    alike = len(calls) == len(case.calls) and all(
+        name == expected_name and same(arguments, expected)
+        for (name, arguments), (expected_name, expected) in zip(calls, case.calls, strict=True)
+    )
     ids = [call.id for call in message.tool_calls]
-    if case.ids is not None and ids != list(case.ids):
-        found.append(f"ids\n    expected: {case.ids}\n    got:      {ids}")
     problems = [problem.kind for problem in message.problems]
-    if case.problems is not None and problems != list(case.problems):
-        found.append(f"problems\n    expected: {case.problems}\n    got:      {problems}")
-    if case.order and parts(message) != case.order:
-        found.append(f"order\n    expected: {case.order}\n    got:      {parts(message)}")
-    return found
+    expected_and_got = {
+        "content": (case.content, message.content),
+        "reasoning": (case.reasoning, message.reasoning),
+        "finish_reason": (case.finish or ("tool_calls" if case.calls else "stop"), message.finish_reason),
+        "calls": (calls if alike else list(case.calls), calls),
+        "ids": (ids if case.ids is None else list(case.ids), ids),
+        "problems": (problems if case.problems is None else list(case.problems), problems),
+        "order": (case.order or parts(message), parts(message)),
+    }
+    return [
+        f"{field}\n    expected: {expected!r}\n    got:      {got!r}"
+        for field, (expected, got) in expected_and_got.items()
+        if field in fields and expected != got
+    ]
 
 
 def check(row: Row, case: Case, reading: Reading) -> None:
     assert reading.message is not None
-    found = differences(reading.message, case)
+    found = differences(reading.message, case, (*FIELDS, "problems", "order"))
     if found:
         events = "\n    ".join(map(str, reading.events))
         reading.fail(f"{row.id} ({row.thread})", "\n".join([row.saw, *found, "  events:", f"    {events}"]))
@@ -131,47 +133,42 @@ def test_exhibit(row: Row, case: Case) -> None:
 @pytest.mark.parametrize(("row", "case"), NAMED)
 def test_exhibit_on_the_wire(row: Row, case: Case) -> None:
     """Where most of these bugs were seen: in a client that puts the deltas together."""
-    problems = {problem.kind for problem in expected_message(case).problems}
-    if problems & {"malformed_call", "truncated_call"}:
-        pytest.skip("what was sent of a call stays on the wire")
     text = request(case).text
+    message = read(case.dialect, request(case)).message
+    assert message is not None
+    # What was sent of a call stays on the wire; only the end tells that it is no call.
+    tells = ("finish_reason",) if {problem.kind for problem in message.problems} & CUT else FIELDS
     for chunks in ([text], list(text), case.raw.split(BORDER)):
-        got = client(stream(case, chunks))
-        found = [
-            problem for problem in differences(got, case) if not problem.startswith(("problems", "order"))
-        ]
+        found = differences(client(stream(case, chunks)), case, tells)
         assert not found, "\n".join([f"{row.id} {row.saw}", *found])
 
 
-def expected_message(case: Case) -> Message:
-    message = read(case.dialect, request(case)).message
-    assert message is not None
-    return message
+Wire = ChatStream | ResponsesStream | MessagesStream
 
 
-def stream(case: Case, chunks: Sequence[str], **options: Any) -> list[Chunk]:
-    """What a server sends for these chunks."""
+def stream(case: Case, chunks: Sequence[str], wire: Wire | None = None) -> list[dict[str, Any]]:
+    """What a server sends for these chunks: by default, as Chat Completions."""
     parser = Parser(case.dialect, tools=case.tools, prompt=case.prompt, policies=case.policies)
     tidy = Tidy(parser.dialect, parser.policies)
-    chat = ChatStream(model="m", policies=parser.policies, **options)
-    sent = [chat.encode(tidy.push(parser.feed(chunk))) for chunk in chunks]
-    sent.append(chat.encode(tidy.push(parser.finish(case.told))))
-    return [chunk for portion in sent for chunk in portion]
+    wire = wire or ChatStream(policies=parser.policies)
+    sent = [wire.encode(tidy.push(parser.feed(chunk))) for chunk in chunks]
+    sent.append(wire.encode(tidy.push(parser.finish(case.told))))
+    return [json.loads(json.dumps(chunk)) for portion in sent for chunk in portion]
 
 
-def client(chunks: Sequence[Chunk]) -> Message:
+def client(chunks: Sequence[dict[str, Any]]) -> Message:
     """What a client makes of them, by way of real JSON."""
-    reader = Reconstructor()
+    reader = Reconstructor(check_json=False)
     for chunk in chunks:
         reader.feed(json.loads(sse(chunk).removeprefix("data: ")))
     return reader.message()
 
 
-def deltas(chunks: Sequence[Chunk]) -> list[dict[str, Any]]:
+def deltas(chunks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """The call deltas among them."""
     return [
         delta
-        for chunk in json.loads(json.dumps(chunks))
+        for chunk in chunks
         for choice in chunk["choices"]
         for delta in choice["delta"].get("tool_calls", ())
     ]
@@ -180,10 +177,27 @@ def deltas(chunks: Sequence[Chunk]) -> list[dict[str, Any]]:
 # -- several tokens in one delta, reasoning and calls
 
 
+def test_a14_every_item_is_done() -> None:
+    """vllm PR #37071: the channel changes inside one delta, and done events are missing."""
+    raw = (
+        "<|channel|>analysis<|message|>r<|end|><|start|>assistant<|channel|>commentary to=functions.f"
+        "<|message|>{}<|call|>"
+    )
+    for chunks in chunkings(raw, splits=200):
+        sent = stream(Case("harmony", raw), chunks, ResponsesStream())
+        items = done(sent, "response.output_item.done", "item")
+        assert [item["type"] for item in items] == ["reasoning", "function_call"]
+        assert done(sent, "response.reasoning_text.done", "text") == ["r"]
+        assert done(sent, "response.function_call_arguments.done", "arguments") == ["{}"]
+        assert sent[-1]["type"] == "response.completed"
+
+
 def test_b10_a_marker_that_was_typed_out_is_text_if_ids_are_given() -> None:
     """llama.cpp#27661: cut at a mention of the marker."""
     vocabulary = byte_level("<think>", "</think>")
-    think, close = vocabulary.token_to_id("<think>"), vocabulary.token_to_id("</think>")
+    think, close = (
+        vocabulary.encode(tag, add_special_tokens=False).ids[0] for tag in ("<think>", "</think>")
+    )
     parser = Parser("hermes", tokenizer=vocabulary)
     fold = parser.fold()
     for ids in ([think], spelled("the tag `</think>` ends it"), [close], spelled("ok")):
@@ -255,7 +269,7 @@ def test_f05_nothing_is_sent_before_the_model_wrote_it(text: str) -> None:
     ],
 )
 def test_f08_long_values_stream(dialect: str, before: str, after: str) -> None:
-    """vllm#36116, PRs #46351 #46382 #42879 #33218; llama.cpp #20177 #23173: a value comes as a whole, at its end."""
+    """vllm#36116, PRs #46351 #46382 #42879 #33218; llama.cpp #20177 #23173: a value comes as a whole."""
     value = "x < y and </b> (see p. 5). " * 1500  # 40 KB
     parser = Parser(dialect, tools=[tool("f", content="string")])
     pieces = arguments(parser.feed(before))
@@ -271,6 +285,22 @@ def arguments(events: Sequence[Event]) -> list[str]:
     return [event.json for event in events if isinstance(event, CallArgs)]
 
 
+def test_f07_all_arguments_arrive() -> None:
+    """vllm PR #44348: on the Responses wire, what comes with the last delta is never sent."""
+    raw = '<tool_call>{"name":"f","arguments":{"a":[1, 2]}}</tool_call>'
+    for chunks in chunkings(raw):
+        sent = stream(Case("hermes", raw), chunks, ResponsesStream())
+        pieces = [
+            event["delta"] for event in sent if event["type"] == "response.function_call_arguments.delta"
+        ]
+        assert "".join(pieces) == '{"a":[1, 2]}'
+        assert done(sent, "response.function_call_arguments.done", "arguments") == ['{"a":[1, 2]}']
+
+
+def done(sent: Sequence[dict[str, Any]], kind: str, field: str) -> list[Any]:
+    return [event[field] for event in sent if event["type"] == kind]
+
+
 # -- tool_choice, guided output
 
 
@@ -284,15 +314,30 @@ def test_i01_a_response_without_content_is_valid() -> None:
     assert answer["message"]["reasoning"] == "only reasoning"
 
 
+def test_i02_a_cut_call_is_an_incomplete_response() -> None:
+    """vllm PR #37258: tool_choice=required, and max_output_tokens: 500."""
+    case = Case("generic_json", '[{"name":"f","parameters":{"a":', told="length")
+    for chunks in chunkings(case.raw):
+        sent = stream(case, chunks, ResponsesStream())
+        assert sent[-1]["type"] == "response.incomplete"
+        response = sent[-1]["response"]
+        assert (response["status"], response["incomplete_details"]) == (
+            "incomplete",
+            {"reason": "max_output_tokens"},
+        )
+        assert [(item["status"], item["arguments"]) for item in response["output"]] == [
+            ("incomplete", '{"a":')
+        ]
+
+
 @pytest.mark.parametrize("reason", ["tool_calls", "stop"])
 def test_i10_the_finish_reason_of_a_forced_call_is_a_policy(reason: Any) -> None:
     """vllm PR #9209: stop.  OpenAI itself says stop, so there is a choice."""
     assert Policies().forced_finish_reason == "tool_calls"
-    from museum import named
-
     case = Case(named("f"), '{"a":1}', policies=Policies(forced_finish_reason=reason))
     for chunks in chunkings(case.raw):
-        message = client(stream(case, chunks, forced=True))
+        wire = ChatStream(policies=case.policies or Policies(), forced=True)
+        message = client(stream(case, chunks, wire))
         assert [(call.name, call.arguments) for call in message.tool_calls] == [("f", '{"a":1}')]
         assert message.finish_reason == reason
 
@@ -364,10 +409,62 @@ def test_l10_reasoning_has_the_name_that_the_client_reads(field: Any, keys: set[
     assert Policies().reasoning_field == "both"
     case = Case("hermes", "<think>Hm.</think>Hi.", policies=Policies(reasoning_field=field))
     chunks = stream(case, list(case.raw))
-    sent = json.loads(json.dumps(chunks))
-    seen = {key for chunk in sent for key in chunk["choices"][0]["delta"] if key.startswith("reasoning")}
+    seen = {key for chunk in chunks for key in chunk["choices"][0]["delta"] if key.startswith("reasoning")}
     assert seen == keys
     assert client(chunks).reasoning == "Hm."
+
+
+EVERYTHING = Case("hermes", f"<think>Hm.</think>{TWO_CALLS.raw}\nBye.<think>Oh.</think>")
+"""Reasoning also behind text, where it is easy to send it into the wrong block."""
+
+
+def test_l05_a_delta_goes_to_a_block_of_its_own_type() -> None:
+    """litellm#33224: a thinking delta in a text block: "Content block is not a thinking block"."""
+    types = {
+        "text_delta": "text",
+        "thinking_delta": "thinking",
+        "signature_delta": "thinking",
+        "input_json_delta": "tool_use",
+    }
+    for chunks in chunkings(EVERYTHING.raw, splits=200):
+        blocks: list[str] = []
+        is_open = False
+        for event in stream(EVERYTHING, chunks, MessagesStream()):
+            if event["type"] == "content_block_start":
+                assert not is_open
+                assert event["index"] == len(blocks)
+                blocks.append(event["content_block"]["type"])
+                is_open = True
+            elif event["type"] == "content_block_delta":
+                assert is_open
+                assert event["index"] == len(blocks) - 1
+                assert types[event["delta"]["type"]] == blocks[-1]
+            elif event["type"] == "content_block_stop":
+                is_open = False
+        assert blocks == ["thinking", "text", "tool_use", "tool_use", "text", "thinking"]
+
+
+def test_l07_an_item_keeps_its_id() -> None:
+    """vllm#42407 #45742 PR #56285; llama.cpp#20607 PR #24957; lemonade#3607; litellm#22102 PR #36356;
+    sub2api#2875; llm-rosetta#56: events without item or index, ids that change."""
+    for chunks in chunkings(EVERYTHING.raw, splits=200):
+        sent = stream(EVERYTHING, chunks, ResponsesStream())
+        assert [event["sequence_number"] for event in sent] == list(range(len(sent)))
+        added = done(sent, "response.output_item.added", "item")
+        finished = done(sent, "response.output_item.done", "item")
+        ids = [item["id"] for item in added]
+        assert len(set(ids)) == len(ids) == 6
+        assert [item["id"] for item in finished] == ids
+        assert sent[-1]["type"] == "response.completed"
+        assert sent[-1]["response"]["output"] == finished
+        opened: list[str] = []
+        for event in sent:
+            if event["type"] == "response.output_item.added":
+                assert event["output_index"] == len(opened)
+                opened.append(event["item"]["id"])
+            elif "item_id" in event:
+                assert event["item_id"] == opened[-1]
+                assert event["output_index"] == len(opened) - 1
 
 
 # -- ids
@@ -428,7 +525,9 @@ def test_m05_the_id_is_in_the_first_delta_and_stays() -> None:
 def test_n01_no_half_characters() -> None:
     """vllm PR #46159: a character of several tokens at the end of reasoning: U+FFFD leaks."""
     vocabulary = byte_level("<think>", "</think>")
-    think, close = vocabulary.token_to_id("<think>"), vocabulary.token_to_id("</think>")
+    think, close = (
+        vocabulary.encode(tag, add_special_tokens=False).ids[0] for tag in ("<think>", "</think>")
+    )
     ids = [think, *spelled("ré"), close, *spelled("é🙂")]
     parser = Parser("hermes", tokenizer=vocabulary)
     events = [event for token in ids for event in parser.feed_tokens([token])] + parser.finish("stop")
@@ -456,6 +555,21 @@ def test_n04_deltas_are_cut_between_code_points(dialect: str, raw: str) -> None:
         message = client(sent)
         assert (message.reasoning, message.content) == ("😀", "😀")
         assert json.loads(message.tool_calls[0].arguments) == {"t": "😀"}
+
+
+# -- no arguments
+
+
+def test_o04_the_input_of_a_call_without_arguments_is_an_object() -> None:
+    """ollama PR #15105: the input is null, and Anthropic's clients fail."""
+    raw = '<tool_call>{"name":"f","arguments":{}}</tool_call><tool_call>{"name":"g"}</tool_call>'
+    whole = messages_object(parse(raw, "hermes"))
+    assert [block["input"] for block in json.loads(json.dumps(whole))["content"]] == [{}, {}]
+    for chunks in chunkings(raw):
+        sent = stream(Case("hermes", raw), chunks, MessagesStream())
+        assert [block["input"] for block in done(sent, "content_block_start", "content_block")] == [{}, {}]
+        pieces = [event["delta"]["partial_json"] for event in sent if event["type"] == "content_block_delta"]
+        assert "".join(pieces) in {"", "{}", "{}{}"}
 
 
 # -- tools that were not declared
@@ -488,14 +602,14 @@ def test_p02_one_policy_for_undeclared_tools_in_every_dialect(dialect: str) -> N
 
 @pytest.fixture
 def deadline() -> Iterator[None]:
-    start = time.perf_counter()
+    start = time.process_time()
     yield
-    assert time.perf_counter() - start < 30
+    assert time.process_time() - start < 20
 
 
 @pytest.mark.usefixtures("deadline")
 def test_r01_arguments_without_end() -> None:
-    """sglang#31912 #18347: 22 arguments and no closing bracket take 8 seconds, each further one twice as long."""
+    """sglang#31912 #18347: 22 arguments without end take 8 seconds, each further one doubles that."""
     cut = "[search(" + ", ".join(f"a{n}=1" for n in range(5000))
     for text in (cut, cut + ")", cut + ")]", cut + "]" * 50, "[search(" * 5000):
         for tools in (None, [tool("search")]):

@@ -11,7 +11,20 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
-from unspool import CallArgs, CallEnd, CallStart, Event, Finish, Message, Parser, Text, ToolCall, get_dialect, parse, render
+from unspool import (
+    CallArgs,
+    CallEnd,
+    CallStart,
+    Event,
+    Finish,
+    Message,
+    Parser,
+    Text,
+    ToolCall,
+    get_dialect,
+    parse,
+    render,
+)
 from unspool.testing import Case, Reading, assert_laws, chunkings, read
 
 WEATHER = '[TOOL_CALLS]get_weather[ARGS]{"city": "Paris"}'
@@ -20,7 +33,10 @@ HERMES = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n
 
 def tool(name: str, **types: str) -> dict[str, object]:
     properties = {key: {"type": type_} for key, type_ in types.items()}
-    return {"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": properties}}}
+    return {
+        "type": "function",
+        "function": {"name": name, "parameters": {"type": "object", "properties": properties}},
+    }
 
 
 def feed(parser: Parser, *chunks: str) -> list[list[Event]]:
@@ -61,7 +77,13 @@ def test_fragments_pass_as_they_come() -> None:
     parser = Parser("mistral")
     out = feed(parser, "[TOOL_CALLS]f[ARGS]", '{"ci', 'ty": "Par', 'is", "n": 1', '2, "ok": tr', "ue}")
     assert names(out[0] + out[1]) == ["f"]
-    assert [arguments(events) for events in out[1:]] == ['{"ci', 'ty": "Par', 'is", "n": 1', '2, "ok": tr', "ue}"]
+    assert [arguments(events) for events in out[1:]] == [
+        '{"ci',
+        'ty": "Par',
+        'is", "n": 1',
+        '2, "ok": tr',
+        "ue}",
+    ]
     assert statuses(out[-1] + parser.finish()) == ["complete"]
 
 
@@ -105,7 +127,9 @@ def test_what_was_sent_before_the_error_is_not_sent_again() -> None:
     assert arguments(reading.events, 1) == '{"b": 2}'
 
 
-@pytest.mark.parametrize("junk", ['{"a": }', '{"a" 1}', "{'a': 1}", '{"a": 01}', '{"a": nul}', '{"a": "\\x"}', "{,}"])
+@pytest.mark.parametrize(
+    "junk", ['{"a": }', '{"a" 1}', "{'a': 1}", '{"a": 01}', '{"a": nul}', '{"a": "\\x"}', "{,}"]
+)
 def test_every_kind_of_bad_json_ends_with_its_call(junk: str) -> None:
     raw = f'<tool_call>{{"name": "f", "arguments": {junk}}}</tool_call> Then: {HERMES}'
     reading = assert_laws("hermes", raw)
@@ -132,16 +156,22 @@ def test_two_calls_of_one_function_are_two() -> None:
     assert calls(reading.message) == [("get_weather", '{"city": "Paris"}')] * 2
 
 
+DSML = (
+    '<｜DSML｜function_calls>\n<｜DSML｜invoke name="f">\n'
+    '<｜DSML｜parameter name="a" string="false">1</｜DSML｜parameter>\n</｜DSML｜invoke>\n'
+    '<｜DSML｜invoke name="g">\n</｜DSML｜invoke>\n</｜DSML｜function_calls>'
+)
+ARRAY = '[{"name": "f", "arguments": {"a": 1}}, {"name": "g", "arguments": {}}]'
+
+
 @pytest.mark.parametrize(
     ("dialect", "raw"),
     [
-        ("mistral", '[TOOL_CALLS][{"name": "f", "arguments": {"a": 1}}, {"name": "g", "arguments": {}}]'),
-        ("hermes", '<tool_call>[{"name": "f", "arguments": {"a": 1}}, {"name": "g", "arguments": {}}]</tool_call>'),
-        ("deepseek_v3_2",
-         '<｜DSML｜function_calls>\n<｜DSML｜invoke name="f">\n<｜DSML｜parameter name="a" string="false">1'
-         '</｜DSML｜parameter>\n</｜DSML｜invoke>\n<｜DSML｜invoke name="g">\n</｜DSML｜invoke>\n</｜DSML｜function_calls>'),
+        ("mistral", f"[TOOL_CALLS]{ARRAY}"),
+        ("hermes", f"<tool_call>{ARRAY}</tool_call>"),
+        ("deepseek_v3_2", DSML),
     ],
-)  # fmt: skip
+)
 def test_calls_of_one_section(dialect: str, raw: str) -> None:
     reading = assert_laws(dialect, raw)
     assert calls(reading.message) == [("f", '{"a": 1}'), ("g", "{}")]
@@ -203,7 +233,9 @@ def test_tool_calls_marker_split_in_three() -> None:
 
 def test_many_calls_in_one_delta() -> None:
     parser = Parser("mistral")
-    out = parser.feed("".join(f'[TOOL_CALLS]f{i}[ARGS]{{"i": {i}}}' for i in range(50)) + "[TOOL_CALLS]g[ARGS]{")
+    out = parser.feed(
+        "".join(f'[TOOL_CALLS]f{i}[ARGS]{{"i": {i}}}' for i in range(50)) + "[TOOL_CALLS]g[ARGS]{"
+    )
     assert names(out) == [f"f{i}" for i in range(50)] + ["g"]
     assert statuses(out) == ["complete"] * 50
     assert [arguments(out, i) for i in range(51)] == [f'{{"i": {i}}}' for i in range(50)] + ["{"]
@@ -226,7 +258,20 @@ def test_end_of_one_call_and_begin_of_the_next_in_one_delta() -> None:
 
 @pytest.mark.parametrize(
     "value",
-    ["5", '"5"', "5.0", "1e3", "-0", "123456789012345678901234567890", '"007"', "true", '"true"', "null", '"null"', '""'],
+    [
+        "5",
+        '"5"',
+        "5.0",
+        "1e3",
+        "-0",
+        "123456789012345678901234567890",
+        '"007"',
+        "true",
+        '"true"',
+        "null",
+        '"null"',
+        '""',
+    ],
 )
 def test_values_keep_their_type_and_spelling(value: str) -> None:
     raw = f'[TOOL_CALLS]f[ARGS]{{"v": {value}, "l": [{value}]}}'
@@ -289,7 +334,9 @@ def test_missing_closers_do_not_lose_the_call() -> None:
 # -- 9: nothing twice, nothing missing
 
 
-@pytest.mark.parametrize("dialect", ["mistral", "hermes", "qwen3_coder", "deepseek_v3_2", "harmony", "kimi_k2", "glm47"])
+@pytest.mark.parametrize(
+    "dialect", ["mistral", "hermes", "qwen3_coder", "deepseek_v3_2", "harmony", "kimi_k2", "glm47"]
+)
 def test_finish_sends_nothing_again(dialect: str) -> None:
     call = ToolCall("call_1", "f", '{"a": "Is it? Yes: [1, 2]; {ok}!"}')
     raw = render(dialect, Message(content="So, well: (yes).", tool_calls=(call,)))
@@ -337,12 +384,16 @@ def test_ordinary_text_is_never_held() -> None:
 def test_the_bound_of_text_is_the_longest_marker() -> None:
     parser = Parser("hermes")
     parser.feed("Hello")
-    longest = max(map(len, ("<tool_call>", "</tool_call>", "<think>", "</think>", *get_dialect("hermes").stop)))
+    longest = max(
+        map(len, ("<tool_call>", "</tool_call>", "<think>", "</think>", *get_dialect("hermes").stop))
+    )
     assert parser.bound is not None
     assert parser.bound <= longest
 
 
-@pytest.mark.parametrize("opener", ["<tool_call>", "<tool_call>\n", '<tool_call>{"name"', "<tool_call>" + " " * 400])
+@pytest.mark.parametrize(
+    "opener", ["<tool_call>", "<tool_call>\n", '<tool_call>{"name"', "<tool_call>" + " " * 400]
+)
 def test_white_space_in_a_head_is_bounded(opener: str) -> None:
     parser = Parser("hermes")
     parser.feed(opener)
@@ -398,7 +449,11 @@ def test_prose_about_markers_stays_prose(prose: str) -> None:
 STREAMS = [
     ("hermes", '<tool_call>{"name": "f", "arguments": {"s": "', '"}}</tool_call>'),
     ("mistral", '[TOOL_CALLS]f[ARGS]{"s": "', '"}'),
-    ("qwen3_coder", "<tool_call>\n<function=f>\n<parameter=s>\n", "\n</parameter>\n</function>\n</tool_call>"),
+    (
+        "qwen3_coder",
+        "<tool_call>\n<function=f>\n<parameter=s>\n",
+        "\n</parameter>\n</function>\n</tool_call>",
+    ),
     ("harmony", '<|channel|>commentary to=functions.f <|constrain|>json<|message|>{"s": "', '"}<|call|>'),
     ("glm47", "<tool_call>f<arg_key>s</arg_key><arg_value>", "</arg_value></tool_call>"),
     ("pythonic", "[f(s='", "')]"),
@@ -432,7 +487,9 @@ def test_the_name_comes_before_the_arguments() -> None:
 
 def test_arguments_before_the_name_wait_for_it() -> None:
     parser = Parser("hermes")
-    out = feed(parser, '<tool_call>{"arguments": {"s": "' + "x" * 5000, '"}, "na', 'me": "f"', "}</tool_call>")
+    out = feed(
+        parser, '<tool_call>{"arguments": {"s": "' + "x" * 5000, '"}, "na', 'me": "f"', "}</tool_call>"
+    )
     assert out[:2] == [[], []]
     assert parser.bound is None or parser.held == 0
     assert names(out[2]) == ["f"]

@@ -116,6 +116,7 @@ def _rendered(dialect: Dialect) -> Recording:
         replace(STANDARD, content=None),
         replace(STANDARD, reasoning=None, content=None),
         replace(STANDARD, tool_calls=()),
+        replace(STANDARD, reasoning=None, tool_calls=()),
     ):
         try:
             output = render(dialect, message)

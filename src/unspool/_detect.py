@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from ._errors import UsageError
 from ._explain import _grammar
-from ._message import Message, TextPart, ToolCall
+from ._message import Message, Part, TextPart, ToolCall
 from ._parser import parse
 from ._registry import list_dialects
 from ._render import render
@@ -48,7 +48,7 @@ _CALLS: Final = (
 )
 _CONTENT: Final = "Canary content."
 _THOUGHT: Final = "Canary thought."
-_ASKED: Final = {"role": "user", "content": "What is the weather like?"}
+_ASKED: Final[dict[str, object]] = {"role": "user", "content": "What is the weather like?"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def detect(source: object) -> Detection:
         or a path to either, or to a directory that holds them.
     """
     template, tokens = load_template(source)
-    return _Detector(ChatTemplate(template, **tokens)).result()
+    return _Detector(ChatTemplate(template, **tokens)).result()  # type: ignore[arg-type]
 
 
 def load_template(source: object) -> tuple[str, dict[str, str]]:
@@ -95,11 +95,14 @@ def load_template(source: object) -> tuple[str, dict[str, str]]:
             text = path.read_text(encoding="utf-8")
             return _from_config(json.loads(text)) if path.suffix == ".json" else (text, {})
         if isinstance(source, Path):
-            raise UsageError(f"{source} does not exist: give a chat template, tokenizer_config.json or a model directory")
+            raise UsageError(
+                f"{source} does not exist: give a chat template, tokenizer_config.json or a model directory"
+            )
     if isinstance(source, str):
         if "{" not in source:
             raise UsageError(
-                f"{source[:80]!r} is neither a path nor a chat template: a template is Jinja text with {{{{ }}}} or {{% %}}"
+                f"{source[:80]!r} is neither a path nor a chat template: "
+                "a template is Jinja text with {{ }} or {% %}"
             )
         return source, {}
     raise UsageError(
@@ -236,7 +239,12 @@ class _Candidate:
     @property
     def score(self) -> tuple[int, float]:
         """What is certain counts before what is likely."""
-        sure = 4 * bool(self.marked) + 2 * self.clean + self.writes - 4 * bool(self.dialect.fingerprint and not self.marked)
+        sure = (
+            4 * bool(self.marked)
+            + 2 * self.clean
+            + self.writes
+            - 4 * bool(self.dialect.fingerprint and not self.marked)
+        )
         return (sure, self.share + 0.01 * len(self.known))
 
     def evidence(self) -> Iterator[str]:
@@ -287,9 +295,9 @@ def _value(arguments: str) -> object:
 
 
 def _would_write(dialect: Dialect, message: Message, turn: str) -> bool:
-    parts = (*([TextPart("content", message.content)] if message.content else []), *message.tool_calls)
+    parts: list[Part] = [TextPart("content", message.content)] if message.content else []
     try:
-        written = render(dialect, Message(parts=tuple(parts)))
+        written = render(dialect, Message(parts=(*parts, *message.tool_calls)))
     except UsageError:
         return False
     return turn.strip().startswith(written.strip())
@@ -298,7 +306,9 @@ def _would_write(dialect: Dialect, message: Message, turn: str) -> bool:
 def _furniture(dialect: Dialect) -> list[str]:
     """Markers that have nothing to do with calls: they tell families apart that write calls alike."""
     grammar = _grammar(dialect)
-    found = {literal.strip() for literal in (*dialect.stop, *dialect.turn, *dialect.drop) if "{" not in literal}
+    found = {
+        literal.strip() for literal in (*dialect.stop, *dialect.turn, *dialect.drop) if "{" not in literal
+    }
     for wrapper in grammar.inside:
         found.update(step.text for step in wrapper.steps if step.text)
     return sorted(literal for literal in found if len(literal) > 1)

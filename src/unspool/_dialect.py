@@ -109,6 +109,8 @@ class Dialect:
     """... its arguments ..."""
     id_keys: tuple[str, ...] = ("id",)
     """... and its id."""
+    envelope: tuple[Literal["name", "args", "id"], ...] = ("name", "args")
+    """What an envelope is written with, in order."""
     keyed: bool = False
     """The envelope is ``{"function name": {arguments}}``."""
     name_forms: tuple[str, ...] = ("{name}",)

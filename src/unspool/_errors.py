@@ -45,7 +45,7 @@ class MalformedOutput(UnspoolError):
         super().__init__(
             f"{kind.replace('_', ' ')} at offset {at} (characters {start} to {end}): {detail}\n"
             f"{_caret(raw, at - start)}\n"
-            "Parse without strict=True to get the rest of the output and this as a problem."
+            "Parse with lenient policies to get the rest of the output, and this as a problem."
         )
 
 

@@ -40,7 +40,6 @@ class Event:
 
     __slots__ = ("end", "start")
     __match_args__: tuple[str, ...] = ()
-    _fields: tuple[str, ...] = ()
 
     def __init__(self, start: int, end: int) -> None:
         self.start = start
@@ -175,19 +174,21 @@ class Markup(Event):
 class Note(Event):
     """Something about the model's output that a careful reader wants to know."""
 
-    __slots__ = ("detail", "kind")
+    __slots__ = ("detail", "kind", "raw")
     __match_args__ = ("kind", "detail")
 
-    def __init__(self, kind: str, detail: str, at: int) -> None:
+    def __init__(self, kind: str, detail: str, at: int, raw: str = "") -> None:
         self.start = at
         self.end = at
         self.kind = kind
         """One of the names in :data:`NOTE_KINDS`."""
         self.detail = detail
         """The particulars, for people."""
+        self.raw = raw
+        """What the model wrote, where the note is about text that shows nowhere else."""
 
     def _key(self) -> tuple[object, ...]:
-        return (self.kind, self.detail)
+        return (self.kind, self.detail, self.raw)
 
 
 class Finish(Event):
@@ -215,7 +216,7 @@ NOTE_KINDS: Final[dict[str, str]] = {
     "empty_section": "a section without calls was removed",
     "stray_opener": "reasoning that was already open was opened again",
     "repaired": "notation was repaired under malformed_call=repair",
-    "coerced_to_string": "a value is not what its schema says and stays a string",
+    "coerced_to_string": "a value is not what its schema or its notation says, and stays a string",
     "duplicate_argument": "an argument was given twice; the first one counts",
     "late_id": "the model gave the call's id after its arguments",
     "bad_id": "the model's id was not usable and was replaced",

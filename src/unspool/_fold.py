@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 
 from ._dialect import Dialect
 from ._errors import MalformedOutput
-from ._events import CallArgs, CallEnd, CallStart, Event, Note, Text
+from ._events import CallArgs, CallEnd, CallStart, Channel, Event, Markup, Note, Text
 from ._finish import FinishRule
 from ._message import Message, Part, Problem, TextPart, ToolCall
 from ._policies import Policies
 from ._tidy import Tidy
+from .codecs.json import canonical_json
 
-_FATAL = ("malformed_call", "truncated_call", "cut_head", "missing_closer")
-"""Notes that strict policies turn into errors."""
+_UNFINISHED = ("truncated_call", "cut_head", "missing_closer")
+"""Notes about something that the input ended in."""
 
 
 class Fold:
@@ -43,10 +43,22 @@ class Fold:
             elif isinstance(event, CallEnd):
                 self._call_ends(event)
             elif isinstance(event, Note):
-                self._problems.append(Problem(event.kind, event.detail, event.start, event.end))
+                self._problems.append(Problem(event.kind, event.detail, event.start, event.end, event.raw))
+            elif isinstance(event, Markup):
+                self._markup(event)
+
+    def _markup(self, event: Markup) -> None:
+        if event.role == "cut":
+            for i, problem in enumerate(self._problems):
+                if problem.kind == "cut_head":
+                    self._problems[i] = Problem(
+                        "cut_head", problem.detail, event.start, event.end, event.text
+                    )
 
     def _call_ends(self, event: CallEnd) -> None:
         call = self._calls[event.index]
+        call.before = self._tidy.blanks_before_call
+        call.channel = self._tidy.channel
         call.status = event.status
         call.raw = event.raw
         if event.status == "complete":
@@ -68,11 +80,11 @@ class Fold:
     def message(self) -> Message:
         """The message so far; after the last event, the whole one."""
         policies = self._policies
-        if policies.malformed_call == "error" or policies.truncated_call == "error":
+        if policies.truncated_call == "error":
             for problem in self._problems:
-                if problem.kind in _FATAL:
+                if problem.kind in _UNFINISHED:
                     raise MalformedOutput(
-                        problem.kind, problem.detail, problem.start, problem.end, problem.raw, problem.start
+                        problem.kind, problem.detail, problem.start, problem.end, problem.raw, problem.end
                     )
         parts: list[Part] = []
         for part in self._parts:
@@ -95,7 +107,7 @@ class Fold:
 class _OpenCall:
     """A call as far as it has come."""
 
-    __slots__ = ("arguments", "id", "name", "raw", "start", "status")
+    __slots__ = ("arguments", "before", "channel", "id", "name", "raw", "start", "status")
 
     def __init__(self, event: CallStart) -> None:
         self.id = event.id
@@ -104,6 +116,8 @@ class _OpenCall:
         self.arguments: list[str] = []
         self.status = ""
         self.raw = ""
+        self.before = ""
+        self.channel: Channel = "content"
 
     def part(self, policies: Policies) -> Part | None:
         """How the call appears in the message, if it does."""
@@ -111,20 +125,12 @@ class _OpenCall:
         if self.status in ("malformed", "truncated"):
             policy = policies.malformed_call if self.status == "malformed" else policies.truncated_call
             if policy in ("text", "repair"):
-                return TextPart("content", self.raw)
+                return TextPart(self.channel, self.before + self.raw)
             if policy != "keep":
                 return None
         elif policies.arguments == "canonical":
-            arguments = _canonical(arguments)
+            arguments = canonical_json(arguments)
         return ToolCall(self.id, self.name, arguments)
-
-
-def _canonical(arguments: str) -> str:
-    """The same value, spelt as Python's encoder does; what it cannot read stays as it is."""
-    try:
-        return json.dumps(json.loads(arguments), ensure_ascii=False)
-    except (ValueError, RecursionError):
-        return arguments
 
 
 def _joined(parts: list[Part], channel: str) -> str | None:

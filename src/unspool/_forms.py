@@ -132,7 +132,7 @@ class CallForm:
     __slots__ = ("closers", "ends_in_name", "head", "notation", "opener", "payload", "rank", "template")
 
     def __init__(self, template: str, dialect: Dialect) -> None:
-        opening, payload, tail = split_at(reading_pieces(template), *PAYLOADS)
+        opening, payload, tail = split_at(reading_pieces(template, exact="code"), *PAYLOADS)
         solid = [piece for piece in opening if not isinstance(piece, Space)]
         self.template: Final = template
         self.payload: Final = payload.field if payload is not None else ""
@@ -221,7 +221,7 @@ class RouteForm:
 class FrameForm:
     """Messages with headers."""
 
-    __slots__ = ("_fields", "calls", "ends", "openers", "programs", "routes", "sep", "stops")
+    __slots__ = ("_fields", "borders", "calls", "ends", "openers", "programs", "routes", "sep", "stops")
 
     def __init__(self, dialect: Dialect, frame: Frame) -> None:
         self.sep: Final = frame.sep
@@ -235,6 +235,8 @@ class FrameForm:
         borders = (opener for opener in self.openers if opener.strip() not in starts)
         self.stops: Final = Watch((frame.sep, *frame.ends, *borders))
         """What ends a header; openers that are fields may occur in one."""
+        self.borders: Final = Watch((*frame.ends, *(opener for opener in frame.open if opener[0] != "^")))
+        """What ends a message."""
         self.programs: Final = tuple(self._program(opener) for opener in frame.open)
 
     def _program(self, opener: str) -> Program:

@@ -5,21 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ._events import CallArgs, CallEnd, CallStart, Event, Note, Text
+from ._events import CallArgs, CallEnd, CallStart, Event, Markup, Note, Text
 
 if TYPE_CHECKING:
     from ._machine import Machine
+    from ._policies import Policies
 
 
 class Gate:
-    """Holds the events of the open call; a call that fails becomes text."""
+    """Holds the events of the open call; one that fails never shows as a call."""
 
-    __slots__ = ("_given", "_held", "_machine")
+    __slots__ = ("_given", "_held", "_machine", "_policies")
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, policies: Policies) -> None:
         self._machine = machine
+        self._policies = policies
         self._held: list[Event] = []
         self._given = 0
+
+    @property
+    def held(self) -> int:
+        """Characters that the events held account for."""
+        return self._held[-1].end - self._held[0].start if self._held else 0
 
     def push(self, events: Iterable[Event]) -> list[Event]:
         """What may pass of these events and of those held."""
@@ -41,9 +48,7 @@ class Gate:
             event for event in self._held if isinstance(event, Note) and event.kind != "late_id"
         ]
         if end.status != "complete":
-            # Indices stay dense: this one is given to the next call.
-            self._given -= 1
-            return [*notes, Text("content", end.raw, start.start, end.end)]
+            return self._fail(start, end, notes)
         late = [event.detail for event in self._held if isinstance(event, Note) and event.kind == "late_id"]
         native = self._machine.usable_id(late[-1]) if late else ""
         index = end.index + self._given
@@ -54,3 +59,17 @@ class Gate:
             *notes,
             CallEnd(index, "complete", "", end.start, end.end),
         ]
+
+    def _fail(self, start: CallStart, end: CallEnd, notes: list[Event]) -> list[Event]:
+        policies = self._policies
+        policy = policies.malformed_call if end.status == "malformed" else policies.truncated_call
+        if policy in ("keep", "error"):
+            return self._held
+        # Indices stay dense: this one is given to the next call.
+        self._given -= 1
+        for note in notes:
+            if isinstance(note, Note) and note.kind == f"{end.status}_call":
+                note.raw = end.raw
+        if policy == "drop":
+            return [*notes, Markup("cut", end.raw, start.start, end.end)]
+        return [*notes, Text("content", end.raw, start.start, end.end)]

@@ -136,6 +136,9 @@ class Grammar:
         self.after_call: Final = Watch([*section_closers, *openers, *ends])
         """What must follow a call's closer for it to end a value that was not closed."""
         closers = [literal for form in self.forms for literal in form.closers]
+        code_ends = [*call_closers, *section_closers, *openers, *ends, *stops]
+        self.code_ends: Final = Watch([*code_ends, *("\n" + literal for literal in call_closers)])
+        """What ends raw code; the line feed before a closer belongs to it."""
         self.resync: Final = Watch([*closers, *section_closers, *openers, *ends])
         """Where a malformed call ends."""
 

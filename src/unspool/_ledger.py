@@ -7,6 +7,7 @@ tile its input is therefore a property of this file alone.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from ._events import CallArgs, CallEnd, CallStart, Event, Markup, Note, Text
@@ -30,6 +31,7 @@ class Ledger:
         "_index",
         "_keep_raw",
         "_last",
+        "_make_id",
         "_notes",
         "_out",
         "_policies",
@@ -37,10 +39,20 @@ class Ledger:
         "_raw",
         "_silent",
         "_state",
+        "_strip",
         "_visible",
     )
 
-    def __init__(self, grammar: Grammar, policies: Policies, *, base: int, keep_raw: bool) -> None:
+    def __init__(
+        self,
+        grammar: Grammar,
+        policies: Policies,
+        *,
+        base: int,
+        keep_raw: bool,
+        new_id: Callable[[str, int], str],
+        strip: bool,
+    ) -> None:
         self._grammar: Final = grammar
         self._policies: Final = policies
         self._buf = ""
@@ -52,6 +64,8 @@ class Ledger:
         self._last = ""  # the character before the current position, if it was text
         # Calls.
         self._keep_raw: Final = keep_raw
+        self._make_id: Final = new_id
+        self._strip: Final = strip  # no tools were offered, so calls are removed
         self._index = -1
         self._call_seen = False
         self._silent = False  # the open call means 'no call'
@@ -96,7 +110,7 @@ class Ledger:
         start = self._base + self._pos
         raw = self._buf[self._pos : self._pos + length]
         self._pos += length
-        self._silent = name in self._grammar.dialect.null_calls
+        self._silent = self._strip or name in self._grammar.dialect.null_calls
         self._raw = [raw if start >= 0 else raw[-start:]]  # without what the prompt holds
         if self._silent:
             self._note("null_call", name)
@@ -114,10 +128,10 @@ class Ledger:
                 return native
             self._note("bad_id", native)
         index = self._index
-        fresh = form.new(name, index)
+        fresh = self._make_id(name, index)
         while fresh in self._ids:
             index += 1
-            fresh = form.new(name, index)
+            fresh = self._make_id(name, index)
         self._ids.add(fresh)
         return fresh
 

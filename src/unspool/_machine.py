@@ -26,7 +26,7 @@ Three rules make every result independent of chunking, and the work linear:
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from . import _trial as t
@@ -38,7 +38,7 @@ from .codecs.make import make_codec
 
 if TYPE_CHECKING:
     from ._events import FinishReason, Role, Status
-    from ._forms import CallForm, SectionForm
+    from ._forms import CallForm, FrameForm, SectionForm
     from ._grammar import Entry, Grammar
     from ._policies import Policies
     from ._schema import Tools
@@ -64,6 +64,7 @@ class Machine(Ledger):
         "_framed",
         "_literal",
         "_mode",
+        "_opened",
         "_reason",
         "_released",
         "_repair",
@@ -73,9 +74,17 @@ class Machine(Ledger):
     )
 
     def __init__(
-        self, grammar: Grammar, tools: Tools, policies: Policies, *, base: int, keep_raw: bool
+        self,
+        grammar: Grammar,
+        tools: Tools,
+        policies: Policies,
+        *,
+        base: int,
+        keep_raw: bool,
+        new_id: Callable[[str, int], str],
+        strip: bool,
     ) -> None:
-        super().__init__(grammar, policies, base=base, keep_raw=keep_raw)
+        super().__init__(grammar, policies, base=base, keep_raw=keep_raw, new_id=new_id, strip=strip)
         self._tools: Final = tools
         self._repair: Final = policies.malformed_call == "repair"
         self._mode = TEXT
@@ -90,6 +99,7 @@ class Machine(Ledger):
         self._form: CallForm | None = None
         self._section: SectionForm | None = None
         self._framed = False
+        self._opened = False  # ... and whether it opened its section
 
     # -- public
 
@@ -101,10 +111,15 @@ class Machine(Ledger):
     @property
     def held(self) -> int:
         """How many characters have come in that no event accounts for yet."""
-        held = len(self._buf) - self._pos
+        return self._base + len(self._buf) - max(self._accounted, 0)
+
+    @property
+    def _accounted(self) -> int:
+        """Everything before this offset is in the span of some event."""
+        start = self._base + self._pos
         if self._trial is not None:
-            held += sum(map(len, self._trial.parts))
-        return held
+            start -= sum(map(len, self._trial.parts))
+        return start
 
     @property
     def bound(self) -> int | None:
@@ -118,10 +133,7 @@ class Machine(Ledger):
     @property
     def before_output(self) -> bool:
         """Whether text of the prompt is still to be accounted for."""
-        start = self._base + self._pos
-        if self._trial is not None:
-            start -= sum(map(len, self._trial.parts))
-        return start < 0
+        return self._accounted < 0
 
     @property
     def call_open(self) -> bool:
@@ -358,6 +370,7 @@ class Machine(Ledger):
         program = trial.program
         action = program.action
         if action == t.CALL:
+            self._opened = self._section is None or self._section is not program.section
             self._section = program.section
             self._start_call(trial, program.call)
         elif action == t.OPEN_WRAPPER:
@@ -394,10 +407,7 @@ class Machine(Ledger):
         if finished:
             length = trial.offset + (0 if bare else len(frame.sep))
         else:
-            # What is left of an unfinished header, its fields aside, is text.
-            length = max(end, len(trial.program.trigger))
-            length += len(header[length:]) - len(header[length:].lstrip(" "))
-            self._note("broken_header", header[:80])
+            length = self._broken_header(trial, frame, header, end, fields)
         if into in frame.calls and finished:
             if self._grammar.calls:
                 self._begin_framed_call(name, frame.calls[into], length)
@@ -408,6 +418,23 @@ class Machine(Ledger):
             return
         self._emit_markup("border", length)
         self._state = self._grammar.bodies.get(into, self._grammar.bodies["content"])
+
+    def _broken_header(
+        self, trial: Trial, frame: FrameForm, header: str, end: int, fields: dict[str, str]
+    ) -> int:
+        """How much of a header that was never finished is framing; the rest is text."""
+        self._note("broken_header", header[:80])
+        opener = len(trial.program.trigger)
+        at_end = self._pos + trial.offset == len(self._buf)
+        if at_end and not header[end:].strip(" ") and (frame.sep != "\n" or self._could_be_header(fields)):
+            return trial.offset
+        if frame.sep == "\n":  # a header of words: nothing tells them from text
+            return opener
+        end = max(end, opener)
+        return end + len(header[end:]) - len(header[end:].lstrip(" "))
+
+    def _could_be_header(self, fields: dict[str, str]) -> bool:
+        return any(value == "all" or self._tools.could_become(value) for value in fields.values())
 
     def _begin_framed_call(self, name: str, form: CallForm, length: int) -> None:
         self._section = None
@@ -514,20 +541,25 @@ class Machine(Ledger):
                 break
             at += 1
         self._emit_args("", at - self._pos)
-        closers = self._closers(form)
-        if match.group() in closers:
-            end = _match_closers(closers, buf, at, final)
-            if end < 0:
-                return False
-            self._end_call("malformed", end - at)
-        else:
-            self._end_call("malformed", 0)
-        return True
-
-    def _closers(self, form: CallForm) -> tuple[str, ...]:
+        closers = form.closers
         if self._framed and self._grammar.frame is not None:
-            return self._grammar.frame.ends
-        return form.closers
+            closers = self._grammar.frame.ends
+        elif self._opened and self._section is not None:
+            # The text of the call has the section's opener, so it gets its closer as well.
+            closers = (*closers, *self._section.closers)
+        if match.group() not in closers:
+            self._end_call("malformed", 0)
+            return True
+        end = _match_closers(closers, buf, at, final)
+        if end < 0:
+            return False
+        closed = self._opened and self._section is not None and bool(self._section.closers)
+        closed = closed and buf.endswith(self._section.closers[-1], at, end)  # type: ignore[union-attr]
+        self._end_call("malformed", end - at)
+        if closed:
+            self._section = None
+            self._mode = TEXT
+        return True
 
     def _read_tail(self, final: bool) -> bool:
         """Closing markers come in parts; those that are there are consumed."""
@@ -573,7 +605,7 @@ class Machine(Ledger):
         assert frame is not None  # noqa: S101 - the call is framed
         buf = self._buf
         at = self._pos
-        watch = frame.stops
+        watch = frame.borders
         while True:
             at = watch.find(buf, at)
             if at < 0:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ._dialect import Dialect
@@ -46,6 +46,7 @@ class Parser:
         policies: Policies | None = None,
         strict: bool = False,
         keep_raw: bool = True,
+        new_id: Callable[[str, int], str] | None = None,
     ) -> None:
         """Prepare to read one output.
 
@@ -61,6 +62,8 @@ class Parser:
         :param strict: short for the policies that fail loudly.
         :param keep_raw: keep the text of the open call, for the case that it
             turns out malformed; without it ``CallEnd.raw`` is empty.
+        :param new_id: gives a call its id, from its name and number, where the
+            model gives none; by default ids look as the family's do.
         """
         if strict and policies is not None:
             raise UsageError("give either strict=True or policies, not both")
@@ -85,8 +88,16 @@ class Parser:
         if prompt is not None and self._reader is not None:
             prompt = self._reader.prompt(prompt)
         tail = relevant_tail(spelling.start if prompt is None else prompt, grammar)
-        self._machine = Machine(grammar, known, self.policies, base=-len(tail), keep_raw=keep_raw)
-        self._gate = Gate(self._machine) if self.policies.commit == "call" else None
+        self._machine = Machine(
+            grammar,
+            known,
+            self.policies,
+            base=-len(tail),
+            keep_raw=keep_raw,
+            new_id=new_id or spelling.id_format.new,
+            strip=known.known and not known.names,
+        )
+        self._gate = Gate(self._machine, self.policies) if self.policies.commit == "call" else None
         self._primed: list[Event] = _call_begun(self._machine.feed(tail), self._machine) if tail else []
         if self.dialect.echo:
             self._primed.append(Text("content", self.dialect.echo, 0, 0))
@@ -96,12 +107,19 @@ class Parser:
     @property
     def held(self) -> int:
         """Characters that came in and are not accounted for by an event yet."""
-        return self._machine.held
+        return self._machine.held + (self._gate.held if self._gate is not None else 0)
 
     @property
     def bound(self) -> int | None:
         """No more than this many characters are held now; None: until a value closes."""
+        if self._gate is not None and self._gate.held:
+            return None
         return self._machine.bound
+
+    @property
+    def mode(self) -> str:
+        """What the machine is doing, for people: text, trial, payload, tail, between or junk."""
+        return self._machine.mode
 
     def feed(self, text: str) -> list[Event]:
         """Take the next piece of output, of any length; returns what it decides."""

@@ -10,10 +10,11 @@ from __future__ import annotations
 import difflib
 import importlib
 import pkgutil
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import replace as changed
 from importlib.metadata import entry_points
-from threading import Lock
+from threading import RLock
 
 from ._dialect import Dialect
 from ._errors import SpecError, UnknownDialect, UsageError
@@ -24,8 +25,10 @@ GROUP = "unspool.dialects"
 _dialects: dict[str, Dialect] = {}
 _aliases: dict[str, str] = {}
 _reasoning: dict[str, str] = {}
-_loaded = False
-_lock = Lock()
+_built_in = False
+_loading = False
+_complete = False
+_lock = RLock()
 
 
 def _plain(name: str) -> str:
@@ -42,6 +45,8 @@ def register(dialect: Dialect, *, replace: bool = False) -> Dialect:
     """
     if not isinstance(dialect, Dialect):
         raise UsageError(f"register() takes a Dialect value, got {type(dialect).__name__}")
+    if not _loading:
+        _load_built_ins()
     name = _plain(dialect.name)
     if name in _dialects and not replace and _dialects[name] != dialect:
         raise SpecError(f"a dialect {dialect.name!r} is registered already; pass replace=True to replace it")
@@ -53,21 +58,38 @@ def register(dialect: Dialect, *, replace: bool = False) -> Dialect:
     return dialect
 
 
-def _load() -> None:
-    global _loaded  # noqa: PLW0603 - loaded once per process
-    if _loaded:
+def _load_built_ins() -> None:
+    global _built_in, _loading  # noqa: PLW0603 - loaded once per process
+    if _built_in:
         return
     with _lock:
-        if _loaded:
+        if _built_in:
             return
+        _loading = True
         from . import dialects
 
         for module in pkgutil.iter_modules(dialects.__path__):
             if not module.name.startswith("_"):
                 _register_all(importlib.import_module(f"{dialects.__name__}.{module.name}"), module.name)
-        for point in entry_points(group=GROUP):
+        _built_in, _loading = True, False
+
+
+def _load_entry_points() -> None:
+    """Dialects of other packages.  One that cannot be loaded is reported and left out."""
+    global _complete  # noqa: PLW0603 - loaded once per process
+    if _complete:
+        return
+    _complete = True
+    for point in entry_points(group=GROUP):
+        try:
             _register_all(point.load(), point.name)
-        _loaded = True
+        except (ImportError, AttributeError, TypeError, SpecError, UsageError) as error:
+            package = point.dist.name if point.dist is not None else "an unknown package"
+            warnings.warn(
+                f"the dialect {point.name!r} of {package} cannot be loaded: {error}",
+                RuntimeWarning,
+                stacklevel=4,
+            )
 
 
 def _register_all(source: object, name: str) -> None:
@@ -111,13 +133,14 @@ def get_dialect(name: str, *, tokenizer: object | None = None) -> Dialect:
 def _named(name: str, spaces: tuple[Mapping[str, object], ...]) -> Dialect:
     """The dialect of that name in the first name space that has it."""
     plain = _plain(name)
-    _load()
-    for space in spaces:
-        found = space.get(plain)
-        if isinstance(found, str):
-            found = _dialects[found]
-        if isinstance(found, Dialect):
-            return found
+    for load in (_load_built_ins, _load_entry_points):
+        load()
+        for space in spaces:
+            found = space.get(plain)
+            if isinstance(found, str):
+                found = _dialects[found]
+            if isinstance(found, Dialect):
+                return found
     near = difflib.get_close_matches(plain, [*_dialects, *_aliases, *_reasoning], n=4, cutoff=0.5)
     hint = (
         f"did you mean {', '.join(dict.fromkeys(near))}?"
@@ -129,7 +152,8 @@ def _named(name: str, spaces: tuple[Mapping[str, object], ...]) -> Dialect:
 
 def list_dialects() -> tuple[Dialect, ...]:
     """Every dialect that is registered, by name."""
-    _load()
+    _load_built_ins()
+    _load_entry_points()
     return tuple(_dialects[name] for name in sorted(_dialects))
 
 

@@ -125,8 +125,12 @@ class _Writer:
             if dialect.keyed:
                 members = {call.name: arguments}
             else:
-                members = {dialect.name_keys[0]: json.dumps(call.name, ensure_ascii=False)}
-                members[dialect.args_keys[0]] = arguments
+                values = {
+                    "name": (dialect.name_keys[0], json.dumps(call.name, ensure_ascii=False)),
+                    "args": (dialect.args_keys[0], arguments),
+                    "id": (dialect.id_keys[0], json.dumps(call.id, ensure_ascii=False)),
+                }
+                members = dict(values[part] for part in dialect.envelope)
             text = ", ".join(
                 f"{json.dumps(key, ensure_ascii=False)}: {value}" for key, value in members.items()
             )

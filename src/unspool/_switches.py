@@ -133,10 +133,7 @@ class Thinking:
 class RequestFacts:
     """A row of the truth table: what a request must know about a family.
 
-    >>> RequestFacts(calls_special="perhaps")
-    Traceback (most recent call last):
-    ...
-    TypeError: RequestFacts.__init__() missing 6 required keyword-only arguments: ...
+    No cell has a default: what does not apply is ``n/a``.
     """
 
     calls_special: Answer
@@ -200,11 +197,15 @@ HYBRID: Final = Thinking(
 SEEDED: Final = replace(HYBRID, seed="<think>\n")
 """On unless the request says no; the template opens it."""
 ALWAYS: Final = Thinking(
-    special="no", default="always", switches=(), seed="<think>\n", after_tool="same", when_off="n/a", strip="n/a"
+    special="no",
+    default="always",
+    switches=(),
+    seed="<think>\n",
+    after_tool="same",
+    when_off="n/a",
+    strip="n/a",
 )
-FRAMED: Final = Thinking(
-    special="yes", default="always", switches=(), seed=HEADER, after_tool="same", when_off="n/a", strip="n/a"
-)
+FRAMED: Final = replace(UNSWITCHED, special="yes", default="always", seed=HEADER)
 
 _CHAT: Final = (("chat", False), ("thinking", True))
 _DEEPSEEK: Final = Thinking(
@@ -532,7 +533,7 @@ FACTS: Final[dict[str, RequestFacts]] = {
     ),
     "solar_open": _row(
         "yes",
-        _NATIVE_FIRST,
+        _NATIVE,
         (MODEL,),
         Thinking(
             special="yes",
@@ -594,9 +595,7 @@ FACTS: Final[dict[str, RequestFacts]] = {
         prompts=_FRAME_PROMPT,
         answers_special="yes",
     ),
-    "functionary_v32": _row(
-        "no", _NATIVE, ("<|eot_id|>", "<|eom_id|>"), replace(NO_REASONING, seed=HEADER)
-    ),
+    "functionary_v32": _row("no", _NATIVE, ("<|eot_id|>", "<|eom_id|>"), replace(NO_REASONING, seed=HEADER)),
     # Without calls.
     "kimi": _row("n/a", _JSON, (MODEL,), UNSWITCHED),
     "passthrough": _row("n/a", _JSON, (MODEL,), NO_REASONING),
@@ -626,6 +625,7 @@ FAMILIES: Final[dict[str, tuple[str, Thinking]]] = {
     "qwen_3_5": ("qwen3_coder", SEEDED),
     "kimi_k25": ("kimi_k2", replace(HYBRID, special="yes", seed="<think>", written=True)),
     "kimi_thinking": ("kimi_k2", replace(HYBRID, special="yes", seed="<think>")),
+    "nemotron_nano_v2": ("nemotron_json", ALWAYS),
     "glm53": ("glm47", replace(ALWAYS, seed="<think>", switches=("reasoning_effort",))),
     "laguna_s": ("poolside_v1", replace(SEEDED, seed="<think>")),
     "magistral": ("mistral", replace(_MISTRAL, default="always", switches=(), when_off="n/a")),

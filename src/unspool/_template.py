@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
 PAYLOADS: Final = ("args", "envelope", "params", "code")
 """Holes that hold a call's arguments."""
-_CAPTURES: Final = ("name", "id", "index", "key", "type", "string", "_")
-_LOOSE: Final = frozenset((*PAYLOADS, "calls", "name", "id", "index", "key"))
+_CAPTURES: Final = ("name", "id", "index", "_")
+_LOOSE: Final = frozenset(("args", "envelope", "params", "calls", "name", "id", "index", "key"))
 """Holes next to which white space is flexible without being written."""
+_ROUTES: Final = ("reasoning", "content", "drop", "{args}", "{params}", "{calls}")
 _NOTATIONS: Final = ("json", "python", "loose", "bare")
 
 _PIECE: Final = re.compile(
@@ -136,7 +137,9 @@ def _blanks_apart(pieces: tuple[Piece, ...]) -> tuple[Piece, ...]:
     out: list[Piece] = []
     for i, piece in enumerate(pieces):
         text = piece.text
-        if isinstance(piece, Literal) and text.strip(" "):
+        if isinstance(piece, Literal) and not text.strip(" ") and i and _is_loose(pieces[i - 1]):
+            out.append(Space(text))
+        elif isinstance(piece, Literal) and text.strip(" "):
             left = len(text) - len(text.lstrip(" ")) if i and _is_loose(pieces[i - 1]) else 0
             right = len(text.rstrip(" ")) if i + 1 < len(pieces) and _is_payload(pieces[i + 1]) else len(text)
             parts = [Space(text[:left]), Literal(text[left:right]), Space(text[right:])]
@@ -231,6 +234,16 @@ class _Check:
         for template in dialect.stop:
             self.holes("stop", template, ())
             self.begins_with_literal("stop", template)
+        if dialect.args not in _NOTATIONS:
+            raise SpecError(
+                f"dialect {dialect.name!r}: args={dialect.args!r}: notations are {', '.join(_NOTATIONS)}"
+            )
+        for route in dialect.frame.routes if dialect.frame is not None else ():
+            if route.into not in _ROUTES:
+                raise SpecError(
+                    f"dialect {dialect.name!r}, route {route.when!r} leads into {route.into!r}: "
+                    f"choose one of {', '.join(_ROUTES)}"
+                )
         if not dialect.call and dialect.param and dialect.frame is None:
             self.fail("param", dialect.param[0], "there is no call template that uses it")
 
@@ -297,6 +310,10 @@ class _Check:
         found = self.holes("section", template, ("calls",))
         if found != ["calls"]:
             self.fail("section", template, "a section has the hole {calls}, once")
+        marks, body = split_marks(template)
+        before, _, after = split_at(parse_template(body), "calls")
+        if literals(after) and not first_literal(before) and "^" not in marks:
+            self.fail("section", template, "it has a closer but no opener")
 
     def param(self, template: str) -> None:
         found = self.holes("param", template, ("key", "value", "type", "string"))
@@ -307,6 +324,8 @@ class _Check:
         before, _, after = split_at(parse_template(template), "value")
         if not first_literal(before) or not literals(after):
             self.fail("param", template, "{value} needs text before it and behind it")
+        if not self.dialect.nested and any(isinstance(piece, Hole) for piece in after):
+            self.fail("param", template, "a hole behind {value} needs nested=True")
 
     def wrapper(self, kind: str, template: str) -> None:
         found = self.holes(kind, template, ("text", "_"))

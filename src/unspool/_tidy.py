@@ -83,7 +83,17 @@ class _Channel:
 class Tidy:
     """Events in, tidy events out, in as many portions as you like."""
 
-    __slots__ = ("_called", "_content", "_drop", "_framed", "_keep_blanks", "_reasoning")
+    __slots__ = (
+        "_called",
+        "_content",
+        "_cut_is_text",
+        "_drop",
+        "_framed",
+        "_keep_blanks",
+        "_reasoning",
+        "blanks_before_call",
+        "channel",
+    )
 
     def __init__(self, dialect: Dialect, policies: Policies) -> None:
         self._content = _Channel("content")
@@ -93,14 +103,23 @@ class Tidy:
         self._drop = (
             dialect.after_calls if policies.after_calls == "dialect" else policies.after_calls
         ) == "drop"
+        self._cut_is_text = policies.truncated_call == "text"
         self._called = False
         self._framed = False
+        self.blanks_before_call = ""
+        """White space that the last call took from the text before it."""
+        self.channel: Channel = "content"
+        """The channel of the text around."""
 
     def push(self, events: Iterable[Event]) -> list[Event]:
         """What these events come to."""
         out: list[Event] = []
-        for event in events:
+        for given in events:
+            event = given
+            if isinstance(event, Markup) and event.role == "cut" and self._cut_is_text:
+                event = Text("content", event.text, event.start, event.end)
             if isinstance(event, Text):
+                self.channel = event.channel
                 if event.channel == "reasoning":
                     self._append(out, self._reasoning.text(event))
                 elif not (self._drop and self._called):
@@ -122,7 +141,9 @@ class Tidy:
     def _call(self, out: list[Event]) -> None:
         """A call, or what stands for one, comes next."""
         content = self._content
+        self.blanks_before_call = (content if self.channel == "content" else self._reasoning).blanks
         if self._keep_blanks and content.shown:
+            self.blanks_before_call = ""
             self._append(out, content.flush(content.start + len(content.blanks)))
         content.blanks = ""
         self._reasoning.blanks = ""
@@ -141,6 +162,7 @@ class Tidy:
             if event.text.isspace() and not content.lead:
                 content.blanks += event.text
         elif role in ("reasoning_open", "reasoning_close"):
+            self.channel = "reasoning" if role == "reasoning_open" else "content"
             reasoning.blanks = ""
             reasoning.join = "\n"
             reasoning.lead = _LINE_BREAKS
@@ -151,6 +173,7 @@ class Tidy:
             if content.sure is None:
                 content.sure = len(content.blanks)
         elif role == "content_open":
+            self.channel = "content"
             content.blanks = ""
             reasoning.blanks = ""
             content.lead = ""

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
 from .._dialect import Dialect
-from .._events import CallArgs, CallEnd, CallStart, Event, Finish, FinishReason, Markup, Text
+from .._events import CallArgs, CallEnd, CallStart, Event, Finish, FinishReason, Markup, Note, Text
 from .._parser import Parser, ToolList
 from .._policies import Policies
 from .._tokens import Detokenizer, as_tokenizer
@@ -53,7 +53,7 @@ class LeadStrip:
         self.held = 0
         self._marker = marker
         self._closer = "" if marker.startswith("</") else "</" + marker[1:]
-        self._events: list[Event] = []
+        self._events: list[Text] = []
         self._decided = False
 
     def push(self, events: Iterable[Event]) -> list[Event]:
@@ -68,20 +68,15 @@ class LeadStrip:
                 cut = self._look(final=False)
                 if cut is not None:
                     out += self._release(cut)
-            elif event.start == event.end and not isinstance(event, (Finish, CallStart)):
-                out.append(event)
             else:
                 out += self._release(self._look(final=True) or 0)
                 out.append(event)
-        self.held = 0 if self._decided else sum(len(event.text) for event in self._texts())
+        self.held = sum(len(event.text) for event in self._events)
         return out
-
-    def _texts(self) -> list[Text]:
-        return [event for event in self._events if isinstance(event, Text)]
 
     def _look(self, *, final: bool) -> int | None:
         """How many characters to take off; None: that is not decided."""
-        text = "".join(event.text for event in self._texts())
+        text = "".join(event.text for event in self._events)
         lead = len(text) - len(text.lstrip())
         if not text.startswith(self._marker, lead):
             waits = self._marker.startswith(text[lead:])
@@ -98,7 +93,7 @@ class LeadStrip:
         """The held events, the first ``cut`` characters of them as markup."""
         self._decided = True
         out: list[Event] = []
-        for event in self._texts():
+        for event in self._events:
             taken = min(cut, len(event.text))
             cut -= taken
             if taken:
@@ -110,20 +105,36 @@ class LeadStrip:
 
 
 class OneCall:
-    """Keeps the first call; what follows of others is markup."""
+    """Keeps the first call; what follows of others is markup, with a note of their names."""
 
-    __slots__ = ("held",)
+    __slots__ = ("_at", "_text", "held")
 
     def __init__(self) -> None:
         self.held = 0
+        self._text = ""
+        """What has come in since the last event ..."""
+        self._at = 0
+        """... and where that was."""
+
+    def see(self, text: str) -> None:
+        """Raw output, before its events: the markup of a call is in none of them."""
+        self._text += text
 
     def push(self, events: Iterable[Event]) -> list[Event]:
-        return [
-            Markup("call", "", event.start, event.end)
-            if isinstance(event, (CallStart, CallArgs, CallEnd)) and event.index > 0
-            else event
-            for event in events
-        ]
+        out: list[Event] = []
+        end = self._at
+        for event in events:
+            end = max(end, event.end)
+            if not isinstance(event, (CallStart, CallArgs, CallEnd)) or event.index == 0:
+                out.append(event)
+                continue
+            if isinstance(event, CallStart):
+                out.append(Note("extra_call", event.name, event.start))
+            raw = self._text[event.start - self._at : event.end - self._at]
+            out.append(Markup("call", raw, event.start, event.end))
+        self._text = self._text[end - self._at :]
+        self._at = end
+        return out
 
 
 class Answer:
@@ -226,14 +237,15 @@ class PlannedParser(Parser):
         self._openers = shape
         self._first = ""
         self._ids: list[int] = []
-        self._probe = Detokenizer(as_tokenizer(tokenizer), {}) if shape is not None and tokenizer else None
         self._stages = stages
+        self._seers = [stage for stage in stages if isinstance(stage, OneCall)]
+        needs_text = shape is not None or self._seers
+        self._decoder = Detokenizer(as_tokenizer(tokenizer), {}) if tokenizer and needs_text else None
 
     @property
     def held(self) -> int:
         """Characters that came in and are not accounted for by an event yet."""
-        waiting = len(self._first) if self._openers is not None else 0
-        return super().held + waiting + sum(stage.held for stage in self._stages)
+        return super().held + len(self._first) + sum(stage.held for stage in self._stages)
 
     @property
     def bound(self) -> int | None:
@@ -245,35 +257,47 @@ class PlannedParser(Parser):
 
     def feed(self, text: str) -> list[Event]:
         """Take the next piece of output, of any length; returns what it decides."""
-        if self._openers is None or self._probe is not None or not isinstance(text, str):
-            return self._through(super().feed(text))
-        self._first += text
-        if not self._shape(self._first):
-            return []
-        first, self._first = self._first, ""
-        return self._through(super().feed(first))
+        if not isinstance(text, str) or self._tokenizer is not None or self._finished:
+            return super().feed(text)  # which says what is wrong
+        self._see(text)
+        if self._openers is not None:
+            self._first += text
+            if not self._shape(self._first):
+                return []
+            text, self._first = self._first, ""
+        return self._through(super().feed(text))
 
     def feed_tokens(self, ids: Iterable[int]) -> list[Event]:
         """Take the next tokens.  Needs ``tokenizer``; spans are in the decoded text."""
-        if self._openers is None or self._probe is None:
+        if self._decoder is None or self._finished:
             return self._through(super().feed_tokens(ids))
         found = list(ids)
-        self._first += self._probe.feed(found)
-        self._ids += found
-        if not self._shape(self._first):
-            return []
-        self._first = ""
-        held, self._ids = self._ids, []
-        return self._through(super().feed_tokens(held))
+        text = self._decoder.feed(found)
+        self._see(text)
+        if self._openers is not None:
+            self._first += text
+            self._ids += found
+            if not self._shape(self._first):
+                return []
+            found, self._ids, self._first = self._ids, [], ""
+        return self._through(super().feed_tokens(found))
 
     def finish(self, reason: FinishReason | None = None) -> list[Event]:
         """No more output follows; see :meth:`Parser.finish`."""
         events: list[Event] = []
-        if self._openers is not None:
+        if self._openers is not None and not self._finished:
             self._openers = None
-            events = super().feed_tokens(self._ids) if self._probe is not None else super().feed(self._first)
+            events = (
+                super().feed_tokens(self._ids) if self._decoder is not None else super().feed(self._first)
+            )
             self._first = ""
+        if self._decoder is not None and not self._finished:
+            self._see(self._decoder.finish())
         return self._through(events + super().finish(reason))
+
+    def _see(self, text: str) -> None:
+        for stage in self._seers:
+            stage.see(text)
 
     def _through(self, events: list[Event]) -> list[Event]:
         for stage in self._stages:

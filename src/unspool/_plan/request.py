@@ -57,6 +57,8 @@ class Request:
     """The last message is the result of a tool."""
     prefill: str | None
     """The beginning of the answer, where the last message is to be continued."""
+    prefilled_reasoning: bool
+    """Of that message there is only reasoning yet."""
 
     @property
     def forced(self) -> bool:
@@ -84,7 +86,9 @@ def read_request(request: Mapping[str, object]) -> Request:
             )
         if guided:
             raise UsageError(f"{spelt} and {guided} both decide what the output looks like: remove one")
-    last, prefill = _messages(request)
+    last = _last_message(request)
+    role = str(last.get("role", ""))
+    continued = _flag(request, "continue_final_message", default=False)
     return Request(
         tools=tools,
         choice=choice,
@@ -99,8 +103,9 @@ def read_request(request: Mapping[str, object]) -> Request:
         include_reasoning=_flag(request, "include_reasoning", default=not _excluded(request)),
         separate_reasoning=_flag(request, "separate_reasoning", default=True),
         n=_count(request.get("n")),
-        after_tool=last in ("tool", "function"),
-        prefill=prefill,
+        after_tool=role in ("tool", "function"),
+        prefill=_text(last.get("content")) if continued else None,
+        prefilled_reasoning=continued and not last.get("content") and _has_reasoning(last),
     )
 
 
@@ -192,14 +197,14 @@ def _json_answer(value: object) -> bool:
     return kind in ("json_object", "json_schema")
 
 
-def _messages(request: Mapping[str, object]) -> tuple[str, str | None]:
-    """Role of the last message, and what is to be continued."""
+def _last_message(request: Mapping[str, object]) -> Mapping[str, object]:
+    """The message to answer or to continue; empty if there are none."""
     continued = _flag(request, "continue_final_message", default=False)
     if continued and _flag(request, "add_generation_prompt", default=False):
         raise UsageError("continue_final_message and add_generation_prompt exclude each other: keep one")
     messages = request.get("messages")
     if messages is None:
-        return "", None
+        return {}
     if isinstance(messages, (str, bytes, Mapping)) or not isinstance(messages, Sequence):
         raise UsageError(f"messages is a {type(messages).__name__}; pass the request's list of messages")
     if not messages:
@@ -207,13 +212,15 @@ def _messages(request: Mapping[str, object]) -> tuple[str, str | None]:
     last = messages[-1]
     if not isinstance(last, Mapping) or not isinstance(last.get("role"), str):
         raise UsageError("the last of messages is not an object with a role")
-    if not continued:
-        return str(last["role"]), None
-    if last["role"] != "assistant":
+    if continued and last["role"] != "assistant":
         raise UsageError(
-            f"continue_final_message continues an assistant's message, but the last one is of {last['role']!r}"
+            f"continue_final_message continues the assistant, but the last message is of {last['role']!r}"
         )
-    return "assistant", _text(last.get("content"))
+    return last
+
+
+def _has_reasoning(message: Mapping[str, object]) -> bool:
+    return bool(message.get("reasoning_content") or message.get("reasoning"))
 
 
 def _text(content: object) -> str:

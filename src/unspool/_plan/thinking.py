@@ -67,14 +67,15 @@ def read_switches(
     :param defaults: template variables of the deployment; its switches count only
         where the request has none.
     """
-    given = _given(request, thinking)
+    warnings: list[str] = []
+    given = _given(request, thinking, warnings)
     said = [key for key in (*SWITCHES, thinking.effort_name) if key in given]
     kwargs = {key: value for key, value in defaults.items() if not (said and key in SWITCHES)}
     kwargs.update(given)
-    return _Reader(family, thinking, kwargs).wish()
+    return _Reader(family, thinking, kwargs, warnings).wish()
 
 
-def _given(request: Mapping[str, object], thinking: Thinking) -> dict[str, object]:
+def _given(request: Mapping[str, object], thinking: Thinking, warnings: list[str]) -> dict[str, object]:
     """The template variables of the request; switches at its top level count as such."""
     given: dict[str, object] = {}
     sources: dict[str, str] = {}
@@ -91,7 +92,9 @@ def _given(request: Mapping[str, object], thinking: Thinking) -> dict[str, objec
         if key == "reasoning" and isinstance(value, Mapping):
             _add_reasoning(given, sources, value)
         elif key == "thinking" and isinstance(value, Mapping):
-            _add_thinking(given, sources, value, thinking)
+            _add_thinking(given, sources, value, budgeted="thinking_budget" in thinking.switches)
+            if value.get("budget_tokens") is not None and "thinking_budget" not in thinking.switches:
+                warnings.append("thinking.budget_tokens is not enforced: there is no such switch")
         else:
             _add(given, sources, key, value, "the request")
     return given
@@ -125,14 +128,14 @@ def _add_reasoning(given: dict[str, object], sources: dict[str, str], value: Map
 
 
 def _add_thinking(
-    given: dict[str, object], sources: dict[str, str], value: Mapping[str, object], thinking: Thinking
+    given: dict[str, object], sources: dict[str, str], value: Mapping[str, object], *, budgeted: bool
 ) -> None:
     """``thinking: {"type": "enabled"}``."""
     kind = value.get("type")
     if kind not in ("enabled", "disabled", "adaptive"):
         raise UsageError(f"thinking.type={kind!r}: choose one of enabled, disabled, adaptive")
     budget = value.get("budget_tokens")
-    if "thinking_budget" in thinking.switches and kind != "adaptive":
+    if budgeted and kind != "adaptive":
         _add(given, sources, "thinking_budget", 0 if kind == "disabled" else budget, "thinking")
     elif kind == "adaptive":
         _add(given, sources, "thinking_mode", kind, "thinking.type")
@@ -143,13 +146,15 @@ def _add_thinking(
 class _Reader:
     """One request being read."""
 
-    def __init__(self, family: str, thinking: Thinking, kwargs: dict[str, object]) -> None:
+    def __init__(
+        self, family: str, thinking: Thinking, kwargs: dict[str, object], warnings: list[str]
+    ) -> None:
         self.family = family
         self.thinking = thinking
         self.kwargs = kwargs
         self.on: bool | None = None
         self.said = ""
-        self.warnings: list[str] = []
+        self.warnings = warnings
 
     def wish(self) -> Wish:
         for key in self.kwargs:
@@ -230,7 +235,7 @@ class _Reader:
         default = self.thinking.default
         if default == "n/a":
             return not on
-        return switched and default != "always" or (default == "always" and on)
+        return (switched and default != "always") or (default == "always" and on)
 
     def read_mode(self) -> bool:
         """``thinking_mode``; whether the model decides."""

@@ -79,36 +79,30 @@ _NO_ENDS: Final = Watch(())
 class _Marks:
     """What depends on the delimiter and the markers only."""
 
-    __slots__ = ("_begun", "_half", "_longest", "_mark", "key", "run")
+    __slots__ = ("_begun", "_longest", "blanks", "half", "key", "run")
 
     def __init__(self, quote: str, ends: Watch) -> None:
         delimiter = Watch((quote,))
         mark = f"{re.escape(quote)}|{ends.full.pattern}"
-        self._mark: Final = re.compile(mark)
         self._longest: Final = max(delimiter.longest, ends.longest)
-        self._half: Final = _at_the_end(delimiter.prefixes)
         self._begun: Final = _at_the_end(delimiter.prefixes | ends.prefixes)
+        self.half: Final = _at_the_end(delimiter.prefixes)
+        """The beginning of a delimiter that the input ends with."""
         self.run: Final = re.compile(rf"(?:(?!{mark})[^,\[\](){{}} \t\r\n])*+")
         """Text without delimiters: as far as it needs no thought."""
+        self.blanks: Final = re.compile(rf"(?:(?!{mark})[ \t\r\n])*+")
+        """White space in it."""
         self.key: Final = re.compile(rf"(?![\s\"'])(?:(?!{mark})[^:=,\[\](){{}}\r\n])++")
         """A bare key."""
 
-    def visible(self, buf: str, pos: int, *, final: bool) -> int:
-        """Up to where nothing can be the beginning of a delimiter or marker, or of another one."""
-        n = len(buf)
-        begun = (self._half if final else self._begun).search(buf, max(pos, n - self._longest + 1))
-        if begun is None:
-            return n
-        at = begun.start()
-        for start in range(max(pos, at - self._longest + 1), at):
-            match = self._mark.match(buf, start)
-            if match is not None and match.end() > at:
-                return n if final else start
-        return at
+    def visible(self, buf: str, pos: int) -> int:
+        """How far the text is certain: behind that, a delimiter or marker may have begun."""
+        begun = self._begun.search(buf, max(pos, len(buf) - self._longest + 1))
+        return len(buf) if begun is None else begun.start()
 
 
 def _at_the_end(texts: Iterable[str]) -> re.Pattern[str]:
-    """A pattern for the longest of these texts that the input ends with."""
+    """A pattern that finds the longest of these texts at the end of the input."""
     return re.compile(f"(?:{'|'.join(map(re.escape, texts)) or '(?!)'})\\Z")
 
 
@@ -195,7 +189,7 @@ class BareObject(Codec):
 
     def step(self, buf: str, pos: int, final: bool) -> int:
         """Read on; see the base class."""
-        self._n = n = self._marks.visible(buf, pos, final=final)
+        self._n = n = len(buf) if final else self._marks.visible(buf, pos)
         self._final = final
         self._need = bool(self.error)
         while pos < n and not self._need and not self.done:
@@ -341,6 +335,8 @@ class BareObject(Codec):
     def _closes(self, buf: str, at: int) -> int:
         """Whether what stands at ``at`` can follow a string."""
         limit = min(self._n, at + BOUND)
+        if at >= limit:
+            return _YES if self._final else _MORE
         match = _CLOSING.match(buf, at, limit)
         after = match.end()  # type: ignore[union-attr]
         closing = "".join(match.group().split())  # type: ignore[union-attr]
@@ -450,10 +446,13 @@ class BareObject(Codec):
         """Text up to the delimiter that closes it."""
         at = pos
         while True:
-            at = buf.find(self._quote, at, self._n)
-            if at < 0:
-                self._data(buf[pos : self._n])
-                return self._n
+            at = buf.find(self._quote, at)
+            if not 0 <= at < self._n:
+                half = self._marks.half.search(buf, pos) if self._final else None
+                end = self._n if half is None else half.start()
+                self._need = True
+                self._data(buf[pos:end])
+                return end
             end = at + len(self._quote)
             answer = self._closes(buf, end)
             if answer == _NO:
@@ -523,7 +522,7 @@ class BareObject(Codec):
         """Text up to the comma or bracket behind it, or to a delimiter that closes it nevertheless."""
         n = self._n
         while pos < n:
-            end = self._marks.run.match(buf, pos, n).end()  # type: ignore[union-attr]
+            end = min(self._marks.run.match(buf, pos).end(), n)  # type: ignore[union-attr]
             if end > pos:
                 self._bare_text(buf[pos:end])
                 pos = end
@@ -544,7 +543,7 @@ class BareObject(Codec):
             elif self._ends.full.match(buf, pos):
                 break
             elif buf[pos] in _BLANKS:
-                end = _SPACE.match(buf, pos, n).end()  # type: ignore[union-attr]
+                end = min(self._marks.blanks.match(buf, pos).end(), n)  # type: ignore[union-attr]
                 self._blanks.append(buf[pos:end])
                 pos = end
                 continue

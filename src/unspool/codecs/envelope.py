@@ -139,6 +139,7 @@ class Envelope(Codec):
         value = self._value
         if value is not None and self._role == _ARGS_ROLE and value.finish() == "complete":
             out: list[str] = []
+            self._take(value, out)
             self._value_ends(out)
             self.text = "".join(out)
         if self.committed and self._has_args and self._value is None:

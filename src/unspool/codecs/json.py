@@ -28,6 +28,8 @@ _SINGLE_RUN: Final = re.compile(r"[^'\"\\\x00-\x1f]*")
 _ESCAPE: Final = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})')
 _ESCAPE_BEGUN: Final = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?(?=[ \t\r\n,\]}])")
+_TOKEN: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[\]{},:]|[^\s"\[\]{},:]++')
+_SPACED: Final = {",": ", ", ":": ": "}
 _WORDS: Final = {"t": "true", "f": "false", "n": "null"}
 _PYTHON_WORDS: Final = {"T": ("True", "true"), "F": ("False", "false"), "N": ("None", "null")}
 _DIGITS: Final = frozenset("0123456789")
@@ -404,3 +406,18 @@ def _value_at(text: str, at: int) -> tuple[str, int]:
     value = JsonValue()
     end = value.step(text, at, True)
     return value.text, end
+
+
+def canonical_json(text: str) -> str:
+    r"""The same value as Python's encoder would space it; numbers keep their spelling.
+
+    >>> canonical_json('{"a":1.0,"b" : [1e999,"\u00e9"]}')
+    '{"a": 1.0, "b": [1e999, "é"]}'
+    """
+    out: list[str] = []
+    for token in _TOKEN.findall(text):
+        if token[0] == '"':
+            out.append(encode_basestring(json.loads(token)))
+        else:
+            out.append(_SPACED.get(token, token))
+    return "".join(out)

@@ -27,7 +27,7 @@ def make_codec(form: CallForm, grammar: Grammar, tools: Tools, function: str, po
         params = Tree if grammar.dialect.nested else Tagged
         return params(grammar, tools, function, policies)
     if form.payload == "code":
-        return RawText(grammar.after_params)
+        return RawText(grammar.code_ends)
     if form.notation == "bare":
         return BareObject(
             grammar.dialect.quote, grammar.after_params, kind=tools.parameters(function), repair=repair

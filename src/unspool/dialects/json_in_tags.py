@@ -250,6 +250,7 @@ COHERE = Dialect(
     name_keys=("tool_name", "name"),
     args_keys=("parameters", "arguments"),
     id_keys=("tool_call_id", "id"),
+    envelope=("id", "name", "args"),
     id_format=IdFormat("{index}"),
     reasoning=COHERE_THINKING,
     content=COHERE_ANSWERS,

@@ -182,7 +182,5 @@ def _set_char(char: str) -> str:
 
 
 def _by_number(char: str) -> str:
-    code = ord(char)
-    if code <= 0xFF:
-        return f"\\x{code:02X}"
-    return f"\\u{code:04X}" if code <= 0xFFFF else f"\\U{code:08X}"
+    # Not \\xHH: there xgrammar takes every hexadecimal digit that follows.
+    return f"\\u{ord(char):04X}" if ord(char) <= 0xFFFF else f"\\U{ord(char):08X}"

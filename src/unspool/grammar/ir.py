@@ -209,7 +209,7 @@ def strip_prefix(node: Node, prefix: str) -> Node:
     if isinstance(node, Seq) and node.parts:
         return seq(strip_prefix(node.parts[0], prefix), *node.parts[1:])
     if isinstance(node, Named):
-        return strip_prefix(node.node, prefix)
+        return Named(node.name, strip_prefix(node.node, prefix))
     if isinstance(node, Many):
         return seq(strip_prefix(node.item, prefix), Repeat(seq(node.separator, node.item)))
     if isinstance(node, Choice):

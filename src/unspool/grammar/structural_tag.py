@@ -86,7 +86,9 @@ def _sequence(node: Seq) -> Format:
     if not elements:
         return {"type": "const_string", "value": ""}
     if len(elements) > 1 and elements[0]["type"] == "const_string":
-        return _as_tag(elements)
+        closed = elements[-1]["type"] == "const_string"
+        if closed or (len(elements) == 2 and elements[1]["type"] in ("json_schema", "grammar")):
+            return _as_tag(elements)
     return elements[0] if len(elements) == 1 else {"type": "sequence", "elements": elements}
 
 

@@ -102,7 +102,7 @@ class Values:
         """Any string."""
         return self.rules.once(
             (*self._context, "string"),
-            "string",
+            "any-string",
             lambda: seq(
                 '"', text_rules(self.rules, '"', self.without, plain=_JSON_PLAIN, escape=_json_escape())
             ),
@@ -399,7 +399,7 @@ class BareValues(Values):
     def any_text(self) -> Node:
         return self.rules.once(
             (*self._context, "string"),
-            "string",
+            "any-string",
             lambda: seq(self.quote, text_rules(self.rules, self.quote, self.without)),
         )
 

@@ -126,7 +126,9 @@ class Walk:
             name = html.escape(function.name) if escape else function.name
             if not _NAMES.fullmatch(name):
                 raise UsageError(f"dialect {dialect.name!r} cannot write the tool name {function.name!r}")
-            return _number_in(dialect.name_forms[0].replace("{name}", name))
+            form = dialect.name_forms[0]
+            # A form that doubles the name is accepted, never written.
+            return _number_in(form.replace("{name}", name)) if form.count("{name}") == 1 else Text(name)
         if hole.field == "index":
             return _NUMBER
         if hole.field == "id":
@@ -187,52 +189,48 @@ class Walk:
     def output(self, kind: str, *, reasoning: bool, start: Start) -> Node:
         """Reasoning, if it may be; content, if calls are not required; calls."""
         calls = self.calls()
+        reasoning_marks, content_marks = (_marks(kind) for kind in (self.dialect.reasoning, self.dialect.content))
         openers = self.openers()
-        body = self.answer(calls, openers) if kind == "auto" else seq(self.empty_content(), calls)
+        forbidden = (*openers, *reasoning_marks, *content_marks)
+        visible = (*openers, *(mark for mark in reasoning_marks if mark not in content_marks))
+        body = self.answer(calls, visible) if kind == "auto" else seq(self.empty_content(), calls)
         if start == "message":
             lead = self.lead()
             if reasoning and self.dialect.reasoning:
                 opening, closer = self._wrapper("reasoning")
-                thought = seq(opening, up_to(closer, openers), self.gap())
+                thought = seq(opening, up_to(closer, forbidden), self.gap())
                 lead = optional(thought) if lead == NOTHING else choice((thought, lead))
             return seq(lead, body)
         _, closer = self._wrapper(start)
-        return seq(up_to(closer, openers), self.gap(), body)
+        return seq(up_to(closer, forbidden if start == "reasoning" else visible), self.gap(), body)
 
-    def answer(self, calls: Node, openers: tuple[str, ...]) -> Node:
+    def answer(self, calls: Node, forbidden: tuple[str, ...]) -> Node:
         """Content, calls, or both."""
-        dialect = self.dialect
-        marks, _ = split_marks(dialect.section[0])
-        forbidden = [*openers, *(self._wrapper("reasoning")[:1] if dialect.reasoning else ())]
+        marks, _ = split_marks(self.dialect.section[0])
         if "^" in marks:
             first = complement(chars(" \n" + first_text(calls)[:1]))
-            return choice((calls, seq(_GAP, optional(Chars(first), Free(tuple(forbidden))))))
-        trigger = self.trigger(calls)
-        return Dispatch(trigger, calls, tuple(dict.fromkeys(f for f in forbidden if f not in trigger)))
+            return choice((calls, seq(_GAP, optional(Chars(first), Free(forbidden)))))
+        trigger = self.trigger()
+        return Dispatch(trigger, calls, tuple(other for other in forbidden if other not in trigger))
 
-    def trigger(self, calls: Node) -> str:
+    def trigger(self) -> str:
         """What tells that calls begin."""
         before, _, _ = split_at(parse_template(split_marks(self.dialect.section[0])[1]), "calls")
-        opener = first_literal(before) or first_literal(parse_template(self.dialect.call[0]))
-        if not _is_tag(opener):
-            opener = _text(before).lstrip("\n") or opener
-        return opener.rstrip() or first_text(calls)
+        opener = _marker(first_literal(before) or first_literal(parse_template(self.dialect.call[0])))
+        return opener if _is_tag(opener) else _text(before).lstrip("\n") or opener
 
     def openers(self) -> tuple[str, ...]:
         """What begins a call, in any of the forms that are read, unless it may as well be prose."""
         dialect = self.dialect
-        heads = [first_literal(parse_template(call)) for call in dialect.call]
-        found: list[str] = []
+        trigger = self.trigger()
+        found = {trigger: None}
         for section in dialect.section:
             before, _, _ = split_at(parse_template(split_marks(section)[1]), "calls")
-            opener = first_literal(before)
-            found += [opener] if opener else heads
-        canonical = found[0].rstrip() if found else ""
-        kept = [opener.rstrip() for opener in found if opener and _is_tag(opener)]
-        # A form that contains the canonical opener is found by it.
-        return tuple(
-            dict.fromkeys(o for o in kept if o == canonical or canonical not in _text_of(dialect, o))
-        )
+            for template in (section,) if first_literal(before) else dialect.call:
+                # A form that contains the trigger is found by it.
+                if trigger not in template:
+                    found[_marker(first_literal(parse_template(split_marks(template)[1])))] = None
+        return tuple(opener for opener in found if _is_tag(opener))
 
     def _wrapper(self, channel: Literal["reasoning", "content"]) -> tuple[str, str]:
         """Opener and closer of a channel."""
@@ -554,13 +552,19 @@ def _text(pieces: Iterable[Piece]) -> str:
     return "".join(piece.text for piece in pieces if not isinstance(piece, Hole))
 
 
-def _text_of(dialect: Dialect, opener: str) -> str:
-    """All literals of the call template that an opener begins."""
-    for template in dialect.call:
-        found = literals(parse_template(template))
-        if found and found[0].rstrip() == opener:
-            return "\n".join(found)
-    return ""
+def _marks(wrappers: Iterable[str]) -> tuple[str, ...]:
+    """What begins and ends such text; not an end that may as well be prose."""
+    found: list[str] = []
+    for template in wrappers:
+        before, _, after = split_at(parse_template(split_marks(template)[1]), "text")
+        opener, closer = first_literal(before), first_literal(after)
+        found += [opener, closer] if _is_tag(closer) else [opener]
+    return tuple(dict.fromkeys(found))
+
+
+def _marker(literal: str) -> str:
+    """A literal without the bracket of a list, which may be forgotten, and blanks."""
+    return literal.rstrip(" ") if len(literal) == 1 else literal.rstrip(" [")
 
 
 def _is_tag(literal: str) -> bool:

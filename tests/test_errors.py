@@ -1,0 +1,370 @@
+"""Errors: callers' mistakes say what to do instead; a model's mistakes raise only where asked to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import unspool
+from unspool import (
+    STRICT,
+    Dialect,
+    Frame,
+    IdFormat,
+    MalformedOutput,
+    Message,
+    Parser,
+    Policies,
+    Route,
+    SpecError,
+    ToolCall,
+    UnknownDialect,
+    UnspoolError,
+    UsageError,
+    fold,
+    get_dialect,
+    get_parser,
+    parse,
+    register,
+    render,
+)
+
+CALL = ("<call>{envelope}</call>",)
+
+
+def message_of(error: type[Exception], call: Callable[[], object]) -> str:
+    with pytest.raises(error) as caught:
+        call()
+    return str(caught.value)
+
+
+# -- wrong use
+
+
+def test_every_error_has_one_base() -> None:
+    for error in (UsageError, SpecError, UnknownDialect, MalformedOutput, unspool.ProtocolError):
+        assert issubclass(error, UnspoolError)
+    assert issubclass(UnknownDialect, LookupError)
+    assert not issubclass(MalformedOutput, UsageError), "the model's mistake is not the caller's"
+
+
+@pytest.mark.parametrize("chunk", [b"Hello", None, 5, ["a"], bytearray(b"x")], ids=repr)
+def test_feed_takes_text(chunk: Any) -> None:
+    message = message_of(UsageError, lambda: Parser("hermes").feed(chunk))
+    assert type(chunk).__name__ in message
+    assert "decode bytes" in message
+
+
+@pytest.mark.parametrize("dialect", [None, 5, b"hermes", ["hermes"]], ids=repr)
+def test_a_dialect_is_a_name_or_a_value(dialect: Any) -> None:
+    for use in (lambda: Parser(dialect), lambda: parse("x", dialect), lambda: render(dialect, Message())):
+        assert type(dialect).__name__ in message_of(UsageError, use)
+
+
+@pytest.mark.parametrize(
+    ("tools", "named"),
+    [
+        ("now", "str"),
+        ({"name": "now"}, "dict"),
+        (5, "int"),
+        (["now"], "tools[0]"),
+        ([{"name": 5}], "tools[0]"),
+    ],
+)
+def test_tools_are_a_list_of_tools(tools: Any, named: str) -> None:
+    message = message_of(UsageError, lambda: Parser("hermes", tools=tools))
+    assert named in message
+    assert "parameters" in message, "the message shows what to pass"
+
+
+@pytest.mark.parametrize("prompt", [b"<think>", 5, ["<think>"]], ids=repr)
+def test_a_prompt_is_text(prompt: Any) -> None:
+    assert type(prompt).__name__ in message_of(UsageError, lambda: Parser("hermes", prompt=prompt))
+
+
+@pytest.mark.parametrize("policies", ["repair", {"malformed_call": "repair"}, 5], ids=repr)
+def test_policies_are_policies(policies: Any) -> None:
+    message = message_of(UsageError, lambda: Parser("hermes", policies=policies))
+    assert "Policies" in message
+    assert type(policies).__name__ in message
+
+
+def test_strict_and_policies_exclude_each_other() -> None:
+    message = message_of(UsageError, lambda: Parser("hermes", strict=True, policies=Policies()))
+    assert "strict=True" in message
+    assert "policies" in message
+
+
+@pytest.mark.parametrize("value", ["ignore", "", None, True, "TEXT"], ids=repr)
+def test_a_policy_must_be_one_of_its_choices(value: Any) -> None:
+    message = message_of(UsageError, lambda: Policies(malformed_call=value))
+    assert f"malformed_call={value!r}" in message
+    for choice in ("text", "repair", "keep", "drop", "error"):
+        assert choice in message
+
+
+@pytest.mark.parametrize("name", Policies.__slots__)
+def test_every_policy_is_checked(name: str) -> None:
+    wrong: dict[str, Any] = {name: "nonsense"}
+    assert f"{name}='nonsense'" in message_of(UsageError, lambda: Policies(**wrong))
+
+
+def test_strict_is_two_policies() -> None:
+    assert Policies(malformed_call="error", truncated_call="error") == STRICT
+    assert Parser("hermes", strict=True).policies == STRICT
+
+
+def test_feed_after_finish() -> None:
+    parser = Parser("hermes")
+    parser.feed("Hello")
+    parser.finish()
+    assert "new Parser" in message_of(UsageError, lambda: parser.feed("more"))
+
+
+def test_finish_twice() -> None:
+    parser = Parser("hermes")
+    parser.finish()
+    assert "finish()" in message_of(UsageError, parser.finish)
+
+
+@pytest.mark.parametrize("reason", ["end", "", "STOP", 5, True], ids=repr)
+def test_finish_takes_a_reason_it_knows(reason: Any) -> None:
+    parser = Parser("hermes")
+    message = message_of(UsageError, lambda: parser.finish(reason))
+    assert repr(reason) in message
+    for choice in ("stop", "length", "tool_calls", "content_filter"):
+        assert choice in message
+    assert parser.finish("stop"), "a refused reason does not finish the parser"
+
+
+@pytest.mark.parametrize("message", [None, "Hello", {"content": "Hello"}], ids=repr)
+def test_render_takes_a_message(message: Any) -> None:
+    assert type(message).__name__ in message_of(UsageError, lambda: render("hermes", message))
+
+
+def test_render_says_what_a_dialect_cannot_write() -> None:
+    silent = Dialect("silent", reasoning=())
+    call = ToolCall("call_1", "f", "{}")
+    assert "silent" in message_of(UsageError, lambda: render(silent, Message(reasoning="Hm.")))
+    assert "tool calls" in message_of(UsageError, lambda: render(silent, Message(tool_calls=(call,))))
+
+
+@pytest.mark.parametrize("arguments", ["[1]", "5", '"x"', "{", "nope"])
+def test_render_needs_an_object_to_write_parameters(arguments: str) -> None:
+    message = Message(tool_calls=(ToolCall("call_1", "f", arguments),))
+    assert "'f'" in message_of(UsageError, lambda: render("qwen3_coder", message))
+
+
+# -- unknown dialects
+
+
+@pytest.mark.parametrize(
+    ("name", "near"), [("hermez", "hermes"), ("qwen3-codr", "qwen3_coder"), ("Mistrall", "mistral")]
+)
+def test_unknown_dialects_come_with_the_nearest_names(name: str, near: str) -> None:
+    for use in (lambda: get_dialect(name), lambda: Parser(name), lambda: parse("x", name)):
+        message = message_of(UnknownDialect, use)
+        assert repr(name) in message
+        assert near in message
+    with pytest.raises(LookupError):
+        get_parser(name)
+
+
+def test_a_name_like_no_other_leads_to_the_list() -> None:
+    assert "list_dialects()" in message_of(UnknownDialect, lambda: get_dialect("🙂🙂🙂"))
+
+
+@pytest.mark.parametrize("name", ["Hermes", "HERMES", " hermes ", "qwen3-coder", "Qwen3_Coder"])
+def test_case_and_dashes_do_not_matter(name: str) -> None:
+    assert get_dialect(name).name in ("hermes", "qwen3_coder")
+
+
+def test_register_takes_dialects_and_keeps_names_apart() -> None:
+    wrong: Any = "hermes"
+    assert "str" in message_of(UsageError, lambda: register(wrong))
+    other = Dialect("hermes", call=CALL)
+    assert "replace=True" in message_of(SpecError, lambda: register(other))
+    assert get_dialect("hermes").call != CALL
+
+
+# -- declarations that contradict themselves
+
+PARAMS = ("<c>{name}{params}</c>",)
+CONTRADICTIONS: dict[str, tuple[dict[str, Any], str]] = {
+    # what is wrong: the declaration, whose last entry is to blame, and what the message says
+    "a string instead of a tuple": ({"call": "<call>{envelope}</call>"}, "tuple"),
+    "a list instead of a tuple": ({"stop": ["</s>"]}, "tuple"),
+    "something else in the tuple": ({"call": (5,)}, "strings"),
+    "an unknown hole": ({"call": ("<call>{nam}{args}</call>",)}, "{nam}"),
+    "an unknown notation": ({"call": ("<c>{name}{args:yaml}</c>",)}, "python"),
+    "a notation of something else": ({"call": ("<c>{name:json}{args}</c>",)}, "notation"),
+    "no name": ({"call": ("<c>{args}</c>",)}, "name"),
+    "two payloads": ({"call": ("<c>{name}{args}{envelope}</c>",)}, "one payload"),
+    "the name behind the payload": ({"call": ("<c>{args}{name}</c>",)}, "before the payload"),
+    "params without a param": ({"call": PARAMS}, "param"),
+    "nothing to search for": ({"call": ("{id}<c>{name}{args}</c>",)}, "begins with a hole"),
+    "nothing to search for in a bare section": ({"call": ("{name}{args}",)}, "no opener"),
+    "a section without calls": ({"call": CALL, "section": ("<calls></calls>",)}, "{calls}"),
+    "a section with two": ({"call": CALL, "section": ("{calls}|{calls}",)}, "once"),
+    "a section with a name": ({"call": CALL, "section": ("<{name}>{calls}",)}, "{name}"),
+    "a param without value": ({"call": PARAMS, "param": ("<p={key}></p>",)}, "{value}"),
+    "a param without key": ({"call": PARAMS, "param": ("<p>{value}</p>",)}, "{key}"),
+    "a value without an end": ({"call": PARAMS, "param": ("<p={key}>{value}",)}, "behind it"),
+    "a value without a begin": ({"call": PARAMS, "param": ("{key}{value}</p>",)}, "before it"),
+    "a param that nothing uses": ({"param": ("<p={key}>{value}</p>",)}, "no call template"),
+    "reasoning without text": ({"reasoning": ("<think></think>",)}, "{text}"),
+    "reasoning without an end": ({"reasoning": ("<think>{text}",)}, "behind it"),
+    "reasoning without a begin": ({"reasoning": ("{text}</think>",)}, "before it"),
+    "content without text": ({"content": ("<answer></answer>",)}, "{text}"),
+    "furniture with a name": ({"drop": ("<x {name}>",)}, "{name}"),
+    "furniture that begins with a hole": ({"drop": ("{_}<x>",)}, "begin with text"),
+    "a stop with a hole": ({"stop": ("<end {_}>",)}, "unknown hole"),
+    "an empty stop": ({"stop": ("",)}, "begin with text"),
+}
+
+
+@pytest.mark.parametrize(("declaration", "says"), CONTRADICTIONS.values(), ids=list(CONTRADICTIONS))
+def test_a_contradiction_shows_its_template(declaration: dict[str, Any], says: str) -> None:
+    message = message_of(SpecError, lambda: Dialect("mine", **declaration))
+    blamed = list(declaration.values())[-1]
+    assert "'mine'" in message
+    assert repr(blamed[0] if isinstance(blamed, tuple) else blamed) in message
+    assert says in message
+
+
+@pytest.mark.parametrize("name", ["", None, 5], ids=repr)
+def test_a_dialect_needs_a_name(name: Any) -> None:
+    assert "name" in message_of(SpecError, lambda: Dialect(name))
+
+
+def test_a_frame_may_be_all_there_is() -> None:
+    frame = Frame(
+        open=("<|start|>",),
+        sep="<|message|>",
+        ends=("<|end|>",),
+        fields=("to={to}",),
+        routes=(Route("to={name}", "{args}", "to={name}"), Route("", "content", "x")),
+    )
+    dialect = Dialect("framed", frame=frame, reasoning=(), id_format=IdFormat("id_{index}"))
+    message = parse('<|start|>to=f<|message|>{"a": 1}<|end|>', dialect)
+    assert [(call.id, call.name, call.arguments) for call in message.tool_calls] == [
+        ("id_0", "f", '{"a": 1}')
+    ]
+
+
+# -- strict
+
+
+def strict(text: str, dialect: str = "hermes", **options: Any) -> MalformedOutput:
+    with pytest.raises(MalformedOutput) as caught:
+        parse(text, dialect, strict=True, **options)
+    return caught.value
+
+
+def caret(error: MalformedOutput) -> str:
+    """The character that the caret stands under, nothing if it stands behind the line."""
+    lines = str(error).split("\n")
+    at = next(i for i, line in enumerate(lines) if line.strip() == "^")
+    return lines[at - 1][lines[at].index("^") :][:1]
+
+
+def test_malformed_call() -> None:
+    call = '<tool_call>\n{"name": "f", "arguments": {"a": 1, oops}}\n</tool_call>'
+    error = strict(f"Hi. {call} Bye.")
+    assert error.kind == "malformed_call"
+    assert (error.start, error.end) == (4, 4 + len(call))
+    assert error.raw == call
+    assert error.at == f"Hi. {call}".index("oops")
+    assert "key" in error.detail
+    text = str(error)
+    assert "malformed call" in text
+    assert error.detail in text
+    assert '{"name": "f", "arguments": {"a": 1, oops}}' in text
+    assert caret(error) == "o"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wrong", "expected"),
+    [
+        ('{"a" 1}', "1", "':'"),
+        ('{"a": 1 "b"}', '"b"', "','"),
+        ('{"a": nul}', "}", "null"),
+        ("{1: 2}", "1", "key"),
+        ('{"a": 1e}', "}", "digit"),
+        ('{"a": "\\q"}', "\\q", "escape"),
+        ('{"a": ]}', "]", "value"),
+    ],
+)
+def test_a_malformed_call_says_what_was_expected(arguments: str, wrong: str, expected: str) -> None:
+    error = strict(f'<tool_call>{{"name": "f", "arguments": {arguments}}}</tool_call>')
+    assert expected in error.detail
+    assert caret(error) == wrong[0]
+
+
+def test_truncated_call() -> None:
+    text = 'Hi. <tool_call>\n{"name": "f", "arguments": {"a": "b'
+    error = strict(text)
+    assert error.kind == "truncated_call"
+    assert (error.start, error.end, error.at) == (4, len(text), len(text))
+    assert error.raw == text[4:]
+    assert "ended" in error.detail
+    assert caret(error) == ""
+    assert '{"name": "f", "arguments": {"a": "b' in str(error)
+
+
+def test_cut_head() -> None:
+    text = 'Hi. <tool_call>\n{"na'
+    error = strict(text)
+    assert error.kind == "cut_head"
+    assert (error.start, error.end) == (4, len(text))
+    assert error.raw == text[4:]
+    assert "name" in error.detail
+    assert '{"na' in str(error)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "text", "closer"),
+    [
+        ("hermes", 'Hi. <tool_call>\n{"name": "f", "arguments": {}}', "</tool_call>"),
+        ("qwen3_coder", "<tool_call>\n<function=f>\n</function>", "</tool_call>"),
+        ("qwen3_coder", "<tool_call>\n<function=f>\n<parameter=a>\n1\n</parameter>", "</function>"),
+    ],
+)
+def test_unterminated_block(dialect: str, text: str, closer: str) -> None:
+    error = strict(text, dialect)
+    assert error.kind == "missing_closer"
+    assert closer in error.detail
+    assert error.at == len(text)
+    *_, last = text.split("\n")
+    assert last in str(error), "the caret stands under the text that is not closed"
+
+
+def test_a_clean_output_does_not_raise() -> None:
+    text = '<think>Hm.</think>\n\nHi.\n<tool_call>\n{"name": "f", "arguments": {"a": 1}}\n</tool_call>'
+    message = parse(text, "hermes", strict=True)
+    assert message.problems == ()
+    assert [call.name for call in message.tool_calls] == ["f"]
+
+
+def test_one_policy_raises_for_its_own_kind_only() -> None:
+    malformed = '<tool_call>{"name": "f", "arguments": {b}}</tool_call>'
+    truncated = '<tool_call>{"name": "f", "arguments": {'
+    only_malformed, only_truncated = Policies(malformed_call="error"), Policies(truncated_call="error")
+    for text, policies in ((malformed, only_malformed), (truncated, only_truncated)):
+        with pytest.raises(MalformedOutput):
+            parse(text, "hermes", policies=policies)
+    assert parse(truncated, "hermes", policies=only_malformed).finish_reason == "length"
+    assert parse(malformed, "hermes", policies=only_truncated).content == malformed
+
+
+def test_feed_and_finish_never_raise_for_the_model() -> None:
+    text = 'Hi. <tool_call>{"name": "f", "arguments": {b}}</tool_call>'
+    parser = Parser("hermes", strict=True)
+    events = [event for character in text for event in parser.feed(character)] + parser.finish()
+    with pytest.raises(MalformedOutput):
+        parser.fold().push(events)
+    with pytest.raises(MalformedOutput):
+        fold(events, dialect="hermes", strict=True)
+    assert fold(events, dialect="hermes").content == text
