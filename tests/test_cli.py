@@ -217,7 +217,7 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
 def test_dialects_are_tab_separated_when_piped(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["dialects"]) == 0
     rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
-    assert [row[0] for row in rows] == NAMES
+    assert [row[0] for row in rows] == [dialect.name for dialect in list_dialects()]
     assert {len(row) for row in rows} == {3}
     hermes = next(row for row in rows if row[0] == "hermes")
     assert "Qwen2.5" in hermes[1]

@@ -438,7 +438,9 @@ RULES: list[tuple[str, str, str | None]] = [
     ("boolean", " FALSE ", "false"),
     ("boolean", "True", "true"),
     ("boolean string", "True", "true"),
-    ("boolean", "1", STAYS),
+    ("boolean", "1", "true"),
+    ("boolean null", "0", "false"),
+    ("boolean string", "1", STAYS),
     ("boolean", "yes", STAYS),
     # 4: integer
     ("integer", "5", "5"),

@@ -159,7 +159,7 @@ CASES = {
         told="length",
     ),
     "malformed call after a complete one": Case(
-        [*call(0, "{}"), *call(1, "{", status="malformed")], (called(0, "{}"), called(1, "{")), "stop"
+        [*call(0, "{}"), *call(1, "{", status="malformed")], (called(0, "{}"), called(1, "{")), "tool_calls"
     ),
     "complete call after a malformed one": Case(
         [*call(0, "{", status="malformed"), *call(1, "{}")], (called(0, "{"), called(1, "{}")), "tool_calls"

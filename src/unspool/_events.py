@@ -188,7 +188,7 @@ class Note(Event):
         """What the model wrote, where the note is about text that shows nowhere else."""
 
     def _key(self) -> tuple[object, ...]:
-        return (self.kind, self.detail, self.raw)
+        return (self.kind, self.detail, self.raw) if self.raw else (self.kind, self.detail)
 
 
 class Finish(Event):

@@ -57,8 +57,7 @@ class Fold:
 
     def _call_ends(self, event: CallEnd) -> None:
         call = self._calls[event.index]
-        call.before = self._tidy.blanks_before_call
-        call.channel = self._tidy.channel
+        call.channel, call.before = self._tidy.contexts.pop(event.index, ("content", ""))
         call.status = event.status
         call.raw = event.raw
         if event.status == "complete":

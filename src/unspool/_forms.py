@@ -235,7 +235,8 @@ class FrameForm:
         borders = (opener for opener in self.openers if opener.strip() not in starts)
         self.stops: Final = Watch((frame.sep, *frame.ends, *borders))
         """What ends a header; openers that are fields may occur in one."""
-        self.borders: Final = Watch((*frame.ends, *(opener for opener in frame.open if opener[0] != "^")))
+        unanchored = (opener for opener in frame.open if opener[0] != "^")
+        self.borders: Final = Watch((*frame.ends, *unanchored, *dialect.stop))
         """What ends a message."""
         self.programs: Final = tuple(self._program(opener) for opener in frame.open)
 

@@ -223,11 +223,18 @@ class Grammar:
             if match is None:
                 continue
             if "(?P=name)" not in pattern.pattern:
-                return match["name"], caught
+                return match["name"], self._native_id(match, caught)
             # A doubled name is only believed if that makes it a declared one.
             if tools.declares(match["name"]) and not tools.declares(caught):
                 return match["name"], ""
         return caught, ""
+
+    def _native_id(self, match: re.Match[str], caught: str) -> str:
+        """The id that a name came with, in the family's own spelling."""
+        index = match.groupdict().get("index")
+        if index is None or ":" in caught:
+            return caught
+        return self.dialect.id_format.pattern.replace("{index}", index).replace("{name}", match["name"])
 
     def could_become(self, partial: str, tools: Tools) -> bool:
         """Whether what is there of a name may still become that of a tool."""
@@ -271,6 +278,8 @@ class Grammar:
     def _between(self, section: SectionForm) -> Iterator[Program]:
         """What may follow a call in a section."""
         separators = [sep.strip() for sep in self.dialect.sep if sep.strip()]
+        if section.bare and not separators:
+            return  # what follows a call is running text
         for form in sorted(self.forms, key=lambda form: form.rank):
             head = [*form.head, *self._confirmation(form)]
             for sep in separators:

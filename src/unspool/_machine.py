@@ -408,11 +408,16 @@ class Machine(Ledger):
             length = trial.offset + (0 if bare else len(frame.sep))
         else:
             length = self._broken_header(trial, frame, header, end, fields)
+            if self._pos + length == len(self._buf) and into.startswith("{"):
+                self._note("cut_head", "the input ended inside the header of a call")
+                self._emit_markup("cut", length)
+                return
+            self._note("broken_header", header[:80])
         if into in frame.calls and finished:
-            if self._grammar.calls:
+            if self._grammar.calls and self._wanted(name):
                 self._begin_framed_call(name, frame.calls[into], length)
             else:
-                # Offered no tools, so this is text, header and all.
+                # Not a tool that was offered, so this is text, header and all.
                 self._state = self._grammar.bodies["content"]
                 self._emit_text(self._pos + length)
             return
@@ -423,7 +428,6 @@ class Machine(Ledger):
         self, trial: Trial, frame: FrameForm, header: str, end: int, fields: dict[str, str]
     ) -> int:
         """How much of a header that was never finished is framing; the rest is text."""
-        self._note("broken_header", header[:80])
         opener = len(trial.program.trigger)
         at_end = self._pos + trial.offset == len(self._buf)
         if at_end and not header[end:].strip(" ") and (frame.sep != "\n" or self._could_be_header(fields)):
@@ -432,6 +436,10 @@ class Machine(Ledger):
             return opener
         end = max(end, opener)
         return end + len(header[end:]) - len(header[end:].lstrip(" "))
+
+    def _wanted(self, name: str) -> bool:
+        """Whether a call to this function is to be seen as one."""
+        return self._policies.unknown_tool == "forward" or not self._tools.known or self._tools.declares(name)
 
     def _could_be_header(self, fields: dict[str, str]) -> bool:
         return any(value == "all" or self._tools.could_become(value) for value in fields.values())

@@ -88,6 +88,8 @@ class Thinking:
     """What may follow the end of reasoning for ``force_nonempty_content`` to make it the answer."""
     caution: str = ""
     """What to tell those who switch reasoning off."""
+    passes: tuple[str, ...] = ()
+    """Other variables of its templates whose names look like switches."""
 
     def __post_init__(self) -> None:
         _check_word("special", self.special, get_args(Answer))

@@ -91,8 +91,8 @@ class Tidy:
         "_framed",
         "_keep_blanks",
         "_reasoning",
-        "blanks_before_call",
         "channel",
+        "contexts",
     )
 
     def __init__(self, dialect: Dialect, policies: Policies) -> None:
@@ -106,10 +106,10 @@ class Tidy:
         self._cut_is_text = policies.truncated_call == "text"
         self._called = False
         self._framed = False
-        self.blanks_before_call = ""
-        """White space that the last call took from the text before it."""
         self.channel: Channel = "content"
-        """The channel of the text around."""
+        """The channel of the text at hand."""
+        self.contexts: dict[int, tuple[Channel, str]] = {}
+        """For each call the channel around it, and the white space it took from the text before."""
 
     def push(self, events: Iterable[Event]) -> list[Event]:
         """What these events come to."""
@@ -128,7 +128,7 @@ class Tidy:
             if isinstance(event, Markup):
                 self._markup(event, out)
             elif isinstance(event, CallStart):
-                self._call(out)
+                self.contexts[event.index] = (self.channel, self._call(out))
             elif isinstance(event, Finish) and not self._framed:
                 self._append(out, self._content.flush(event.start))
             out.append(event)
@@ -138,12 +138,12 @@ class Tidy:
         if event is not None:
             out.append(event)
 
-    def _call(self, out: list[Event]) -> None:
-        """A call, or what stands for one, comes next."""
+    def _call(self, out: list[Event]) -> str:
+        """A call, or what stands for one, comes next; returns the blanks that it costs."""
         content = self._content
-        self.blanks_before_call = (content if self.channel == "content" else self._reasoning).blanks
+        blanks = (content if self.channel == "content" else self._reasoning).blanks
         if self._keep_blanks and content.shown:
-            self.blanks_before_call = ""
+            blanks = ""
             self._append(out, content.flush(content.start + len(content.blanks)))
         content.blanks = ""
         self._reasoning.blanks = ""
@@ -152,6 +152,7 @@ class Tidy:
         content.join = ""
         if not content.shown:
             content.lead = " \t\r\n"
+        return blanks
 
     def _markup(self, event: Markup, out: list[Event]) -> None:
         role = event.role

@@ -141,7 +141,7 @@ class Trial:
     """Programs being tried at one place of the input."""
 
     __slots__ = (
-        "_at",
+        "_begun",
         "_cut_name",
         "_dialect",
         "_repair",
@@ -169,6 +169,7 @@ class Trial:
         """What the holes caught."""
         self.envelope: Envelope | None = None
         """The envelope being read, if the program has one."""
+        self._begun = False
         self.can_cut = False
         """The input ended inside a head, and this is what was there of a name."""
         self.cut_short = False
@@ -178,7 +179,6 @@ class Trial:
         self._cut_name = ""
         self._which = 0
         self._step = 0
-        self._at = 0
 
     @property
     def program(self) -> Program:
@@ -209,7 +209,8 @@ class Trial:
                 return RESTART
             answer = self._run_program(buf, pos, final)
             if answer == MATCH:
-                return MATCH
+                # A call that was cut off is more than the furniture that it begins like.
+                return CUT if self._begun and self.program.action in (DROP, STOP) else MATCH
             if answer == NEED:
                 if not final:
                     return NEED
@@ -228,6 +229,7 @@ class Trial:
         else:
             self._cut_name = self.fields.get("name") or self.fields.get("?name", "")
         self.can_cut = True
+        self._begun = self._begun or bool(self._cut_name) or self.envelope is not None
 
     def _run_program(self, buf: str, pos: int, final: bool) -> int:
         steps = self.program.steps

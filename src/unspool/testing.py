@@ -156,7 +156,7 @@ def read(dialect: str | Dialect, case: str | Case, chunks: Sequence[str] | None 
     case = _case(case)
     parser = Parser(dialect, tools=case.tools, prompt=case.prompt, policies=case.policies)
     chunks = [case.text] if chunks is None else chunks
-    events: list[Event] = []
+    portions: list[list[Event]] = []
     feeds: list[Feed] = []
     taken = covered = 0
     for chunk in chunks:
@@ -165,17 +165,19 @@ def read(dialect: str | Dialect, case: str | Case, chunks: Sequence[str] | None 
         for event in new:
             if not isinstance(event, Note):
                 covered = event.end
-        events += new
+        portions.append(new)
         feeds.append(Feed(taken, covered, parser.held, parser.bound))
-    events += parser.finish(case.finish_reason)
+    portions.append(parser.finish(case.finish_reason))
     fold = parser.fold()
     message = None
     try:
-        fold.push(events)
+        for portion in portions:
+            fold.push(portion)
         message = fold.message()
     except MalformedOutput:
         if "error" not in (parser.policies.malformed_call, parser.policies.truncated_call):
             raise
+    events = [event for portion in portions for event in portion]
     return Reading(parser.dialect, case, chunks, events, message, feeds)
 
 

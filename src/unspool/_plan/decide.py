@@ -29,7 +29,7 @@ from .._registry import find, get_dialect
 from .._switches import FAMILIES, MODEL, Mode, RequestFacts, facts_of
 from .._tokens import as_tokenizer
 from .derived import guided, opener, without_reasoning
-from .prompts import check_prompt, opens_content, prompt_text, start_state, tail
+from .prompts import check_prompt, opens_content, prompt_text, relevant, start_state, tail
 from .request import read_request
 from .special import stripped_markers
 from .thinking import read_switches
@@ -113,22 +113,19 @@ def decide(inputs: Inputs) -> Plan:
 def _resolve(
     dialect: str | Dialect, tokenizer: object | None, facts: RequestFacts | None
 ) -> tuple[str, Dialect, RequestFacts]:
-    """The family's name, the dialect, and its row; names of checkpoints have rows of their own."""
+    """What the caller calls it, the dialect, and its row; names of checkpoints have rows of their own."""
     if isinstance(dialect, Dialect):
         found = find(dialect, tokenizer)
         return found.name, found, facts or facts_of(found)
     if not isinstance(dialect, str):
         raise UsageError(f"a dialect's name is a string, got {type(dialect).__name__}")
     calls, plus, reasoning = dialect.partition("+")
-    family = _plain(dialect)
     found = get_dialect(_spoken(calls) + plus + _spoken(reasoning), tokenizer=tokenizer)
     row = facts or facts_of(found)
     checkpoint = FAMILIES.get(_plain(reasoning if plus else calls))
     if checkpoint is not None and facts is None:
         row = replace(row, thinking=checkpoint[1])
-    elif not plus:
-        family = found.name
-    return family, found, row
+    return _plain(dialect), found, row
 
 
 def _spoken(name: str) -> str:
@@ -339,6 +336,7 @@ class _Planner:
     def parser_prompt(self, start: Start, output: ToolOutput, reads_reasoning: bool) -> str | None:
         """The prompt that puts the parser where the output begins."""
         known = self.prompt if self.prompt is not None else self.request.prefill or None
+        known = None if known is None else relevant(self.dialect, known)
         if self.request.after_tool and self.inputs.continuation != "prompt":
             known = None
         if start == "header":

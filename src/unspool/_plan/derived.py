@@ -45,7 +45,7 @@ def guided(dialect: Dialect, name: str, reasoning: bool, strip: str) -> Dialect:
         aliases=(),
         section=sections,
         call=("[{envelope}]", ",{envelope}]", "{args}") if name else plain.call,
-        sep=("",) if name else plain.sep,
+        sep=(";",) if name else plain.sep,
         fixed_name=name,
         reasoning=dialect.reasoning if reasoning else (),
         drop=dialect.drop,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from .._dialect import Dialect
 from .._errors import UsageError
 from .._events import CallArgs, CallStart, Text
-from .._grammar import compile_grammar
+from .._grammar import Grammar, compile_grammar
 from .._parser import Parser
 from .._prompt import relevant_tail
 from .._switches import ANY, MODEL, ROLE_MARKERS, RequestFacts
@@ -23,12 +23,32 @@ def start_state(dialect: Dialect, prompt: str) -> Start:
     >>> start_state(get_dialect("qwen3"), "<|im_start|>assistant\n<think>\n")
     'reasoning'
     """
-    for event in Parser(dialect, prompt=prompt).feed("x"):
-        if isinstance(event, Text):
-            return event.channel
+    prompt = relevant(dialect, prompt)
+    parser = Parser(dialect, prompt=prompt)
+    open_head = parser.mode == "trial"
+    for event in parser.feed("x"):
         if isinstance(event, (CallStart, CallArgs)):
             return "call"
+        # The "x" may be what broke the head of a call.
+        if isinstance(event, Text) and not (open_head and _begins_call(dialect, prompt)):
+            return event.channel
     return "header" if dialect.start else "call"
+
+
+def _begins_call(dialect: Dialect, text: str) -> bool:
+    """Whether a text begins with the opener of a call or of a section."""
+    grammar = _grammar(dialect)
+    openers = [form.opener for form in grammar.forms] + [section.opener for section in grammar.sections]
+    return text.startswith(tuple(filter(None, openers)))
+
+
+def relevant(dialect: Dialect, prompt: str) -> str:
+    """What counts of a prompt, however long it is."""
+    return relevant_tail(prompt, _grammar(dialect))
+
+
+def _grammar(dialect: Dialect) -> Grammar:
+    return compile_grammar(dialect, calls=True, calls_in_reasoning=True, repair=False)
 
 
 def prompt_text(prompt: str | Sequence[int] | None, tokenizer: object | None) -> str | None:
@@ -73,14 +93,11 @@ def check_prompt(family: str, dialect: Dialect, facts: RequestFacts, prompt: str
                 f"the prompt ends with {max(foreign, key=len)!r}, but {expected}: it was rendered with "
                 "another family's template, or the dialect is the wrong one"
             )
-    if dialect.frame is not None:
-        grammar = compile_grammar(dialect, calls=True, calls_in_reasoning=True, repair=False)
-        if not relevant_tail(prompt, grammar):
-            begins = f"output of {family} begins behind {dialect.start!r}"
-            raise UsageError(
-                f"the prompt ends with {tail(prompt)!r}, outside of any message, but {begins}: check the "
-                "template, and that it was rendered with add_generation_prompt=True"
-            )
+    if dialect.frame is not None and not relevant(dialect, prompt):
+        raise UsageError(
+            f"the prompt ends with {tail(prompt)!r}, outside of any message, but output of {family} begins "
+            f"behind {dialect.start!r}: check the template, and render with add_generation_prompt=True"
+        )
     if text.endswith("<think>") and not any(text.endswith(opener(each)) for each in dialect.reasoning):
         return [f"the prompt ends with '<think>', which means nothing in {family}"]
     return []

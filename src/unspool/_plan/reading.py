@@ -17,14 +17,17 @@ NoReasoning    keeps reasoning to itself (``include_reasoning=false``)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Final, Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, Protocol, TypeAlias
 
 from .._dialect import Dialect
 from .._events import CallArgs, CallEnd, CallStart, Event, Finish, FinishReason, Markup, Note, Text
 from .._parser import Parser, ToolList
 from .._policies import Policies
 from .._tokens import Detokenizer, as_tokenizer
+
+NewId: TypeAlias = Callable[[str, int], str]
+"""Gives a call its id, from its name and number."""
 
 _BOUND: Final = 1024
 """White space beyond this is not the beginning of a JSON document any more."""
@@ -223,6 +226,7 @@ class PlannedParser(Parser):
         prompt: str | None,
         tokenizer: object | None,
         policies: Policies | None,
+        new_id: NewId | None,
         shape: Sequence[str] | None,
         stages: Sequence[Stage],
     ) -> None:
@@ -231,9 +235,12 @@ class PlannedParser(Parser):
         :param shape: if JSON may come where reasoning should: the openers of reasoning.
         :param stages: what the events go through.
         """
-        super().__init__(dialect, tools=tools, prompt=prompt, tokenizer=tokenizer, policies=policies)
+        super().__init__(
+            dialect, tools=tools, prompt=prompt, tokenizer=tokenizer, policies=policies, new_id=new_id
+        )
         self._tools = tools
         self._tokenizer = tokenizer
+        self._new_id = new_id
         self._openers = shape
         self._first = ""
         self._ids: list[int] = []
@@ -323,5 +330,6 @@ class PlannedParser(Parser):
                 prompt="",
                 tokenizer=self._tokenizer,
                 policies=self.policies,
+                new_id=self._new_id,
             )
         return True

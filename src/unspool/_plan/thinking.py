@@ -180,11 +180,15 @@ class _Reader:
 
     def check_known(self, key: str) -> None:
         known = (*SWITCHES, self.thinking.effort_name)
-        if key in known or key in _PASSED or key in _OURS or not _TELLING.search(key):
+        passed = key in _PASSED or key in self.thinking.passes
+        if key in known or passed or key in _OURS or not _TELLING.search(key):
             return
         near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]}?" if near else self.listens_to()
-        raise UsageError(f"unknown thinking switch {key!r}: {hint}")
+        raise UsageError(
+            f"unknown thinking switch {key!r}: {hint} "
+            "(if the template does read it, list it in the family's thinking.passes)"
+        )
 
     def listens_to(self) -> str:
         """What to send instead."""

@@ -12,7 +12,7 @@ from .._parser import Parser
 from .._policies import Policies
 from .._switches import Mode, RequestFacts
 from .derived import opener
-from .reading import Answer, LeadStrip, NoReasoning, OneCall, PlannedParser, Stage
+from .reading import Answer, LeadStrip, NewId, NoReasoning, OneCall, PlannedParser, Stage
 
 if TYPE_CHECKING:
     from ..grammar import Grammar
@@ -147,10 +147,11 @@ class Plan:
     _stages: tuple[str, ...] = field(repr=False)
     _shape: bool = field(repr=False)
 
-    def parser(self, *, ids: bool = False) -> Parser:
+    def parser(self, *, ids: bool = False, new_id: NewId | None = None) -> Parser:
         """A parser for one choice; every choice needs its own.
 
         :param ids: it will be fed token ids, not text.
+        :param new_id: gives calls their ids, see :class:`Parser`.
         """
         tokenizer = self._inputs.tokenizer if ids else None
         if ids and tokenizer is None:
@@ -158,7 +159,12 @@ class Plan:
         policies = self._inputs.policies
         if not self._shape and not self._stages:
             return Parser(
-                self.reads, tools=self.tools, prompt=self._prompt, tokenizer=tokenizer, policies=policies
+                self.reads,
+                tools=self.tools,
+                prompt=self._prompt,
+                tokenizer=tokenizer,
+                policies=policies,
+                new_id=new_id,
             )
         return PlannedParser(
             self.reads,
@@ -166,13 +172,14 @@ class Plan:
             prompt=self._prompt,
             tokenizer=tokenizer,
             policies=policies,
+            new_id=new_id,
             shape=tuple(map(opener, self.reads.reasoning)) if self._shape else None,
             stages=[self._stage(name) for name in self._stages],
         )
 
-    def parsers(self, *, ids: bool = False) -> list[Parser]:
+    def parsers(self, *, ids: bool = False, new_id: NewId | None = None) -> list[Parser]:
         """A parser for each of the ``n`` choices."""
-        return [self.parser(ids=ids) for _ in range(self.n)]
+        return [self.parser(ids=ids, new_id=new_id) for _ in range(self.n)]
 
     def with_prompt(self, prompt: str | Sequence[int]) -> Plan:
         """The same plan, now that the prompt is rendered (with ``chat_template_kwargs``)."""

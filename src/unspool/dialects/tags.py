@@ -248,6 +248,7 @@ STEP3 = Dialect(
     call=(
         f"<｜tool_call_begin｜>function<｜tool_sep｜>{STEP3_INVOKE}",
         f"<｜tool_call_begin｜>{STEP3_INVOKE}",
+        STEP3_INVOKE.removesuffix("<｜tool_call_end｜>"),
     ),
     sep=("\n", "<｜tool_sep｜>"),
     param=('<steptml:parameter name="{key}">{value}</steptml:parameter>\n',),

@@ -52,7 +52,10 @@ KIMI_K2 = Dialect(
         "<|tool_call_section_begin|>{calls}<|tool_call_section_end|>",
         "{calls}",
     ),
-    call=("<|tool_call_begin|>{name}<|tool_call_argument_begin|>{args}<|tool_call_end|>",),
+    call=(
+        "<|tool_call_begin|>{name}<|tool_call_argument_begin|>{args}<|tool_call_end|>",
+        "<|tool_call_begin|>{name}<|tool_call_argument_begin|>\n<|tool_call_end|>",
+    ),
     sep=("",),
     name_forms=(
         "functions.{name}:{index}",
@@ -122,7 +125,7 @@ INKLING = Dialect(
         for kind in ("text", "invoke_tool_text", "tool_error", "xml")
         for header in INKLING_HEADERS
     ),
-    drop=("<|message_model|>",),
+    drop=("<|message_model|>", "<|content_invoke_tool_json|>"),
     start="<|message_model|>",
     stop=("<|content_model_end_sampling|>",),
 )

@@ -11,8 +11,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from .ir import NOTHING, Chars, Choice, Node, Ranges, Ref, Repeat, Text, choice, complement, intersection, seq
-from .ir import union
+from .ir import (
+    NOTHING,
+    Chars,
+    Choice,
+    Node,
+    Ranges,
+    Ref,
+    Repeat,
+    Text,
+    choice,
+    complement,
+    intersection,
+    seq,
+    union,
+)
 from .rules import Rules
 
 EVERYTHING: Final = complement(())

@@ -11,8 +11,22 @@ from collections.abc import Mapping
 from typing import Final
 
 from .automaton import EVERYTHING, set_of
-from .ir import NOTHING, Chars, Choice, Node, Ranges, Repeat, Seq, Text, choice, complement, contains
-from .ir import intersection, seq, union
+from .ir import (
+    NOTHING,
+    Chars,
+    Choice,
+    Node,
+    Ranges,
+    Repeat,
+    Seq,
+    Text,
+    choice,
+    complement,
+    contains,
+    intersection,
+    seq,
+    union,
+)
 
 MOST: Final = 256
 """Engines refuse much longer counted repetitions; these become open ones."""

@@ -232,7 +232,8 @@ class Values:
     def _integer(self, schema: Mapping[str, Any]) -> Node:
         low, high = _bounds(schema)
         if (low == -math.inf and high == math.inf) or low > high:
-            return self.rules.once("integer", "integer", lambda: seq(optional("-"), _NATURAL))
+            whole = seq(optional("-"), Chars(chars("1-9")), Repeat(_DIGIT, 0, 18))
+            return self.rules.once("integer", "integer", lambda: choice((Text("0"), whole)))
         return integers(low, high)
 
     def _array(self, schema: Mapping[str, Any]) -> Node:
@@ -309,7 +310,7 @@ class Values:
             (*self._context, "value"),
             "value",
             lambda: choice(
-                (self._typed(name, {}) for name in ("object", "array", "string", "number", "boolean", "null"))
+                self._typed(name, {}) for name in ("object", "array", "string", "number", "boolean", "null")
             ),
         )
 
@@ -357,7 +358,7 @@ class PythonValues(Values):
     def arguments(self, schema: Schema) -> Node:
         """Keywords in parentheses; names that are no identifiers need an object instead."""
         merged = self._merged(schema) if isinstance(schema, Mapping) else {}
-        if "$ref" in merged or "properties" not in merged and {"anyOf", "oneOf"} & merged.keys():
+        if "$ref" in merged or ("properties" not in merged and {"anyOf", "oneOf"} & merged.keys()):
             return seq("(", self.value(merged), ")")
         properties = merged.get("properties", {})
         words = {name: inner for name, inner in properties.items() if name.isidentifier()}

@@ -14,19 +14,17 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from .._errors import UsageError
 from .._grammar import is_control
 from .._ids import OPENAI_ID
 from .._template import (
-    PAYLOADS,
     Attributes,
     Hole,
     Piece,
     first_literal,
-    literals,
     parse_template,
     split_at,
     split_marks,
@@ -52,7 +50,8 @@ from .ir import (
     strip_prefix,
     up_to,
 )
-from .json_schema import Function, self_contained
+from .json_schema import Function
+from .params import Params
 
 if TYPE_CHECKING:
     from .._dialect import Dialect, Frame
@@ -65,11 +64,7 @@ _GAP: Final = Repeat(_BLANK, 0, 4)
 """White space between reasoning and what follows it."""
 _NUMBER: Final = Repeat(Chars(chars("0-9")), 1, 4)
 _SOME_ID: Final = Repeat(Chars(chars("a-zA-Z0-9_-")), 1, 40)
-_KEY: Final = seq(Chars(chars("a-zA-Z_")), Repeat(Chars(chars("a-zA-Z0-9_")), 0, 30))
 _NAMES: Final = re.compile(r"[^\s<>{}()\[\]\"'|｜,=]+")
-_KEYS: Final = re.compile(r"[^\s/<>][^<>\n]*")
-_KINDS: Final = ("string", "number", "boolean", "null", "array", "object")
-"""JSON's types, in the order of ``Dialect.type_words``."""
 
 
 class Walk:
@@ -77,7 +72,11 @@ class Walk:
 
     def __init__(self, dialect: Dialect, offered: Sequence[Function], *, parallel: bool) -> None:
         self.dialect = dialect
-        self.offered = offered
+        self.offered = [f for f in offered if not dialect.fixed_name or f.name == dialect.fixed_name]
+        if not self.offered:
+            raise UsageError(
+                f"dialect {dialect.name!r} calls only {dialect.fixed_name!r}, which is not offered"
+            )
         self.parallel = parallel
         self.params = Params(dialect) if dialect.param else None
 
@@ -189,7 +188,9 @@ class Walk:
     def output(self, kind: str, *, reasoning: bool, start: Start) -> Node:
         """Reasoning, if it may be; content, if calls are not required; calls."""
         calls = self.calls()
-        reasoning_marks, content_marks = (_marks(kind) for kind in (self.dialect.reasoning, self.dialect.content))
+        reasoning_marks, content_marks = (
+            _marks(kind) for kind in (self.dialect.reasoning, self.dialect.content)
+        )
         openers = self.openers()
         forbidden = (*openers, *reasoning_marks, *content_marks)
         visible = (*openers, *(mark for mark in reasoning_marks if mark not in content_marks))
@@ -269,28 +270,16 @@ class FramedWalk(Walk):
     ) -> None:
         super().__init__(dialect, offered, parallel=parallel)
         self.frame = frame
-        self.borders = (
-            *frame.ends,
-            *(opener.lstrip("^") for opener in frame.open if not opener.startswith("^")),
-        )
+        self.end = frame.ends[0] if frame.ends else ""
+        openers = (opener for opener in frame.open if not opener.startswith("^"))
+        # Without the marker that ends it, what looks like the beginning of a header is text.
+        self.borders = (*frame.ends, *(o for o in openers if is_control(o) or not is_control(frame.sep)))
 
-    def message(self, into: str, end: Node | str) -> Node:
-        """A message of reasoning or content, from its header on."""
-        return seq(self.head(into), self._body(end))
-
-    def _body(self, end: Node | str) -> Node:
-        if isinstance(end, str) and end:
-            return up_to(end, self.borders)
-        return Free(self.borders)
-
-    def head(self, *into: str) -> Node:
-        route = self._route(*into)
-        return seq(self.frame.open[0], route, self.frame.sep)
-
-    def _route(self, *into: str) -> str:
+    def head(self, into: str) -> str:
+        """The header of a message of reasoning or content; nothing if there is none."""
         for route in self.frame.routes:
-            if route.into in into and route.header:
-                return route.header
+            if route.into == into and route.header:
+                return self.frame.open[0] + route.header + self.frame.sep
         return ""
 
     def call(self, function: Function) -> Node:
@@ -302,247 +291,52 @@ class FramedWalk(Walk):
             raise UsageError(
                 f"dialect {self.dialect.name!r} does not say how the header of a call is written"
             )
-        header = seq(*(self._field(piece, function) for piece in parse_template(route.header)))
+        if not re.fullmatch(r"[^\s<]+", function.name):
+            raise UsageError(f"dialect {self.dialect.name!r} cannot write the tool name {function.name!r}")
         body = self.filled(route.into, function)
         if route.into == "{calls}":
             opening, closing = self.section()
             body = seq(opening, self.filled(self.dialect.call[0], function), closing)
-        return seq(frame.open[0], header, frame.sep, body)
-
-    def _field(self, piece: Piece, function: Function) -> Node | str:
-        if not isinstance(piece, Hole):
-            return piece.text
-        if not re.fullmatch(r"[^\s<]+", function.name):
-            raise UsageError(f"dialect {self.dialect.name!r} cannot write the tool name {function.name!r}")
-        return function.name
+        return seq(frame.open[0] + route.header.replace("{name}", function.name) + frame.sep, body)
 
     def calls(self) -> Node:
         frame = self.frame
-        end = frame.call_end or (frame.ends[0] if frame.ends else "")
+        end = frame.call_end or self.end
         one = choice(Named(f"{function.name}-call", self.call(function)) for function in self.offered)
         # The last end is what stops the model, so it is often not seen.
         last = optional(choice(map(Text, dict.fromkeys((end, *frame.ends))))) if end else NOTHING
         return seq(Many(one, end) if self.parallel else one, last)
 
     def output(self, kind: str, *, reasoning: bool, start: Start) -> Node:
-        frame = self.frame
-        end = frame.ends[0] if frame.ends else ""
-        thinks = bool(self._route("reasoning"))
-        if start == "reasoning" and not thinks:
-            raise UsageError(
-                f"dialect {self.dialect.name!r} has no reasoning of its own, so the output cannot start in it"
-            )
         calls = self.calls()
-        body: Node = calls
-        if kind == "auto":
-            body = choice((calls, *self._contents(calls, end)))
-        if start == "reasoning":
-            return seq(self._body(end), body)
+        if start != "message" and not self.head(start):
+            raise UsageError(
+                f"dialect {self.dialect.name!r} has no {start} of its own, so the output cannot start in it"
+            )
         if start == "content":
-            return choice(strip_prefix(option, first_text(option)) for option in self._contents(calls, end))
+            return self.content(calls, kind)
+        body = (
+            choice((calls, seq(self.head("content"), self.content(calls, kind)))) if kind == "auto" else calls
+        )
+        thought = up_to(self.end, self.borders) if self.end else NOTHING
+        if start == "reasoning":
+            return seq(thought, body)
         options = [body]
-        if reasoning and thinks:
-            options.append(seq(self.message("reasoning", end), body))
+        if reasoning and self.head("reasoning"):
+            options.append(seq(self.head("reasoning"), thought, body))
         return choice(strip_prefix(option, self.dialect.start) for option in options)
 
-    def _contents(self, calls: Node, end: str) -> Iterator[Node]:
-        """An answer, and an answer before calls."""
-        head = self.head("content")
-        if not end:
-            yield seq(head, Dispatch(self.frame.open[0], calls))
-            return
-        yield seq(head, up_to(end, self.borders), calls)
-        yield seq(head, Free(self.borders))
-        for final in self.frame.ends:
-            yield seq(head, up_to(final, self.borders))
-
-
-class Params:
-    """Parameters in tags."""
-
-    def __init__(self, dialect: Dialect) -> None:
-        self.dialect = dialect
-        self.without = tuple(self._markup())
-
-    def _markup(self) -> Iterator[str]:
-        """What ends a value: a closing tag, the next parameter, the end of the call."""
-        dialect = self.dialect
-        for template in dialect.param:
-            before, _, after = split_at(parse_template(template), "value")
-            yield first_literal(before).rstrip()
-            yield first_literal(after).rstrip()
-        for template in dialect.call:
-            _, payload, after = split_at(parse_template(template), *PAYLOADS)
-            if payload is not None:
-                yield from (literal for literal in literals(after)[:1] if len(literal) > 1)
-        if dialect.frame is not None:
-            yield from dialect.frame.ends
-
-    def all(self, schema: Schema) -> Node:
-        """The parameters of a call."""
-        return self.members(schema, schema, dict.fromkeys(()))
-
-    def members(self, schema: Schema, root: Schema, seen: Mapping[str, None]) -> Node:
-        """The members of an object as parameters."""
-        parts: list[Node] = []
-        found = _flat(schema, root)
-        required = found.get("required", ())
-        for key, inner in found.get("properties", {}).items():
-            if inner is False:
-                continue
-            param = self.param(self._key(key), inner, root, seen)
-            parts.append(param if key in required else optional(param))
-        extra = found.get("additionalProperties", "properties" not in found)
-        if extra is not False:
-            parts.append(Repeat(self.param(_KEY, extra, root, seen)))
-        return seq(*parts)
-
-    def _key(self, key: str) -> Node:
-        if not _KEYS.fullmatch(key) or any(marker in key for marker in self.without):
-            raise UsageError(f"dialect {self.dialect.name!r} cannot write the parameter name {key!r}")
-        return Text(key)
-
-    def param(self, key: Node | None, schema: Schema, root: Schema, seen: Mapping[str, None]) -> Node:
-        """One parameter; without a key, an item of a list."""
-        template = self._template(key)
-        options = list(self._values(schema, root, seen))
-        before, _, after = split_at(parse_template(template), "value")
-        heads: dict[Node, list[Node]] = {}
-        for kind, value in options:
-            head = seq(*self._parts(before, key, kind))
-            tail = seq(*self._parts(after, key, kind))
-            heads.setdefault(head, []).append(self._closed(value, tail))
-        return choice(seq(head, choice(values)) for head, values in heads.items())
-
-    def _template(self, key: Node | None) -> str:
-        if key is None and not self.dialect.list_key:
-            for template in self.dialect.param:
-                if "{key}" not in template:
-                    return template
-        return self.dialect.param[0]
-
-    def _parts(self, pieces: Iterable[Piece], key: Node | None, kind: str) -> Iterator[Node | str]:
-        dialect = self.dialect
-        name: Node = Text(dialect.list_key) if key is None else key
-        fields: dict[str, Node] = {
-            "key": name,
-            "string": Text("true" if kind == "string" else "false"),
-            "type": Text(dialect.type_words[_KINDS.index(kind)]),
-        }
-        for piece in pieces:
-            if isinstance(piece, Hole):
-                yield fields[piece.field]
-            elif isinstance(piece, Attributes):
-                for attribute, field in piece.fields.items():
-                    value = fields[field]
-                    if dialect.unescape and isinstance(value, Text):
-                        value = Text(html.escape(value.text))
-                    yield seq(f' {attribute}="', value, '"')
-            else:
-                yield piece.text
-
-    def _closed(self, value: Node | None, tail: Node) -> Node:
-        """A value and what follows it; none: raw text."""
-        if value is not None:
-            return seq(value, tail)
-        closer = first_text(tail)
-        cut = closer.rstrip("\n")
-        return seq(up_to(cut, self.without), closer[len(cut) :], strip_prefix(tail, closer))
-
-    def _values(
-        self, schema: Schema, root: Schema, seen: Mapping[str, None]
-    ) -> Iterator[tuple[str, Node | None]]:
-        """The kinds of value that a schema allows, each as it is written; None: as raw text."""
-        for kind, inner in kinds(schema, root):
-            if kind == "string" and _given(inner):
-                yield kind, choice(Text(value) for value in _given(inner))
-            elif kind == "string":
-                yield kind, None
-            elif self.dialect.nested and kind in ("array", "object") and not _given(inner):
-                yield kind, self._nested(kind, inner, root, seen)
-            else:
-                without = self.without if kind in ("array", "object") else ()
-                yield kind, Value(self_contained(inner, root), without=without)
-
-    def _nested(self, kind: str, schema: Mapping[str, Any], root: Schema, seen: Mapping[str, None]) -> Node:
-        if len(seen) > 16:
-            raise UsageError(
-                f"dialect {self.dialect.name!r} writes nested values as tags, which a schema that contains itself "
-                "has no end of"
-            )
-        deeper = {**seen, str(len(seen)): None}
-        if kind == "object":
-            return self.members(schema, root, deeper)
-        least, most = schema.get("minItems", 0), schema.get("maxItems")
-        return Repeat(self.param(None, schema.get("items", True), root, deeper), least, most)
-
-
-# --- schemas
-
-
-def kinds(schema: Schema, root: Schema, depth: int = 0) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The JSON types that a schema allows, each with what it says about them."""
-    found = _flat(schema, root)
-    for keyword in ("anyOf", "oneOf"):
-        if keyword in found and depth < 16:
-            outer = {key: value for key, value in found.items() if key != keyword}
-            for branch in found[keyword]:
-                inner = {**outer, **_flat(branch, root)}
-                yield from kinds(inner, root, depth + 1)
-            return
-    values = [found["const"]] if "const" in found else found.get("enum")
-    if values is not None:
-        for kind in _KINDS:
-            same = [value for value in values if _kind_of(value) == kind]
-            if same:
-                yield kind, {"enum": same}
-        return
-    types = found.get("type")
-    if types is None:
-        types = "object" if "properties" in found else "array" if "items" in found else None
-    names = [types] if isinstance(types, str) else types or ("string",)
-    merged: dict[str, Mapping[str, Any]] = {}
-    for name in names:
-        kind = "number" if name == "integer" else name
-        if kind not in merged or name == "number":
-            merged[kind] = {**found, "type": name}
-    yield from merged.items()
-
-
-def _kind_of(value: object) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "boolean"
-    if isinstance(value, (int, float)):
-        return "number"
-    if isinstance(value, str):
-        return "string"
-    return "object" if isinstance(value, Mapping) else "array"
-
-
-def _given(schema: Mapping[str, Any]) -> list[Any]:
-    found: list[Any] = schema.get("enum", [])
-    return found
-
-
-def _flat(schema: Schema, root: Schema, depth: int = 0) -> Mapping[str, Any]:
-    """A schema without references and ``allOf`` at its top."""
-    if isinstance(schema, bool) or depth > 16:
-        return {}
-    definitions = root.get("$defs", {}) if isinstance(root, Mapping) else {}
-    if "$ref" in schema:
-        return _flat(definitions.get(schema["$ref"].rsplit("/", 1)[-1], True), root, depth + 1)
-    out: dict[str, Any] = {key: value for key, value in schema.items() if key not in ("allOf", "$defs")}
-    for part in schema.get("allOf", ()):
-        flat = _flat(part, root, depth + 1)
-        for keyword in ("properties", "required"):
-            if keyword in out and keyword in flat:
-                both = out[keyword]
-                more = flat[keyword]
-                flat = {**flat, keyword: {**both, **more} if isinstance(both, Mapping) else [*both, *more]}
-        out.update(flat)
-    return out
+    def content(self, calls: Node, kind: str) -> Node:
+        """An answer, and calls behind it."""
+        if not self.end:
+            trigger = self.frame.open[0]
+            if kind == "auto":
+                return Dispatch(trigger, calls)
+            return seq(up_to(trigger), strip_prefix(calls, trigger))
+        called = seq(up_to(self.end, self.borders), calls)
+        if kind != "auto":
+            return called
+        return choice((called, *(up_to(end, self.borders) for end in self.frame.ends), Free(self.borders)))
 
 
 # --- text

@@ -1,0 +1,86 @@
+"""What can go wrong with a request, once, in words that every API can spell."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, TypeAlias
+
+Kind: TypeAlias = Literal[
+    "invalid_request",
+    "authentication",
+    "not_found",
+    "too_large",
+    "rate_limit",
+    "overloaded",
+    "timeout",
+    "upstream",
+    "internal",
+]
+
+STATUS: Final[dict[Kind, int]] = {
+    "invalid_request": 400,
+    "authentication": 401,
+    "not_found": 404,
+    "too_large": 413,
+    "rate_limit": 429,
+    "overloaded": 503,
+    "timeout": 504,
+    "upstream": 502,
+    "internal": 500,
+}
+"""The status of an answer that has not begun."""
+
+OPENAI_TYPES: Final[dict[Kind, str]] = {
+    "invalid_request": "invalid_request_error",
+    "authentication": "authentication_error",
+    "not_found": "invalid_request_error",
+    "too_large": "invalid_request_error",
+    "rate_limit": "rate_limit_error",
+    "overloaded": "server_error",
+    "timeout": "server_error",
+    "upstream": "server_error",
+    "internal": "server_error",
+}
+"""``error.type`` as OpenAI has it."""
+
+ANTHROPIC_TYPES: Final[dict[Kind, str]] = {
+    "invalid_request": "invalid_request_error",
+    "authentication": "authentication_error",
+    "not_found": "not_found_error",
+    "too_large": "request_too_large",
+    "rate_limit": "rate_limit_error",
+    "overloaded": "overloaded_error",
+    "timeout": "timeout_error",
+    "upstream": "api_error",
+    "internal": "api_error",
+}
+"""``error.type`` as Anthropic has it."""
+
+
+class Failure(Exception):
+    """A request that cannot be answered, or not to the end."""
+
+    def __init__(
+        self,
+        kind: Kind,
+        message: str,
+        *,
+        param: str | None = None,
+        code: str | None = None,
+        status: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.kind: Kind = kind
+        """Whose fault it is, and of what sort."""
+        self.message = message
+        """For the reader of the client's log."""
+        self.param = param
+        """The field of the request that is wrong, as a path: ``messages[0].role``."""
+        self.code = code or kind
+        """For programs."""
+        self.status = status or STATUS[kind]
+        """The HTTP status, if the answer has not begun."""
+
+
+def invalid(message: str, param: str | None = None, code: str = "invalid_value") -> Failure:
+    """A bad request."""
+    return Failure("invalid_request", message, param=param, code=code)

@@ -1,0 +1,160 @@
+"""What a gateway asks of whatever generates text.
+
+An :class:`Upstream` opens a :class:`Stream` for a :class:`Task`; the stream gives
+:class:`Batch` after batch, each with all that one read brought, so that the
+gateway can send as often as it reads and no oftener.  Everything that goes wrong
+is a :class:`~unspool.gateway.failure.Failure`; a stream that ends with None has
+told the finish reason of every choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ..._events import FinishReason
+
+if TYPE_CHECKING:
+    from ..._plan import Plan
+
+
+class Call:
+    """A piece of a call that an upstream has told apart by itself."""
+
+    __slots__ = ("arguments", "id", "index", "name")
+
+    def __init__(self, index: int, id: str, name: str, arguments: str) -> None:
+        self.index = index
+        """The upstream's own number of it."""
+        self.id = id
+        self.name = name
+        """Empty: it continues."""
+        self.arguments = arguments
+
+
+class Delta:
+    """What one step of generation added to one choice."""
+
+    __slots__ = ("calls", "choice", "finish", "logprobs", "reasoning", "stopped_by", "text", "token_ids")
+
+    def __init__(
+        self,
+        choice: int,
+        text: str,
+        *,
+        finish: FinishReason | None = None,
+        stopped_by: str | None = None,
+        logprobs: list[dict[str, Any]] | None = None,
+        token_ids: Sequence[int] | None = None,
+        reasoning: str = "",
+        calls: Sequence[Call] = (),
+    ) -> None:
+        self.choice = choice
+        """Which of the n choices."""
+        self.text = text
+        """Raw output: to be parsed."""
+        self.finish = finish
+        """Why generation of the choice ended; None: it goes on."""
+        self.stopped_by = stopped_by
+        """The stop string that ended it, if the upstream says."""
+        self.logprobs = logprobs
+        """Of the step's tokens, as chat completions spell them."""
+        self.token_ids = token_ids
+        """The step's tokens."""
+        self.reasoning = reasoning
+        """Reasoning that the upstream has told apart by itself."""
+        self.calls = calls
+        """Calls that the upstream has told apart by itself."""
+
+
+@dataclass(slots=True)
+class Usage:
+    """Token counts."""
+
+    prompt: int = 0
+    completion: int = 0
+    cached: int = 0
+
+
+class Batch:
+    """What one read brought."""
+
+    __slots__ = ("deltas", "prompt_token_ids", "usage")
+
+    def __init__(self, deltas: list[Delta], usage: Usage | None = None) -> None:
+        self.deltas = deltas
+        self.usage = usage
+        """The counts so far, if the upstream told them."""
+        self.prompt_token_ids: Sequence[int] | None = None
+        """The prompt as the model sees it, if that was asked for."""
+
+
+class Stream(Protocol):
+    """An output as it is generated."""
+
+    async def next(self) -> Batch | None:
+        """What has come in since; None: there is no more."""
+        ...
+
+    async def close(self) -> None:
+        """Stop generating, if that goes on, and let go of everything."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What is to be generated."""
+
+    id: str
+    """Of the request, for logs."""
+    request: Mapping[str, Any]
+    """The request in the shape of a chat completion."""
+    plan: Plan
+    """What the backend must be told, and how its output is read."""
+    prompt: str | None
+    """The rendered prompt; None where the upstream renders it itself."""
+    tools: Sequence[Mapping[str, Any]] = ()
+    """The tools that the model is shown."""
+    n: int = 1
+    max_tokens: int | None = None
+    """None: as long as it takes."""
+    stop: tuple[str, ...] = ()
+    logprobs: int | None = None
+    """How many alternatives to tell; None: no log probabilities at all."""
+    token_ids: bool = False
+    """Whether ids are wanted."""
+    schema: Mapping[str, Any] | None = None
+    """What the answer is held to, if the request asks for JSON."""
+    sampling: Mapping[str, Any] = field(default_factory=dict)
+    """Everything else of the request that concerns the engine."""
+
+
+class Upstream(Protocol):
+    """Something that generates text."""
+
+    @property
+    def renders(self) -> bool:
+        """Whether it renders the chat template itself, so that there is no prompt."""
+        ...
+
+    @property
+    def constraints(self) -> Sequence[str]:
+        """What it can hold a model to: ``native`` grammars, ``json`` schemas."""
+        ...
+
+    async def start(self) -> None:
+        """Get ready."""
+        ...
+
+    async def stop(self) -> None:
+        """Let go of everything."""
+        ...
+
+    async def open(self, task: Task) -> Stream:
+        """Begin to generate; returns when the upstream has accepted the task."""
+        ...
+
+    async def ready(self) -> bool:
+        """Whether it would accept a task now."""
+        ...

@@ -1,0 +1,252 @@
+"""Parameters in tags: what may stand between them.
+
+Text between tags is not escaped.  A string stands there as it is, anything else
+as JSON, or, in dialects whose values are made of parameters, as parameters.  In
+neither may the tags occur that would end it.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from .._errors import UsageError
+from .._template import PAYLOADS, Attributes, Hole, Piece, first_literal, literals, parse_template, split_at
+from .automaton import set_of
+from .ir import (
+    Chars,
+    Node,
+    Repeat,
+    Schema,
+    Text,
+    Value,
+    chars,
+    choice,
+    complement,
+    first_text,
+    optional,
+    seq,
+    strip_prefix,
+    up_to,
+)
+from .json_schema import self_contained
+from .pattern import FORMATS, Unsupported, pattern_node, spelt
+
+if TYPE_CHECKING:
+    from .._dialect import Dialect
+
+_KINDS: Final = ("string", "number", "boolean", "null", "array", "object")
+"""JSON's types, in the order of ``Dialect.type_words``."""
+_ANY_KEY: Final = seq(Chars(chars("a-zA-Z_")), Repeat(Chars(chars("a-zA-Z0-9_")), 0, 30))
+_KEYS: Final = re.compile(r"[^\s/<>\"][^<>\"\n]*")
+_NO_REFERENCES: Final[frozenset[str]] = frozenset()
+_DEEPEST: Final = 16
+"""Unions and references nested deeper than this say nothing."""
+
+
+class Params:
+    """The parameters of a dialect."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self.dialect = dialect
+        self.without = tuple(dict.fromkeys(self._markup()))
+        self._typed = any("{type}" in template or "{string}" in template for template in dialect.param[:1])
+
+    def _markup(self) -> Iterator[str]:
+        """What ends a value: a closing tag, the next parameter, the end of the call."""
+        dialect = self.dialect
+        for template in dialect.param:
+            before, _, after = split_at(parse_template(template), "value")
+            yield first_literal(before).rstrip()
+            yield first_literal(after).rstrip()
+        for template in dialect.call:
+            _, payload, after = split_at(parse_template(template), *PAYLOADS)
+            if payload is not None:
+                yield from (literal for literal in literals(after)[:1] if len(literal) > 1)
+        if dialect.frame is not None:
+            yield from dialect.frame.ends
+
+    def all(self, schema: Schema) -> Node:
+        """The parameters of a call."""
+        return self._members(schema, schema, _NO_REFERENCES)
+
+    def _members(self, schema: Schema, root: Schema, inside: frozenset[str]) -> Node:
+        """The members of an object, in the order in which they are declared."""
+        flat = _flat(schema, root)
+        required = flat.get("required", ())
+        parts: list[Node] = []
+        for key, inner in flat.get("properties", {}).items():
+            if inner is not False:
+                param = self._param(self._key(key), inner, root, inside)
+                parts.append(param if key in required else optional(param))
+        extra = flat.get("additionalProperties", "properties" not in flat)
+        if extra is not False:
+            parts.append(Repeat(self._param(_ANY_KEY, extra, root, inside)))
+        return seq(*parts)
+
+    def _key(self, key: str) -> Node:
+        if not _KEYS.fullmatch(key) or any(marker in key for marker in self.without):
+            raise UsageError(f"dialect {self.dialect.name!r} cannot write the parameter name {key!r}")
+        return Text(key)
+
+    def _param(self, key: Node | None, schema: Schema, root: Schema, inside: frozenset[str]) -> Node:
+        """One parameter; without a key, an item of a list."""
+        before, _, after = split_at(parse_template(self._template(key)), "value")
+        values = list(self._values(schema, root, inside))
+        # Text that looks like JSON is JSON, where the schema lets it be.
+        guarded = not self._typed and any(kind in ("array", "object") for kind, _ in values)
+        nodes: dict[Node, list[Node]] = {}
+        for kind, value in values:
+            head = seq(*self._parts(before, key, kind))
+            tail = seq(*self._parts(after, key, kind))
+            node = seq(value, tail) if value is not None else self._raw(tail, guarded=guarded)
+            nodes.setdefault(head, []).append(node)
+        return choice(seq(head, choice(found)) for head, found in nodes.items())
+
+    def _template(self, key: Node | None) -> str:
+        if key is None and not self.dialect.list_key:
+            return next(template for template in self.dialect.param if "{key}" not in template)
+        return self.dialect.param[0]
+
+    def _parts(self, pieces: Iterable[Piece], key: Node | None, kind: str) -> Iterator[Node | str]:
+        dialect = self.dialect
+        fields: dict[str, Node] = {
+            "key": Text(dialect.list_key) if key is None else key,
+            "string": Text("true" if kind == "string" else "false"),
+            "type": Text(dialect.type_words[_KINDS.index(kind)]),
+        }
+        for piece in pieces:
+            if isinstance(piece, Hole):
+                yield fields[piece.field]
+            elif isinstance(piece, Attributes):
+                for attribute, field in piece.fields.items():
+                    value = fields[field]
+                    if dialect.unescape and isinstance(value, Text):
+                        value = Text(html.escape(value.text))
+                    yield seq(f' {attribute}="', value, '"')
+            else:
+                yield piece.text
+
+    # -- values
+
+    def _values(
+        self, schema: Schema, root: Schema, inside: frozenset[str]
+    ) -> Iterator[tuple[str, Node | None]]:
+        """The kinds of value that a schema allows, each as it is written; None: any text."""
+        references = frozenset(_references(schema, root))
+        if self.dialect.nested and references & inside:
+            raise UsageError(
+                f"dialect {self.dialect.name!r} writes values as tags in tags, and the schema of "
+                f"{', '.join(sorted(references & inside))} contains itself, so there is no end to them; "
+                "use guided_schema()"
+            )
+        for kind, inner in kinds(schema, root):
+            if kind == "string":
+                yield kind, self._string(inner)
+            elif self.dialect.nested and kind == "object" and "enum" not in inner:
+                yield kind, self._members(inner, root, inside | references)
+            elif self.dialect.nested and kind == "array" and "enum" not in inner:
+                item = self._param(None, inner.get("items", True), root, inside | references)
+                yield kind, Repeat(item, inner.get("minItems", 0), inner.get("maxItems"))
+            else:
+                without = self.without if kind in ("array", "object") else ()
+                yield kind, Value(self_contained(inner, root), without=without)
+
+    def _string(self, schema: Mapping[str, Any]) -> Node | None:
+        if "enum" in schema:
+            return choice(map(Text, schema["enum"]))
+        pattern, known = schema.get("pattern"), FORMATS.get(str(schema.get("format")))
+        if isinstance(pattern, str) or known is not None:
+            plain = complement(set_of(marker[0] for marker in (*self.without, "\n")))
+            try:
+                return spelt(pattern_node(pattern if isinstance(pattern, str) else f"^{known}$"), plain, {})
+            except Unsupported:
+                pass
+        return None
+
+    def _raw(self, tail: Node, *, guarded: bool) -> Node:
+        """Any text, and what follows it; ``guarded``: not if it begins as an object or array does."""
+        closing = first_text(tail)
+        marker = closing.rstrip("\n")
+        node = seq(up_to(marker, self.without), closing[len(marker) :], strip_prefix(tail, closing))
+        if not guarded:
+            return node
+        unlike = complement(set_of((*" \t\r\n[{(", *(other[0] for other in (marker, *self.without)))))
+        return choice((tail, seq(Chars(unlike), node)))
+
+
+# --- schemas
+
+
+def kinds(schema: Schema, root: Schema, depth: int = 0) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The JSON types that a schema allows, each with what it says about them."""
+    flat = _flat(schema, root)
+    for keyword in ("anyOf", "oneOf"):
+        if keyword in flat and depth < _DEEPEST:
+            outer = {key: value for key, value in flat.items() if key != keyword}
+            for branch in flat[keyword]:
+                yield from kinds({**outer, **_flat(branch, root)}, root, depth + 1)
+            return
+    values = [flat["const"]] if "const" in flat else flat.get("enum")
+    if values is not None:
+        for kind in _KINDS:
+            same = [value for value in values if _kind_of(value) == kind]
+            if same:
+                yield kind, {"enum": same}
+        return
+    types = flat.get("type", "object" if "properties" in flat else "array" if "items" in flat else "string")
+    names = [types] if isinstance(types, str) else types
+    for name in names:
+        if name != "integer":
+            yield name, {**flat, "type": name}
+        elif "number" not in names:
+            yield "number", {**flat, "type": name}
+
+
+def _kind_of(value: object) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, (int, float)):
+        return "number"
+    if isinstance(value, str):
+        return "string"
+    return "object" if isinstance(value, Mapping) else "array"
+
+
+def _flat(schema: Schema, root: Schema, depth: int = 0) -> Mapping[str, Any]:
+    """A schema without references and ``allOf`` at its top."""
+    if isinstance(schema, bool) or depth > _DEEPEST:
+        return {}
+    if "$ref" in schema:
+        return _flat(_definition(schema["$ref"], root), root, depth + 1)
+    out: dict[str, Any] = {key: value for key, value in schema.items() if key not in ("allOf", "$defs")}
+    for part in schema.get("allOf", ()):
+        flat = dict(_flat(part, root, depth + 1))
+        if "properties" in out and "properties" in flat:
+            flat["properties"] = {**out["properties"], **flat["properties"]}
+        if "required" in out and "required" in flat:
+            flat["required"] = [*out["required"], *flat["required"]]
+        out.update(flat)
+    return out
+
+
+def _definition(reference: str, root: Schema) -> Schema:
+    definitions = root.get("$defs", {}) if isinstance(root, Mapping) else {}
+    found: Schema = definitions.get(reference.rsplit("/", 1)[-1], True)
+    return found
+
+
+def _references(schema: Schema, root: Schema, depth: int = 0) -> Iterator[str]:
+    """The definitions that a schema is made of, without its members."""
+    if isinstance(schema, bool) or depth > _DEEPEST:
+        return
+    if "$ref" in schema:
+        yield schema["$ref"].rsplit("/", 1)[-1]
+        yield from _references(_definition(schema["$ref"], root), root, depth + 1)
+    for keyword in ("anyOf", "oneOf", "allOf"):
+        for branch in schema.get(keyword, ()):
+            yield from _references(branch, root, depth + 1)
