@@ -207,7 +207,9 @@ class Able:
         self.sorts: Final = dialect.args == "bare"
         """The templates of this notation sort keys, and so do the models."""
         self.carries_ids: Final = (
-            "{id}" in "".join([template, *calls]) or dialect.name_forms[0] == dialect.id_format.pattern
+            "{id}" in "".join([template, *calls])
+            or dialect.name_forms[0] == dialect.id_format.pattern
+            or (payload.field == "envelope" and "id" in dialect.envelope)
         )
         self.end: Final = self._end(template)
         """What ends a call, or the calls."""

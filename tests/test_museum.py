@@ -28,6 +28,8 @@ from unspool import (
     parse,
     render,
 )
+from unspool._plan import Plan, plan
+from unspool.template import ChatTemplate, normalise_history
 from unspool.testing import Case as Request
 from unspool.testing import Reading, assert_laws, chunkings, read
 from unspool.wire import (
@@ -301,6 +303,28 @@ def done(sent: Sequence[dict[str, Any]], kind: str, field: str) -> list[Any]:
     return [event[field] for event in sent if event["type"] == kind]
 
 
+# -- crashes on malformed output
+
+
+def test_g10_broken_arguments_in_the_history_reach_no_template() -> None:
+    """vllm#43995; llama.cpp#25510; mistral-vibe#615: a cut call, replayed, ends the conversation."""
+    source = (
+        "{% for message in messages %}{% for call in message.tool_calls or [] %}"
+        "{{ call.function.name }}:{{ call.function.arguments | tojson }}{% endfor %}{% endfor %}"
+    )
+    for arguments in ("{", '{"a": ', "", "null", "[1]", "oops", '"{}"'):
+        function = {"name": "f", "arguments": arguments}
+        history = [
+            {"role": "user", "content": "?"},
+            {"role": "assistant", "tool_calls": [{"id": "c1", "type": "function", "function": function}]},
+            {"role": "tool", "tool_call_id": "c1", "content": "!"},
+        ]
+        (call,) = normalise_history(history, ChatTemplate(source))[1]["tool_calls"]
+        assert isinstance(call["function"]["arguments"], dict | str)
+        if isinstance(call["function"]["arguments"], str):
+            assert isinstance(json.loads(call["function"]["arguments"]), dict)
+
+
 # -- tool_choice, guided output
 
 
@@ -328,6 +352,51 @@ def test_i02_a_cut_call_is_an_incomplete_response() -> None:
         assert [(item["status"], item["arguments"]) for item in response["output"]] == [
             ("incomplete", '{"a":')
         ]
+
+
+NATIVE = {
+    "hermes": '<tool_call>\n{"name": "f", "arguments": {"a": 1}}\n</tool_call>',
+    "gemma4": "<|tool_call>call:f{a:1}<tool_call|>",
+    "poolside_v1": "<tool_call>f\n<arg_key>a</arg_key>\n<arg_value>1</arg_value>\n</tool_call>",
+}
+
+
+@pytest.mark.parametrize("constraints", [("native", "json"), ("json",), ()], ids=str)
+@pytest.mark.parametrize("dialect", NATIVE)
+def test_i05_what_the_backend_is_held_to_is_what_is_read(dialect: str, constraints: tuple[str, ...]) -> None:
+    """vllm PRs #45795 #46486 #39870: tool_choice=required, JSON is expected, and native output leaks."""
+    body = {"messages": USER, "tools": [tool("f", a="integer")], "tool_choice": "required"}
+    decided = plan(dialect, body, constraints=constraints)
+    guided = decided.tool_output == "guided_json"
+    assert not guided or "json" in constraints
+    text = '[{"name": "f", "parameters": {"a": 1}}]' if guided else NATIVE[dialect]
+    for chunks in chunkings(text):
+        message = planned(decided, chunks)
+        assert [(call.name, call.arguments) for call in message.tool_calls] == [("f", '{"a": 1}')]
+        assert (message.content, message.finish_reason) == (None, "tool_calls")
+
+
+def test_i04_the_object_of_a_named_choice_is_the_arguments() -> None:
+    """dynamo PR #14556: the request names the function, and its argument `name` becomes the name."""
+    choice = {"type": "function", "function": {"name": "create_user"}}
+    body = {"messages": USER, "tools": [tool("create_user", name="string")], "tool_choice": choice}
+    decided = plan("hermes", body, constraints=("json",))
+    for chunks in chunkings('{"name":"Alice"}'):
+        (call,) = planned(decided, chunks).tool_calls
+        assert (call.name, call.arguments) == ("create_user", '{"name":"Alice"}')
+
+
+USER = [{"role": "user", "content": "?"}]
+
+
+def planned(decided: Plan, chunks: Sequence[str]) -> Message:
+    """What a plan's parser makes of these chunks."""
+    parser = decided.parser()
+    fold = parser.fold()
+    for chunk in chunks:
+        fold.push(parser.feed(chunk))
+    fold.push(parser.finish("stop"))
+    return fold.message()
 
 
 @pytest.mark.parametrize("reason", ["tool_calls", "stop"])
@@ -595,6 +664,21 @@ def test_p02_one_policy_for_undeclared_tools_in_every_dialect(dialect: str) -> N
         assert kept.tool_calls == ()
         assert "rm" in (kept.content or "")
         assert kept.finish_reason == "stop"
+
+
+# -- skip_special_tokens
+
+
+def test_q01_markers_that_are_special_tokens_are_kept() -> None:
+    """vllm PR #25281, #16190 #11903: the detokenizer removes the markers, and there is never a call."""
+    for dialect in ("hermes", "mistral"):
+        assert not plan(dialect, {"messages": USER, "tools": [tool("f")]}).skip_special_tokens
+
+
+def test_q02_markers_of_reasoning_too() -> None:
+    """mlx-vlm#1351: all special tokens are removed: the text `thought`, and a call that is none."""
+    assert not plan("gemma4", {"messages": USER, "tools": [tool("f")]}).skip_special_tokens
+    assert not plan("gemma4", {"messages": USER}).skip_special_tokens
 
 
 # -- time.  What is bounded here takes less than a second, and minutes to hours if it is not linear.

@@ -440,7 +440,7 @@ RULES: list[tuple[str, str, str | None]] = [
     ("boolean string", "True", "true"),
     ("boolean", "1", "true"),
     ("boolean null", "0", "false"),
-    ("boolean string", "1", STAYS),
+    ("boolean string", "1", '"1"'),
     ("boolean", "yes", STAYS),
     # 4: integer
     ("integer", "5", "5"),

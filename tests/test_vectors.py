@@ -54,6 +54,7 @@ RULINGS = {
     ("granite", "E12 Granite 3.2 reasoning phrases"): BLANKS,
     ("pythonic", "text before and after (our choice)"): "blanks before a call are framing",
     ("sarashina", "M1 Truncated"): "the name is complete, so there is a call, and it is cut",
+    ("response_template", "cut call region"): "arguments stream, so what came of them is shown",
     ("minicpmv", "Newline repair"): "rewriting text is a filter behind the parser, not parsing",
 }
 """Vectors where we rule otherwise, and why.  They must fail: a ruling that no longer applies goes."""

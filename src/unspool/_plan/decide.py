@@ -29,7 +29,7 @@ from .._registry import find, get_dialect
 from .._switches import FAMILIES, MODEL, Mode, RequestFacts, facts_of
 from .._tokens import as_tokenizer
 from .derived import guided, opener, without_reasoning
-from .prompts import check_prompt, opens_content, prompt_text, relevant, start_state, tail
+from .prompts import DEFAULTS, check_prompt, opens_content, prompt_text, relevant, start_state, tail
 from .request import read_request
 from .special import stripped_markers
 from .thinking import read_switches
@@ -54,7 +54,7 @@ def plan(
     constraints: Collection[str] = _CONSTRAINTS,
     tool_continuation_reasoning: Continuation = "prompt",
     eos_token_ids: int | Iterable[int] | None = None,
-    policies: Policies | None = None,
+    policies: Policies = DEFAULTS,
     facts: RequestFacts | None = None,
 ) -> Plan:
     r"""Decide what a request means for the backend and for the parser.

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from .._dialect import Dialect
 from .._errors import UsageError
 from .._events import CallArgs, CallStart, Text
 from .._grammar import Grammar, compile_grammar
 from .._parser import Parser
+from .._policies import Policies
 from .._prompt import relevant_tail
 from .._switches import ANY, MODEL, ROLE_MARKERS, RequestFacts
 from .._tokens import Detokenizer, as_tokenizer
 from .derived import closer, opener
 from .values import Start
+
+DEFAULTS: Final = Policies()
 
 
 def start_state(dialect: Dialect, prompt: str) -> Start:
@@ -24,7 +28,7 @@ def start_state(dialect: Dialect, prompt: str) -> Start:
     'reasoning'
     """
     prompt = relevant(dialect, prompt)
-    parser = Parser(dialect, prompt=prompt)
+    parser = Parser(dialect, prompt=prompt, policies=DEFAULTS)
     open_head = parser.mode == "trial"
     for event in parser.feed("x"):
         if isinstance(event, (CallStart, CallArgs)):

@@ -225,7 +225,7 @@ class PlannedParser(Parser):
         tools: ToolList,
         prompt: str | None,
         tokenizer: object | None,
-        policies: Policies | None,
+        policies: Policies,
         new_id: NewId | None,
         shape: Sequence[str] | None,
         stages: Sequence[Stage],

@@ -91,7 +91,7 @@ class Inputs:
     constraints: tuple[Mode, ...]
     continuation: Continuation
     eos_token_ids: tuple[int, ...] | None
-    policies: Policies | None
+    policies: Policies
 
 
 @dataclass(frozen=True, slots=True)

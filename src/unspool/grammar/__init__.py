@@ -1,9 +1,10 @@
-"""Grammars for constrained decoding, from the same templates that are read.
+r"""Grammars for constrained decoding, from the same templates that are read.
 
 >>> tools = [{"name": "now", "parameters": {"type": "object", "properties": {}}}]
->>> print(grammar_for("hermes", tools, choice="required", reasoning=False, parallel=False).gbnf(), end="")
-root ::= [\\n ]{0,4} now-call
-now-call ::= "<tool_call>\\n{\\"name\\": \\"now\\", \\"arguments\\": {}}\\n</tool_call>"
+>>> grammar = grammar_for("hermes", tools, choice="required", reasoning=False, parallel=False)
+>>> print(grammar.gbnf(), end="")
+root ::= [\n ]{0,4} now-call
+now-call ::= "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>"
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from .ir import (
     Ref,
     Repeat,
     Text,
+    chars,
     choice,
     complement,
     intersection,
@@ -30,6 +31,8 @@ from .rules import Rules
 
 EVERYTHING: Final = complement(())
 """All characters."""
+_WORD_START: Final = chars("a-zA-Z_")
+_WORD: Final = chars("a-zA-Z0-9_")
 
 
 def text_rules(
@@ -68,6 +71,23 @@ def text_rules(
             elif target in names and intersection(plain, set_of(found)):
                 options.append(seq(Chars(intersection(plain, set_of(found))), Ref(names[target])))
         rules.define(name, Choice(tuple(options)))
+    return Ref(names[""])
+
+
+def word_rules(rules: Rules, taken: frozenset[str]) -> Node:
+    """A name that is not taken: one that leaves the tree of those that are, or ends inside it."""
+    rest = Repeat(Chars(_WORD), 0, 30)
+    words = [name for name in taken if name.isascii() and name.isidentifier()]
+    begun = {"", *(name[:length] for name in words for length in range(1, len(name) + 1))}
+    names = {prefix: rules.reserve("other-word") for prefix in sorted(begun)}
+    for prefix, rule in names.items():
+        following = sorted(name[-1] for name in begun if name and name[:-1] == prefix)
+        leaving = intersection(_WORD if prefix else _WORD_START, complement(set_of(following)))
+        options: list[Node] = [seq(Chars(leaving), rest)]
+        options += [seq(char, Ref(names[prefix + char])) for char in following]
+        if prefix and prefix not in taken:
+            options.append(NOTHING)
+        rules.define(rule, choice(options))
     return Ref(names[""])
 
 

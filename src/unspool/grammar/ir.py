@@ -34,7 +34,7 @@ Schema: TypeAlias = Mapping[str, Any] | bool
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """This text."""
+    """A given text."""
 
     text: str
 

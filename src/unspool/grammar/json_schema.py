@@ -99,8 +99,8 @@ def self_contained(schema: Schema, root: Schema | None = None, prefix: str = "")
     document that references point into, if not the schema itself; ``prefix``:
     put before the names of definitions.
 
-    >>> self_contained({"properties": {"a": {"$ref": "#/definitions/A"}}, "definitions": {"A": {"type": "int"}}})
-    {'properties': {'a': {'$ref': '#/$defs/A'}}, '$defs': {'A': {'type': 'integer'}}}
+    >>> self_contained({"items": {"$ref": "#/definitions/A"}, "definitions": {"A": {"type": "int"}}})
+    {'items': {'$ref': '#/$defs/A'}, '$defs': {'A': {'type': 'integer'}}}
     """
     copy = _Copy(schema if root is None else root, prefix)
     out = copy.schema(schema)

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from .automaton import set_of, text_rules
+from .automaton import set_of, text_rules, word_rules
 from .ir import (
     NOTHING,
     Chars,
@@ -43,8 +43,6 @@ _SPACE: Final = choice(
     (NOTHING, Text(" "), seq(Repeat(Text("\n"), 1, 2), Repeat(Chars(set_of(" \t")), 0, 20)))
 )
 """White space where JSON allows it; never without end."""
-_WORD_START: Final = Chars(chars("a-zA-Z_"))
-_WORD_REST: Final = Chars(chars("a-zA-Z0-9_"))
 _EXPONENT: Final = optional(Chars(set_of("eE")), optional(Chars(set_of("+-"))), Repeat(_DIGIT, 1, 2))
 _FRACTION: Final = optional(".", Repeat(_DIGIT, 1, 16))
 _NATURAL: Final = choice((Text("0"), seq(Chars(chars("1-9")), Repeat(_DIGIT, 0, 18))))
@@ -121,14 +119,14 @@ class Values:
         """A string that matches a pattern."""
         return seq('"', spelt(node, self._safe(_JSON_PLAIN), {'"': '\\"', "\\": "\\\\"}), '"')
 
-    def any_key(self) -> Node:
+    def other_key(self, taken: frozenset[str]) -> Node:
         """Some other key; one that looks like a name, so that it can be written in every notation."""
-        return seq('"', self._word(), '"')
+        return seq('"', self._word(taken), '"')
 
     # -- what the notations share
 
-    def _word(self) -> Node:
-        return self.rules.once("word", "word", lambda: seq(_WORD_START, Repeat(_WORD_REST, 0, 30)))
+    def _word(self, taken: frozenset[str]) -> Node:
+        return self.rules.once(("word", taken), "word", lambda: word_rules(self.rules, taken))
 
     def _safe(self, plain: Ranges) -> Ranges:
         """Without what a marker begins with."""
@@ -263,27 +261,29 @@ class Values:
 
     def object(self, schema: Mapping[str, Any]) -> Node:
         """An object."""
-        inner = self.members(schema, self.key, self.any_key())
+        inner = self.members(schema, self.key, self.other_key, self.colon)
         return seq("{", self.space, inner, self.space, "}") if inner != NOTHING else Text("{}")
 
-    def members(self, schema: Mapping[str, Any], key: Any, any_key: Node) -> Node:
+    def members(
+        self,
+        schema: Mapping[str, Any],
+        key: Callable[[str], Node],
+        other_key: Callable[[frozenset[str]], Node],
+        colon: Node,
+    ) -> Node:
         """The members of an object."""
         required = schema.get("required", ())
+        properties: Mapping[str, Any] = schema.get("properties", {})
         pairs: list[tuple[Node, bool]] = []
-        for name, inner in self.ordered(schema.get("properties", {})):
+        for name, inner in self.ordered(properties):
             if inner is not False:
-                member = seq(key(name), self.colon_after(key), self.value(inner))
-                pairs.append((self.rules.add(name, member), name in required))
+                member = self.rules.add(name, seq(key(name), colon, self.value(inner)))
+                pairs.append((member, name in required))
         extra = schema.get("additionalProperties", "properties" not in schema)
         if extra is False:
             return self._sequence(pairs, NOTHING)
-        return self._sequence(
-            pairs, self.rules.add("more", seq(any_key, self.colon_after(key), self.value(extra)))
-        )
-
-    def colon_after(self, key: Any) -> Node:
-        """What separates a key from its value."""
-        return self.colon
+        more = seq(other_key(frozenset(properties)), colon, self.value(extra))
+        return self._sequence(pairs, self.rules.add("more", more))
 
     def ordered(self, properties: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
         """Properties in the order in which they are written."""
@@ -352,8 +352,8 @@ class PythonValues(Values):
         plain = complement(union(_CONTROL, set_of('"\\')))
         return seq('"', spelt(node, plain, {'"': '\\"', "\\": "\\\\"}), '"')
 
-    def any_key(self) -> Node:
-        return choice((seq('"', self._word(), '"'), seq("'", self._word(), "'")))
+    def other_key(self, taken: frozenset[str]) -> Node:
+        return choice(seq(quote, self._word(taken), quote) for quote in ('"', "'"))
 
     def arguments(self, schema: Schema) -> Node:
         """Keywords in parentheses; names that are no identifiers need an object instead."""
@@ -365,13 +365,10 @@ class PythonValues(Values):
         options: list[Node] = []
         if all(name in words for name in merged.get("required", ()) if name in properties):
             keywords = {**merged, "properties": words} if "properties" in merged else merged
-            options.append(seq("(", self.members(keywords, Text, self._word()), ")"))
+            options.append(seq("(", self.members(keywords, Text, self._word, Text("=")), ")"))
         if len(words) < len(properties):
             options.append(seq("(", self.object(merged), ")"))
         return choice(options)
-
-    def colon_after(self, key: Any) -> Node:
-        return Text("=") if key is Text else self.colon
 
 
 def _python_escape() -> Node:
@@ -411,8 +408,8 @@ class BareValues(Values):
     def matching(self, node: Node) -> Node:
         return seq(self.quote, spelt(node, complement(set_of(self.quote[0])), {}), self.quote)
 
-    def any_key(self) -> Node:
-        return self._word()
+    def other_key(self, taken: frozenset[str]) -> Node:
+        return self._word(taken)
 
     def ordered(self, properties: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
         return sorted(properties.items(), key=lambda item: str(item[0]).lower())

@@ -154,7 +154,6 @@ class Walk:
 
     def envelope(self, function: Function, notation: str) -> Node:
         """An object that holds name and arguments."""
-        dialect = self.dialect
         if notation == "json":
             return self._envelope(function, Value(function.parameters), '"')
         value = Value(function.parameters, "python")
@@ -271,9 +270,7 @@ class FramedWalk(Walk):
         super().__init__(dialect, offered, parallel=parallel)
         self.frame = frame
         self.end = frame.ends[0] if frame.ends else ""
-        openers = (opener for opener in frame.open if not opener.startswith("^"))
-        # Without the marker that ends it, what looks like the beginning of a header is text.
-        self.borders = (*frame.ends, *(o for o in openers if is_control(o) or not is_control(frame.sep)))
+        self.borders = (*frame.ends, *(opener for opener in frame.open if not opener.startswith("^")))
 
     def head(self, into: str) -> str:
         """The header of a message of reasoning or content; nothing if there is none."""

@@ -1,0 +1,1 @@
+"""Upstreams: whatever generates text."""

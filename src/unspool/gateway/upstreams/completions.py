@@ -1,0 +1,292 @@
+"""``/v1/completions``: we render the prompt, the engine continues it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from ..._events import FinishReason
+from ..failure import Failure
+from .base import Batch, Delta, Stream, Task, Usage
+from .engines import ENGINES, OWNERS, Engine
+from .http import Connection, Events, message_of
+from .many import Many
+
+_REASONS: Final[dict[str, FinishReason]] = {
+    "stop": "stop",
+    "eos": "stop",
+    "eos_token": "stop",
+    "stop_sequence": "stop",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "length": "length",
+    "max_tokens": "length",
+    "content_filter": "content_filter",
+}
+
+
+class _Usage(msgspec.Struct):
+    prompt_tokens: int | None = 0
+    completion_tokens: int | None = 0
+    prompt_tokens_details: dict[str, Any] | None = None
+
+
+class _Choice(msgspec.Struct):
+    text: str | None = ""
+    index: int = 0
+    finish_reason: str | None = None
+    stop_reason: str | int | None = None
+    matched_stop: str | int | None = None
+    logprobs: dict[str, Any] | None = None
+    token_ids: list[int] | None = None
+    prompt_token_ids: list[int] | None = None
+
+
+class _Chunk(msgspec.Struct):
+    choices: list[_Choice] | None = None
+    usage: _Usage | None = None
+    error: Any = None
+    object: str = ""
+    message: str = ""
+
+
+_decode: Final = msgspec.json.Decoder(_Chunk).decode
+
+
+class CompletionsUpstream:
+    """An engine with an OpenAI-compatible completions endpoint."""
+
+    renders = False
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        engine: Engine | None = None,
+        model: str = "",
+        bos_token: str = "",
+        default_tokens: int = 4096,
+    ) -> None:
+        """Prepare to use an engine.
+
+        :param engine: None: it is asked who it is.
+        """
+        self.connection = connection
+        self.engine = engine or ENGINES["openai"]
+        self.model = model
+        """Its name of the model."""
+        self.bos_token = bos_token
+        """What the template begins a prompt with."""
+        self._detect = engine is None
+        self._default_tokens = default_tokens
+
+    @property
+    def constraints(self) -> Sequence[str]:
+        """What it can hold a model to."""
+        return self.engine.constraints
+
+    async def start(self) -> None:
+        """Connect, and find out what is not known."""
+        await self.connection.start()
+        if self._detect or not self.model:
+            await self.look()
+
+    async def look(self) -> None:
+        """Ask the engine who it is and what it serves."""
+        listed = await self.connection.get("/v1/models")
+        entries = listed.get("data") if isinstance(listed, Mapping) else None
+        first = entries[0] if isinstance(entries, list) and entries else {}
+        if not isinstance(first, Mapping):
+            first = {}
+        if not self.model:
+            self.model = str(first.get("id") or "")
+        if not self._detect:
+            return
+        owner = OWNERS.get(str(first.get("owned_by", "")).lower())
+        if owner is None:
+            info = await self.connection.get("/info")
+            owner = "tgi" if isinstance(info, Mapping) and "max_input_tokens" in info else None
+        if owner is not None:
+            self.engine = ENGINES[owner]
+        # One that did not answer may be asked again.
+        self._detect = owner is None and not first
+
+    async def stop(self) -> None:
+        """Disconnect."""
+        await self.connection.stop()
+
+    async def ready(self) -> bool:
+        """Whether the engine answers."""
+        if self._detect or not self.model:
+            await self.look()
+        return await self.connection.reachable()
+
+    async def open(self, task: Task) -> Stream:
+        """Begin to generate."""
+        if self._detect or not self.model:
+            await self.look()
+        if task.n > 1 and not self.engine.many:
+            return await Many.open(task.n, lambda: self._one(task, 1))
+        return await self._one(task, task.n)
+
+    async def _one(self, task: Task, n: int) -> Stream:
+        prompt = task.prompt or ""
+        if self.engine.adds_bos and self.bos_token:
+            prompt = prompt.removeprefix(self.bos_token)
+        body = {
+            "prompt": prompt,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            **self.engine.completion(task, self._default_tokens),
+        }
+        if self.model:
+            body["model"] = self.model
+        return CompletionStream(await self.connection.post("/v1/completions", body), n, task.logprobs)
+
+
+class CompletionStream:
+    """The chunks of one completion."""
+
+    def __init__(self, events: Events, n: int, logprobs: int | None = None) -> None:
+        self._events = events
+        self._open = set(range(n))
+        self._top = logprobs
+        self._told: Batch | None = None
+
+    async def next(self) -> Batch | None:
+        """What the next read brings."""
+        payloads = await self._events.read()
+        if payloads is None:
+            if self._open:
+                raise Failure(
+                    "upstream", "the upstream ended the stream before the output was over", code="upstream_lost"
+                )
+            return None
+        batch = Batch([])
+        for payload in payloads:
+            self._take(decoded(payload, _decode), batch)
+        return batch
+
+    def _take(self, chunk: _Chunk, batch: Batch) -> None:
+        if chunk.error is not None or chunk.object == "error":
+            raise told({"error": chunk.error if chunk.error is not None else {"message": chunk.message}})
+        for choice in chunk.choices or ():
+            if choice.index not in self._open:
+                if choice.text or choice.finish_reason:
+                    raise Failure(
+                        "upstream",
+                        f"the upstream sent more of choice {choice.index}, which it had finished or never had",
+                        code="upstream_protocol",
+                    )
+                continue
+            reason = finish_of(choice.finish_reason)
+            stopped = choice.stop_reason if choice.stop_reason is not None else choice.matched_stop
+            if reason is not None:
+                self._open.discard(choice.index)
+            if choice.prompt_token_ids is not None:
+                batch.prompt_token_ids = choice.prompt_token_ids
+            batch.deltas.append(
+                Delta(
+                    choice.index,
+                    choice.text or "",
+                    finish=reason,
+                    stopped_by=stopped if isinstance(stopped, str) else None,
+                    logprobs=logprobs_of(choice.logprobs, self._top),
+                    token_ids=choice.token_ids,
+                )
+            )
+        if chunk.usage is not None:
+            batch.usage = usage_of(chunk.usage)
+
+    async def close(self) -> None:
+        """Stop generating."""
+        await self._events.close()
+
+
+def usage_of(usage: _Usage) -> Usage:
+    """The counts as the upstream told them."""
+    cached = (usage.prompt_tokens_details or {}).get("cached_tokens")
+    return Usage(
+        usage.prompt_tokens or 0,
+        usage.completion_tokens or 0,
+        cached if isinstance(cached, int) else 0,
+    )
+
+
+def decoded(payload: bytes, decode: Any) -> Any:
+    """A chunk; an error object, or what is no chunk at all, is a failure."""
+    try:
+        return decode(payload)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        try:
+            found = msgspec.json.decode(payload)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            found = None
+        if message_of(found):
+            raise told(found) from None
+        what = "bytes that are not UTF-8" if not _is_utf8(payload) else "an event that is not a chunk"
+        raise Failure("upstream", f"the upstream sent {what}", code="upstream_protocol") from error
+
+
+def _is_utf8(payload: bytes) -> bool:
+    try:
+        payload.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def told(value: object) -> Failure:
+    """The error that the upstream sent in the stream."""
+    message = " ".join(message_of(value).split())[:500]
+    return Failure("upstream", f"the upstream failed: {message}", code="upstream_error")
+
+
+def finish_of(reason: str | None) -> FinishReason | None:
+    """An engine's finish reason in our words."""
+    if reason is None or reason == "":
+        return None
+    found = _REASONS.get(reason)
+    if found is None:
+        raise Failure("upstream", f"the upstream gave up: {reason}", code="upstream_error")
+    return found
+
+
+def logprobs_of(given: Mapping[str, Any] | None, top: int | None) -> list[dict[str, Any]] | None:
+    """Log probabilities as chat completions have them, from either form."""
+    if not given or top is None:
+        return None
+    listed = given.get("content")
+    if isinstance(listed, list):
+        return [_entry(one, top) for one in listed if isinstance(one, Mapping)]
+    tokens, values = given.get("tokens"), given.get("token_logprobs")
+    if not isinstance(tokens, list) or not isinstance(values, list):
+        return None
+    others = given.get("top_logprobs") or [None] * len(tokens)
+    return [
+        {
+            **_token(token, value),
+            "top_logprobs": [_token(*pair) for pair in list((other or {}).items())[:top]],
+        }
+        for token, value, other in zip(tokens, values, others, strict=False)
+    ]
+
+
+def _entry(one: Mapping[str, Any], top: int) -> dict[str, Any]:
+    others = one.get("top_logprobs") or []
+    return {
+        **_token(one.get("token"), one.get("logprob"), one.get("bytes")),
+        "top_logprobs": [
+            _token(other.get("token"), other.get("logprob"), other.get("bytes")) for other in others[:top]
+        ],
+    }
+
+
+def _token(token: object, value: object, raw: object = None) -> dict[str, Any]:
+    text = token if isinstance(token, str) else ""
+    known = raw if isinstance(raw, list) else list(text.encode("utf-8", "replace"))
+    number = float(value) if isinstance(value, (int, float)) else -9999.0
+    return {"token": text, "logprob": max(number, -9999.0), "bytes": known}

@@ -1,0 +1,218 @@
+"""Engines: one wish, as each of them spells it.
+
+What a plan decides (keep special tokens, hold the model to a grammar, stop at
+these ids) has another name everywhere.  An :class:`Engine` knows the names, and
+what it cannot be told.
+
+=========  ==================================================================
+vllm       ``structured_outputs`` with a structural tag or a JSON schema
+sglang     ``response_format`` with a structural tag, ``json_schema`` as text
+llamacpp   ``grammar`` in GBNF, ``json_schema``, ``preserved_tokens``
+tgi        nothing but text and stop strings
+mlx        likewise
+openai     likewise, and as little else as possible: a server we do not know
+=========  ==================================================================
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ..._plan.special import markers
+from ..._template import literals, parse_template, split_marks
+from ..settings import EngineName
+from .base import Task
+
+_SAMPLING: Final = frozenset(
+    ("temperature", "top_p", "seed", "presence_penalty", "frequency_penalty", "logit_bias", "user")
+)
+"""What every engine knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """A server that we do not know anything about."""
+
+    name: EngineName = "openai"
+    constraints: tuple[str, ...] = ()
+    """What it can hold a model to."""
+    many: bool = True
+    """Whether it generates n choices for one request."""
+    adds_bos: bool = True
+    """Whether it puts the token of the beginning before a prompt, so that the template's own must go."""
+
+    def completion(self, task: Task, default_tokens: int) -> dict[str, Any]:
+        """The body for ``/v1/completions``, without prompt and model."""
+        body = dict(self.sampling(task))
+        limit = self.limit(task, default_tokens)
+        if limit is not None:
+            body["max_tokens"] = limit
+        if task.stop:
+            body["stop"] = list(task.stop)
+        if task.logprobs is not None:
+            body["logprobs"] = self.logprobs(task.logprobs)
+        if task.n > 1 and self.many:
+            body["n"] = task.n
+        return body | self.own(task) | self.constraint(task)
+
+    def chat(self, task: Task) -> dict[str, Any]:
+        """What to change in a request for ``/v1/chat/completions``."""
+        return self.own(task) | self.constraint(task)
+
+    def sampling(self, task: Task) -> Mapping[str, Any]:
+        """What of the request's other fields it is told."""
+        return {key: value for key, value in task.sampling.items() if key in _SAMPLING}
+
+    def limit(self, task: Task, default: int) -> int | None:
+        """``max_tokens``: what is left out means 16 to many."""
+        return task.max_tokens if task.max_tokens is not None else default
+
+    def logprobs(self, wanted: int) -> int:
+        """How to ask for that many alternatives."""
+        return wanted
+
+    def own(self, task: Task) -> dict[str, Any]:
+        """Its own fields."""
+        del task
+        return {}
+
+    def constraint(self, task: Task) -> dict[str, Any]:
+        """What holds the model to the plan, or the answer to its schema."""
+        del task
+        return {}
+
+
+class Vllm(Engine):
+    """vLLM."""
+
+    def sampling(self, task: Task) -> Mapping[str, Any]:
+        return task.sampling
+
+    def limit(self, task: Task, default: int) -> int | None:
+        del default
+        return task.max_tokens
+
+    def completion(self, task: Task, default_tokens: int) -> dict[str, Any]:
+        body = Engine.completion(self, task, default_tokens)
+        # The template has written the tokens of the beginning; null is "as long as it takes".
+        return {"max_tokens": None, "add_special_tokens": False} | body
+
+    def own(self, task: Task) -> dict[str, Any]:
+        plan = task.plan
+        body: dict[str, Any] = {
+            "skip_special_tokens": plan.skip_special_tokens,
+            "spaces_between_special_tokens": plan.spaces_between_special_tokens,
+        }
+        if plan.ignore_eos:
+            body["ignore_eos"] = True
+        elif plan.eos_token_ids:
+            body["stop_token_ids"] = list(plan.eos_token_ids)
+        if task.token_ids:
+            body["return_token_ids"] = True
+        return body
+
+    def constraint(self, task: Task) -> dict[str, Any]:
+        constraint = task.plan.constraint
+        if constraint.kind == "native":
+            return {"structured_outputs": {"structural_tag": _compact(constraint.grammar().structural_tag())}}
+        schema = constraint.json_schema() if constraint.kind == "guided_json" else task.schema
+        return {} if schema is None else {"structured_outputs": {"json": schema}}
+
+
+class Sglang(Engine):
+    """SGLang."""
+
+    def sampling(self, task: Task) -> Mapping[str, Any]:
+        return task.sampling
+
+    def own(self, task: Task) -> dict[str, Any]:
+        plan = task.plan
+        body: dict[str, Any] = {"skip_special_tokens": plan.skip_special_tokens}
+        if plan.ignore_eos:
+            body["ignore_eos"] = True
+        elif plan.eos_token_ids:
+            body["stop_token_ids"] = list(plan.eos_token_ids)
+        return body
+
+    def constraint(self, task: Task) -> dict[str, Any]:
+        constraint = task.plan.constraint
+        if constraint.kind == "native":
+            return {"response_format": constraint.grammar().structural_tag()}
+        schema = constraint.json_schema() if constraint.kind == "guided_json" else task.schema
+        return {} if schema is None else {"json_schema": _compact(schema)}
+
+
+class LlamaCpp(Engine):
+    """The server of llama.cpp."""
+
+    def sampling(self, task: Task) -> Mapping[str, Any]:
+        return task.sampling
+
+    def limit(self, task: Task, default: int) -> int | None:
+        del default
+        return task.max_tokens
+
+    def logprobs(self, wanted: int) -> int:
+        return max(wanted, 1)  # 0 means none at all
+
+    def own(self, task: Task) -> dict[str, Any]:
+        body: dict[str, Any] = {}
+        if not task.plan.skip_special_tokens:
+            body["preserved_tokens"] = list(_marker_texts(task))
+        if task.plan.ignore_eos:
+            body["ignore_eos"] = True
+        return body
+
+    def constraint(self, task: Task) -> dict[str, Any]:
+        constraint = task.plan.constraint
+        if constraint.kind == "native":
+            return {"grammar": constraint.grammar().gbnf()}
+        schema = constraint.json_schema() if constraint.kind == "guided_json" else task.schema
+        return {} if schema is None else {"json_schema": schema}
+
+
+class Tgi(Engine):
+    """Text Generation Inference."""
+
+    def sampling(self, task: Task) -> Mapping[str, Any]:
+        known = _SAMPLING | {"repetition_penalty"}
+        return {key: value for key, value in task.sampling.items() if key in known}
+
+
+class Mlx(Engine):
+    """The server of mlx-lm."""
+
+    def sampling(self, task: Task) -> Mapping[str, Any]:
+        known = _SAMPLING | {"repetition_penalty", "min_p", "top_k"}
+        return {key: value for key, value in task.sampling.items() if key in known}
+
+
+ENGINES: Final[dict[EngineName, Engine]] = {
+    "vllm": Vllm("vllm", ("native", "json"), adds_bos=False),
+    "sglang": Sglang("sglang", ("native", "json")),
+    "llamacpp": LlamaCpp("llamacpp", ("native", "json"), many=False),
+    "tgi": Tgi("tgi", many=False),
+    "mlx": Mlx("mlx", many=False),
+    "openai": Engine(),
+}
+"""Every engine, by its name in the settings."""
+
+OWNERS: Final[dict[str, EngineName]] = {"vllm": "vllm", "sglang": "sglang", "llamacpp": "llamacpp"}
+"""Engines by what ``/v1/models`` gives as the owner of a model."""
+
+
+def _compact(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _marker_texts(task: Task) -> Sequence[str]:
+    """The literals of the dialect's markup; those that are one token each will be shown."""
+    found: dict[str, None] = {}
+    for template in markers(task.plan.dialect, calls=True, reasoning=True):
+        for literal in literals(parse_template(split_marks(template)[1])):
+            if len(literal.strip()) > 1:
+                found[literal.strip()] = None
+    return tuple(found)
