@@ -42,7 +42,6 @@ LATER: dict[str, str] = {}
 """Rows about parts that are not there yet, and what they will have to show."""
 
 ALSO_LATER = {
-    "L10": "the gateway: both names of reasoning are accepted on input",
     "M04": "the gateway: ids are unique in a conversation, too, for families that count their calls",
 }
 """Rows whose other half is tested already, and what is missing."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import compress, pairwise
+from itertools import compress, pairwise, takewhile
 from pathlib import Path
 from typing import Any, Final
 
@@ -85,6 +85,8 @@ def values(**arguments: Any) -> Call:
 PING = Call("ping", {})
 PARIS = weather("Paris", unit="celsius")
 THOUGHT = Thought("The user wants to know about the weather.\nI should ask the tool.")
+BETWEEN = ("", "")
+"""The place behind the first call."""
 OWN_END = "\0"
 """Stands for the marker that ends a call of the dialect."""
 
@@ -176,6 +178,7 @@ SCENARIOS: Final = (
         cuts=(
             ("set_all", "set"),
             ("first", "first"),
+            BETWEEN,
             ("get_weather", ""),
             ("get_weather", "g"),
             ("Reykjavik", "R"),
@@ -360,7 +363,10 @@ def _case(scenario: Scenario, able: Able) -> Case:
         meant,
         cut,
         ids,
-        [_place(raw, word) + len(half) for word, half in scenario.cuts],
+        [
+            _end_of_first(raw, parts, able) if place == BETWEEN else _place(raw, *place)
+            for place in scenario.cuts
+        ],
         header,
     )
 
@@ -409,9 +415,18 @@ def _broken(raw: str, value: str, able: Able) -> str:
     return f"{raw[:at]}oops{raw[at:]}"
 
 
-def _place(raw: str, word: str) -> int:
-    """Where the word stands in the call: behind any header that names the function, too."""
-    return raw.rindex(word) if word in ("get_weather", "set_all") else raw.index(word)
+def _place(raw: str, word: str, half: str) -> int:
+    """Behind the first half of the word; a function's name may also stand in a header before the call."""
+    start = raw.rindex(word) if word in {"get_weather", "set_all"} else raw.index(word)
+    return start + len(half)
+
+
+def _end_of_first(raw: str, parts: Sequence[str | Thought | Call], able: Able) -> int:
+    """Behind the first call: at its end marker, or as far as the text is that of this call alone."""
+    alone = render(able.dialect, Message(parts=tuple(_rendered(parts[:1], able))))
+    different = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(raw, alone, strict=False)))
+    end = raw.find(able.end, raw.index("first"))
+    return min(different, end + len(able.end)) if able.end and end >= 0 else different
 
 
 # -- the files

@@ -95,13 +95,20 @@ class Llama:
 # --- xgrammar
 
 
+class _Anything:
+    """A class that takes any arguments."""
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        pass
+
+
 class _StandIn(types.ModuleType):
-    """A module in which every name is some class."""
+    """A module in which every name is such a class."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return type(name, (), {"__init__": lambda self, *args, **kwargs: None})
+        return type(name, (_Anything,), {})
 
 
 @cache

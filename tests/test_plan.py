@@ -446,6 +446,9 @@ def test_the_prompt_wins_over_the_switch() -> None:
     assert decided.why["reasoning"] == "on: the prompt ends inside reasoning"
     assert any("did not heed the switch" in warning for warning in decided.warnings)
     assert read(decided, "hm</think>Hi").reasoning == "hm"
+    closed = plan("qwen3", ask(thinking=True), prompt="<|im_start|>assistant\n<think>\n\n</think>\n\n")
+    assert closed.start == "content"
+    assert any("will not reason" in warning for warning in closed.warnings)
 
 
 def test_a_prompt_in_ids() -> None:

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 Begins: TypeAlias = Literal["content", "reasoning", "header"]
 
+FLAT_TOOLS: Final = TOOLS[:2]
+"""Those with simple schemas."""
 _CALLS: Final = (
     ToolCall("abcdefgh1", "get_weather", '{"city": "Zürich", "days": 3}'),
     ToolCall("abcdefgh2", "find_place", '{"near": "the lake", "query": "a \\"quiet\\" café"}'),
@@ -59,6 +61,10 @@ _SWITCHES: Final[Mapping[str, tuple[object, ...]]] = {
     "thinking_budget": (0, 512),
 }
 """Variables by which templates are told to reason, and what to try them with."""
+_OPENS_THINKING: Final = re.compile(
+    r"(?:<\|?(?:\w+:|start_)?think(?:ing)?(?::\w+)?\|?>|\[think\]|◁think▷)$", re.IGNORECASE
+)
+"""What opens reasoning in any family."""
 _THINKING_ON: Final[Mapping[str, object]] = {
     "enable_thinking": True,
     "thinking": True,
@@ -100,7 +106,8 @@ class Detection:
     """What was found out about a template."""
 
     dialect: Dialect | None
-    """The dialect, or None if the template renders no calls that any dialect reads."""
+    """The dialect, or None if no dialect reads the calls that the template renders.  Where it
+    renders none, but reasons: ``passthrough`` with the reasoning of another."""
     renders_calls: bool
     """Whether the template writes tool calls at all."""
     renders_reasoning: bool
@@ -226,13 +233,13 @@ def load_model(source: object) -> Model:
             return _from_file(path)
         if isinstance(source, Path) or "{" not in source:
             raise UsageError(
-                f"{str(source)!r} does not exist, and it is no chat template either: give the path of a "
-                "template, of tokenizer_config.json or of a model directory, or Jinja text with {{ }} or {% %}"
+                f"{str(source)!r} does not exist, and it is no chat template either: give Jinja text, "
+                "or the path of a template, of tokenizer_config.json or of a model directory"
             )
     if isinstance(source, str):
         if "{{" not in source and "{%" not in source:
             raise UsageError(
-                f"{source[:60]!r}... is not a chat template: that would be Jinja text with {{{{ }}}} or {{% %}}"
+                f"{source[:60]!r}... is not a chat template: there is no {{{{ }}}} or {{% %}} in it"
             )
         return Model(source, "the text given")
     raise UsageError(
@@ -265,7 +272,7 @@ def _from_file(path: Path) -> Model:
     if path.suffix != ".json":
         text = read_text(path)
         if "{{" not in text and "{%" not in text:
-            raise UsageError(f"{path} is not a chat template: that would be Jinja text with {{{{ }}}} or {{% %}}")
+            raise UsageError(f"{path} is not a chat template: there is no {{{{ }}}} or {{% %}} in it")
         return Model(text, str(path), file=path)
     return replace(_from_config(read_json(path), str(path)), file=path)
 
@@ -348,37 +355,51 @@ class Probe(ChatTemplate):
 
     def __init__(self, source: str, tokens: Mapping[str, str]) -> None:
         super().__init__(source, max_seconds=2.0, **tokens)  # type: ignore[arg-type]
+        self._written: dict[Message, Writing] = {}
 
     def _compile(self, *, probing: bool) -> Template:
         from jinja2 import exceptions
 
         del probing
         try:
-            return _lenient().from_string(self.source)
+            template: Template = _lenient().from_string(self.source)
         except exceptions.TemplateSyntaxError:
             return super()._compile(probing=True)  # which says what is wrong
+        return template
 
     def conversation(
-        self, *messages: Mapping[str, object], generation: bool = False, **variables: object
+        self, *messages: Mapping[str, object], generation: bool = False, **variables: Any
     ) -> str:
         """The template's rendering of these messages; empty if it refuses them."""
         history = normalise_history(messages, self)
-        for tools in (TOOLS, None):  # some cannot render tools, but calls they can
+        for tools in (TOOLS, FLAT_TOOLS, None):  # some cannot render tools, but calls they can
             try:
                 return self.render(history, tools, add_generation_prompt=generation, **variables)
             except ChatTemplateError:
                 continue
         return ""
 
-    def write(self, message: Message, **variables: object) -> Writing:
+    def write(self, message: Message) -> Writing:
         """The turn that says this, cut out of the conversation."""
+        writing = self._written.get(message)
+        if writing is None:
+            writing = self._write(message, {})
+            if message.reasoning and message.reasoning not in writing.turn:
+                told = self._write(message, _THINKING_ON)
+                writing = told if message.reasoning in told.turn else writing
+            self._written[message] = writing
+        return writing
+
+    def _write(self, message: Message, variables: Mapping[str, Any]) -> Writing:
         given = as_dict(message, self.wants.reasoning)
         text = self.conversation(_ASKED, given, **variables)
-        prompt = self.conversation(_ASKED, generation=True, **variables)
-        asked = self.conversation(_ASKED, **variables)
-        start = _parting(text, prompt)
-        end = len(text) - _shared_end(text[start:], asked)
+        start = _parting(text, self.prompt(**variables))
+        end = len(text) - _shared_end(text[start:], self.conversation(_ASKED, **variables))
         return Writing(text[:start], text[start:end], text[end:])
+
+    def prompt(self, **variables: Any) -> str:
+        """A prompt."""
+        return self.conversation(_ASKED, generation=True, **variables)
 
 
 @cache
@@ -419,8 +440,11 @@ def _parting(text: str, prompt: str) -> int:
 
 
 def _shared_end(text: str, other: str) -> int:
-    """How much of the end of two renderings is the same: the end of any turn, and what a
-    template adds to every prompt.  It begins with a marker or a blank, never inside one."""
+    """How much of the end of two renderings is the same.
+
+    That is the end of any turn, and what a template adds to every prompt.  It
+    begins with a marker or a blank, never inside one.
+    """
     length = 0
     while length < min(len(text), len(other)) and text[-1 - length] == other[-1 - length]:
         length += 1
@@ -442,7 +466,7 @@ class _Examination:
         self.wants = self.template.wants
         self.haystack = f"{model.template}\nmodel_type: {model.model_type}\n"
         """Where fingerprints are looked for."""
-        self.prompt = self.template.conversation(_ASKED, generation=True)
+        self.prompt = self.template.prompt()
         if str(_ASKED["content"]) not in self.prompt:
             self.refuse()
 
@@ -468,7 +492,8 @@ class _Examination:
             found = [c for c in self.candidates(writing, message) if c.exact]
             if found:
                 return self.choose(found, writing)
-            turn = turn or writing.turn
+            if all(call.name in writing.turn for call in message.tool_calls):
+                turn = turn or writing.turn
         return self.unread(turn)
 
     def turns(self) -> Iterator[tuple[Writing, Message]]:
@@ -598,7 +623,7 @@ class _Examination:
         template = ChatTemplate(self.model.template, **self.model.tokens)  # type: ignore[arg-type]
         plain: list[Mapping[str, object]] = [_ASKED]
         asked = [_ASKED, as_dict(Message(tool_calls=_CALLS[:1]), "")]
-        kinds = [("a plain conversation", plain, None), ("tools", plain, TOOLS)]
+        kinds = [("a plain conversation", plain, None), ("tools", plain, FLAT_TOOLS)]
         if self.wants.calls != "none":
             kinds.append(("earlier calls", asked, None))
         for kind, messages, tools in kinds:
@@ -615,10 +640,7 @@ class _Examination:
         self, dialect: Dialect | None, *, combine: bool = True
     ) -> tuple[Dialect | None, Reasoning, list[str]]:
         """The dialect (combined with another's reasoning where it needs that), and what was found."""
-        message, writing = self.thought(dialect)
-        opener, closer = _around(writing.turn, _THOUGHT) if message is not None else ("", "")
-        if not opener:
-            opener = _last_marker(writing.prompt) if closer else ""
+        message, writing = self.thought()
         remarks: list[str] = []
         if message is not None and not _reads_thought(dialect, writing, message):
             other = self.reasoning_reader(dialect, writing, message) if combine else None
@@ -634,9 +656,10 @@ class _Examination:
                 found = self.seed(other)
         seed, begins = found or ("", "content")
         read = message is None or _reads_thought(dialect, writing, message)
+        opener, closer = _around(dialect, writing) if message is not None else (seed.strip(), "")
         reasoning = Reasoning(
             key=self.wants.reasoning if message is not None else "",
-            opener=opener or seed.strip(),
+            opener=opener,
             closer=closer,
             seed=seed,
             begins=begins,
@@ -646,23 +669,17 @@ class _Examination:
         remarks += _reasoning_remarks(reasoning, dialect)
         return dialect, reasoning, remarks
 
-    def thought(self, dialect: Dialect | None) -> tuple[Message | None, Writing]:
+    def thought(self) -> tuple[Message | None, Writing]:
         """A turn with reasoning, if the template writes any."""
         calls = _CALLS[:1] if self.wants.calls != "none" else ()
-        contents = (None, _CONTENT) if calls else (_CONTENT,)
-        if self.wants.reasoning:
-            for content in contents:
-                for variables in ({}, _THINKING_ON):
-                    message = Message(reasoning=_THOUGHT, content=content, tool_calls=calls)
-                    writing = self.template.write(message, **variables)
-                    if _THOUGHT in writing.turn:
-                        return message, writing
-        del dialect
+        for content in (None, _CONTENT) if calls else (_CONTENT,):
+            message = Message(reasoning=_THOUGHT, content=content, tool_calls=calls)
+            writing = self.template.write(message) if self.wants.reasoning else Writing("", "", "")
+            if _THOUGHT in writing.turn:
+                return message, writing
         return None, Writing("", "", "")
 
-    def reasoning_reader(
-        self, dialect: Dialect | None, writing: Writing, message: Message
-    ) -> Dialect | None:
+    def reasoning_reader(self, dialect: Dialect | None, writing: Writing, message: Message) -> Dialect | None:
         """The dialect with the reasoning of another that reads this."""
         for combined in self.combinations(dialect):
             if _reads_thought(combined, writing, message):
@@ -673,29 +690,27 @@ class _Examination:
         return next((each for each in self.combinations(dialect) if self.seed(each) is not None), None)
 
     def combinations(self, dialect: Dialect | None) -> Iterator[Dialect]:
-        """Dialects that read reasoning where this one does not, those that most engines know first."""
-        if dialect is not None and dialect.frame is not None:
+        """The dialect with the reasoning of others, of those that most engines know first."""
+        base = get_dialect("passthrough") if dialect is None else dialect
+        if base.frame is not None:
             return
         known = (each for each in self.dialects if each.reasoning and each.frame is None)
         for other in sorted(known, key=lambda each: len(each.reasoning_aliases), reverse=True):
-            if dialect is None:
-                yield replace(other, call=(), section=("{calls}",), param=(), name=other.name)
-            elif other.reasoning != dialect.reasoning:
-                name = f"{dialect.name}+{other.name}"
-                yield replace(dialect, name=name, reasoning=other.reasoning)
+            if other.reasoning != base.reasoning:
+                yield replace(base, name=f"{base.name}+{other.name}", reasoning=other.reasoning)
 
     def seed(self, dialect: Dialect | None) -> tuple[str, Begins] | None:
         """What the prompt ends with that opens reasoning, and where an output begins.
 
         None: the prompt ends with a marker of reasoning that the dialect does not know.
         """
-        marker = _last_marker(self.prompt)
-        begins: Begins = "content"
-        if dialect is not None:
-            begins = _begins(dialect, self.prompt)
-        if begins == "reasoning":
-            return self.prompt[self.prompt.rfind(marker) :] if marker else "", begins
-        if begins == "content" and re.fullmatch(r"<\w*:?think\w*>|\[THINK\]", marker):
+        begins = "content" if dialect is None else _begins(dialect, self.prompt)
+        text = self.prompt.rstrip()
+        if dialect is not None and begins == "reasoning":
+            openers = (split_marks(each)[1].partition("{text}")[0].strip() for each in dialect.reasoning)
+            opener = max((each for each in openers if text.endswith(each)), key=len, default="")
+            return self.prompt[len(text) - len(opener) :], begins
+        if begins == "content" and _OPENS_THINKING.search(text):
             return None
         return "", begins
 
@@ -705,22 +720,21 @@ class _Examination:
             if re.search(rf"\b{name}\b", self.model.template) is None:
                 continue
             for value in values:
-                if self.template.conversation(_ASKED, generation=True, **{name: value}) != self.prompt:
+                if self.template.prompt(**{name: value}) != self.prompt:
                     yield name
                     break
 
 
-def _around(turn: str, thought: str) -> tuple[str, str]:
-    """What stands around the thought: the nearest markers."""
-    before, _, after = turn.partition(thought)
-    closer = re.match(r"\s*(<[^<>]+>|\[[^\[\]\s]+\]|[^<\[]+(?=$|[<\[]))", after)
-    return before.strip().splitlines()[-1] if before.strip() else "", closer[1].strip() if closer else ""
-
-
-def _last_marker(prompt: str) -> str:
-    """The marker that a prompt ends with."""
-    found = re.search(r"(<[^<>\s]+>|\[[^\[\]\s]+\])\s*$", prompt)
-    return found[1] if found else ""
+def _around(dialect: Dialect | None, writing: Writing) -> tuple[str, str]:
+    """What stands around the thought: the dialect's markers, or whatever is nearest."""
+    turn, _, after = writing.turn.partition(_THOUGHT)
+    before = (writing.prompt + turn).rstrip()
+    for template in () if dialect is None else dialect.reasoning:
+        opener, _, closer = split_marks(template)[1].partition("{text}")
+        if before.endswith(opener.strip()) and after.lstrip().startswith(closer.strip()):
+            return opener.strip(), closer.strip()
+    near = re.match(r"\s*(<[^<>]+>|\[[^\[\]\s]+\]|[^<\[]+)", after)
+    return turn.strip().rpartition("\n")[2], near[1].strip() if near else ""
 
 
 def _begins(dialect: Dialect, prompt: str) -> Begins:
@@ -783,10 +797,10 @@ class _Candidate:
         return 4 * bool(self.marks) + 2 * self.clean + self.writes - 4 * missing
 
     @property
-    def score(self) -> tuple[int, float, int]:
+    def score(self) -> tuple[int, int, float, int]:
         """What is certain counts before what is likely; in the end, what more engines have a name for."""
         names = len(self.dialect.aliases) + len(self.dialect.reasoning_aliases)
-        return (self.sure, self.share + 0.01 * len(self.known), names)
+        return (self.sure, len(self.marks), self.share + 0.01 * len(self.known), names)
 
     def evidence(self) -> Iterator[str]:
         yield f"{self.dialect.name} recovers the calls that the template rendered, exactly."
@@ -807,7 +821,7 @@ def _confidence(found: Sequence[_Candidate], *, sure: bool) -> float:
     second = found[1]
     if best.sure > second.sure:
         return 0.95 if best.marks or best.writes else 0.9
-    return 0.8 if best.score[:2] > second.score[:2] else 0.6
+    return 0.8 if best.score[:-1] > second.score[:-1] else 0.6
 
 
 def _same_calls(read: Message, message: Message) -> bool:
@@ -850,6 +864,3 @@ def _call_markers(dialect: Dialect) -> list[str]:
             found += literals(parse_template(split_marks(templates[0])[1]))
     stripped = (literal.strip().strip("[]{}(),").strip() for literal in found)
     return [literal for literal in stripped if len(literal) > 3 and not literal.isalnum()]
-
-
-__all__ = ["Detection", "Model", "Reasoning", "detect", "examine", "get_dialect", "load_model"]

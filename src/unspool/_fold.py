@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import groupby
 
 from ._dialect import Dialect
 from ._errors import MalformedOutput
@@ -85,14 +86,8 @@ class Fold:
                     raise MalformedOutput(
                         problem.kind, problem.detail, problem.start, problem.end, problem.raw, problem.end
                     )
-        parts: list[Part] = []
-        for part in self._parts:
-            shown = part.part(policies) if isinstance(part, _OpenCall) else part
-            last = parts[-1] if parts else None
-            if isinstance(shown, TextPart) and isinstance(last, TextPart) and last.channel == shown.channel:
-                parts[-1] = TextPart(last.channel, last.text + shown.text)
-            elif shown is not None:
-                parts.append(shown)
+        shown = [part.part(policies) if isinstance(part, _OpenCall) else part for part in self._parts]
+        parts = _merged(part for part in shown if part is not None)
         return Message(
             reasoning=_joined(parts, "reasoning"),
             content=_joined(parts, "content"),
@@ -130,6 +125,17 @@ class _OpenCall:
         elif policies.arguments == "canonical":
             arguments = canonical_json(arguments)
         return ToolCall(self.id, self.name, arguments)
+
+
+def _merged(parts: Iterable[Part]) -> list[Part]:
+    """Neighbouring text of one channel is one part; each run is joined once."""
+    out: list[Part] = []
+    for channel, group in groupby(parts, lambda part: part.channel if isinstance(part, TextPart) else None):
+        if channel is None:
+            out += group
+        else:
+            out.append(TextPart(channel, "".join(part.text for part in group if isinstance(part, TextPart))))
+    return out
 
 
 def _joined(parts: list[Part], channel: str) -> str | None:

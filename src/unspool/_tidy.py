@@ -37,11 +37,11 @@ class _Channel:
         self.name: Channel = name
         self.shown = False
         """Some text has been handed on."""
-        self.blanks = ""
-        """White space that is not decided yet, and where it began."""
+        self.blanks: list[str] = []
+        """Pieces of white space that is not decided yet, and where it began."""
         self.start = 0
         self.sure: int | None = None
-        """How many of the blanks count if nothing follows; None: all."""
+        """How many of the pieces count if nothing follows; None: all."""
         self.lead = ""
         """Characters to drop until other text comes."""
         self.join = ""
@@ -57,15 +57,23 @@ class _Channel:
         if not body:
             if not self.blanks:
                 self.start = event.start
-            self.blanks += text
+            self.blanks.append(text)
             return None
         self.lead = ""
         self.sure = None
-        shown = (self.join if self.shown else "") + self.blanks + body
-        start = self.start if self.blanks else event.start
+        shown = body
+        start = event.start
+        if self.blanks:
+            shown = "".join(self.blanks) + body
+            start = self.start
+            self.blanks.clear()
+        if self.join and self.shown:
+            shown = self.join + shown
         self.join = ""
-        self.blanks = text[len(body) :]
-        self.start = event.end - len(self.blanks)
+        self.start = event.end
+        if len(body) < len(text):
+            self.blanks.append(text[len(body) :])
+            self.start -= len(text) - len(body)
         self.shown = True
         return Text(self.name, shown, start, self.start)
 
@@ -73,7 +81,8 @@ class _Channel:
         """The blanks turned out to be text."""
         if not self.blanks:
             return None
-        blanks, self.blanks = self.blanks[: self.sure], ""
+        blanks = "".join(self.blanks[: self.sure])
+        self.blanks.clear()
         if not blanks:
             return None
         self.shown = True
@@ -141,12 +150,12 @@ class Tidy:
     def _call(self, out: list[Event]) -> str:
         """A call, or what stands for one, comes next; returns the blanks that it costs."""
         content = self._content
-        blanks = (content if self.channel == "content" else self._reasoning).blanks
+        blanks = "".join((content if self.channel == "content" else self._reasoning).blanks)
         if self._keep_blanks and content.shown:
+            self._append(out, content.flush(content.start + len(blanks)))
             blanks = ""
-            self._append(out, content.flush(content.start + len(content.blanks)))
-        content.blanks = ""
-        self._reasoning.blanks = ""
+        content.blanks.clear()
+        self._reasoning.blanks.clear()
         self._called = True
         self._framed = True
         content.join = ""
@@ -161,28 +170,28 @@ class Tidy:
             self._call(out)
         elif role == "separator":
             if event.text.isspace() and not content.lead:
-                content.blanks += event.text
+                content.blanks.append(event.text)
         elif role in ("reasoning_open", "reasoning_close"):
             self.channel = "reasoning" if role == "reasoning_open" else "content"
-            reasoning.blanks = ""
+            reasoning.blanks.clear()
             reasoning.join = "\n"
             reasoning.lead = _LINE_BREAKS
             if not content.shown:
-                content.blanks = ""
+                content.blanks.clear()
                 content.lead = _LINE_BREAKS
         elif role == "dropped":
             if content.sure is None:
                 content.sure = len(content.blanks)
         elif role == "content_open":
             self.channel = "content"
-            content.blanks = ""
-            reasoning.blanks = ""
+            content.blanks.clear()
+            reasoning.blanks.clear()
             content.lead = ""
         elif role == "content_close":
             self._append(out, content.flush(event.start))
             content.lead = " \t\r\n"
         elif role == "border":
             self._append(out, content.flush(event.start))
-            reasoning.blanks = ""
+            reasoning.blanks.clear()
             content.join = reasoning.join = "\n"
             reasoning.lead = _LINE_BREAKS

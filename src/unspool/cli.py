@@ -26,6 +26,7 @@ from ._message import Message
 from ._parser import Parser
 from ._registry import list_dialects
 from ._version import __version__
+from .gateway import flags
 
 _PORTION = 1 << 16
 """How much to read at once; a pipe gives less, namely what there is."""
@@ -92,6 +93,11 @@ def _options() -> argparse.ArgumentParser:
 
     dialects = commands.add_parser("dialects", help="list the dialects", description=_dialects.__doc__)
     dialects.set_defaults(run=_dialects)
+
+    serve = commands.add_parser("serve", help="put tool calls and reasoning before a text generator")
+    serve.description = _serve.__doc__
+    flags.add_arguments(serve)
+    serve.set_defaults(run=_serve)
     return parser
 
 
@@ -164,6 +170,17 @@ def _explain(options: argparse.Namespace) -> int:
             return 0
     print(text)
     return 0
+
+
+def _serve(options: argparse.Namespace) -> int:
+    """Serve the chat, responses and messages APIs before a text generator."""
+    if options.list_settings:
+        print(flags.listing())
+        return 0
+    settings = flags.settings_of(options)
+    from .gateway import serve
+
+    return serve(settings)
 
 
 def _print_markdown(text: str) -> None:

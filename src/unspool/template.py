@@ -50,6 +50,10 @@ MALFORMED_KEY: Final = "malformed_arguments"
 REASONING_KEYS: Final = ("reasoning_content", "reasoning", "thinking", "thought")
 """What reasoning is called in a message; the first that a template reads is used."""
 
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+"""Half a character: no prompt that holds one can be encoded."""
+_MAX_DEPTH: Final = 64
+"""Arguments that are nested deeper are malformed: templates recurse, too."""
 _ALIASED: Final = ("reasoning_content", "thinking", "reasoning")
 _CONTINUE: Final = "CONTINUE_FINAL_MESSAGE_TAG "
 
@@ -216,9 +220,13 @@ def _plain(value: object) -> Any:
     """The same in plain JSON types: a template sees no object that can do anything."""
     if value is None or type(value) in (str, int, float, bool):
         return value
-    for base in (str, int, float):
-        if isinstance(value, base):
-            return base(value)
+    # Subclasses, enumerations above all, can do more than their values.
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int.__int__(value)
+    if isinstance(value, float):
+        return float.__float__(value)
     if isinstance(value, Mapping):
         return {_plain(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -233,7 +241,10 @@ def _chat(messages: Iterable[object]) -> list[ChatMessage]:
     """The messages as dictionaries of their own."""
     if isinstance(messages, str | Mapping):
         raise UsageError(f"messages must be a list of messages, got {type(messages).__name__}")
-    chat = [_plain(message) for message in messages]
+    try:
+        chat = [_plain(message) for message in messages]
+    except RecursionError:
+        raise UsageError("messages must not be nested so deeply, or contain themselves") from None
     for at, message in enumerate(chat):
         if not isinstance(message, dict):
             raise UsageError(f"message {at} must be a dictionary with 'role' and 'content', got {message!r}")
@@ -286,6 +297,10 @@ class ChatTemplate:
 
         try:
             return _environment(probing=probing).from_string(self.source)
+        except RecursionError:
+            raise ChatTemplateError(
+                "nested too deeply", "No model's template is: check the source."
+            ) from None
         except exceptions.TemplateSyntaxError as error:
             hint = (
                 "This is not a Jinja template that Transformers could read; check where it was loaded from."
@@ -694,23 +709,38 @@ def _call(call: object, at: int, ids: _Ids, *, as_object: bool) -> ChatMessage:
 def _arguments(given: object, *, as_object: bool) -> object:
     """Arguments as an object or as the text of one, whatever was given."""
     text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
-    value = given if isinstance(given, dict) else _object(text)
+    value = _object(text)
     if value is None:
-        value = {MALFORMED_KEY: text}
-    elif isinstance(given, str) and given.strip() not in ("", "null") and not as_object:
-        return given
+        value = {MALFORMED_KEY: _SURROGATE.sub("\ufffd", text)}
+    elif value and not as_object:
+        return _SURROGATE.sub("\ufffd", text)
     return value if as_object else json.dumps(value, ensure_ascii=False)
 
 
 def _object(text: str) -> dict[str, Any] | None:
-    """The object that a text holds; None if it holds something else."""
+    """The object that a text holds; None if it holds something else, or what no template survives."""
     if text.strip() in ("", "null"):
         return {}
     try:
         value = json.loads(text, parse_constant=_finite, parse_float=_finite)
+        spelt = json.dumps(value, ensure_ascii=False)
     except (ValueError, RecursionError):
         return None
-    return value if isinstance(value, dict) else None
+    if not isinstance(value, dict) or _depth(value) > _MAX_DEPTH:
+        return None
+    whole: dict[str, Any] = json.loads(_SURROGATE.sub("\ufffd", spelt))
+    return whole
+
+
+def _depth(value: object) -> int:
+    """How deep containers are nested."""
+    depth = 0
+    level = [value]
+    while level:
+        depth += 1
+        containers = [item for item in level if isinstance(item, dict | list)]
+        level = [x for item in containers for x in (item.values() if isinstance(item, dict) else item)]
+    return depth
 
 
 def _finite(text: str) -> float:

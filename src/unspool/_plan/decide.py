@@ -29,7 +29,16 @@ from .._registry import find, get_dialect
 from .._switches import FAMILIES, MODEL, Mode, RequestFacts, facts_of
 from .._tokens import as_tokenizer
 from .derived import guided, opener, without_reasoning
-from .prompts import DEFAULTS, check_prompt, opens_content, prompt_text, relevant, start_state, tail
+from .prompts import (
+    DEFAULTS,
+    check_prompt,
+    closes_reasoning,
+    opens_content,
+    prompt_text,
+    relevant,
+    start_state,
+    tail,
+)
 from .request import read_request
 from .special import stripped_markers
 from .thinking import read_switches
@@ -166,6 +175,11 @@ class _Planner:
             self.warnings.append(
                 f"the prompt ends inside reasoning although {self.wish.said or 'it is off by default'}: "
                 "the template did not heed the switch, and the model will reason"
+            )
+        elif self.wish.on and self.prompt is not None and closes_reasoning(self.dialect, self.prompt):
+            self.warnings.append(
+                f"the prompt closes reasoning although {self.wish.said}: the template did not heed the switch, "
+                "and the model will not reason"
             )
         output = self.tool_output()
         reads_reasoning = self.reads_reasoning(reasoning)

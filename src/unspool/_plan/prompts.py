@@ -78,6 +78,12 @@ def opens_content(dialect: Dialect, prompt: str) -> bool:
     return bool(openers) and prompt.rstrip().endswith(openers)
 
 
+def closes_reasoning(dialect: Dialect, prompt: str) -> bool:
+    """Whether the prompt ends with the end of reasoning."""
+    closers = tuple(filter(None, map(closer, dialect.reasoning)))
+    return bool(closers) and prompt.rstrip().endswith(closers)
+
+
 def check_prompt(family: str, dialect: Dialect, facts: RequestFacts, prompt: str) -> list[str]:
     """Refuse a prompt that this family's templates cannot have rendered; warn of odd ones."""
     text = prompt.rstrip()

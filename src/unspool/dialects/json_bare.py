@@ -25,6 +25,7 @@ LLAMA4_JSON = replace(
     aliases=(),
     section=("^{calls}", "<|python_start|>{calls}<|python_end|>", "<|python_tag|>{calls}"),
     call=("{envelope}",),
+    fingerprint=("<|header_start|>",),
 )
 
 GRANITE = Dialect(
@@ -47,6 +48,7 @@ GRANITE = Dialect(
     ),
     content=("<response>\n{text}\n</response>",),
     stop=("<|end_of_text|>",),
+    fingerprint=("followed by a JSON list of tools",),
 )
 
 PHI4MINI = Dialect(
@@ -67,6 +69,7 @@ FIREFUNCTION = replace(
     section=("functools[{calls}]", "functools{calls}"),
     reasoning=(),
     stop=LLAMA_STOPS,
+    fingerprint=("<|start_header_id|>",),
 )
 
 XLAM = Dialect(
@@ -82,6 +85,7 @@ XLAM = Dialect(
     call=("{envelope}",),
     sep=(", ",),
     stop=LLAMA_STOPS,
+    fingerprint=("tool_call_name",),
 )
 
 GENERIC_JSON = Dialect(

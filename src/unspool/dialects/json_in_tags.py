@@ -34,11 +34,23 @@ HERMES = Dialect(
 # <scratch_pad> of the goal-oriented Hermes prompt is ordinary content.
 
 TRINITY = replace(
-    HERMES, name="trinity", models="AFM, Trinity", aliases=(), reasoning_aliases=(), stop=CHATML_STOPS
+    HERMES,
+    name="trinity",
+    models="AFM, Trinity",
+    aliases=(),
+    reasoning_aliases=(),
+    stop=CHATML_STOPS,
+    fingerprint=("model_type: afmoe", "model_type: arcee"),
 )
 
 GRANITE4 = replace(
-    HERMES, name="granite4", models="Granite 4.0 and 4.1", aliases=(), reasoning_aliases=(), stop=LLAMA_STOPS
+    HERMES,
+    name="granite4",
+    models="Granite 4.0 and 4.1",
+    aliases=(),
+    reasoning_aliases=(),
+    stop=LLAMA_STOPS,
+    fingerprint=("<|start_of_role|>",),
 )
 
 ERNIE45 = replace(
@@ -49,6 +61,7 @@ ERNIE45 = replace(
     reasoning_aliases=("ernie45",),
     content=("<response>\n{text}\n</response>\n",),
     stop=("</s>",),
+    fingerprint=("<response>",),
 )
 
 LONGCAT = Dialect(
@@ -164,6 +177,7 @@ HUNYUAN_A13B = replace(
     content=("<answer>\n{text}\n</answer>",),
     drop=("助手：",),
     stop=("<|eos|>",),
+    fingerprint=("助手：",),
 )
 
 APRIEL = replace(
@@ -180,6 +194,7 @@ APRIEL = replace(
     ),
     drop=("[END FINAL RESPONSE]",),
     stop=("<|end|>",),
+    fingerprint=("[BEGIN FINAL RESPONSE]",),
 )
 
 NEMOTRON_JSON = replace(

@@ -36,6 +36,7 @@ WATT = replace(
     section=("^[{calls}]",),
     call=("{name}{args}", "{envelope}"),
     reasoning=(),
+    fingerprint=("watt-tool",),
 )
 
 LFM2 = Dialect(
@@ -47,6 +48,7 @@ LFM2 = Dialect(
     sep=(", ",),
     args="loose",
     stop=CHATML_STOPS,
+    fingerprint=("<|tool_list_start|>", "List of tools: ["),
 )
 
 SARASHINA = Dialect(

@@ -51,6 +51,7 @@ def qwen(
         section=(f"{before}<tool_call>\n{{calls}}\n</tool_call>", "?{calls}"),
         sep=(between,),
         reasoning=("<think>\n{text}\n</think>\n",),
+        fingerprint=names.get("fingerprint", ()),
     )
 
 
@@ -59,18 +60,21 @@ NEMOTRON_V3 = qwen(
     "Nemotron 3 and 3.5",
     aliases=("nemotron_nano", "nemotron", "nemotron_3_nano", "nemotron_3.5_nano"),
     reasoning_aliases=("nemotron_v3", "nemotron_3", "nemotron3", "nano_v3"),
+    fingerprint=("truncate_history_thinking",),
 )
 GRANITE42 = replace(
     qwen("granite42", "Granite 4.2", reasoning_aliases=("granite_thinking_parser",)),
     stop=("<|end_of_text|>", "<|im_end|>"),
+    fingerprint=("truncate_history_thinking", "defer_loading"),
 )
 STEP3P5 = qwen("step3p5", "Step-3.5", before="", between="", reasoning_aliases=("step3p5",))
 # Mimo's template puts values directly between the tags; the line feeds of Qwen are read as well.
-MIMO = qwen("mimo", "MiMo-V2", reasoning_aliases=("mimo",))
+MIMO = qwen("mimo", "MiMo-V2", reasoning_aliases=("mimo",), fingerprint=("model_type: mimo",))
 MINICPMV = replace(
     qwen("minicpmv", "MiniCPM-V 4.5 and later", reasoning_aliases=("minicpmv",)),
     call=(*QWEN3_CODER.call, "{envelope}"),
     drop=tuple(f"<{bar}reserved_{number}{bar}>" for number in (12, 13, 14, 15) for bar in ("", "|")),
+    fingerprint=("model_type: minicpmv", "model_type: minicpm_v"),
 )
 SEED_OSS = replace(
     QWEN3_CODER,
@@ -110,6 +114,7 @@ def glm(
         ),
         reasoning=THINK_INLINE,
         stop=stop,
+        fingerprint=names.get("fingerprint", ()),
     )
 
 
@@ -122,6 +127,7 @@ GLM45 = glm(
     line="\n",
     aliases=("glm", "glm45_moe", "glm4"),
     reasoning_aliases=("glm45",),
+    fingerprint=("[gMASK]<sop>",),
 )
 GLM47 = glm(
     "glm47",
@@ -129,6 +135,7 @@ GLM47 = glm(
     GLM_STOPS,
     aliases=("glm47_moe", "glm_4.7", "glm_4_7", "glm_ocr"),
     reasoning_aliases=("glm47",),
+    fingerprint=("[gMASK]<sop>",),
 )
 LING3 = glm(
     "ling3",
@@ -136,6 +143,7 @@ LING3 = glm(
     ("<|role_end|>", "<|endoftext|>"),
     aliases=("ling",),
     reasoning_aliases=("ling3",),
+    fingerprint=("<|role_end|>", "model_type: bailing"),
 )
 POOLSIDE_V1 = glm(
     "poolside_v1",
@@ -144,8 +152,9 @@ POOLSIDE_V1 = glm(
     line="\n",
     aliases=("laguna",),
     reasoning_aliases=("poolside_v1",),
+    fingerprint=("All available function signatures are listed below",),
 )
-SPARK25 = glm("spark25", "Spark-X2.5", ("<end>", "<|im_end|>"))
+SPARK25 = glm("spark25", "Spark-X2.5", ("<end>", "<|im_end|>"), fingerprint=("model_type: spark2_5",))
 IQUEST_Q1 = glm(
     "iquest_q1",
     "IQuest-Q1",

@@ -9,11 +9,10 @@ the file.
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
 from .._errors import UsageError
 from .._policies import Policies
@@ -25,66 +24,71 @@ PREFIX: Final = "UNSPOOL_"
 _SECRETS: Final = ("api_keys", "upstream_key")
 
 
-def _setting(default: Any, help: str, *, flag: bool = False) -> Any:
-    """A field: its default, a line of help, and whether ``serve --help`` lists it."""
-    metadata = {"help": help, "flag": flag}
-    if callable(default):
-        return field(default_factory=default, metadata=metadata)
-    return field(default=default, metadata=metadata)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """Everything that can be set."""
 
-    upstream: UpstreamKind = _setting(
-        "embedded", "where text comes from: embedded, completions, chat or replay", flag=True
+    upstream: Annotated[UpstreamKind, "embedded (default), completions, chat or replay"] = "embedded"
+    url: Annotated[str, "the upstream's address, as http://127.0.0.1:8000"] = ""
+    engine: Annotated[EngineName, "vllm, sglang, llamacpp, tgi, mlx, openai or auto"] = "auto"
+    upstream_key: Annotated[str, "API key for the upstream"] = ""
+    upstream_model: Annotated[str, "the model's name there (default: the first it lists)"] = ""
+    model: Annotated[str, "the model's name here (default: as there)"] = ""
+    aliases: Annotated[tuple[str, ...], "other names that requests may use; * for any"] = ()
+    model_dir: Annotated[str, "directory of the model's tokenizer and template"] = ""
+    template: Annotated[str, "file with the chat template"] = ""
+    dialect: Annotated[str, "how calls are written (default: as the template)"] = "auto"
+    file: Annotated[str, "recordings for replay, or a GGUF for embedded"] = ""
+    replay_delay: Annotated[float, "seconds between recorded chunks"] = 0.0
+    threads: Annotated[int, "threads of the embedded engine (default: one per core, at most 4)"] = 0
+    context: Annotated[int, "tokens of context per request of the embedded engine"] = 4096
+    slots: Annotated[int, "requests that the embedded engine serves at once"] = 2
+
+    host: Annotated[str, "address to listen on (default: 127.0.0.1)"] = "127.0.0.1"
+    port: Annotated[int, "port to listen on (default: 8765)"] = 8765
+    api_keys: Annotated[tuple[str, ...], "keys of which a request must show one"] = ()
+    cors_origins: Annotated[tuple[str, ...], "web pages that may call, as https://chat.example"] = ()
+
+    hosts: Annotated[
+        tuple[str, ...], "names that a gateway without keys answers to, besides localhost; * for any"
+    ] = ()
+
+    connect_timeout: Annotated[float, "seconds to reach the upstream"] = 10.0
+    idle_timeout: Annotated[float, "how long the upstream may be silent (default: 300)"] = 300.0
+    client_timeout: Annotated[float, "seconds that a client may leave its stream unread"] = 120.0
+    shutdown_timeout: Annotated[int, "seconds to finish streams when told to stop"] = 30
+    max_request_bytes: Annotated[int, "size of a request"] = 32 << 20
+    max_output_bytes: Annotated[int, "how much it may send for a request"] = 16 << 20
+    max_concurrency: Annotated[int, "requests at once; 0: no limit"] = 0
+    max_tokens: Annotated[
+        int, "length of an answer where a request does not say and the engine must know"
+    ] = 4096
+
+    strict_tools: Annotated[bool, "hold calls to their schemas although the request does not ask"] = False
+    token_ids: Annotated[bool, "read token ids instead of text (vllm; needs model_dir)"] = False
+    hosted_tools: Annotated[
+        Literal["reject", "ignore"], "what to do with tools that only their vendor can run"
+    ] = "reject"
+    policies: Annotated[Mapping[str, str], "choices where users disagree; see the page on policies"] = field(
+        default_factory=dict
     )
-    url: str = _setting("", "address of the upstream, such as http://127.0.0.1:8000", flag=True)
-    engine: EngineName = _setting(
-        "auto", "what answers there: vllm, sglang, llamacpp, tgi, mlx, openai", flag=True
+    chat_template_kwargs: Annotated[
+        Mapping[str, Any], "variables for the template, such as enable_thinking"
+    ] = field(default_factory=dict)
+
+    log_level: Annotated[Literal["debug", "info", "warning", "error"], "debug, info, warning or error"] = (
+        "info"
     )
-    upstream_key: str = _setting("", "API key for the upstream")
-    upstream_model: str = _setting("", "the model's name there (default: the first it lists)")
-    model: str = _setting("", "the model's name here (default: as there)", flag=True)
-    aliases: tuple[str, ...] = _setting((), "other names that requests may use; * for any")
-    model_dir: str = _setting(
-        "", "directory with the model's tokenizer and template (not its weights)", flag=True
-    )
-    template: str = _setting("", "file with the chat template", flag=True)
-    dialect: str = _setting("auto", "how the model writes calls (default: told by its template)", flag=True)
-    file: str = _setting("", "recorded streams for replay, or another GGUF for embedded", flag=True)
-    replay_delay: float = _setting(0.0, "seconds between recorded chunks")
-    threads: int = _setting(0, "threads of the embedded engine (default: one per core, at most 4)")
-    context: int = _setting(4096, "tokens of context per request of the embedded engine")
-    slots: int = _setting(2, "requests that the embedded engine serves at once")
-
-    host: str = _setting("127.0.0.1", "address to listen on", flag=True)
-    port: int = _setting(8765, "port to listen on", flag=True)
-    api_keys: tuple[str, ...] = _setting((), "keys of which a request must show one", flag=True)
-    cors_origins: tuple[str, ...] = _setting((), "web pages that may call, such as https://chat.example", flag=True)
-
-    connect_timeout: float = _setting(10.0, "seconds to reach the upstream")
-    idle_timeout: float = _setting(300.0, "seconds that the upstream may be silent", flag=True)
-    client_timeout: float = _setting(120.0, "seconds that a client may leave its stream unread")
-    shutdown_timeout: int = _setting(30, "seconds to finish streams when told to stop")
-    max_request_bytes: int = _setting(32 << 20, "size of a request", flag=True)
-    max_output_bytes: int = _setting(16 << 20, "size of one request's output", flag=True)
-    max_concurrency: int = _setting(0, "requests at once; 0: no limit")
-    max_tokens: int = _setting(4096, "length of an answer where a request does not say and the engine must know")
-
-    strict_tools: bool = _setting(False, "hold calls to their schemas although the request does not ask")
-    token_ids: bool = _setting(False, "read token ids instead of text (vllm; needs model_dir)")
-    hosted_tools: Literal["reject", "ignore"] = _setting("reject", "what to do with tools that only their vendor can run")
-    policies: Mapping[str, str] = _setting(dict, "choices where users disagree; see the page on policies")
-    chat_template_kwargs: Mapping[str, Any] = _setting(dict, "variables for the template, such as enable_thinking")
-
-    log_level: Literal["debug", "info", "warning", "error"] = _setting("info", "debug, info, warning or error", flag=True)
-    log_format: Literal["json", "text"] = _setting("json", "json or text")
-    log_contents: bool = _setting(False, "log what users and models write; off for a reason")
+    log_format: Annotated[Literal["json", "text"], "json or text"] = "json"
+    log_contents: Annotated[bool, "log what users and models write; off for a reason"] = False
 
     def __post_init__(self) -> None:
-        for name, least in (("port", 0), ("max_request_bytes", 1), ("max_output_bytes", 1), ("max_concurrency", 0)):
+        for name, least in (
+            ("port", 0),
+            ("max_request_bytes", 1),
+            ("max_output_bytes", 1),
+            ("max_concurrency", 0),
+        ):
             if getattr(self, name) < least:
                 raise UsageError(f"{name}={getattr(self, name)}: at least {least}")
         for name in ("connect_timeout", "idle_timeout", "client_timeout"):
@@ -116,8 +120,14 @@ class Settings:
         return out
 
 
-def _default(one: Any) -> object:
-    return one.default_factory() if callable(one.default_factory) else one.default
+def _default(one: Field[Any]) -> object:
+    return one.default if one.default is not MISSING else {}
+
+
+def help_texts() -> dict[str, str]:
+    """A line about each setting."""
+    hints = get_type_hints(Settings, include_extras=True)
+    return {name: hint.__metadata__[0] for name, hint in hints.items()}
 
 
 def load_settings(
@@ -144,6 +154,8 @@ def load_settings(
 
 
 def _from_file(path: str, hints: Mapping[str, object]) -> dict[str, object]:
+    import tomllib
+
     try:
         with Path(path).open("rb") as file:
             found = tomllib.load(file)
@@ -196,7 +208,16 @@ def from_text(name: str, text: str, place: str | None = None) -> object:
     if get_origin(hint) is tuple:
         return tuple(part for part in map(str.strip, text.split(",")) if part)
     if hint is bool:
-        words = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+        words = {
+            "1": True,
+            "true": True,
+            "yes": True,
+            "on": True,
+            "0": False,
+            "false": False,
+            "no": False,
+            "off": False,
+        }
         if text.strip().lower() in words:
             return words[text.strip().lower()]
     elif hint in (int, float):

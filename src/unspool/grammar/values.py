@@ -164,15 +164,13 @@ class Values:
         if "enum" in schema:
             return choice(self.constant(value) for value in schema["enum"])
         for keyword in ("anyOf", "oneOf"):
-            if keyword in schema:
+            branches = [branch for branch in schema.get(keyword, ()) if branch is not False]
+            if branches:
                 outer = {key: value for key, value in schema.items() if key not in (keyword, "$defs")}
-                return choice(
-                    self.value(_both(outer, branch)) for branch in schema[keyword] if branch is not False
-                )
-        types = schema.get("type", _shape(schema))
-        if isinstance(types, str):
-            return self._typed(types, schema)
-        return choice(self._typed(name, schema) for name in types) if types else self.anything()
+                return choice(self.value(_both(outer, branch)) for branch in branches)
+        types = schema.get("type") or _shape(schema)
+        names = [types] if isinstance(types, str) else types
+        return choice(self._typed(name, schema) for name in names) if types else self.anything()
 
     def _reference(self, reference: str) -> Node:
         name = reference.rsplit("/", 1)[-1]

@@ -75,7 +75,7 @@ class Walk:
         self.offered = [f for f in offered if not dialect.fixed_name or f.name == dialect.fixed_name]
         if not self.offered:
             raise UsageError(
-                f"dialect {dialect.name!r} calls only {dialect.fixed_name!r}, which is not offered"
+                f"dialect {dialect.name!r} calls {dialect.fixed_name!r} only, which is not offered"
             )
         self.parallel = parallel
         self.params = Params(dialect) if dialect.param else None
@@ -187,12 +187,10 @@ class Walk:
     def output(self, kind: str, *, reasoning: bool, start: Start) -> Node:
         """Reasoning, if it may be; content, if calls are not required; calls."""
         calls = self.calls()
-        reasoning_marks, content_marks = (
-            _marks(kind) for kind in (self.dialect.reasoning, self.dialect.content)
-        )
         openers = self.openers()
-        forbidden = (*openers, *reasoning_marks, *content_marks)
-        visible = (*openers, *(mark for mark in reasoning_marks if mark not in content_marks))
+        thoughts, answers = _marks(self.dialect.reasoning), _marks(self.dialect.content)
+        forbidden = (*openers, *thoughts, *answers)
+        visible = (*openers, *(mark for mark in thoughts if mark not in answers))
         body = self.answer(calls, visible) if kind == "auto" else seq(self.empty_content(), calls)
         if start == "message":
             lead = self.lead()
@@ -206,15 +204,19 @@ class Walk:
 
     def answer(self, calls: Node, forbidden: tuple[str, ...]) -> Node:
         """Content, calls, or both."""
-        marks, _ = split_marks(self.dialect.section[0])
-        if "^" in marks:
+        if self.anchored:
             first = complement(chars(" \n" + first_text(calls)[:1]))
             return choice((calls, seq(_GAP, optional(Chars(first), Free(forbidden)))))
         trigger = self.trigger()
         return Dispatch(trigger, calls, tuple(other for other in forbidden if other not in trigger))
 
+    @property
+    def anchored(self) -> bool:
+        """Whether calls are only looked for where no visible text came before."""
+        return "^" in split_marks(self.dialect.section[0])[0]
+
     def trigger(self) -> str:
-        """What tells that calls begin."""
+        """What tells that calls begin, if it is not their place."""
         before, _, _ = split_at(parse_template(split_marks(self.dialect.section[0])[1]), "calls")
         opener = _marker(first_literal(before) or first_literal(parse_template(self.dialect.call[0])))
         return opener if _is_tag(opener) else _text(before).lstrip("\n") or opener
@@ -222,13 +224,13 @@ class Walk:
     def openers(self) -> tuple[str, ...]:
         """What begins a call, in any of the forms that are read, unless it may as well be prose."""
         dialect = self.dialect
-        trigger = self.trigger()
+        trigger = "" if self.anchored else self.trigger()
         found = {trigger: None}
         for section in dialect.section:
             before, _, _ = split_at(parse_template(split_marks(section)[1]), "calls")
             for template in (section,) if first_literal(before) else dialect.call:
                 # A form that contains the trigger is found by it.
-                if trigger not in template:
+                if not trigger or trigger not in template:
                     found[_marker(first_literal(parse_template(split_marks(template)[1])))] = None
         return tuple(opener for opener in found if _is_tag(opener))
 
@@ -310,30 +312,33 @@ class FramedWalk(Walk):
             raise UsageError(
                 f"dialect {self.dialect.name!r} has no {start} of its own, so the output cannot start in it"
             )
+        content = self.answer(calls, ()) if kind == "auto" else self.closed(calls)
         if start == "content":
-            return self.content(calls, kind)
-        body = (
-            choice((calls, seq(self.head("content"), self.content(calls, kind)))) if kind == "auto" else calls
-        )
-        thought = up_to(self.end, self.borders) if self.end else NOTHING
+            return content
+        body = choice((calls, seq(self.head("content"), content))) if kind == "auto" else calls
         if start == "reasoning":
-            return seq(thought, body)
+            return self.closed(body)
         options = [body]
         if reasoning and self.head("reasoning"):
-            options.append(seq(self.head("reasoning"), thought, body))
-        return choice(strip_prefix(option, self.dialect.start) for option in options)
+            options.append(seq(self.head("reasoning"), self.closed(body)))
+        given = self.dialect.start
+        if not all(first_text(option).startswith(given) for option in options):
+            raise UsageError(
+                f"the messages of dialect {self.dialect.name!r} do not begin with its start {given!r}"
+            )
+        return choice(strip_prefix(option, given) for option in options)
 
-    def content(self, calls: Node, kind: str) -> Node:
-        """An answer, and calls behind it."""
+    def closed(self, body: Node) -> Node:
+        """The text of a message, and what follows it."""
+        if self.end:
+            return seq(up_to(self.end, self.borders), body)
+        return seq(up_to(self.frame.open[0]), strip_prefix(body, self.frame.open[0]))
+
+    def answer(self, calls: Node, forbidden: tuple[str, ...]) -> Node:
         if not self.end:
-            trigger = self.frame.open[0]
-            if kind == "auto":
-                return Dispatch(trigger, calls)
-            return seq(up_to(trigger), strip_prefix(calls, trigger))
-        called = seq(up_to(self.end, self.borders), calls)
-        if kind != "auto":
-            return called
-        return choice((called, *(up_to(end, self.borders) for end in self.frame.ends), Free(self.borders)))
+            return Dispatch(self.frame.open[0], calls, forbidden)
+        ends = (up_to(end, self.borders) for end in self.frame.ends)
+        return choice((self.closed(calls), *ends, Free((*self.borders, *forbidden))))
 
 
 # --- text

@@ -55,7 +55,7 @@ class MessagesStream:
         self.id = id or _MESSAGE_ID.new("", 0)
         """Id of the message."""
         self.input_tokens = input_tokens
-        """Length of the prompt."""
+        """Length of the prompt; if it is known only later, set it before the last events."""
         self.stop_sequence: str | None = None
         """Set it if one of the request's stop sequences ended the output."""
         self.output_tokens = 0
@@ -139,7 +139,7 @@ class MessagesStream:
             {
                 "type": "message_delta",
                 "delta": {"stop_reason": reason, "stop_sequence": self.stop_sequence},
-                "usage": {"output_tokens": self.output_tokens},
+                "usage": {"input_tokens": self.input_tokens, "output_tokens": self.output_tokens},
             }
         )
         out.append({"type": "message_stop"})

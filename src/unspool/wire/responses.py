@@ -9,6 +9,7 @@ them accept both.
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -59,6 +60,9 @@ class ResponsesStream:
         """Unix time."""
         self.usage: Mapping[str, object] | None = None
         """Set it before the last events are encoded."""
+        self.logprobs: list[Chunk] = []
+        """Log probabilities for the next piece of the answer, which takes them."""
+        self._error: Chunk | None = None
         self._custom = frozenset(custom_tools)
         self._echo = dict(echo or {})
         self._rule = FinishRule(forced=forced, policies=policies)
@@ -115,6 +119,21 @@ class ResponsesStream:
         item.end(self, out)
         self._emit(out, "response.output_item.done", output_index=item.index, item=item.whole())
 
+    def fail(self, code: str, message: str) -> list[Chunk]:
+        """The end of a stream that cannot go on; what was open stays incomplete."""
+        out = [] if self._started else self.encode(())
+        if not self._finished:
+            self._finished = True
+            self._end(out, "incomplete")
+            self._error = {"code": code, "message": message}
+            self._emit(out, "response.failed", response=self._response("failed"))
+        return out
+
+    def take_logprobs(self) -> list[Chunk]:
+        """What the next piece of the answer carries."""
+        found, self.logprobs = self.logprobs, []
+        return found
+
     def _finish(self, out: list[Chunk]) -> None:
         self._end(out, "completed")
         self._finished = True
@@ -134,6 +153,11 @@ class ResponsesStream:
         self._emit(out, kind, item_id=item.id, output_index=item.index, **fields)
 
     @property
+    def error(self) -> Mapping[str, object] | None:
+        """Why the response failed."""
+        return self._error
+
+    @property
     def echoed(self) -> Mapping[str, object]:
         """Fields of the request that the response repeats."""
         return self._echo
@@ -149,7 +173,7 @@ def response_head(stream: ResponsesStream, status: str, rule: FinishRule, items:
         "created_at": stream.created,
         "model": stream.model,
         "status": status,
-        "error": None,
+        "error": None if stream.error is None else dict(stream.error),
         "incomplete_details": None if reason is None else {"reason": reason},
         "instructions": None,
         "metadata": {},
@@ -241,6 +265,7 @@ class _Answer(_Item):
     def __init__(self) -> None:
         super().__init__()
         self.id = _ITEM_IDS["content"].new("", 0)
+        self.logprobs: list[Chunk] = []
 
     def opening(self) -> Chunk:
         return {"id": self.id, "type": "message", "role": "assistant", "status": "in_progress", "content": []}
@@ -251,20 +276,28 @@ class _Answer(_Item):
             "type": "message",
             "role": "assistant",
             "status": self.status,
-            "content": [_output_text("".join(self.text))],
+            "content": [_output_text("".join(self.text), self.logprobs)],
         }
 
     def begin(self, stream: ResponsesStream, out: list[Chunk]) -> None:
-        stream.emit_for(self, out, "response.content_part.added", content_index=0, part=_output_text(""))
+        stream.emit_for(self, out, "response.content_part.added", content_index=0, part=_output_text("", []))
 
     def add(self, text: str, stream: ResponsesStream, out: list[Chunk]) -> None:
         self.text.append(text)
-        stream.emit_for(self, out, "response.output_text.delta", content_index=0, delta=text, logprobs=[])
+        logprobs = stream.take_logprobs()
+        self.logprobs += logprobs
+        stream.emit_for(
+            self, out, "response.output_text.delta", content_index=0, delta=text, logprobs=logprobs
+        )
 
     def end(self, stream: ResponsesStream, out: list[Chunk]) -> None:
         text = "".join(self.text)
-        stream.emit_for(self, out, "response.output_text.done", content_index=0, text=text, logprobs=[])
-        stream.emit_for(self, out, "response.content_part.done", content_index=0, part=_output_text(text))
+        self.logprobs += stream.take_logprobs()
+        part = _output_text(text, self.logprobs)
+        stream.emit_for(
+            self, out, "response.output_text.done", content_index=0, text=text, logprobs=self.logprobs
+        )
+        stream.emit_for(self, out, "response.content_part.done", content_index=0, part=part)
 
 
 class _Call(_Item):
@@ -276,6 +309,8 @@ class _Call(_Item):
         self.call_id = start.id
         self.name = start.name
         self.custom = custom
+        self.member = _TextMember()
+        self.sent: list[str] = []
 
     def opening(self) -> Chunk:
         return self._item("", "in_progress")
@@ -292,17 +327,26 @@ class _Call(_Item):
 
     def _arguments(self) -> str:
         text = "".join(self.text)
-        return _free_form(text) if self.custom else text or "{}"
+        if self.custom:
+            return _free_form(text)
+        return text or ("{}" if self.status == "completed" else "")
 
     def add(self, text: str, stream: ResponsesStream, out: list[Chunk]) -> None:
         self.text.append(text)
         if not self.custom:
             stream.emit_for(self, out, "response.function_call_arguments.delta", delta=text)
+            return
+        piece = self.member.feed(text)
+        if piece:
+            self.sent.append(piece)
+            stream.emit_for(self, out, "response.custom_tool_call_input.delta", delta=piece)
 
     def end(self, stream: ResponsesStream, out: list[Chunk]) -> None:
         text = self._arguments()
         if self.custom:
-            stream.emit_for(self, out, "response.custom_tool_call_input.delta", delta=text)
+            rest = text.removeprefix("".join(self.sent))
+            if rest:
+                stream.emit_for(self, out, "response.custom_tool_call_input.delta", delta=rest)
             stream.emit_for(self, out, "response.custom_tool_call_input.done", input=text)
         else:
             stream.emit_for(
@@ -310,16 +354,60 @@ class _Call(_Item):
             )
 
 
-def _output_text(text: str) -> Chunk:
-    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+def _output_text(text: str, logprobs: list[Chunk]) -> Chunk:
+    return {"type": "output_text", "text": text, "annotations": [], "logprobs": logprobs}
+
+
+class _TextMember:
+    """The text of a free-form tool, out of the JSON that it comes in, as it comes.
+
+    Only where it is the first member; in any other case nothing comes out, and
+    the end of the call tells all.
+    """
+
+    def __init__(self) -> None:
+        self._text = ""
+        self._begun = False
+        self._over = False
+
+    def feed(self, text: str) -> str:
+        """What more of the text is known."""
+        if self._over:
+            return ""
+        self._text += text
+        if not self._begun:
+            found = _MEMBER.match(self._text)
+            if found is None:
+                return ""
+            self._begun = True
+            self._text = self._text[found.end() :]
+        found = _CHARACTERS.match(self._text)
+        taken = found[0] if found is not None else ""
+        self._text = self._text[len(taken) :]
+        self._over = self._text.startswith('"')
+        value = json.loads(f'"{taken}"', strict=False)
+        return value if isinstance(value, str) else ""
+
+
+_MEMBER: Final = re.compile(rf'\s*\{{\s*"{CUSTOM_INPUT}"\s*:\s*"')
+_CHARACTERS: Final = re.compile(
+    # Half of a surrogate pair waits for the other half.
+    r'(?:[^"\\]|\\["\\/bfnrt]|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[0-9a-fA-F]{4}'
+    r"|\\u(?![dD][89abAB])[0-9a-fA-F]{4})+"
+)
 
 
 def _free_form(arguments: str) -> str:
     """The text that a free-form tool is called with."""
     try:
-        value = json.loads(arguments)
+        value = json.loads(arguments, strict=False)
     except (ValueError, RecursionError):
-        return arguments
+        found = _MEMBER.match(arguments)
+        if found is None:
+            return arguments
+        begun = _CHARACTERS.match(arguments, found.end())
+        cut = json.loads(f'"{begun[0]}"', strict=False) if begun is not None else ""
+        return cut if isinstance(cut, str) else ""
     text = value.get(CUSTOM_INPUT) if isinstance(value, dict) else None
     return text if isinstance(text, str) else arguments
 

@@ -124,7 +124,7 @@ class ChatUpstream(CompletionsUpstream):
         return ChatStream(await self.connection.post("/v1/chat/completions", body), n, task.logprobs)
 
     def _choice(self, task: Task) -> object:
-        """vLLM shows the tools and leaves the text alone if told that there is no choice."""
+        """What to say: vLLM shows the tools and leaves the text alone if told that there is no choice."""
         if self.engine.name == "vllm":
             return "none"
         return task.request.get("tool_choice") or "auto"
@@ -144,7 +144,9 @@ class ChatStream:
         if payloads is None:
             if self._open:
                 raise Failure(
-                    "upstream", "the upstream ended the stream before the output was over", code="upstream_lost"
+                    "upstream",
+                    "the upstream ended the stream before the output was over",
+                    code="upstream_lost",
                 )
             return None
         batch = Batch([])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -162,7 +161,9 @@ class CompletionStream:
         if payloads is None:
             if self._open:
                 raise Failure(
-                    "upstream", "the upstream ended the stream before the output was over", code="upstream_lost"
+                    "upstream",
+                    "the upstream ended the stream before the output was over",
+                    code="upstream_lost",
                 )
             return None
         batch = Batch([])
@@ -178,7 +179,7 @@ class CompletionStream:
                 if choice.text or choice.finish_reason:
                     raise Failure(
                         "upstream",
-                        f"the upstream sent more of choice {choice.index}, which it had finished or never had",
+                        f"the upstream sent more of choice {choice.index}, which was over or never there",
                         code="upstream_protocol",
                     )
                 continue

@@ -66,7 +66,9 @@ class Connection:
         if self._session is None:
             return False
         try:
-            async with self._session.get(f"{self.url}/health", timeout=aiohttp.ClientTimeout(total=2)) as response:
+            async with self._session.get(
+                f"{self.url}/health", timeout=aiohttp.ClientTimeout(total=2)
+            ) as response:
                 return response.status < 500
         except (aiohttp.ClientError, TimeoutError):
             return False
@@ -87,7 +89,9 @@ class Connection:
                     raise lost(error) from error
             except aiohttp.ClientConnectorError as error:
                 raise Failure(
-                    "upstream", f"cannot reach the upstream: {error.strerror or error}", code="upstream_refused"
+                    "upstream",
+                    f"cannot reach the upstream: {error.strerror or error}",
+                    code="upstream_refused",
                 ) from error
             except TimeoutError as error:
                 raise silent() from error
@@ -114,7 +118,9 @@ class Connection:
         match response.status:
             case 400 | 413 | 422:
                 # It read the request and did not like it: so will it for every other client.
-                return Failure("invalid_request", f"the upstream rejects this: {told}", code="upstream_rejected")
+                return Failure(
+                    "invalid_request", f"the upstream rejects this: {told}", code="upstream_rejected"
+                )
             case 429:
                 return Failure("rate_limit", f"the upstream is busy: {told}", code="upstream_busy")
             case 503:

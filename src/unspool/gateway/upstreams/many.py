@@ -15,7 +15,7 @@ class Many:
     def __init__(self, streams: list[Stream]) -> None:
         self._streams = streams
         # One place for each: whoever is ahead waits until it is read.
-        self._queue: asyncio.Queue[tuple[int, Batch | None | BaseException]] = asyncio.Queue(len(streams))
+        self._queue: asyncio.Queue[tuple[int, Batch | BaseException | None]] = asyncio.Queue(len(streams))
         self._open = len(streams)
         self._usage: dict[int, Usage] = {}
         self._tasks = [asyncio.create_task(self._pump(i, stream)) for i, stream in enumerate(streams)]

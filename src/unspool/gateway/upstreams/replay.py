@@ -93,7 +93,9 @@ class _Playing:
         if found is None:
             self._over = True
             if self._recording.error:
-                raise Failure("upstream", f"the upstream failed: {self._recording.error}", code="upstream_error")
+                raise Failure(
+                    "upstream", f"the upstream failed: {self._recording.error}", code="upstream_error"
+                )
             reason = "length" if limited else self._recording.finish_reason
             usage = Usage(self._recording.prompt_tokens, self._count * self._n)
             return Batch([Delta(i, "", finish=finish_of(reason)) for i in range(self._n)], usage)
@@ -138,9 +140,7 @@ def load(path: str) -> list[Recording]:
         if data.lstrip().startswith(b"data:"):
             found = [_from_events(data)]
         else:
-            found = [
-                msgspec.json.decode(line, type=Recording) for line in data.splitlines() if line.strip()
-            ]
+            found = [msgspec.json.decode(line, type=Recording) for line in data.splitlines() if line.strip()]
     except (msgspec.MsgspecError, UnicodeDecodeError, KeyError, TypeError, Failure) as error:
         raise UsageError(
             f'{path}: {error}; expected a line {{"chunks": ["...", ...]}} for each stream, or data: lines'

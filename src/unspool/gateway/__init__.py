@@ -1,0 +1,34 @@
+"""The gateway: correct tool calls and reasoning in front of any text generator.
+
+Needs ``pip install 'unspool[gateway]'``; ``unspool serve`` runs it.  What is
+imported from here is loaded when it is used, so that the command line can list the
+settings without those packages.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+from .settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from .app import Gateway
+    from .build import build
+    from .quickstart import quickstart
+    from .run import serve
+
+__all__ = ["Gateway", "Settings", "build", "load_settings", "quickstart", "serve"]
+
+_LATER: Final = {"Gateway": "app", "build": "build", "quickstart": "quickstart", "serve": "run"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from .._errors import UsageError
+
+    try:
+        return getattr(import_module(f".{_LATER[name]}", __name__), name)
+    except ImportError as error:
+        raise UsageError(f"the gateway needs {error.name}: pip install 'unspool[gateway]'") from error

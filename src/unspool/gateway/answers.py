@@ -1,0 +1,340 @@
+"""Answers: events as each API sends them, streamed and whole.
+
+The encoders of ``unspool.wire`` do the work.  What is added here: server-sent
+events as bytes, token counts, log probabilities and ids in exactly one chunk
+each, and errors.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from .._events import Event, Finish
+from .._fold import Fold
+from .._message import Message
+from .._policies import Policies
+from .._tidy import Tidy
+from ..wire import (
+    ChatStream,
+    Chunk,
+    MessagesStream,
+    ResponsesStream,
+    chat_completion,
+    messages_object,
+    response_object,
+)
+from .body import Api, Job
+from .failure import ANTHROPIC_TYPES, OPENAI_TYPES, Failure
+from .reading import Reader
+from .upstreams.base import Usage
+
+DONE: Final = b"data: [DONE]\n\n"
+
+_encode: Final = msgspec.json.Encoder().encode
+_BREAKS: Final = ((b"\xe2\x80\xa8", b"\\u2028"), (b"\xe2\x80\xa9", b"\\u2029"), (b"\xc2\x85", b"\\u0085"))
+"""Characters at which some line readers break, as JSON may write them."""
+
+
+def encode(value: object) -> bytes:
+    """JSON on one line, for every kind of line reader."""
+    try:
+        data = _encode(value)
+    except UnicodeEncodeError:  # a lone surrogate, from a model or a client
+        return json.dumps(value, separators=(",", ":")).encode()
+    for character, escaped in _BREAKS:
+        if character in data:
+            data = data.replace(character, escaped)
+    return data
+
+
+class Answer:
+    """An answer that is streamed."""
+
+    def __init__(self, job: Job, model: str, readers: Sequence[Reader], policies: Policies) -> None:
+        self.job = job
+        self.model = model
+        self.readers = readers
+        self.usage = Usage()
+        """Token counts so far."""
+        self._tidies = [Tidy(reader.plan.reads, policies) for reader in readers]
+
+    def opening(self) -> bytes:
+        """What comes before anything is known."""
+        raise NotImplementedError
+
+    def feed(self, choice: int, events: Iterable[Event]) -> bytes:
+        """What these events of a choice come to."""
+        raise NotImplementedError
+
+    def closing(self) -> bytes:
+        """The end; all choices are over."""
+        raise NotImplementedError
+
+    def failing(self, failure: Failure) -> bytes:
+        """The end of an answer that cannot go on."""
+        raise NotImplementedError
+
+    def reasoning_tokens(self) -> int:
+        """Of all choices."""
+        return sum(reader.reasoning_tokens for reader in self.readers)
+
+
+class ChatAnswer(Answer):
+    """Chat Completions."""
+
+    def __init__(self, job: Job, model: str, readers: Sequence[Reader], policies: Policies) -> None:
+        super().__init__(job, model, readers, policies)
+        first = ChatStream(model=model)
+        self._streams = [
+            ChatStream(
+                model=model,
+                id=first.id,
+                created=first.created,
+                index=index,
+                policies=policies,
+                forced=reader.plan.forced,
+                include_usage=job.include_usage,
+            )
+            for index, reader in enumerate(readers)
+        ]
+        self.prompt_token_ids: Sequence[int] | None = None
+        self._tells = reader_tells(job, readers[0])
+
+    def opening(self) -> bytes:
+        return self._sse(chunk for stream in self._streams for chunk in stream.encode(()))
+
+    def feed(self, choice: int, events: Iterable[Event]) -> bytes:
+        chunks = self._streams[choice].encode(self._tidies[choice].push(events))
+        if self._tells and chunks:
+            self._tell(chunks[0], self.readers[choice])
+        return self._sse(chunks)
+
+    def _tell(self, chunk: Chunk, reader: Reader) -> None:
+        inner: Any = chunk["choices"]
+        if self.job.logprobs is not None:
+            logprobs = reader.take_logprobs()
+            if logprobs:
+                inner[0]["logprobs"] = {"content": logprobs, "refusal": None}
+        if self.job.token_ids:
+            ids = reader.take_token_ids()
+            if ids:
+                inner[0]["token_ids"] = ids
+            if self.prompt_token_ids is not None:
+                chunk["prompt_token_ids"] = list(self.prompt_token_ids)
+                self.prompt_token_ids = None
+
+    def closing(self) -> bytes:
+        chunks = self._streams[0].usage_chunk(chat_usage(self.usage, self.reasoning_tokens()))
+        return b"".join([*(_data(chunk) for chunk in chunks), DONE])
+
+    def failing(self, failure: Failure) -> bytes:
+        return _data(error_object("chat", failure)) + DONE
+
+    def _sse(self, chunks: Iterable[Chunk]) -> bytes:
+        if self.job.continuous_usage:
+            usage = chat_usage(self.usage, self.reasoning_tokens())
+            chunks = [{**chunk, "usage": usage} for chunk in chunks]
+        return b"".join([_data(chunk) for chunk in chunks])
+
+
+class ResponsesAnswer(Answer):
+    """Responses."""
+
+    def __init__(self, job: Job, model: str, readers: Sequence[Reader], policies: Policies) -> None:
+        super().__init__(job, model, readers, policies)
+        self._stream = responses_stream(job, model, readers[0], policies)
+        self._tells = reader_tells(job, readers[0])
+        self._finish: list[Event] = []
+
+    def opening(self) -> bytes:
+        return self._sse(self._stream.encode(()))
+
+    def feed(self, choice: int, events: Iterable[Event]) -> bytes:
+        found = self._tidies[choice].push(events)
+        if found and isinstance(found[-1], Finish):
+            self._finish = [found.pop()]
+        if self._tells:
+            self._stream.logprobs += self.readers[choice].take_answer_logprobs()
+        return self._sse(self._stream.encode(found))
+
+    def closing(self) -> bytes:
+        self._stream.usage = responses_usage(self.usage, self.reasoning_tokens())
+        return self._sse(self._stream.encode(self._finish))
+
+    def failing(self, failure: Failure) -> bytes:
+        self._stream.usage = None
+        return self._sse(self._stream.fail(responses_code(failure), failure.message))
+
+    def _sse(self, chunks: Iterable[Chunk]) -> bytes:
+        return b"".join([_event(chunk) for chunk in chunks])
+
+
+class MessagesAnswer(Answer):
+    """Messages."""
+
+    def __init__(self, job: Job, model: str, readers: Sequence[Reader], policies: Policies) -> None:
+        super().__init__(job, model, readers, policies)
+        self._stream = MessagesStream(model=model, policies=policies, forced=readers[0].plan.forced)
+        self._finish: list[Event] = []
+
+    def opening(self) -> bytes:
+        return self._sse(self._stream.encode(()))
+
+    def feed(self, choice: int, events: Iterable[Event]) -> bytes:
+        found = self._tidies[choice].push(events)
+        if found and isinstance(found[-1], Finish):
+            self._finish = [found.pop()]
+        return self._sse(self._stream.encode(found))
+
+    def closing(self) -> bytes:
+        stream = self._stream
+        stream.input_tokens = self.usage.prompt
+        stream.output_tokens = self.usage.completion
+        stream.stop_sequence = self.readers[0].stopped_by
+        return self._sse(stream.encode(self._finish))
+
+    def failing(self, failure: Failure) -> bytes:
+        return b"event: error\n" + _data(error_object("messages", failure))
+
+    def _sse(self, chunks: Iterable[Chunk]) -> bytes:
+        return b"".join([_event(chunk) for chunk in chunks])
+
+
+ANSWERS: Final[dict[Api, type[Answer]]] = {
+    "chat": ChatAnswer,
+    "responses": ResponsesAnswer,
+    "messages": MessagesAnswer,
+}
+
+
+JSON_ERROR_APIS: Final[dict[str, Api]] = {"chat": "chat", "responses": "responses", "messages": "messages"}
+"""APIs by the names of their endpoints."""
+
+
+class Whole:
+    """An answer that is sent when it is complete."""
+
+    def __init__(self, job: Job, model: str, readers: Sequence[Reader], policies: Policies) -> None:
+        self.job = job
+        self.model = model
+        self.readers = readers
+        self.usage = Usage()
+        self.prompt_token_ids: Sequence[int] | None = None
+        self._policies = policies
+        self._folds = [Fold(reader.plan.reads, policies) for reader in readers]
+
+    def feed(self, choice: int, events: Iterable[Event]) -> None:
+        """Take further events of a choice."""
+        self._folds[choice].push(events)
+
+    def body(self) -> Chunk:
+        """The response; all choices are over."""
+        messages = [fold.message() for fold in self._folds]
+        thoughts = sum(reader.reasoning_tokens for reader in self.readers)
+        if self.job.api == "chat":
+            return self._chat(messages, thoughts)
+        reader, message = self.readers[0], messages[0]
+        if self.job.api == "responses":
+            stream = responses_stream(self.job, self.model, reader, self._policies)
+            stream.usage = responses_usage(self.usage, thoughts)
+            if reader_tells(self.job, reader):
+                stream.logprobs = reader.take_answer_logprobs()
+            return response_object(message, stream)
+        usage = {"input_tokens": self.usage.prompt, "output_tokens": self.usage.completion}
+        return messages_object(message, model=self.model, usage=usage, stop_sequence=reader.stopped_by)
+
+    def _chat(self, messages: Sequence[Message], thoughts: int) -> Chunk:
+        usage = chat_usage(self.usage, thoughts)
+        out = chat_completion(*messages, model=self.model, usage=usage, policies=self._policies)
+        choices: Any = out["choices"]
+        for choice, reader in zip(choices, self.readers, strict=True):
+            if reader.plan.forced and choice["finish_reason"] == "tool_calls":
+                choice["finish_reason"] = self._policies.forced_finish_reason
+            if not reader_tells(self.job, reader):
+                continue
+            if self.job.logprobs is not None:
+                choice["logprobs"] = {"content": reader.take_logprobs(), "refusal": None}
+            if self.job.token_ids:
+                choice["token_ids"] = reader.take_token_ids()
+        if self.job.token_ids and self.prompt_token_ids is not None:
+            out["prompt_token_ids"] = list(self.prompt_token_ids)
+        return out
+
+
+def reader_tells(job: Job, reader: Reader) -> bool:
+    """Whether the client may see tokens: not if they would show it the reasoning that is hidden."""
+    return (job.logprobs is not None or job.token_ids) and reader.plan.include_reasoning
+
+
+def responses_stream(job: Job, model: str, reader: Reader, policies: Policies) -> ResponsesStream:
+    """The encoder of a response."""
+    return ResponsesStream(
+        model=model,
+        policies=policies,
+        forced=reader.plan.forced,
+        custom_tools=job.custom_tools,
+        echo=job.echo,
+    )
+
+
+# -- token counts
+
+
+def chat_usage(usage: Usage, thoughts: int) -> dict[str, Any]:
+    """As Chat Completions have them."""
+    return {
+        "prompt_tokens": usage.prompt,
+        "completion_tokens": usage.completion,
+        "total_tokens": usage.prompt + usage.completion,
+        "prompt_tokens_details": {"cached_tokens": usage.cached},
+        "completion_tokens_details": {"reasoning_tokens": min(thoughts, usage.completion)},
+    }
+
+
+def responses_usage(usage: Usage, thoughts: int) -> dict[str, Any]:
+    """As Responses have them."""
+    return {
+        "input_tokens": usage.prompt,
+        "input_tokens_details": {"cached_tokens": usage.cached},
+        "output_tokens": usage.completion,
+        "output_tokens_details": {"reasoning_tokens": min(thoughts, usage.completion)},
+        "total_tokens": usage.prompt + usage.completion,
+    }
+
+
+# -- errors
+
+
+def responses_code(failure: Failure) -> str:
+    """Clients know a few codes of failed responses; others are the server's."""
+    return {"rate_limit": "rate_limit_exceeded"}.get(failure.kind, "server_error")
+
+
+def error_object(api: Api, failure: Failure, request_id: str | None = None) -> Chunk:
+    """An error as the API spells it."""
+    if api == "messages":
+        out: Chunk = {
+            "type": "error",
+            "error": {"type": ANTHROPIC_TYPES[failure.kind], "message": failure.message},
+        }
+        return out if request_id is None else {**out, "request_id": request_id}
+    return {
+        "error": {
+            "message": failure.message,
+            "type": OPENAI_TYPES[failure.kind],
+            "param": failure.param,
+            "code": failure.code,
+        }
+    }
+
+
+def _data(chunk: Mapping[str, object]) -> bytes:
+    return b"data: %b\n\n" % encode(chunk)
+
+
+def _event(chunk: Mapping[str, object]) -> bytes:
+    return b"event: %b\ndata: %b\n\n" % (str(chunk["type"]).encode(), encode(chunk))

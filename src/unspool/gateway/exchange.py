@@ -1,0 +1,139 @@
+"""One request and its answer, in terms of ASGI."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from typing import Any, Final, TypeAlias
+
+from .failure import Failure, invalid
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Headers: TypeAlias = Iterable[tuple[bytes, bytes]]
+
+JSON: Final = ((b"content-type", b"application/json"),)
+EVENTS: Final = (
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-cache"),
+    (b"x-accel-buffering", b"no"),
+)
+
+
+class ClientGone(Exception):
+    """Nobody reads the answer any more."""
+
+
+class Exchange:
+    """One request and its answer."""
+
+    def __init__(self, id: str, scope: Scope, receive: Receive, send: Send) -> None:
+        self.id = id
+        self.began = time.monotonic()
+        self.begun = False
+        """The answer's headers are out."""
+        self.sending_since: float | None = None
+        """Since when the client has not taken what we send."""
+        self.gone: str = ""
+        """Why nobody reads the answer any more."""
+        self.status = 0
+        self.method = str(scope["method"])
+        self.path = str(scope["path"])
+        self.fields: dict[str, Any] = {}
+        """More for the log."""
+        self.failing: Callable[[Failure], bytes] | None = None
+        """How to end an answer that has begun and cannot go on."""
+        self._scope = scope
+        self._receive = receive
+        self._send = send
+        self._task = asyncio.current_task()
+        self._watch: asyncio.Task[None] | None = None
+
+    def header(self, name: bytes) -> str:
+        """A header of the request; empty if it is not there."""
+        for key, value in self._scope["headers"]:
+            if key == name:
+                return str(value, "latin-1")
+        return ""
+
+    async def body(self, limit: int) -> bytes:
+        """The request's body."""
+        kind = self.header(b"content-type").partition(";")[0].strip().lower()
+        # A web page can send anything else without asking the browser for leave.
+        if kind != "application/json" and not kind.endswith("+json"):
+            raise Failure(
+                "invalid_request",
+                f"the content type is {kind or 'missing'}; send application/json",
+                code="unsupported_media_type",
+                status=415,
+            )
+        length = self.header(b"content-length")
+        if length.isdecimal() and int(length) > limit:
+            raise too_large(limit)
+        portions: list[bytes] = []
+        size = 0
+        while True:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise ClientGone
+            portions.append(message.get("body", b""))
+            size += len(portions[-1])
+            if size > limit:
+                raise too_large(limit)
+            if not message.get("more_body"):
+                break
+        data = b"".join(portions)
+        if not data:
+            raise invalid("the body is empty", code="invalid_json")
+        return data
+
+    def watch(self) -> None:
+        """From now on, stop working if the client leaves."""
+        self._watch = asyncio.create_task(self._until_gone())
+
+    async def _until_gone(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        self.leave("gone")
+
+    def leave(self, why: str) -> None:
+        """Stop working: nobody reads the answer."""
+        if not self.gone and self._task is not None:
+            self.gone = why
+            self._task.cancel()
+
+    def unwatch(self) -> None:
+        """The answer is over."""
+        if self._watch is not None:
+            self._watch.cancel()
+            self._watch = None
+
+    async def start(self, status: int, headers: Headers) -> None:
+        """Send the answer's headers."""
+        self.begun = True
+        self.status = status
+        await self._send(
+            {
+                "type": "http.response.start",
+                "status": status,
+                "headers": [*headers, (b"x-request-id", self.id.encode())],
+            }
+        )
+
+    async def send(self, data: bytes, *, more: bool = True) -> None:
+        """Send a part of the answer; waits until the client has taken what was sent before."""
+        self.sending_since = time.monotonic()
+        await self._send({"type": "http.response.body", "body": data, "more_body": more})
+        self.sending_since = None
+
+    async def respond(self, status: int, data: bytes, headers: Headers = JSON) -> None:
+        """Send the whole answer."""
+        await self.start(status, (*headers, (b"content-length", str(len(data)).encode())))
+        await self.send(data, more=False)
+
+
+def too_large(limit: int) -> Failure:
+    """The request is too large."""
+    return Failure("too_large", f"the request is larger than {limit} bytes", code="request_too_large")

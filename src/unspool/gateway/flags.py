@@ -1,0 +1,88 @@
+"""The command line of ``unspool serve``."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import fields
+from typing import Final, Literal, get_args, get_origin, get_type_hints
+
+from .._errors import UsageError
+from .settings import PREFIX, Settings, from_text, help_texts, load_settings
+
+LISTED: Final = {
+    "upstream": "KIND",
+    "url": "URL",
+    "engine": "NAME",
+    "model": "NAME",
+    "model_dir": "DIR",
+    "template": "FILE",
+    "dialect": "NAME",
+    "file": "FILE",
+    "host": "ADDRESS",
+    "port": "N",
+    "api_keys": "KEY,..",
+    "cors_origins": "URL",
+    "idle_timeout": "SEC",
+    "max_output_bytes": "N",
+    "log_level": "LEVEL",
+}
+"""The settings that ``--help`` lists, and what their values are; the others are set by ``--set``."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of ``unspool serve``."""
+    texts = help_texts()
+    for name, value in LISTED.items():
+        parser.add_argument(_flag(name), dest=name, metavar=value, type=_reader(name), help=texts[name])
+    parser.add_argument("--config", metavar="FILE", help="TOML file with settings")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="any other setting")
+    parser.add_argument("--list-settings", action="store_true", help="print all settings and their defaults")
+    parser.usage = "unspool serve [--upstream KIND] [option ...]"
+    parser.epilog = (
+        f"A setting NAME is also read from the environment as {PREFIX}NAME and from the TOML file. "
+        "Flags win over the environment, the environment over the file."
+    )
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+class _reader:  # noqa: N801 - argparse takes it for a function
+    """A converter for argparse."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self.__name__ = "value"
+
+    def __call__(self, text: str) -> object:
+        try:
+            return from_text(self._name, text, _flag(self._name))
+        except UsageError as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def settings_of(options: argparse.Namespace) -> Settings:
+    """The settings that a command line gives."""
+    given: dict[str, object] = {name: getattr(options, name) for name in LISTED}
+    known = {one.name for one in fields(Settings)}
+    for text in options.set:
+        name, equals, value = text.partition("=")
+        name = name.strip().replace("-", "_")
+        if not equals or name not in known:
+            raise UsageError(f"--set {text}: expected NAME=VALUE, with a NAME of --list-settings")
+        given[name] = from_text(name, value, f"--set {name}")
+    return load_settings(given, config=options.config)
+
+
+def listing() -> str:
+    """All settings, a line each."""
+    hints, texts = get_type_hints(Settings), help_texts()
+    lines = []
+    for one in fields(Settings):
+        default = one.default if isinstance(one.default, (str, int, float, tuple)) else {}
+        shown = "" if default in ("", (), {}) else f" [{default}]"
+        hint = hints[one.name]
+        choices = f" ({', '.join(get_args(hint))})" if get_origin(hint) is Literal else ""
+        lines.append(f"{one.name:22} {texts[one.name]}{choices}{shown}")
+    return "\n".join(lines)

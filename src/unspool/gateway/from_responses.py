@@ -1,0 +1,382 @@
+"""``/v1/responses``: its requests as chat completions.
+
+Items of the input become messages: a reasoning item, the message and the calls
+that follow it are one turn of the assistant; outputs of calls are messages of the
+role tool.  A free-form tool is offered to the model as a function with one text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta
+
+from ..wire.responses import CUSTOM_INPUT
+from .body import Count, Job, Share, Temperature, checked
+from .failure import invalid
+
+_TEXT_PARTS: Final = ("input_text", "output_text", "text", "summary_text", "reasoning_text", "refusal")
+_ECHOED: Final = (
+    "instructions",
+    "metadata",
+    "parallel_tool_calls",
+    "temperature",
+    "tool_choice",
+    "tools",
+    "top_p",
+    "max_output_tokens",
+    "reasoning",
+    "text",
+    "truncation",
+    "user",
+    "store",
+    "top_logprobs",
+)
+_SAMPLING: Final = (
+    "temperature",
+    "top_p",
+    "seed",
+    "user",
+    "presence_penalty",
+    "frequency_penalty",
+    "top_k",
+    "min_p",
+)
+
+
+class _TextFormat(msgspec.Struct):
+    type: str
+    schema: dict[str, Any] | None = None
+    name: str | None = None
+    strict: bool | None = None
+
+
+class _Text(msgspec.Struct):
+    format: _TextFormat | None = None
+
+
+class _Reasoning(msgspec.Struct):
+    effort: str | None = None
+    summary: str | None = None
+
+
+class ResponsesBody(msgspec.Struct):
+    """A response's request, as far as types go."""
+
+    input: str | list[dict[str, Any]]
+    model: str | None = None
+    instructions: str | None = None
+    tools: list[dict[str, Any]] | None = None
+    tool_choice: str | dict[str, Any] | None = None
+    parallel_tool_calls: bool | None = None
+    stream: bool | None = None
+    max_output_tokens: Count | None = None
+    temperature: Temperature | None = None
+    top_p: Share | None = None
+    top_logprobs: Annotated[int, Meta(ge=0, le=20)] | None = None
+    include: list[str] | None = None
+    text: _Text | None = None
+    reasoning: _Reasoning | None = None
+    metadata: dict[str, Any] | None = None
+    previous_response_id: str | None = None
+    background: bool | None = None
+    store: bool | None = None
+    chat_template_kwargs: dict[str, Any] | None = None
+    stop: str | list[str] | None = None
+
+
+def responses_job(body: Mapping[str, Any], *, hosted: str = "reject") -> Job:
+    """A response's request.
+
+    :param hosted: what to do with tools that only their vendor can run.
+    """
+    request = {key: value for key, value in body.items() if value is not None}
+    shape = checked(request, ResponsesBody)
+    if shape.previous_response_id:
+        raise invalid(
+            "previous_response_id: this gateway keeps no responses; send the whole conversation as input",
+            "previous_response_id",
+            "unsupported_parameter",
+        )
+    if shape.background:
+        raise invalid(
+            "background: this gateway answers at once, or streams", "background", "unsupported_parameter"
+        )
+    tools, custom = _tools(shape.tools or [], hosted)
+    messages = _messages(shape.input)
+    if shape.instructions:
+        messages.insert(0, {"role": "system", "content": shape.instructions})
+    if not messages:
+        raise invalid("input is empty: there is nothing to answer", "input")
+    chat: dict[str, Any] = {"messages": messages}
+    if tools:
+        chat["tools"] = tools
+    if shape.tool_choice is not None and (tools or shape.tool_choice not in ("auto", "none")):
+        chat["tool_choice"] = _choice(shape.tool_choice)
+    if shape.parallel_tool_calls is not None:
+        chat["parallel_tool_calls"] = shape.parallel_tool_calls
+    schema = _format(shape.text, chat)
+    soft: tuple[str, ...] = ()
+    if shape.reasoning is not None and shape.reasoning.effort is not None:
+        chat["reasoning_effort"] = shape.reasoning.effort
+        soft = ("reasoning_effort",)
+    if shape.chat_template_kwargs is not None:
+        chat["chat_template_kwargs"] = shape.chat_template_kwargs
+    logprobs = None
+    if "message.output_text.logprobs" in (shape.include or ()) or shape.top_logprobs:
+        logprobs = shape.top_logprobs or 0
+    stop = (shape.stop,) if isinstance(shape.stop, str) else tuple(shape.stop or ())
+    if stop:
+        chat["stop"] = list(stop)
+    return Job(
+        api="responses",
+        request=chat,
+        stream=bool(shape.stream),
+        max_tokens=shape.max_output_tokens,
+        stop=stop,
+        logprobs=logprobs,
+        schema=schema,
+        sampling={key: request[key] for key in _SAMPLING if key in request},
+        custom_tools=custom,
+        echo={key: request[key] for key in _ECHOED if key in request},
+        soft=soft,
+    )
+
+
+# -- tools
+
+
+def _tools(given: Sequence[Mapping[str, Any]], hosted: str) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+    """The tools as functions, and the names of those that are free-form."""
+    out: list[dict[str, Any]] = []
+    custom: list[str] = []
+    for at, tool in enumerate(given):
+        kind = tool.get("type")
+        if kind not in ("function", "custom"):
+            if hosted == "ignore" and isinstance(kind, str):
+                continue
+            raise invalid(
+                f"tools[{at}].type is {kind!r}; this gateway offers function and custom tools, "
+                "the vendor's own tools run elsewhere",
+                f"tools[{at}].type",
+            )
+        name = tool.get("name")
+        if not isinstance(name, str) or not name:
+            raise invalid(f"tools[{at}].name is required", f"tools[{at}].name", "missing_required_parameter")
+        if any(name == other["function"]["name"] for other in out):
+            raise invalid(f"tools[{at}]: there are two tools named {name!r}", f"tools[{at}].name")
+        if kind == "custom":
+            custom.append(name)
+            out.append(_free_form(tool))
+            continue
+        function = {
+            key: tool[key]
+            for key in ("name", "description", "parameters", "strict")
+            if tool.get(key) is not None
+        }
+        if not isinstance(function.get("parameters", {}), Mapping):
+            raise invalid(
+                f"tools[{at}].parameters is not an object", f"tools[{at}].parameters", "invalid_type"
+            )
+        out.append({"type": "function", "function": function})
+    return out, tuple(custom)
+
+
+def _free_form(tool: Mapping[str, Any]) -> dict[str, Any]:
+    """A free-form tool as a function."""
+    value: dict[str, Any] = {"type": "string"}
+    description = str(tool.get("description") or "")
+    form = tool.get("format")
+    if isinstance(form, Mapping) and form.get("type") == "grammar":
+        definition = str(form.get("definition", ""))
+        if form.get("syntax") == "regex":
+            value["pattern"] = f"^(?:{definition})$"
+        else:
+            description += f"\n\nThe input must follow this {form.get('syntax')} grammar:\n{definition}"
+    return {
+        "type": "function",
+        "function": {
+            "name": tool["name"],
+            "description": description.strip(),
+            "parameters": {
+                "type": "object",
+                "properties": {CUSTOM_INPUT: value},
+                "required": [CUSTOM_INPUT],
+                "additionalProperties": False,
+            },
+        },
+    }
+
+
+def _choice(given: str | Mapping[str, Any]) -> object:
+    if isinstance(given, str):
+        return given
+    kind = given.get("type")
+    if kind in ("function", "custom"):
+        return {"type": "function", "function": {"name": given.get("name")}}
+    if kind == "allowed_tools":
+        listed = given.get("tools")
+        if not isinstance(listed, list) or not all(isinstance(one, Mapping) for one in listed):
+            raise invalid("tool_choice.tools is not a list of tools", "tool_choice.tools")
+        named = [{"type": "function", "function": {"name": one.get("name")}} for one in listed]
+        return {"type": "allowed_tools", "allowed_tools": {"mode": given.get("mode", "auto"), "tools": named}}
+    raise invalid(
+        f"tool_choice.type is {kind!r}; choose function, custom or allowed_tools", "tool_choice.type"
+    )
+
+
+def _format(text: _Text | None, chat: dict[str, Any]) -> Mapping[str, Any] | None:
+    """``text.format`` as ``response_format``; its schema."""
+    form = text.format if text is not None else None
+    if form is None or form.type == "text":
+        return None
+    if form.type == "json_object":
+        chat["response_format"] = {"type": "json_object"}
+        return {"type": "object"}
+    if form.type != "json_schema":
+        raise invalid(
+            f"text.format.type is {form.type!r}; choose text, json_object or json_schema", "text.format.type"
+        )
+    if form.schema is None:
+        raise invalid("text.format.schema is required", "text.format.schema", "missing_required_parameter")
+    chat["response_format"] = {
+        "type": "json_schema",
+        "json_schema": {"name": form.name or "answer", "schema": form.schema},
+    }
+    return form.schema
+
+
+# -- the input
+
+
+def _messages(given: str | Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    if isinstance(given, str):
+        return [{"role": "user", "content": given}] if given else []
+    history = _History()
+    for at, item in enumerate(given):
+        history.take(item, f"input[{at}]")
+    return history.messages
+
+
+class _History:
+    """Messages from items."""
+
+    def __init__(self) -> None:
+        self.messages: list[dict[str, Any]] = []
+        self._turn: dict[str, Any] | None = None
+        """The turn of the assistant that further items belong to."""
+
+    def take(self, item: Mapping[str, Any], place: str) -> None:
+        """The next item."""
+        kind = item.get("type", "message")
+        match kind:
+            case "message":
+                self._message(item, place)
+            case "reasoning":
+                self._reasoning(item, place)
+            case "function_call" | "custom_tool_call":
+                self._call(item, place, custom=kind == "custom_tool_call")
+            case "function_call_output" | "custom_tool_call_output":
+                self._turn = None
+                self.messages.append(
+                    {
+                        "role": "tool",
+                        "tool_call_id": _string(item, "call_id", place),
+                        "content": _output(item.get("output"), f"{place}.output"),
+                    }
+                )
+            case "item_reference":
+                raise invalid(
+                    f"{place}: this gateway keeps no items; send the item itself",
+                    f"{place}.type",
+                    "unsupported_value",
+                )
+            case _:
+                raise invalid(f"{place}.type is {kind!r}, which this gateway cannot read", f"{place}.type")
+
+    def _message(self, item: Mapping[str, Any], place: str) -> None:
+        role = item.get("role")
+        if role not in ("user", "assistant", "system", "developer"):
+            raise invalid(
+                f"{place}.role is {role!r}; choose user, assistant, system or developer", f"{place}.role"
+            )
+        content = _content(item.get("content"), f"{place}.content")
+        if role != "assistant":
+            self._turn = None
+            self.messages.append({"role": role, "content": content})
+            return
+        turn = self._assistant(new=lambda turn: "tool_calls" in turn)
+        before = turn.get("content")
+        text = content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
+        turn["content"] = text if not before else f"{before}\n{text}"
+
+    def _reasoning(self, item: Mapping[str, Any], place: str) -> None:
+        parts = item.get("content") or item.get("summary") or ()
+        if not isinstance(parts, Sequence):
+            raise invalid(f"{place}.content is not a list", f"{place}.content", "invalid_type")
+        text = "\n".join(str(part.get("text", "")) for part in parts if isinstance(part, Mapping))
+        turn = self._assistant(new=bool)
+        if text:
+            turn["reasoning_content"] = text
+
+    def _call(self, item: Mapping[str, Any], place: str, *, custom: bool) -> None:
+        name = _string(item, "name", place)
+        id = _string(item, "call_id", place)
+        arguments = _string(item, "input" if custom else "arguments", place)
+        if custom:
+            arguments = json.dumps({CUSTOM_INPUT: arguments}, ensure_ascii=False)
+        turn = self._assistant(new=lambda _: False)
+        call = {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
+        turn.setdefault("tool_calls", []).append(call)
+
+    def _assistant(self, *, new: Any) -> dict[str, Any]:
+        """The turn to add to; another one if what comes cannot stand in this one."""
+        turn = self._turn
+        if turn is None or new({key: value for key, value in turn.items() if key != "role" and value}):
+            turn = {"role": "assistant", "content": None}
+            self._turn = turn
+            self.messages.append(turn)
+        return turn
+
+
+def _string(item: Mapping[str, Any], key: str, place: str) -> str:
+    value = item.get(key)
+    if not isinstance(value, str):
+        code = "missing_required_parameter" if value is None else "invalid_type"
+        raise invalid(
+            f"{place}.{key} is {'required' if value is None else 'not a string'}", f"{place}.{key}", code
+        )
+    return value
+
+
+def _content(given: object, place: str) -> str | list[dict[str, Any]]:
+    """Content: text, or a list of parts if there is more than text."""
+    if given is None or isinstance(given, str):
+        return given or ""
+    if not isinstance(given, Sequence):
+        raise invalid(f"{place} is not a string or a list", place, "invalid_type")
+    parts: list[dict[str, Any]] = []
+    for at, part in enumerate(given):
+        kind = part.get("type") if isinstance(part, Mapping) else None
+        if kind in _TEXT_PARTS:
+            parts.append({"type": "text", "text": str(part.get("text", part.get("refusal", "")))})
+        elif kind == "input_image" and isinstance(part.get("image_url"), str):
+            parts.append({"type": "image_url", "image_url": {"url": part["image_url"]}})
+        else:
+            raise invalid(
+                f"{place}[{at}].type is {kind!r}, which this gateway cannot read", f"{place}[{at}].type"
+            )
+    if all(part["type"] == "text" for part in parts):
+        return "\n".join(part["text"] for part in parts)
+    return parts
+
+
+def _output(given: object, place: str) -> str:
+    """What a tool gave back."""
+    content = _content(given, place)
+    if isinstance(content, str):
+        return content
+    raise invalid(f"{place}: a tool's result must be text here", place)

