@@ -218,10 +218,13 @@ def test_dialects_are_tab_separated_when_piped(capsys: pytest.CaptureFixture[str
     assert main(["dialects"]) == 0
     rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
     assert [row[0] for row in rows] == [dialect.name for dialect in list_dialects()]
-    assert {len(row) for row in rows} == {3}
+    assert {len(row) for row in rows} == {6}
     hermes = next(row for row in rows if row[0] == "hermes")
     assert "Qwen2.5" in hermes[1]
-    assert "qwen25" in hermes[2].split(", ")
+    assert hermes[2] == "JSON"
+    assert "qwen25" in hermes[3].split(", ")
+    assert int(hermes[4]) == len("<|endoftext|>") - 1
+    assert "<|im_end|>" in hermes[5].split()
 
 
 def test_explain_is_markdown_when_piped(capsys: pytest.CaptureFixture[str]) -> None:

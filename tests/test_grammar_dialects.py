@@ -199,6 +199,14 @@ def test_xgrammar_reads_our_gbnf_as_well(dialect: Dialect) -> None:
     assert not match(written(dialect, ("get_weather", WRONG["parameter missing"])))
 
 
+@every_dialect
+def test_one_tool(dialect: Dialect) -> None:
+    for choice in ("auto", "required"):
+        grammar = grammar_for(dialect, TOOLS[:1], choice=choice)  # type: ignore[arg-type]
+        accepts(grammar, *(written(dialect, *[("get_weather", ALL)] * count) for count in (1, 2)))
+        rejects(grammar, written(dialect, ("now", {})))
+
+
 # --- what a grammar is asked
 
 

@@ -364,7 +364,7 @@ def test_what_is_drawn_is_read_back_after_a_prompt(dialect: Dialect, choice: Too
 @pytest.mark.parametrize("choice", ["auto", "required", {"name": "search_places"}], ids=str)
 def test_what_is_drawn_is_accepted_and_read_back(dialect: Dialect, choice: ToolChoice) -> None:
     for start in starts(dialect):
-        texts = read_back(dialect, choice, start, count=100, seed=3)
+        texts = read_back(dialect, choice, start, count=50, seed=3)
         grammar = grammar_for(dialect, TOOLS, choice=choice, start=start)
         found: list[Llama | XGrammar] = []
         if has_llama:

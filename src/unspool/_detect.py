@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from ._dialect import Dialect
 from ._errors import SpecError, UsageError
 from ._explain import _grammar
-from ._infer import TOOLS, Writing, declaration, infer
+from ._infer import FLAT_TOOLS, TOOLS, Writing, declaration, infer
 from ._message import Message, Part, TextPart, ToolCall
 from ._parser import Parser, parse
 from ._registry import find, get_dialect, list_dialects
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
 Begins: TypeAlias = Literal["content", "reasoning", "header"]
 
-FLAT_TOOLS: Final = TOOLS[:2]
-"""Those with simple schemas."""
 _CALLS: Final = (
     ToolCall("abcdefgh1", "get_weather", '{"city": "Zürich", "days": 3}'),
     ToolCall("abcdefgh2", "find_place", '{"near": "the lake", "query": "a \\"quiet\\" café"}'),
@@ -368,13 +366,17 @@ class Probe(ChatTemplate):
         return template
 
     def conversation(
-        self, *messages: Mapping[str, object], generation: bool = False, **variables: Any
+        self,
+        *messages: Mapping[str, object],
+        tools: Sequence[object] | None = TOOLS,
+        generation: bool = False,
+        **variables: Any,
     ) -> str:
         """The template's rendering of these messages; empty if it refuses them."""
         history = normalise_history(messages, self)
-        for tools in (TOOLS, FLAT_TOOLS, None):  # some cannot render tools, but calls they can
+        for offered in (tools, FLAT_TOOLS, None):  # some cannot render tools, but calls they can
             try:
-                return self.render(history, tools, add_generation_prompt=generation, **variables)
+                return self.render(history, offered, add_generation_prompt=generation, **variables)
             except ChatTemplateError:
                 continue
         return ""

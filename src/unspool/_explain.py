@@ -56,6 +56,20 @@ def hold_back(dialect: str | Dialect) -> int:
     return max(_grammar(find(dialect)).content.watch.longest - 1, 0)
 
 
+def kind(dialect: str | Dialect) -> str:
+    """What calls are made of: JSON, tags, messages, Python's or another notation; or nothing."""
+    spec = find(dialect)
+    if spec.frame is not None:
+        return "messages"
+    forms = _grammar(spec).forms
+    if not forms:
+        return "reasoning only" if spec.reasoning else "text"
+    canonical = forms[0]
+    if canonical.payload == "params":
+        return "tags"
+    return {"json": "JSON", "python": "Python", "loose": "Python", "bare": "bare objects"}[canonical.notation]
+
+
 def example(dialect: str | Dialect) -> str:
     """The example message in the words of the dialect, as far as it has words for it."""
     spec = find(dialect)

@@ -95,6 +95,8 @@ TOOLS: Final = [
     for name, properties in _SCHEMAS.items()
 ]
 """The tools that templates are rendered with."""
+FLAT_TOOLS: Final = TOOLS[:2]
+"""Those with simple schemas."""
 
 _RED: Final = {"redkey": "Redvalue"}
 _BLUE: Final = {"bluekey": "Bluevalue"}

@@ -21,7 +21,7 @@ from typing import BinaryIO, NoReturn
 from ._dialect import Dialect
 from ._errors import UnspoolError
 from ._events import Event
-from ._explain import explain
+from ._explain import explain, hold_back, kind, markers
 from ._message import Message
 from ._parser import Parser
 from ._registry import list_dialects
@@ -144,7 +144,7 @@ def _parse(options: argparse.Namespace) -> int:
 
 
 def _dialects(_: argparse.Namespace) -> int:
-    """List every dialect: name, models, aliases; separated by tabs where the output is piped."""
+    """List every dialect, one to a line; separated by tabs where the output is piped."""
     found = list_dialects()
     if sys.stdout.isatty():
         try:
@@ -154,8 +154,22 @@ def _dialects(_: argparse.Namespace) -> int:
         else:
             return 0
     for dialect in found:
-        print(dialect.name, dialect.models, ", ".join(_aliases(dialect)), sep="\t")
+        print(*_row(dialect), sep="\t")
     return 0
+
+
+_COLUMNS = ("dialect", "models", "calls are", "also known as", "held back", "control tokens")
+
+
+def _row(dialect: Dialect) -> tuple[str, ...]:
+    return (
+        dialect.name,
+        dialect.models,
+        kind(dialect),
+        ", ".join(_aliases(dialect)),
+        str(hold_back(dialect)),
+        " ".join(markers(dialect)),
+    )
 
 
 def _explain(options: argparse.Namespace) -> int:
@@ -197,11 +211,10 @@ def _print_table(dialects: Sequence[Dialect]) -> None:
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("dialect", style="bold cyan", no_wrap=True)
-    table.add_column("models")
-    table.add_column("aliases", style="dim")
+    for column in _COLUMNS:
+        table.add_column(column, style="bold cyan" if column == "dialect" else "", no_wrap=column == "dialect")
     for dialect in dialects:
-        table.add_row(*map(escape, (dialect.name, dialect.models, ", ".join(_aliases(dialect)))))
+        table.add_row(*map(escape, _row(dialect)))
     Console().print(table)
 
 

@@ -689,8 +689,9 @@ class _Inventor:
             atoms |= st.sampled_from(pieces)
 
         def is_prose(text: str) -> bool:
-            whole = any(marker in text for marker in ability.markers) or _CONTROL_TOKEN.search(text)
-            return not whole and not openers & set(text)
+            # Nor does a marker that follows begin inside the text.
+            whole = any((text + marker).find(marker) < len(text) for marker in ability.markers)
+            return not whole and not _CONTROL_TOKEN.search(text) and not openers & set(text)
 
         return st.lists(atoms, max_size=6).map("".join).filter(is_prose)
 

@@ -14,13 +14,13 @@ from .settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from .app import Gateway
-    from .build import build
-    from .quickstart import quickstart
+    from .building import build
+    from .tour import quickstart
     from .run import serve
 
 __all__ = ["Gateway", "Settings", "build", "load_settings", "quickstart", "serve"]
 
-_LATER: Final = {"Gateway": "app", "build": "build", "quickstart": "quickstart", "serve": "run"}
+_LATER: Final = {"Gateway": "app", "build": "building", "quickstart": "tour", "serve": "run"}
 
 
 def __getattr__(name: str) -> Any:

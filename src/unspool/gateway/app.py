@@ -27,7 +27,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from .._errors import MalformedOutput
-from .._events import CallStart, Finish, Text
+from .._events import CallStart, Text
 from .._ids import IdFormat
 from .answers import ANSWERS, JSON_ERROR_APIS, Answer, ChatAnswer, Whole, encode, error_object
 from .body import Api, Job, chat_job, decode, wrong_model
@@ -322,9 +322,6 @@ class _Output:
             elapsed = time.monotonic() - self.exchange.began
             self.exchange.fields["first_delta"] = round(elapsed, 4)
             self.gateway.metrics.first_delta.observe(elapsed, self.job.api)
-        for event in events:
-            if isinstance(event, Finish):
-                self.gateway.metrics.ended.add(self.job.api, event.reason or "none")
 
     def _bounded(self, batch: Batch) -> None:
         self._usage = batch.usage or self._usage
@@ -349,6 +346,8 @@ class _Output:
             if amount:
                 metrics.tokens.add(kind, amount=amount)
         for reader in self.readers:
+            if reader.finished:
+                metrics.ended.add(self.job.api, reader.finish.reason())
             metrics.held.observe(reader.peak_held, dialect)
             for outcome, amount in reader.outcomes.items():
                 metrics.outcomes.add(dialect, outcome, amount=amount)
@@ -358,6 +357,7 @@ class _Output:
             "stream": self.job.stream,
             "prompt_tokens": usage.prompt,
             "completion_tokens": usage.completion,
+            "finish_reasons": [reader.finish.reason() for reader in self.readers if reader.finished],
             "outcomes": dict(sum((reader.outcomes for reader in self.readers), start=Counter())),
         }
 

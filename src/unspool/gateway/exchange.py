@@ -33,7 +33,9 @@ class Exchange:
         self.id = id
         self.began = time.monotonic()
         self.begun = False
-        """The answer's headers are out."""
+        """The answer's headers are out ..."""
+        self.over = False
+        """... and so is its end."""
         self.sending_since: float | None = None
         """Since when the client has not taken what we send."""
         self.gone: str = ""
@@ -100,7 +102,7 @@ class Exchange:
 
     def leave(self, why: str) -> None:
         """Stop working: nobody reads the answer."""
-        if not self.gone and self._task is not None:
+        if not self.gone and not self.over and self._task is not None:
             self.gone = why
             self._task.cancel()
 
@@ -125,6 +127,8 @@ class Exchange:
     async def send(self, data: bytes, *, more: bool = True) -> None:
         """Send a part of the answer; waits until the client has taken what was sent before."""
         self.sending_since = time.monotonic()
+        # After the end the server reports that the client is gone, whether it is or not.
+        self.over = not more
         await self._send({"type": "http.response.body", "body": data, "more_body": more})
         self.sending_since = None
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import fields
-from typing import Final, Literal, get_args, get_origin, get_type_hints
+from dataclasses import MISSING, fields
+from typing import Final
 
 from .._errors import UsageError
 from .settings import PREFIX, Settings, from_text, help_texts, load_settings
@@ -77,12 +77,10 @@ def settings_of(options: argparse.Namespace) -> Settings:
 
 def listing() -> str:
     """All settings, a line each."""
-    hints, texts = get_type_hints(Settings), help_texts()
+    texts = help_texts()
     lines = []
     for one in fields(Settings):
-        default = one.default if isinstance(one.default, (str, int, float, tuple)) else {}
-        shown = "" if default in ("", (), {}) else f" [{default}]"
-        hint = hints[one.name]
-        choices = f" ({', '.join(get_args(hint))})" if get_origin(hint) is Literal else ""
-        lines.append(f"{one.name:22} {texts[one.name]}{choices}{shown}")
+        default: object = one.default if one.default is not MISSING else ""
+        shown = "" if default in ("", ()) or "(default:" in texts[one.name] else f" (default: {default})"
+        lines.append(f"{one.name:21} {texts[one.name]}{shown}")
     return "\n".join(lines)

@@ -9,6 +9,7 @@ from typing import Any
 
 from .._errors import UsageError
 from .._events import CallArgs, CallEnd, CallStart, Event, Finish, FinishReason, Note, Status, Text
+from .._finish import FinishRule
 from .._ids import OPENAI_ID
 from .._parser import Parser
 from .._plan import Plan
@@ -59,6 +60,8 @@ class Reader:
         """Likewise, of tokens of the answer only."""
         self.token_ids: list[int] = []
         """Ids that no chunk has carried yet."""
+        self.finish = FinishRule(forced=plan.forced)
+        """Says how the output ended."""
         self._ids = ids
         self._parser: Parser | None = None
         self._split = False
@@ -128,6 +131,7 @@ class Reader:
     def _see(self, events: Iterable[Event]) -> None:
         steps = self._steps
         for event in events:
+            self.finish.see(event)
             if isinstance(event, CallEnd):
                 self.outcomes[event.status] += 1
             elif isinstance(event, Note):

@@ -11,7 +11,7 @@ import uvicorn
 
 from .._errors import UsageError
 from .app import Gateway
-from .build import build
+from .building import build
 from .logs import log, set_up
 from .settings import Settings
 
@@ -42,7 +42,7 @@ async def _serve(settings: Settings) -> int:
         url=address(listener),
         model=gateway.model.name,
         dialect=gateway.model.family,
-        **settings.shown(),
+        settings=settings.shown(),
     )
     await server.serve([listener])
     return 0

@@ -28,7 +28,7 @@ _SECRETS: Final = ("api_keys", "upstream_key")
 class Settings:
     """Everything that can be set."""
 
-    upstream: Annotated[UpstreamKind, "embedded (default), completions, chat or replay"] = "embedded"
+    upstream: Annotated[UpstreamKind, "embedded (the default), completions, chat or replay"] = "embedded"
     url: Annotated[str, "the upstream's address, as http://127.0.0.1:8000"] = ""
     engine: Annotated[EngineName, "vllm, sglang, llamacpp, tgi, mlx, openai or auto"] = "auto"
     upstream_key: Annotated[str, "API key for the upstream"] = ""
@@ -76,7 +76,7 @@ class Settings:
         Mapping[str, Any], "variables for the template, such as enable_thinking"
     ] = field(default_factory=dict)
 
-    log_level: Annotated[Literal["debug", "info", "warning", "error"], "debug, info, warning or error"] = (
+    log_level: Annotated[Literal["debug", "info", "warning", "error"], "debug, info, warning or error (default: info)"] = (
         "info"
     )
     log_format: Annotated[Literal["json", "text"], "json or text"] = "json"

@@ -13,7 +13,7 @@ their engine can do itself (JSON schemas, text up to a marker).
 ``Many``        at least one, with a separator
 ``Value``       a value by its JSON schema, in some notation
 ``UpTo``        text up to a marker, and the marker
-``Free``        text to the end
+``Free``        text
 ``Dispatch``    text, in which a trigger begins something fixed
 ``Named``       the same under a name, for readers
 ``Ref``         a rule; only what has been expanded has these
@@ -104,7 +104,7 @@ class UpTo:
 
 @dataclass(frozen=True, slots=True)
 class Free:
-    """Text to the end of the output."""
+    """Text to the end of the output, or to what it must not contain."""
 
     without: tuple[str, ...] = ()
 

@@ -76,34 +76,30 @@ def _tag(begin: str, content: Format, end: str) -> Format:
 
 
 def _sequence(node: Seq) -> Format:
+    parts = node.parts
+    if len(parts) == 2 and isinstance(parts[0], Text) and isinstance(parts[1], Value):
+        return _tag(parts[0].text, _format(parts[1]), "")
+    if len(parts) > 2 and isinstance(parts[0], Text) and isinstance(parts[-1], Text):
+        return _tag(parts[0].text, _format(Seq(parts[1:-1])), parts[-1].text)
     elements: list[Format] = []
-    for part in node.parts:
+    for part in parts:
         last = elements[-1] if elements else {}
         if isinstance(part, UpTo) and last.get("type") == "const_string":
             elements[-1] = {**_format(part), "begin": last["value"]}
         else:
             elements.append(_format(part))
-    if not elements:
-        return {"type": "const_string", "value": ""}
-    if len(elements) > 1 and elements[0]["type"] == "const_string":
-        closed = elements[-1]["type"] == "const_string"
-        if closed or (len(elements) == 2 and elements[1]["type"] in ("json_schema", "grammar")):
-            return _as_tag(elements)
-    return elements[0] if len(elements) == 1 else {"type": "sequence", "elements": elements}
-
-
-def _as_tag(elements: list[Format]) -> Format:
-    """What begins with text, as a tag."""
-    end = elements[-1]["value"] if elements[-1]["type"] == "const_string" else ""
-    inner = elements[1 : len(elements) - bool(end)]
-    content = inner[0] if len(inner) == 1 else {"type": "sequence", "elements": inner}
-    return _tag(elements[0]["value"], content, end)
+    if len(elements) == 1:
+        return elements[0]
+    return {"type": "sequence", "elements": elements} if elements else {"type": "const_string", "value": ""}
 
 
 def _many(node: Many) -> Format:
     """Calls one after the other."""
     item = _format(node.item)
-    tags = [tag if tag["type"] == "tag" else _tag("", tag, "") for tag in item.get("elements", [item])]
+    tags = [
+        tag if tag["type"] == "tag" else _tag("", tag, "")
+        for tag in (item["elements"] if item["type"] == "or" else [item])
+    ]
     return {"type": "tags_with_separator", "tags": tags, "separator": node.separator, "at_least_one": True}
 
 

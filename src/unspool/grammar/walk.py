@@ -192,15 +192,16 @@ class Walk:
         forbidden = (*openers, *thoughts, *answers)
         visible = (*openers, *(mark for mark in thoughts if mark not in answers))
         body = self.answer(calls, visible) if kind == "auto" else seq(self.empty_content(), calls)
+        # White space before an answer is part of it.
+        gap, lead = (NOTHING, NOTHING) if isinstance(body, Dispatch) else (self.gap(), self.lead())
         if start == "message":
-            lead = self.lead()
             if reasoning and self.dialect.reasoning:
                 opening, closer = self._wrapper("reasoning")
-                thought = seq(opening, up_to(closer, forbidden), self.gap())
+                thought = seq(opening, up_to(closer, forbidden), gap)
                 lead = optional(thought) if lead == NOTHING else choice((thought, lead))
             return seq(lead, body)
         _, closer = self._wrapper(start)
-        return seq(up_to(closer, forbidden if start == "reasoning" else visible), self.gap(), body)
+        return seq(up_to(closer, forbidden if start == "reasoning" else visible), gap, body)
 
     def answer(self, calls: Node, forbidden: tuple[str, ...]) -> Node:
         """Content, calls, or both."""
@@ -337,8 +338,8 @@ class FramedWalk(Walk):
     def answer(self, calls: Node, forbidden: tuple[str, ...]) -> Node:
         if not self.end:
             return Dispatch(self.frame.open[0], calls, forbidden)
-        ends = (up_to(end, self.borders) for end in self.frame.ends)
-        return choice((self.closed(calls), *ends, Free((*self.borders, *forbidden))))
+        last = optional(choice(map(Text, self.frame.ends)))
+        return choice((self.closed(calls), seq(Free((*self.borders, *forbidden)), last)))
 
 
 # --- text

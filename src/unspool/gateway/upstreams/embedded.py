@@ -84,7 +84,7 @@ class EmbeddedUpstream(CompletionsUpstream):
 
     def _load(self) -> Any:
         try:
-            import xllamacpp
+            import xllamacpp  # type: ignore[import-untyped]
         except ImportError as error:
             raise UsageError(MISSING) from error
         settings = self._settings

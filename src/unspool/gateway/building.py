@@ -32,6 +32,8 @@ async def build(settings: Settings) -> Gateway:
         await engine.start()
         # A small model calls well only where a grammar holds it to that.
         held = replace(settings, strict_tools=True)
+        if not settings.file and settings.dialect == "auto":
+            held = replace(held, dialect="hermes")
         model = load_model(held, source=engine.source, name=engine.name, created=int(time.time()))
     else:
         upstream, source = await _connect(settings)

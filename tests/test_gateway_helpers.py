@@ -1,0 +1,337 @@
+"""What the gateway's tests share: an engine to put behind it, and gateways to put before it.
+
+The engine is a process of its own on a loopback port, as a real one would be.  A
+test posts a script to ``/script``; the next generation follows it, however badly it
+behaves.  ``/seen`` tells what was asked of it, and when its client left.
+
+Run as a program, this file is the engine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+# -- the engine
+
+
+class Engine:
+    """A small HTTP server that says what it is told to say."""
+
+    def __init__(self) -> None:
+        self.scripts: deque[dict[str, Any]] = deque()
+        self.seen: list[dict[str, Any]] = []
+
+    async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while await self.request(reader, writer):
+                pass
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.close()
+
+    async def request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        line = await reader.readline()
+        if not line:
+            return False
+        method, path, _ = line.decode().split(" ")
+        length = 0
+        while (header := await reader.readline()) not in (b"\r\n", b""):
+            name, _, value = header.decode("latin-1").partition(":")
+            if name.lower() == "content-length":
+                length = int(value)
+        body = await reader.readexactly(length) if length else b""
+        if method == "POST" and path == "/script":
+            self.scripts.append(json.loads(body))
+            return await self.answer(writer, {})
+        if path == "/seen":
+            answer = {"seen": self.seen}
+            if method == "POST":
+                self.seen = []
+            return await self.answer(writer, answer)
+        if path == "/v1/models":
+            return await self.answer(writer, {"data": [{"id": "engine-model", "owned_by": OWNER}]})
+        if path == "/health":
+            return await self.answer(writer, {})
+        if method == "POST" and path in ("/v1/completions", "/v1/chat/completions"):
+            script = self.scripts.popleft() if self.scripts else {"chunks": ["Hello", "!"]}
+            note: dict[str, Any] = {"path": path, "body": json.loads(body), "gone": None, "at": time.time()}
+            self.seen.append(note)
+            watch = asyncio.create_task(self.watch(reader, note))
+            try:
+                await self.generate(writer, script, chat="chat" in path, body=note["body"])
+            finally:
+                watch.cancel()
+            return False
+        return await self.answer(writer, {"error": "not here"}, 404)
+
+    async def watch(self, reader: asyncio.StreamReader, note: dict[str, Any]) -> None:
+        try:
+            while await reader.read(1):
+                pass
+        except ConnectionError:
+            pass
+        note["gone"] = time.time()
+
+    async def answer(self, writer: asyncio.StreamWriter, value: object, status: int = 200) -> bool:
+        data = json.dumps(value).encode()
+        head = f"HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {len(data)}\r\n\r\n"
+        writer.write(head.encode() + data)
+        await writer.drain()
+        return True
+
+    async def generate(
+        self, writer: asyncio.StreamWriter, script: dict[str, Any], *, chat: bool, body: dict[str, Any]
+    ) -> None:
+        await asyncio.sleep(script.get("wait", 0))
+        if "status" in script:
+            await self.answer(writer, script.get("error", {"error": {"message": "no"}}), script["status"])
+            return
+        kind = script.get("type", "text/event-stream")
+        writer.write(f"HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ntransfer-encoding: chunked\r\n\r\n".encode())
+        await writer.drain()
+        for raw in script.get("raw", ()):
+            await self.portion(writer, bytes.fromhex(raw), script)
+        many = range(body.get("n") or 1)
+        for piece in script.get("chunks", ()):
+            for choice in many:
+                await self.event(writer, self.chunk(piece, choice, chat), script)
+        if script.get("silent"):
+            await asyncio.sleep(3600)
+        if script.get("die"):
+            writer.transport.abort()
+            return
+        if script.get("forever"):
+            while True:
+                await self.event(writer, self.chunk(script["forever"], 0, chat), script)
+        if script.get("finish", "stop"):
+            for choice in many:
+                last = self.chunk("", choice, chat) | {"finish_reason": script.get("finish", "stop")}
+                last |= script.get("last", {})
+                await self.event(writer, last, script)
+        usage = {"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 12}
+        await self.portion(writer, b"data: " + json.dumps({"choices": [], "usage": usage}).encode() + b"\n\n", script)
+        if not script.get("no_done"):
+            await self.portion(writer, b"data: [DONE]\n\n", script)
+        writer.write(b"0\r\n\r\n")
+        await writer.drain()
+
+    def chunk(self, piece: Any, choice: int, chat: bool) -> dict[str, Any]:
+        """A choice of a chunk; a piece that is no text is the choice itself."""
+        if isinstance(piece, dict):
+            return {"index": choice, **piece}
+        return {"index": choice, **({"delta": {"content": piece}} if chat else {"text": piece})}
+
+    async def event(self, writer: asyncio.StreamWriter, choice: dict[str, Any], script: dict[str, Any]) -> None:
+        payload = json.dumps({"id": "x", "choices": [choice]}, ensure_ascii=False).encode("utf-8", "surrogatepass")
+        await self.portion(writer, b"data: " + payload + b"\n\n", script)
+
+    async def portion(self, writer: asyncio.StreamWriter, data: bytes, script: dict[str, Any]) -> None:
+        size = script.get("portion", len(data))
+        for at in range(0, len(data), size):
+            part = data[at : at + size]
+            writer.write(f"{len(part):x}\r\n".encode() + part + b"\r\n")
+            await writer.drain()
+        await asyncio.sleep(script.get("delay", 0))
+
+
+OWNER = os.environ.get("ENGINE_OWNER", "vllm")
+
+
+async def engine_main() -> None:
+    server = await asyncio.start_server(Engine().connected, "127.0.0.1", 0)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    async with server:
+        await server.serve_forever()
+
+
+class EngineProcess:
+    """The engine, as tests see it."""
+
+    def __init__(self, owner: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, __file__], stdout=subprocess.PIPE, env=os.environ | {"ENGINE_OWNER": owner}
+        )
+        assert self._process.stdout is not None
+        self.url = f"http://127.0.0.1:{int(self._process.stdout.readline())}"
+
+    def script(self, *chunks: Any, **script: Any) -> None:
+        """What the next generation is."""
+        post(f"{self.url}/script", {"chunks": list(chunks), **script})
+
+    def seen(self) -> list[dict[str, Any]]:
+        """What was asked of it so far."""
+        found: list[dict[str, Any]] = get(f"{self.url}/seen")["seen"]
+        return found
+
+    def last(self) -> dict[str, Any]:
+        """What was asked of it last."""
+        found: dict[str, Any] = self.seen()[-1]["body"]
+        return found
+
+    def stop(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+
+# -- gateways
+
+
+CHATML = """\
+{%- for message in messages -%}
+<|im_start|>{{ message.role }}
+{% if loop.first and tools %}{{ tools | tojson }}
+{% endif -%}
+{%- if message.reasoning_content %}<think>
+{{ message.reasoning_content }}
+</think>
+
+{% endif -%}
+{{ message.content }}
+{%- for call in message.tool_calls or [] %}
+<tool_call>
+{"name": "{{ call.function.name }}", "arguments": {{ call.function.arguments | tojson }}}
+</tool_call>
+{%- endfor %}<|im_end|>
+{% endfor -%}
+{%- if add_generation_prompt %}<|im_start|>assistant
+{% if enable_thinking is defined and enable_thinking is false %}<think>
+
+</think>
+
+{% endif %}{% endif -%}
+"""
+"""A template in the manner of Qwen3's."""
+
+
+class GatewayThread:
+    """A gateway on a loopback port, in a thread of this process."""
+
+    def __init__(self, **settings: Any) -> None:
+        from unspool.gateway import Settings
+
+        self._settings = Settings(**{"port": 0, "log_level": "error", **settings})
+        self._ready = threading.Event()
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+        self._ready.wait(60)
+        if self._error is not None:
+            raise self._error
+
+    def _run(self) -> None:
+        from unspool.gateway.run import _loop_factory
+
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            runner.run(self._main())
+
+    async def _main(self) -> None:
+        from unspool.gateway import build
+        from unspool.gateway.run import address, bind, make_server
+
+        try:
+            listener = bind(self._settings)
+            self.gateway = await build(self._settings)
+        except BaseException as error:  # noqa: BLE001 - raised where the thread was started
+            self._error = error
+            self._ready.set()
+            return
+        listener.listen()
+        self.url = address(listener)
+        self._server = make_server(self.gateway)
+        self._server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
+        self._ready.set()
+        await self._server._serve([listener])
+
+    def stop(self) -> None:
+        """Stop, and wait for the end."""
+        self._server.should_exit = True
+        self._thread.join(60)
+        assert not self._thread.is_alive()
+
+
+@contextmanager
+def serving(**settings: Any) -> Iterator[GatewayThread]:
+    """A gateway for as long as the block runs."""
+    gateway = GatewayThread(**settings)
+    try:
+        yield gateway
+    finally:
+        gateway.stop()
+
+
+def template_file(directory: Path) -> str:
+    path = directory / "chatml.jinja"
+    path.write_text(CHATML, encoding="utf-8")
+    return str(path)
+
+
+# -- plain HTTP
+
+
+def get(url: str) -> Any:
+    with urllib.request.urlopen(url, timeout=30) as response:
+        return json.loads(response.read())
+
+
+def post(url: str, body: object, headers: dict[str, str] | None = None) -> Any:
+    return json.loads(send(url, body, headers)[1])
+
+
+def send(url: str, body: object, headers: dict[str, str] | None = None) -> tuple[int, bytes, dict[str, str]]:
+    """Status, body and headers of the answer, whatever they are."""
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    headers = {"content-type": "application/json", **(headers or {})}
+    request = urllib.request.Request(url, data, headers)
+    try:
+        with urllib.request.urlopen(request, timeout=60) as response:
+            return response.status, response.read(), dict(response.headers)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read(), dict(error.headers)
+
+
+def events(url: str, body: dict[str, Any]) -> list[dict[str, Any] | str]:
+    """The data of the events of a stream, to the very end."""
+    status, data, headers = send(url, {**body, "stream": True})
+    assert status == 200, data
+    assert headers["content-type"].startswith("text/event-stream")
+    out: list[dict[str, Any] | str] = []
+    text = data.decode()
+    assert text.endswith("\n\n")
+    for block in text[:-2].split("\n\n"):
+        fields = dict(line.split(": ", 1) for line in block.split("\n"))
+        if fields["data"] == "[DONE]":
+            out.append("[DONE]")
+            continue
+        value = json.loads(fields["data"])
+        if "event" in fields:
+            assert fields["event"] == value["type"]
+        out.append(value)
+    return out
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+        return port
+
+
+if __name__ == "__main__":
+    asyncio.run(engine_main())
