@@ -382,7 +382,7 @@ def test_the_plain_demo_waits_for_no_key() -> None:
 
 def test_the_table_of_dialects() -> None:
     pytest.importorskip("rich")
-    assert "aliases" in in_terminal("dialects", keys=[])
+    assert "hermes" in in_terminal("dialects", keys=[])
 
 
 def test_an_explanation_in_the_terminal() -> None:

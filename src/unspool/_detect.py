@@ -59,6 +59,7 @@ _SWITCHES: Final[Mapping[str, tuple[object, ...]]] = {
     "thinking_budget": (0, 512),
 }
 """Variables by which templates are told to reason, and what to try them with."""
+WITHOUT_TOOLS: Final = "Requests without tools"
 _OPENS_THINKING: Final = re.compile(
     r"(?:<\|?(?:\w+:|start_)?think(?:ing)?(?::\w+)?\|?>|\[think\]|◁think▷)$", re.IGNORECASE
 )
@@ -621,20 +622,24 @@ class _Examination:
         return None
 
     def warnings(self) -> Iterator[str]:
-        """What is wrong with the template, whatever it writes."""
+        """What Transformers, which is stricter than a probe, does not render."""
         template = ChatTemplate(self.model.template, **self.model.tokens)  # type: ignore[arg-type]
-        plain: list[Mapping[str, object]] = [_ASKED]
-        asked = [_ASKED, as_dict(Message(tool_calls=_CALLS[:1]), "")]
-        kinds = [("a plain conversation", plain, None), ("tools", plain, FLAT_TOOLS)]
+        kinds: dict[str, list[Mapping[str, object]]] = {
+            WITHOUT_TOOLS: [_ASKED],
+            "Requests with tools": [_ASKED],
+        }
         if self.wants.calls != "none":
-            kinds.append(("earlier calls", asked, None))
-        for kind, messages, tools in kinds:
+            kinds["Histories with calls"] = [_ASKED, as_dict(Message(tool_calls=_CALLS[:1]), "")]
+        reasons: dict[str, list[str]] = {}
+        for kind, messages in kinds.items():
+            tools = None if kind == WITHOUT_TOOLS else FLAT_TOOLS
             try:
                 template.render(normalise_history(messages, self.template), tools)
             except ChatTemplateError as error:
-                reason = " ".join(error.reason.split())
-                yield f"Transformers cannot render {kind} with this template: {reason}."
-                return
+                reason = " ".join(error.reason.split()).rstrip(".")
+                reasons.setdefault(reason, []).append(kind)
+        for reason, failed in reasons.items():
+            yield f"{' and '.join(failed)}: Transformers cannot render the template ({reason})."
 
     # -- reasoning
 

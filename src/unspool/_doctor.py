@@ -17,17 +17,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from ._detect import Detection, Model, Probe, examine, load_model, read_json, read_text
+from ._detect import WITHOUT_TOOLS, Detection, Model, Probe, examine, load_model, read_json, read_text
 from ._dialect import Dialect
 from ._errors import SpecError, UsageError
-from ._explain import EXAMPLE, example
+from ._explain import EXAMPLE
 from ._infer import FLAT_TOOLS
 from ._message import Message
 from ._parser import parse
 from ._plan import Plan, plan
 from ._plan.decide import WHY
+from ._plan.table import switch
 from ._registry import get_dialect
-from ._switches import ANY, MODEL, NO_REASONING, UNSWITCHED, RequestFacts, facts_of
+from ._render import render
+from ._switches import ANY, FAMILIES, MODEL, NO_REASONING, SWITCHES, UNSWITCHED, RequestFacts, facts_of
 from ._template import Literal as LiteralPiece
 from ._template import parse_template, split_marks
 from ._tokens import substitute
@@ -88,6 +90,8 @@ class Report:
     detection: Detection
     dialect: Dialect | None
     """What the rest of the report is about: the dialect, or the one that the template hints at."""
+    checkpoint: str
+    """The checkpoint that requests are planned for, where they differ from the family's."""
     tokenizer: str
     """Where the vocabulary was found; empty: nowhere."""
     markers: tuple[Marker, ...]
@@ -111,6 +115,7 @@ class Report:
             "template": self.origin,
             "tokenizer": self.tokenizer,
             "dialect": None if self.dialect is None else self.dialect.name,
+            "checkpoint": self.checkpoint,
             "detection": self.detection.to_dict(),
             "markers": [{**each._asdict(), "ids": list(each.ids)} for each in self.markers],
             "requests": [
@@ -234,6 +239,7 @@ class _Doctor:
         self.dialect = self.detection.dialect
         if self.detection.hint:
             self.dialect = get_dialect(self.detection.hint, tokenizer=self.vocabulary)
+        self.checkpoint = self.find_checkpoint()
         self.end = self.end_of_turn()
         self.eos = self.eos_token_ids()
 
@@ -244,6 +250,7 @@ class _Doctor:
             origin=self.model.origin,
             detection=self.detection,
             dialect=self.dialect,
+            checkpoint=self.checkpoint,
             tokenizer="" if self.vocabulary is None else self.vocabulary.origin,
             markers=tuple(self.markers()),
             cases=cases,
@@ -332,9 +339,10 @@ class _Doctor:
             "a function is named": {**tools, "tool_choice": named},
             "a JSON answer": {"response_format": {"type": "json_object"}},
         }
-        if facts.thinking.default in ("on", "off", "model") and facts.thinking.switches:
-            requests["reasoning switched on"] = {**tools, "thinking": True}
-            requests["reasoning switched off"] = {**tools, "thinking": False}
+        for on in (True, False):
+            said = switch(facts.thinking, on=on)
+            if said is not None:
+                requests[f"reasoning switched {'on' if on else 'off'}"] = {**tools, **said}
         for name, request in requests.items():
             yield self.case(name, {"messages": question, **request}, facts)
         yield self.case("after the result of a tool", {"messages": self.continued(), **tools}, facts)
@@ -388,9 +396,10 @@ class _Doctor:
             return Finding("problem", "There is no dialect to plan with.")
         if not self.detection.inferred:
             try:
-                return facts_of(dialect)
+                row = facts_of(dialect)
             except SpecError as error:
                 return Finding("problem", f"Nothing can be planned: {error}.")
+            return replace(row, thinking=FAMILIES[self.checkpoint][1]) if self.checkpoint else row
         special = set() if self.vocabulary is None else set(self.vocabulary.skipped_tokens().values())
         templates = "".join((*dialect.section, *dialect.call, *dialect.param))
         keep = self.vocabulary is None or any(token in templates for token in special)
@@ -403,6 +412,26 @@ class _Doctor:
             prompts=(ANY,),
             thinking=UNSWITCHED if dialect.reasoning else NO_REASONING,
         )
+
+    def find_checkpoint(self) -> str:
+        """The checkpoint that seeds what this template seeds, where that is not the family's habit."""
+        found, dialect = self.detection.reasoning, self.dialect
+        if dialect is None or not found.seed or self.detection.inferred:
+            return ""
+        try:
+            habit = facts_of(dialect).thinking
+        except SpecError:
+            return ""
+        if habit.seed.strip() == found.seed.strip() and habit.default in ("on", "always"):
+            return ""
+        switched = bool(set(found.switches).intersection(SWITCHES))
+        fitting = [
+            name
+            for name, (spoken, thinking) in FAMILIES.items()
+            if spoken == dialect.name and thinking.seed.strip() == found.seed.strip()
+        ]
+        fitting.sort(key=lambda name: bool(FAMILIES[name][1].switches) != switched)
+        return fitting[0] if fitting else ""
 
     # -- agreement
 
@@ -423,7 +452,7 @@ class _Doctor:
         found = self.detection
         for warning in found.warnings:
             yield Finding(
-                "problem",
+                "warning" if warning.startswith(WITHOUT_TOOLS) else "problem",
                 warning,
                 "Engines that use Transformers' renderer refuse such requests: fix the template, "
                 "and pass the fixed one with --chat-template",
@@ -555,8 +584,7 @@ class _Doctor:
         dialect = self.dialect
         if dialect is None:
             return
-        text = example(dialect)
-        right = _read(text, dialect)
+        text, right = _specimen(dialect)
         yield from self.stripped(dialect, text, right)
         if right.tool_calls:
             yield from self.wrong_parsers(dialect, text, right)
@@ -565,17 +593,15 @@ class _Doctor:
 
     def stripped(self, dialect: Dialect, text: str, right: Message) -> Iterator[Finding]:
         """What is left if the detokenizer removes special tokens."""
-        if self.vocabulary is not None:
-            tokens = set(self.vocabulary.skipped_tokens().values())
-        else:
-            tokens = {token for token in _CONTROL.findall(text) if self.is_special()}
+        tokens = self.strippable() if self.vocabulary is None else self.vocabulary.skipped_tokens().values()
+        known = "" if self.vocabulary is not None else ", by the table of families"
         removed = [token for token in sorted(tokens, key=len, reverse=True) if token in text]
         bare = text
         for token in removed:
             bare = bare.replace(token, "")
         setting = "skip_special_tokens=true"
         if bare == text:
-            yield Finding("note", f"{setting} is harmless: it removes no marker.")
+            yield Finding("note", f"{setting} is harmless{known}: it removes no marker.")
             return
         lost = list(_lost(right, _read(bare, dialect)))
         named = ", ".join(removed[:4]) + (", ..." if len(removed) > 4 else "")
@@ -584,14 +610,24 @@ class _Doctor:
             return
         yield Finding(
             "problem",
-            f"{setting} (the default of detokenizers) removes {named}: {'; '.join(lost)}.",
+            f"{setting} (the default of detokenizers) removes {named}{known}: {'; '.join(lost)}.",
             "Send skip_special_tokens=false and spaces_between_special_tokens=false; engines do so by "
             "themselves only where their own parser for this family is on",
         )
 
-    def is_special(self) -> bool:
+    def strippable(self) -> set[str]:
+        """Markers that are special tokens where no tokenizer can be asked."""
         facts = self.facts()
-        return isinstance(facts, RequestFacts) and "yes" in (facts.calls_special, facts.thinking.special)
+        if isinstance(facts, Finding):
+            return set()
+        special = {
+            "reasoning": facts.thinking.special == "yes",
+            "answer": facts.answers_special == "yes",
+            "furniture": False,
+            "end": False,
+        }
+        calls = facts.calls_special == "yes"
+        return {marker.text for marker in self.markers() if special.get(marker.role, calls)}
 
     def wrong_parsers(self, dialect: Dialect, text: str, right: Message) -> Iterator[Finding]:
         """What other families' parsers make of the output."""
@@ -730,6 +766,23 @@ def _serve(engine: str, names: tuple[str, str], where: str, template: str, reaso
     return Flags(" ".join(parts), tuple(notes))
 
 
+def _specimen(dialect: Dialect) -> tuple[str, Message]:
+    """An output of the dialect with as much in it as can be read back."""
+    said = replace(EXAMPLE, content=None)
+    for message in (EXAMPLE, said, replace(EXAMPLE, reasoning=None), replace(said, reasoning=None)):
+        try:
+            text = render(dialect, message)
+        except UsageError:
+            continue
+        read = _read(text, dialect)
+        if _calls(read) == _calls(message) and (read.reasoning or "").strip() == (message.reasoning or ""):
+            return text, read
+    text = EXAMPLE.content or ""
+    if dialect.reasoning:
+        text = render(dialect, replace(EXAMPLE, tool_calls=()))
+    return text, _read(text, dialect)
+
+
 def _read(text: str, dialect: Dialect) -> Message:
     return parse(text, dialect, prompt="" if dialect.frame is None else None)
 
@@ -830,6 +883,9 @@ def _report_lines(report: Report) -> Iterator[str]:
     if report.cases:
         yield "## What is decided about typical requests"
         yield ""
+        if report.checkpoint:
+            yield f"The template opens reasoning as that of {report.checkpoint} does: planned as such."
+            yield ""
         yield from _table(_COLUMNS, map(_case_row, report.cases))
         for name in WHY:
             sentences = dict.fromkeys(case.decisions[name] for case in report.cases if case.decisions)
