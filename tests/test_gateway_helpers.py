@@ -105,6 +105,10 @@ class Engine:
         await writer.drain()
         for raw in script.get("raw", ()):
             await self.portion(writer, bytes.fromhex(raw), script)
+        if script.get("whole"):
+            writer.write(b"0\r\n\r\n")
+            await writer.drain()
+            return
         many = range(body.get("n") or 1)
         for piece in script.get("chunks", ()):
             for choice in many:

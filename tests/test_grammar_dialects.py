@@ -202,7 +202,7 @@ def test_xgrammar_reads_our_gbnf_as_well(dialect: Dialect) -> None:
 @every_dialect
 def test_one_tool(dialect: Dialect) -> None:
     for choice in ("auto", "required"):
-        grammar = grammar_for(dialect, TOOLS[:1], choice=choice)  # type: ignore[arg-type]
+        grammar = grammar_for(dialect, TOOLS[:1], choice=choice)
         accepts(grammar, *(written(dialect, *[("get_weather", ALL)] * count) for count in (1, 2)))
         rejects(grammar, written(dialect, ("now", {})))
 

@@ -626,10 +626,10 @@ class _Examination:
         template = ChatTemplate(self.model.template, **self.model.tokens)  # type: ignore[arg-type]
         kinds: dict[str, list[Mapping[str, object]]] = {
             WITHOUT_TOOLS: [_ASKED],
-            "Requests with tools": [_ASKED],
+            "requests with tools": [_ASKED],
         }
         if self.wants.calls != "none":
-            kinds["Histories with calls"] = [_ASKED, as_dict(Message(tool_calls=_CALLS[:1]), "")]
+            kinds["histories with calls"] = [_ASKED, as_dict(Message(tool_calls=_CALLS[:1]), "")]
         reasons: dict[str, list[str]] = {}
         for kind, messages in kinds.items():
             tools = None if kind == WITHOUT_TOOLS else FLAT_TOOLS
@@ -639,7 +639,8 @@ class _Examination:
                 reason = " ".join(error.reason.split()).rstrip(".")
                 reasons.setdefault(reason, []).append(kind)
         for reason, failed in reasons.items():
-            yield f"{' and '.join(failed)}: Transformers cannot render the template ({reason})."
+            which = "any request" if len(failed) == len(kinds) else " and ".join(failed)
+            yield f"{which[0].upper()}{which[1:]}: Transformers cannot render the template ({reason})."
 
     # -- reasoning
 

@@ -39,6 +39,11 @@ Level: TypeAlias = Literal["problem", "warning", "note"]
 _CONTROL: Final = re.compile(r"<[|｜][^<>|｜\s]{1,40}[|｜]>|\[/?[A-Z_]{3,}\]|<(?:start|end)_of_turn>")
 """What a template writes that must be a token of its own."""
 _ANSWER: Final = "It is 21 degrees."
+_TOOLS: Final = (
+    FLAT_TOOLS[0],
+    {"type": "function", "function": {"name": "now", "parameters": {"type": "object", "properties": {}}}},
+)
+"""The tools that the example message calls."""
 
 
 # -- what a report says
@@ -335,17 +340,17 @@ class _Doctor:
         requests: dict[str, dict[str, Any]] = {
             "no tools": {},
             "tools": tools,
-            "a call is required": {**tools, "tool_choice": "required"},
-            "a function is named": {**tools, "tool_choice": named},
-            "a JSON answer": {"response_format": {"type": "json_object"}},
+            "required": {**tools, "tool_choice": "required"},
+            "named": {**tools, "tool_choice": named},
+            "JSON answer": {"response_format": {"type": "json_object"}},
         }
         for on in (True, False):
             said = switch(facts.thinking, on=on)
             if said is not None:
-                requests[f"reasoning switched {'on' if on else 'off'}"] = {**tools, **said}
+                requests[f"reasoning {'on' if on else 'off'}"] = {**tools, **said}
         for name, request in requests.items():
             yield self.case(name, {"messages": question, **request}, facts)
-        yield self.case("after the result of a tool", {"messages": self.continued(), **tools}, facts)
+        yield self.case("after a tool", {"messages": self.continued(), **tools}, facts)
 
     def continued(self) -> list[dict[str, object]]:
         call = EXAMPLE.tool_calls[0]
@@ -452,7 +457,7 @@ class _Doctor:
         found = self.detection
         for warning in found.warnings:
             yield Finding(
-                "warning" if warning.startswith(WITHOUT_TOOLS) else "problem",
+                "warning" if warning.startswith(f"{WITHOUT_TOOLS}:") else "problem",
                 warning,
                 "Engines that use Transformers' renderer refuse such requests: fix the template, "
                 "and pass the fixed one with --chat-template",
@@ -627,7 +632,11 @@ class _Doctor:
             "end": False,
         }
         calls = facts.calls_special == "yes"
-        return {marker.text for marker in self.markers() if special.get(marker.role, calls)}
+        found: set[str] = set()
+        for marker in self.markers():
+            if special.get(marker.role, calls):
+                found.update(_CONTROL.findall(marker.text) or [marker.text])
+        return found
 
     def wrong_parsers(self, dialect: Dialect, text: str, right: Message) -> Iterator[Finding]:
         """What other families' parsers make of the output."""
@@ -784,7 +793,7 @@ def _specimen(dialect: Dialect) -> tuple[str, Message]:
 
 
 def _read(text: str, dialect: Dialect) -> Message:
-    return parse(text, dialect, prompt="" if dialect.frame is None else None)
+    return parse(text, dialect, tools=_TOOLS, prompt="" if dialect.frame is None else None)
 
 
 def _calls(message: Message) -> list[tuple[str, object]]:
@@ -833,8 +842,12 @@ _KINDS: Final = {
 }
 
 
-def detection_lines(found: Detection, origin: str) -> Iterator[str]:
+def detection_page(found: Detection, origin: str) -> str:
     """A detection for people, as Markdown."""
+    return "\n".join(_detection_lines(found, origin)).rstrip() + "\n"
+
+
+def _detection_lines(found: Detection, origin: str) -> Iterator[str]:
     if found.dialect is not None and found.renders_calls:
         yield f"# {found.dialect.name}"
     elif not found.renders_calls:
@@ -863,12 +876,16 @@ def detection_lines(found: Detection, origin: str) -> Iterator[str]:
 
 
 def _report_lines(report: Report) -> Iterator[str]:
-    yield from detection_lines(report.detection, report.origin)
+    yield from _detection_lines(report.detection, report.origin)
     yield "## Does it fit together?"
     yield ""
-    if report.healthy:
+    if not report.healthy:
+        yield "No. This must be changed:"
+    elif report.findings:
+        yield "Yes. What to know:"
+    else:
         yield "Yes."
-        yield ""
+    yield ""
     yield from _finding_lines(report.findings)
     if report.markers:
         yield "## Markers"
@@ -935,8 +952,14 @@ def _finding_lines(findings: Iterable[Finding]) -> Iterator[str]:
 
 
 def _escaped(text: str) -> str:
-    """Markers in a sentence as code: Markdown would take them for markup."""
-    return re.sub(r"(?<![`\w])(<[^<>\s]+>|\[/?[A-Z_]{3,}\])", r"`\1`", text)
+    """Words with markup in them as code: Markdown would take them for its own."""
+    return re.sub(r"\S*[<\[|*`]\S*?(?=[.,;:)]*(?:\s|$))", _code, text)
+
+
+def _code(word: re.Match[str]) -> str:
+    fence = "``" if "`" in word[0] else "`"
+    pad = " " if fence == "``" else ""
+    return f"{fence}{pad}{word[0]}{pad}{fence}"
 
 
 def _fenced(language: str, text: str) -> Iterator[str]:

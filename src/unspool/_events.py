@@ -39,7 +39,6 @@ class Event:
     """Base of all events: a span of the raw input."""
 
     __slots__ = ("end", "start")
-    __match_args__: tuple[str, ...] = ()
 
     def __init__(self, start: int, end: int) -> None:
         self.start = start

@@ -91,6 +91,22 @@ def _options() -> argparse.ArgumentParser:
     explained.add_argument("dialect", metavar="DIALECT", help="by any of its names")
     explained.set_defaults(run=_explain)
 
+    detected = commands.add_parser(
+        "detect", help="find the dialect of a chat template", description=_detect.__doc__
+    )
+    detected.add_argument(
+        "path", metavar="PATH", help="a chat template, tokenizer_config.json or a model directory"
+    )
+    detected.add_argument("--json", action="store_true", help="print JSON")
+    detected.set_defaults(run=_detect)
+
+    doctor = commands.add_parser("doctor", help="examine a model directory", description=_doctor.__doc__)
+    doctor.add_argument(
+        "path", metavar="PATH", help="a model directory, tokenizer_config.json or a chat template"
+    )
+    doctor.add_argument("--json", action="store_true", help="print JSON")
+    doctor.set_defaults(run=_doctor)
+
     dialects = commands.add_parser("dialects", help="list the dialects", description=_dialects.__doc__)
     dialects.set_defaults(run=_dialects)
 
@@ -174,16 +190,37 @@ def _row(dialect: Dialect) -> tuple[str, ...]:
 
 def _explain(options: argparse.Namespace) -> int:
     """Say how a dialect is written and what the parser does with it; Markdown where the output is piped."""
-    text = explain(options.dialect)
-    if sys.stdout.isatty():
-        try:
-            _print_markdown(text)
-        except ImportError:
-            pass
-        else:
-            return 0
-    print(text)
+    _print_page(explain(options.dialect))
     return 0
+
+
+def _detect(options: argparse.Namespace) -> int:
+    """Say which dialect a chat template speaks, and why; the exit code is 1 if none can be told."""
+    from ._detect import examine, load_model
+    from ._doctor import detection_page
+
+    model = load_model(Path(options.path))
+    found = examine(model)
+    if options.json:
+        print(_json(found.to_dict(), indent=2))
+    else:
+        _print_page(detection_page(found, model.origin))
+    return int(found.renders_calls and found.dialect is None)
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    """Examine a model: its dialect, what does not fit, what would break, which flags a server needs.
+
+    The exit code is 1 if something must be changed.
+    """
+    from ._doctor import diagnose
+
+    report = diagnose(Path(options.path))
+    if options.json:
+        print(_json(report.to_dict(), indent=2))
+    else:
+        _print_page(report.markdown())
+    return int(not report.healthy)
 
 
 def _serve(options: argparse.Namespace) -> int:
@@ -195,6 +232,18 @@ def _serve(options: argparse.Namespace) -> int:
     from .gateway import serve
 
     return serve(settings)
+
+
+def _print_page(text: str) -> None:
+    """Print Markdown, as a page where the output is a terminal."""
+    if sys.stdout.isatty():
+        try:
+            _print_markdown(text)
+        except ImportError:
+            pass
+        else:
+            return
+    print(text)
 
 
 def _print_markdown(text: str) -> None:
@@ -212,7 +261,9 @@ def _print_table(dialects: Sequence[Dialect]) -> None:
 
     table = Table(box=box.SIMPLE_HEAD)
     for column in _COLUMNS:
-        table.add_column(column, style="bold cyan" if column == "dialect" else "", no_wrap=column == "dialect")
+        table.add_column(
+            column, style="bold cyan" if column == "dialect" else "", no_wrap=column == "dialect"
+        )
     for dialect in dialects:
         table.add_row(*map(escape, _row(dialect)))
     Console().print(table)
