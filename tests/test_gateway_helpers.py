@@ -113,6 +113,8 @@ class Engine:
         for piece in script.get("chunks", ()):
             for choice in many:
                 await self.event(writer, self.chunk(piece, choice, chat), script)
+        for raw in script.get("raw_after", ()):
+            await self.portion(writer, bytes.fromhex(raw), script)
         if script.get("silent"):
             await asyncio.sleep(3600)
         if script.get("die"):

@@ -207,6 +207,34 @@ def test_one_tool(dialect: Dialect) -> None:
         rejects(grammar, written(dialect, ("now", {})))
 
 
+XGRAMMAR_MODELS = {
+    "deepseek_v3": "deepseek_r1",
+    "deepseek_v3_1": "deepseek_v3_1",
+    "deepseek_v3_2": "deepseek_v3_2",
+    "deepseek_v4": "deepseek_v4",
+    "deepseek_v41": "deepseek_v4_1",
+    "glm47": "glm_4_7",
+    "hermes": "qwen_3",
+    "kimi_k2": "kimi",
+    "llama3_json": "llama",
+    "minimax_m2": "minimax",
+    "minimax_m3": "minimax_m3",
+    "qwen3_coder": "qwen_3_coder",
+}
+"""Dialects for which xgrammar has a structural tag of its own."""
+
+
+@needs_xgrammar
+@pytest.mark.parametrize("name", XGRAMMAR_MODELS)
+def test_what_the_model_writes_is_what_xgrammar_thinks_it_writes(name: str) -> None:
+    dialect = unspool.get_dialect(name)
+    white_space = dialect.section[0][: len(dialect.section[0]) - len(dialect.section[0].lstrip())]
+    match = XGrammar.built_in(XGRAMMAR_MODELS[name], TOOLS)
+    for calls in ([("get_weather", FEW)], [("get_weather", FEW), ("get_weather", {**FEW, "tags": ["a"]})]):
+        text = written(dialect, *calls)
+        assert match(text) or not match.explain(white_space + text)
+
+
 # --- what a grammar is asked
 
 

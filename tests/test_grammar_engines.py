@@ -143,6 +143,13 @@ class XGrammar:
     def from_schema(cls, schema: dict[str, Any]) -> XGrammar:
         return cls(_xgrammar().Grammar.from_json_schema(schema))
 
+    @classmethod
+    def built_in(cls, model: str, tools: list[dict[str, Any]]) -> XGrammar:
+        """The structural tag that xgrammar itself has for a family of models."""
+        xgrammar = _xgrammar()
+        tag = xgrammar.get_model_structural_tag(model, tools, "required", reasoning="auto")
+        return cls(xgrammar.Grammar.from_structural_tag(tag))
+
     def __call__(self, text: str) -> bool:
         matcher = _xgrammar().GrammarMatcher(self._compiled, terminate_without_stop_token=True)
         return bool(matcher.accept_string(text)) and bool(matcher.is_terminated())

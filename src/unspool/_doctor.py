@@ -722,14 +722,13 @@ class _Doctor:
         yield "llama.cpp", Flags(" ".join(parts), tuple(notes))
 
     def named_template(self) -> str:
-        """The template's file, where an engine would not find it by itself."""
-        if self.model.file is None or self.model.file.suffix != ".jinja":
+        """The template's file, where an engine might take another one."""
+        model = self.model
+        if model.file is None or model.file.suffix != ".jinja":
             return ""
-        return (
-            ""
-            if self.model.file.name == "chat_template.jinja" and self.model.directory
-            else str(self.model.file)
-        )
+        alone = all(text == model.template for text in model.others.values())
+        usual = model.directory is not None and model.file.name == "chat_template.jinja"
+        return "" if usual and alone else str(model.file)
 
     def reasons(self) -> bool:
         """Whether the template has anything to do with reasoning."""

@@ -21,7 +21,9 @@ _UNFINISHED = ("truncated_call", "cut_head", "missing_closer")
 class Fold:
     """Events in, a message out.  Feed it portions with ``push``, then ask for ``message``."""
 
-    def __init__(self, dialect: Dialect, policies: Policies) -> None:
+    def __init__(self, dialect: Dialect, policies: Policies, source: str = "") -> None:
+        """``source``: the whole output, if it is at hand, for errors that show where."""
+        self._source = source
         self._tidy = Tidy(dialect, policies)
         self._policies = policies
         self._parts: list[TextPart | _OpenCall] = []
@@ -77,15 +79,20 @@ class Fold:
             raise MalformedOutput(kind, detail, call.start, event.end, event.raw, at)
         self._problems.append(Problem(kind, detail, call.start, event.end, event.raw))
 
+    def _error(self, problem: Problem) -> MalformedOutput:
+        start, raw = problem.start, problem.raw
+        if not raw:
+            start = max(0, problem.end - 60)
+            raw = self._source[start : problem.end]
+        return MalformedOutput(problem.kind, problem.detail, start, problem.end, raw, problem.end)
+
     def message(self) -> Message:
         """The message so far; after the last event, the whole one."""
         policies = self._policies
         if policies.truncated_call == "error":
             for problem in self._problems:
                 if problem.kind in _UNFINISHED:
-                    raise MalformedOutput(
-                        problem.kind, problem.detail, problem.start, problem.end, problem.raw, problem.end
-                    )
+                    raise self._error(problem)
         shown = [part.part(policies) if isinstance(part, _OpenCall) else part for part in self._parts]
         parts = _merged(part for part in shown if part is not None)
         return Message(

@@ -154,7 +154,7 @@ class CallForm:
 class SectionForm:
     """What surrounds calls."""
 
-    __slots__ = ("anchored", "bare", "between", "closers", "declared", "opener", "steps")
+    __slots__ = ("anchored", "bare", "between", "closers", "declared", "opener", "resync", "steps")
 
     def __init__(self, template: str) -> None:
         marks, body = split_marks(template)
@@ -171,6 +171,8 @@ class SectionForm:
         """There is nothing but the calls."""
         self.between: tuple[Program, ...] = ()
         """What may follow a call, its separator included."""
+        self.resync: Watch = Watch(self.closers)
+        """Where a malformed call of the section ends."""
 
     def admits(self, form: CallForm) -> bool:
         """Whether anything tells where such a call begins in this section."""

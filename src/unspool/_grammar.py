@@ -121,7 +121,10 @@ class Grammar:
         openers = [form.opener for form in self.forms if form.opener]
         openers += [section.opener for section in self.sections if section.opener]
         call_closers = [form.closers[0] for form in self.forms if form.closers]
-        section_closers = [literal for section in self.sections for literal in section.closers]
+        # A lone bracket is a marker only inside its section.
+        section_closers = [
+            literal for section in self.sections for literal in section.closers if len(literal) > 1
+        ]
         self.heads: Final = Watch(heads)
         """What may begin a parameter."""
         self.call_closers: Final = Watch([*call_closers, *ends])
@@ -140,7 +143,7 @@ class Grammar:
         self.code_ends: Final = Watch([*code_ends, *("\n" + literal for literal in call_closers)])
         """What ends raw code; the line feed before a closer belongs to it."""
         self.resync: Final = Watch([*closers, *section_closers, *openers, *ends])
-        """Where a malformed call ends."""
+        """Where a malformed call ends, if it is in no section."""
 
         # Parameters.  A head that demands more is tried first: one with CDATA before one without.
         ordered = sorted(self.params, key=lambda param: -param.head.demands)
@@ -157,6 +160,7 @@ class Grammar:
             param.watch = Watch([*param.closers, *soft, *("\n" + literal for literal in soft), *stops])
         for section in self.sections:
             section.between = tuple(self._between(section))
+            section.resync = Watch([*closers, *section_closers, *section.closers, *openers, *ends])
 
         # States of the text.
         self._call_programs: Final = list(self._calls_in_text())

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from ._grammar import Entry, Grammar
     from ._policies import Policies
     from ._schema import Tools
+    from ._watch import Watch
     from .codecs.base import Codec
 
 TEXT, TRIAL, PAYLOAD, TAIL, BETWEEN, JUNK = range(6)
@@ -515,7 +516,7 @@ class Machine(Ledger):
     def _broken(self, codec: Codec, final: bool) -> bool:
         """The payload is not well-formed."""
         if self._repair:
-            answer = follows(self._grammar.resync, self._buf, self._pos, final)
+            answer = follows(self._resync, self._buf, self._pos, final)
             if answer == t.NEED:
                 return False
             if answer == t.MATCH and codec.close():
@@ -527,10 +528,15 @@ class Machine(Ledger):
         self._mode = JUNK
         return True
 
+    @property
+    def _resync(self) -> Watch:
+        """Where a malformed call ends."""
+        return self._grammar.resync if self._section is None else self._section.resync
+
     def _read_junk(self, final: bool) -> bool:
         buf = self._buf
         n = len(buf)
-        watch = self._grammar.resync
+        watch = self._resync
         at = self._pos
         form = self._form
         assert form is not None  # noqa: S101 - the mode says so

@@ -165,9 +165,9 @@ class Parser:
             events = self._post(events)
         return events
 
-    def fold(self) -> Fold:
-        """A fold for this parser's events."""
-        return Fold(self.dialect, self.policies)
+    def fold(self, source: str = "") -> Fold:
+        """A fold for this parser's events; ``source``: the output, for errors that show where."""
+        return Fold(self.dialect, self.policies, source)
 
     def _post(self, events: list[Event]) -> list[Event]:
         if self._clip:
@@ -223,7 +223,7 @@ def parse(
     'now'
     """
     parser = Parser(dialect, tools=tools, prompt=prompt, policies=policies, strict=strict)
-    fold = parser.fold()
+    fold = parser.fold(text)
     fold.push(parser.feed(text))
     fold.push(parser.finish(finish_reason))
     return fold.message()

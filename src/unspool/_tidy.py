@@ -53,6 +53,7 @@ class _Channel:
             text = text.lstrip(self.lead)
             if not text:
                 return None
+            self.lead = ""
         body = text.rstrip()
         if not body:
             if not self.blanks:

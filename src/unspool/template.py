@@ -230,7 +230,8 @@ def _plain(value: object) -> Any:
     if isinstance(value, Mapping):
         return {_plain(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(map(_plain, value)) if type(value) in (list, tuple) else list(map(_plain, value))
+        items = [_plain(item) for item in value]
+        return items if isinstance(value, list) else tuple(items)
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
     dump = getattr(value, "model_dump", None)

@@ -178,8 +178,8 @@ class _Planner:
             )
         elif self.wish.on and self.prompt is not None and closes_reasoning(self.dialect, self.prompt):
             self.warnings.append(
-                f"the prompt closes reasoning although {self.wish.said}: the template did not heed the switch, "
-                "and the model will not reason"
+                f"the prompt closes reasoning although {self.wish.said}: "
+                "the template did not heed the switch, and the model will not reason"
             )
         output = self.tool_output()
         reads_reasoning = self.reads_reasoning(reasoning)

@@ -67,15 +67,15 @@ class Gateway:
 
     def _app(self) -> ASGIApp:
         routes = [
-            Route("/v1/chat/completions", _Endpoint(self, "chat", self._generate_chat), methods=["POST"]),
-            Route("/v1/responses", _Endpoint(self, "responses", self._generate_responses), methods=["POST"]),
-            Route("/v1/messages", _Endpoint(self, "messages", self._generate_messages), methods=["POST"]),
-            Route("/v1/parse", _Endpoint(self, "parse", self._parse), methods=["POST"]),
-            Route("/v1/models", _Endpoint(self, "models", self._models), methods=["GET"]),
-            Route("/v1/models/{id:path}", _Endpoint(self, "models", self._models), methods=["GET"]),
-            Route("/metrics", _Endpoint(self, "metrics", self._metrics), methods=["GET"]),
-            Route("/health", _Endpoint(self, "health", self._health, public=True), methods=["GET"]),
-            Route("/ready", _Endpoint(self, "ready", self._ready, public=True), methods=["GET"]),
+            Route("/v1/chat/completions", _Endpoint(self, "chat", self._generate_chat, "POST")),
+            Route("/v1/responses", _Endpoint(self, "responses", self._generate_responses, "POST")),
+            Route("/v1/messages", _Endpoint(self, "messages", self._generate_messages, "POST")),
+            Route("/v1/parse", _Endpoint(self, "parse", self._parse, "POST")),
+            Route("/v1/models", _Endpoint(self, "models", self._models, "GET")),
+            Route("/v1/models/{id:path}", _Endpoint(self, "models", self._models, "GET")),
+            Route("/metrics", _Endpoint(self, "metrics", self._metrics, "GET")),
+            Route("/health", _Endpoint(self, "health", self._health, "GET", public=True)),
+            Route("/ready", _Endpoint(self, "ready", self._ready, "GET", public=True)),
         ]
         middleware = []
         if self.settings.cors_origins:
@@ -88,7 +88,7 @@ class Gateway:
                     expose_headers=["x-request-id"],
                 )
             )
-        nowhere = _Endpoint(self, "unknown", self._nowhere)
+        nowhere = _Endpoint(self, "unknown", self._nowhere, "")
         app = Starlette(routes=routes, middleware=middleware, lifespan=self._lifespan)
         app.router.default = nowhere
         return app
@@ -365,10 +365,13 @@ class _Output:
 class _Endpoint:
     """An ASGI application for one path: admission, errors, the log."""
 
-    def __init__(self, gateway: Gateway, name: str, handler: Handler, *, public: bool = False) -> None:
+    def __init__(
+        self, gateway: Gateway, name: str, handler: Handler, method: str, *, public: bool = False
+    ) -> None:
         self._gateway = gateway
         self._name = name
         self._handler = handler
+        self._method = method
         self._public = public
         self._api: Api = JSON_ERROR_APIS.get(name, "chat")
 
@@ -381,6 +384,9 @@ class _Endpoint:
         failed: Failure | None = None
         try:
             gateway.check(exchange, public=self._public)
+            if self._method and exchange.method.replace("HEAD", "GET") != self._method:
+                told = f"{exchange.path} takes {self._method}, not {exchange.method}"
+                raise Failure("invalid_request", told, code="method_not_allowed", status=405)
             await self._handler(exchange)
         except Failure as failure:
             failed = failure
