@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import settings
+
+from unspool import _registry as registry
 
 settings.register_profile(
     "default",
@@ -16,3 +20,16 @@ settings.register_profile(
 # Never derandomised: the point of the long run is to see new examples each time.
 settings.register_profile("slow", deadline=None, max_examples=1000, derandomize=False, print_blob=True)
 settings.load_profile(os.environ.get("UNSPOOL_HYPOTHESIS") or "default")
+
+
+@pytest.fixture(autouse=True)
+def _registry_as_it_was() -> Iterator[None]:
+    """A dialect that a test registers is gone after it."""
+    registry.list_dialects()
+    names = (registry._dialects, registry._aliases, registry._reasoning)
+    before = [dict(space) for space in names]
+    yield
+    for space, old in zip(names, before, strict=True):
+        if space != old:
+            space.clear()
+            space.update(old)  # type: ignore[arg-type]

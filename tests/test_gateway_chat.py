@@ -14,7 +14,6 @@ pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
 from test_gateway_helpers import EngineProcess, GatewayThread, events, post, send, serving, template_file
-
 from unspool.wire import Reconstructor
 
 WEATHER = {
@@ -26,7 +25,12 @@ WEATHER = {
 }
 CLOCK = {"type": "function", "function": {"name": "now", "parameters": {"type": "object", "properties": {}}}}
 ASK = [{"role": "user", "content": "How is Paris?"}]
-CALL = ['Let me see.\n<tool_call>\n{"name": "get_', 'weather", "arguments": {"city": "Pa', 'ris"}}\n</tool', "_call>"]
+CALL = [
+    'Let me see.\n<tool_call>\n{"name": "get_',
+    'weather", "arguments": {"city": "Pa',
+    'ris"}}\n</tool',
+    "_call>",
+]
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +123,9 @@ def test_the_engine_is_told_what_the_plan_says(engine: EngineProcess, gateway: G
     assert seen["stream"] is True
 
 
-def test_without_a_limit_the_answer_is_as_long_as_it_takes(engine: EngineProcess, gateway: GatewayThread) -> None:
+def test_without_a_limit_the_answer_is_as_long_as_it_takes(
+    engine: EngineProcess, gateway: GatewayThread
+) -> None:
     engine.script("Hi")
     ask(gateway)
     assert engine.last()["max_tokens"] is None  # left out, it would be 16
@@ -142,7 +148,10 @@ def test_a_required_call_is_held_to_its_grammar(engine: EngineProcess, gateway: 
         {"type": "function", "function": {"name": "now"}},
         {
             "type": "allowed_tools",
-            "allowed_tools": {"mode": "required", "tools": [{"type": "function", "function": {"name": "now"}}]},
+            "allowed_tools": {
+                "mode": "required",
+                "tools": [{"type": "function", "function": {"name": "now"}}],
+            },
         },
     ],
 )
@@ -215,7 +224,20 @@ def piece(text: str, *ids: int) -> dict[str, Any]:
     return {"text": text, "logprobs": logprobs, "token_ids": list(ids)}
 
 
-TOKENS = ["<th", "ink>", "hm", "</think>", "\n\n", "Hi", " ", "<tool", "_call>", '{"name": "now", ', '"arguments": {}}', "</tool_call>"]
+TOKENS = [
+    "<th",
+    "ink>",
+    "hm",
+    "</think>",
+    "\n\n",
+    "Hi",
+    " ",
+    "<tool",
+    "_call>",
+    '{"name": "now", ',
+    '"arguments": {}}',
+    "</tool_call>",
+]
 
 
 def test_every_token_is_told_exactly_once(engine: EngineProcess, gateway: GatewayThread) -> None:
@@ -241,7 +263,13 @@ def test_hidden_reasoning_does_not_leak_by_its_tokens(engine: EngineProcess, gat
     engine.script(*(piece(text, 1) for text in TOKENS))
     status, data, _ = send(
         f"{gateway.url}/v1/chat/completions",
-        {"messages": ASK, "include_reasoning": False, "logprobs": True, "return_token_ids": True, "stream": True},
+        {
+            "messages": ASK,
+            "include_reasoning": False,
+            "logprobs": True,
+            "return_token_ids": True,
+            "stream": True,
+        },
     )
     assert status == 200
     assert b"hm" not in data
@@ -285,7 +313,11 @@ def test_reasoning_can_be_hidden(engine: EngineProcess, gateway: GatewayThread) 
 
 def test_history_reaches_the_template(engine: EngineProcess, gateway: GatewayThread) -> None:
     engine.script("Hi")
-    call = {"id": "call_1", "type": "function", "function": {"name": "get_weather", "arguments": '{"city":"Rome"}'}}
+    call = {
+        "id": "call_1",
+        "type": "function",
+        "function": {"name": "get_weather", "arguments": '{"city":"Rome"}'},
+    }
     history = [
         {"role": "developer", "content": "Be brief."},
         {"role": "user", "content": [{"type": "text", "text": "How is "}, {"type": "text", "text": "Rome?"}]},
@@ -294,7 +326,14 @@ def test_history_reaches_the_template(engine: EngineProcess, gateway: GatewayThr
     ]
     ask(gateway, messages=history, tools=[WEATHER])
     prompt = engine.last()["prompt"]
-    for text in ("<|im_start|>system\n", "Be brief.", "How is \nRome?", "I should look.", '{"city": "Rome"}', "sunny"):
+    for text in (
+        "<|im_start|>system\n",
+        "Be brief.",
+        "How is \nRome?",
+        "I should look.",
+        '{"city": "Rome"}',
+        "sunny",
+    ):
         assert text in prompt
 
 
@@ -333,7 +372,10 @@ def test_a_begun_thought_is_continued(engine: EngineProcess, gateway: GatewayThr
         ({"stop": ["a", ""]}, "stop"),
         ({"max_tokens": 0}, "max_tokens"),
         ({"tool_choice": "required"}, "tool_choice"),
-        ({"tools": [WEATHER], "tool_choice": {"type": "function", "function": {"name": "nope"}}}, "tool_choice"),
+        (
+            {"tools": [WEATHER], "tool_choice": {"type": "function", "function": {"name": "nope"}}},
+            "tool_choice",
+        ),
         ({"tools": [WEATHER, WEATHER]}, "tools[1].function.name"),
         ({"tools": [{"type": "web_search"}]}, "tools[0].type"),
         ({"tools": [{"type": "function", "function": {}}]}, "tools[0].function.name"),
@@ -341,7 +383,10 @@ def test_a_begun_thought_is_continued(engine: EngineProcess, gateway: GatewayThr
         ({"functions": [{"name": "x"}]}, "functions"),
         ({"response_format": {"type": "xml"}}, "response_format.type"),
         ({"response_format": {"type": "json_schema"}}, "response_format.json_schema.schema"),
-        ({"tools": [WEATHER], "tool_choice": "required", "response_format": {"type": "json_object"}}, "tool_choice"),
+        (
+            {"tools": [WEATHER], "tool_choice": "required", "response_format": {"type": "json_object"}},
+            "tool_choice",
+        ),
         ({"chat_template_kwargs": {"enable_thinkin": True}}, "thinking"),
         ({"continue_final_message": True}, "continue_final_message"),
     ],
@@ -358,7 +403,9 @@ def test_another_model_is_not_found(gateway: GatewayThread) -> None:
     assert json.loads(data)["error"]["code"] == "model_not_found"
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"messages": [{"role": "user"', b"\xff", b"[" * 100_000])
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[]", b'{"messages": [{"role": "user"', b"\xff", b"[" * 100_000]
+)
 def test_what_is_not_json(gateway: GatewayThread, body: bytes) -> None:
     status, data, _ = send(f"{gateway.url}/v1/chat/completions", body)
     assert status == 400
@@ -377,7 +424,12 @@ def test_a_path_that_is_not_there(gateway: GatewayThread) -> None:
 
 @pytest.mark.parametrize("name", ["sglang", "llamacpp", "tgi", "mlx", "openai"])
 def test_each_engine_is_told_in_its_own_words(name: str, engine: EngineProcess, tmp_path: Path) -> None:
-    settings = {"upstream": "completions", "url": engine.url, "engine": name, "template": template_file(tmp_path)}
+    settings = {
+        "upstream": "completions",
+        "url": engine.url,
+        "engine": name,
+        "template": template_file(tmp_path),
+    }
     with serving(**settings) as gateway:
         engine.script(*CALL)
         answer = ask(gateway, tools=[WEATHER], tool_choice="required", top_k=3)
@@ -449,7 +501,12 @@ def test_what_a_chat_endpoint_has_told_apart_is_passed_on(engine: EngineProcess)
 
 
 def test_a_server_that_does_not_stream(engine: EngineProcess, gateway: GatewayThread) -> None:
-    body = {"choices": [{"index": 0, "text": "".join(CALL), "finish_reason": "stop"}], "usage": {"prompt_tokens": 3}}
-    engine.script(type="application/json", raw=[json.dumps(body).encode().hex()], finish=None, no_done=True, whole=True)
+    body = {
+        "choices": [{"index": 0, "text": "".join(CALL), "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 3},
+    }
+    engine.script(
+        type="application/json", raw=[json.dumps(body).encode().hex()], finish=None, no_done=True, whole=True
+    )
     answer = ask(gateway, tools=[WEATHER])
     assert answer["choices"][0]["finish_reason"] == "tool_calls"

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.error
 import urllib.request
 from collections import deque
 from collections.abc import Iterator
@@ -101,7 +102,9 @@ class Engine:
             await self.answer(writer, script.get("error", {"error": {"message": "no"}}), script["status"])
             return
         kind = script.get("type", "text/event-stream")
-        writer.write(f"HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ntransfer-encoding: chunked\r\n\r\n".encode())
+        writer.write(
+            f"HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ntransfer-encoding: chunked\r\n\r\n".encode()
+        )
         await writer.drain()
         for raw in script.get("raw", ()):
             await self.portion(writer, bytes.fromhex(raw), script)
@@ -129,7 +132,9 @@ class Engine:
                 last |= script.get("last", {})
                 await self.event(writer, last, script)
         usage = {"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 12}
-        await self.portion(writer, b"data: " + json.dumps({"choices": [], "usage": usage}).encode() + b"\n\n", script)
+        await self.portion(
+            writer, b"data: " + json.dumps({"choices": [], "usage": usage}).encode() + b"\n\n", script
+        )
         if not script.get("no_done"):
             await self.portion(writer, b"data: [DONE]\n\n", script)
         writer.write(b"0\r\n\r\n")
@@ -141,8 +146,12 @@ class Engine:
             return {"index": choice, **piece}
         return {"index": choice, **({"delta": {"content": piece}} if chat else {"text": piece})}
 
-    async def event(self, writer: asyncio.StreamWriter, choice: dict[str, Any], script: dict[str, Any]) -> None:
-        payload = json.dumps({"id": "x", "choices": [choice]}, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    async def event(
+        self, writer: asyncio.StreamWriter, choice: dict[str, Any], script: dict[str, Any]
+    ) -> None:
+        payload = json.dumps({"id": "x", "choices": [choice]}, ensure_ascii=False).encode(
+            "utf-8", "surrogatepass"
+        )
         await self.portion(writer, b"data: " + payload + b"\n\n", script)
 
     async def portion(self, writer: asyncio.StreamWriter, data: bytes, script: dict[str, Any]) -> None:
@@ -241,28 +250,27 @@ class GatewayThread:
             raise self._error
 
     def _run(self) -> None:
-        from unspool.gateway.run import _loop_factory
+        from unspool.gateway.run import loop_factory
 
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
             runner.run(self._main())
 
     async def _main(self) -> None:
         from unspool.gateway import build
         from unspool.gateway.run import address, bind, make_server
 
-        try:
-            listener = bind(self._settings)
-            self.gateway = await build(self._settings)
-        except BaseException as error:  # noqa: BLE001 - raised where the thread was started
-            self._error = error
+        with bind(self._settings) as listener:
+            try:
+                self.gateway = await build(self._settings)
+            except BaseException as error:  # noqa: BLE001 - raised where the thread was started
+                self._error = error
+                self._ready.set()
+                return
+            listener.listen()
+            self.url = address(listener)
+            self._server = make_server(self.gateway)
             self._ready.set()
-            return
-        listener.listen()
-        self.url = address(listener)
-        self._server = make_server(self.gateway)
-        self._server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
-        self._ready.set()
-        await self._server._serve([listener])
+            await self._server._serve([listener])  # serve() would take signals, as only a main thread may
 
     def stop(self) -> None:
         """Stop, and wait for the end."""
@@ -291,8 +299,13 @@ def template_file(directory: Path) -> str:
 
 
 def get(url: str) -> Any:
-    with urllib.request.urlopen(url, timeout=30) as response:
-        return json.loads(response.read())
+    """The JSON at a URL."""
+    return json.loads(fetch(url)[1])
+
+
+def fetch(url: str) -> tuple[int, bytes, dict[str, str]]:
+    """Status, body and headers of the answer to a GET, whatever they are."""
+    return _answer(urllib.request.Request(url))  # noqa: S310 - a loopback address
 
 
 def post(url: str, body: object, headers: dict[str, str] | None = None) -> Any:
@@ -303,9 +316,12 @@ def send(url: str, body: object, headers: dict[str, str] | None = None) -> tuple
     """Status, body and headers of the answer, whatever they are."""
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     headers = {"content-type": "application/json", **(headers or {})}
-    request = urllib.request.Request(url, data, headers)
+    return _answer(urllib.request.Request(url, data, headers))  # noqa: S310 - a loopback address
+
+
+def _answer(request: urllib.request.Request) -> tuple[int, bytes, dict[str, str]]:
     try:
-        with urllib.request.urlopen(request, timeout=60) as response:
+        with urllib.request.urlopen(request, timeout=60) as response:  # noqa: S310
             return response.status, response.read(), dict(response.headers)
     except urllib.error.HTTPError as error:
         with error:

@@ -19,7 +19,18 @@ pytest.importorskip("starlette")
 pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
-from test_gateway_helpers import EngineProcess, GatewayThread, events, free_port, get, post, send, serving, template_file
+from test_gateway_helpers import (
+    EngineProcess,
+    GatewayThread,
+    events,
+    fetch,
+    free_port,
+    get,
+    post,
+    send,
+    serving,
+    template_file,
+)
 
 ASK = [{"role": "user", "content": "Hi"}]
 BODIES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -84,7 +95,10 @@ def check_failed_stream(api: str, found: list[Any], text: str) -> str:
         assert found.pop() == "[DONE]"
         error = found.pop()["error"]
         assert all(choice["finish_reason"] is None for chunk in found for choice in chunk["choices"])
-        assert "".join(choice["delta"].get("content", "") for chunk in found for choice in chunk["choices"]) == text
+        assert (
+            "".join(choice["delta"].get("content", "") for chunk in found for choice in chunk["choices"])
+            == text
+        )
         return str(error["message"])
     if api == "responses":
         assert [event["sequence_number"] for event in found] == list(range(len(found)))
@@ -116,7 +130,11 @@ MIDWAY: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "it falls silent": ({"chunks": ["Hello"], "silent": True}, "silent"),
     "an error object": (
-        {"chunks": ["Hello"], "raw_after": hexed('data: {"error": {"message": "out of memory"}}\n\n'), "finish": None},
+        {
+            "chunks": ["Hello"],
+            "raw_after": hexed('data: {"error": {"message": "out of memory"}}\n\n'),
+            "finish": None,
+        },
         "out of memory",
     ),
     "an error of vLLM": (
@@ -140,7 +158,11 @@ MIDWAY: dict[str, tuple[dict[str, Any], str]] = {
         "not a chunk",
     ),
     "bytes that are not UTF-8": (
-        {"chunks": ["Hello"], "raw_after": hexed(b'data: {"choices": [{"text": "\xff\xfe"}]}\n\n'), "finish": None},
+        {
+            "chunks": ["Hello"],
+            "raw_after": hexed(b'data: {"choices": [{"text": "\xff\xfe"}]}\n\n'),
+            "finish": None,
+        },
         "not UTF-8",
     ),
     "a finish reason that means failure": ({"chunks": ["Hello"], "finish": "abort"}, "abort"),
@@ -186,7 +208,10 @@ BEFORE: dict[str, tuple[dict[str, Any], int]] = {
     "it fails": ({"status": 500, "error": {"error": {"message": "oops"}}}, 502),
     "it is overloaded": ({"status": 503, "error": {}}, 503),
     "it never answers": ({"wait": 3600}, 504),
-    "it sends a web page": ({"type": "text/html", "raw": hexed("<html>hello</html>\n\n"), "finish": None, "whole": True}, 502),
+    "it sends a web page": (
+        {"type": "text/html", "raw": hexed("<html>hello</html>\n\n"), "finish": None, "whole": True},
+        502,
+    ),
     "it sends something else": (
         {"type": "application/json", "raw": hexed('{"hello": 1}'), "whole": True},
         502,
@@ -224,9 +249,7 @@ def test_an_upstream_that_is_not_there(template: str) -> None:
         status, data, _ = send(f"{gateway.url}/v1/models", b"{}")  # POST is not GET
         assert (status, json.loads(data)["error"]["code"]) == (405, "method_not_allowed")
         assert get(f"{gateway.url}/health") == {"status": "ok"}
-        with socket.create_connection(("127.0.0.1", int(gateway.url.rpartition(":")[2]))) as client:
-            client.sendall(b"GET /ready HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
-            assert client.recv(100).startswith(b"HTTP/1.1 503")
+        assert fetch(f"{gateway.url}/ready")[0] == 503
 
 
 def test_an_upstream_that_comes_up_later(template: str, engine: EngineProcess) -> None:
@@ -247,7 +270,10 @@ def begin(gateway: GatewayThread, api: str, *, stream: bool = True) -> socket.so
     path, body = BODIES[api]
     data = json.dumps({**body, "stream": stream}).encode()
     client = socket.create_connection(("127.0.0.1", int(gateway.url.rpartition(":")[2])))
-    head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {len(data)}\r\n\r\n"
+    head = (
+        f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+        f"content-length: {len(data)}\r\n\r\n"
+    )
     client.sendall(head.encode() + data)
     return client
 
@@ -292,7 +318,11 @@ def test_a_client_that_leaves_before_the_first_byte(engine: EngineProcess, gatew
 
 def test_a_client_that_does_not_read_is_not_buffered_for(engine: EngineProcess, template: str) -> None:
     with serving(
-        upstream="completions", url=engine.url, template=template, client_timeout=1.0, max_output_bytes=1 << 30
+        upstream="completions",
+        url=engine.url,
+        template=template,
+        client_timeout=1.0,
+        max_output_bytes=1 << 30,
     ) as gateway:
         before = len(engine.seen())
         engine.script(forever="x" * 4096)
@@ -345,10 +375,20 @@ def test_requests_at_once_have_a_limit(engine: EngineProcess, template: str) -> 
 
 
 def test_keys(engine: EngineProcess, template: str) -> None:
-    settings = {"upstream": "completions", "url": engine.url, "template": template, "api_keys": ("right", "other")}
+    settings = {
+        "upstream": "completions",
+        "url": engine.url,
+        "template": template,
+        "api_keys": ("right", "other"),
+    }
     with serving(**settings) as gateway:
         path, body = BODIES["chat"]
-        for headers in ({}, {"authorization": "Bearer wrong"}, {"authorization": "Basic right"}, {"x-api-key": ""}):
+        for headers in (
+            {},
+            {"authorization": "Bearer wrong"},
+            {"authorization": "Basic right"},
+            {"x-api-key": ""},
+        ):
             status, data, _ = send(gateway.url + path, body, headers)
             assert status == 401
             assert json.loads(data)["error"]["code"] == "invalid_api_key"
@@ -381,13 +421,25 @@ def test_it_listens_on_the_loopback_address(gateway: GatewayThread) -> None:
 
 
 @pytest.fixture
-def process(engine: EngineProcess, template: str, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], str, Path]]:
+def process(
+    engine: EngineProcess, template: str, tmp_path: Path
+) -> Iterator[tuple[subprocess.Popen[bytes], str, Path]]:
     port = free_port()
     log = tmp_path / "log"
     with log.open("wb") as stderr:
         found = subprocess.Popen(
-            [sys.executable, "-m", "unspool.cli", "serve", "--upstream", "completions", "--template", template],
-            env=os.environ | {"UNSPOOL_URL": engine.url, "UNSPOOL_PORT": str(port), "UNSPOOL_SHUTDOWN_TIMEOUT": "5"},
+            [
+                sys.executable,
+                "-m",
+                "unspool.cli",
+                "serve",
+                "--upstream",
+                "completions",
+                "--template",
+                template,
+            ],
+            env=os.environ
+            | {"UNSPOOL_URL": engine.url, "UNSPOOL_PORT": str(port), "UNSPOOL_SHUTDOWN_TIMEOUT": "5"},
             stderr=stderr,
         )
     until(lambda: b'"listening"' in log.read_bytes() and _open(port), 30)
@@ -411,7 +463,8 @@ def test_streams_are_finished_before_it_stops(
     with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2]))) as client:
         client.sendall(
             f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
-            f"content-length: {len(data)}\r\n\r\n".encode() + data
+            f"content-length: {len(data)}\r\n\r\n".encode()
+            + data
         )
         got = client.recv(10_000)
         server.send_signal(signal.SIGTERM)
@@ -436,7 +489,8 @@ def test_a_stream_that_does_not_end_is_ended_in_form(
     with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2]))) as client:
         client.sendall(
             f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
-            f"content-length: {len(data)}\r\n\r\n".encode() + data
+            f"content-length: {len(data)}\r\n\r\n".encode()
+            + data
         )
         got = client.recv(10_000)
         server.send_signal(signal.SIGTERM)
@@ -455,7 +509,7 @@ def test_metrics(engine: EngineProcess, template: str) -> None:
         post(gateway.url + path, {**body, "tools": [tool]})
         engine.script("x", die=True)
         whole(gateway, "messages")
-        status, data, _ = send_get(f"{gateway.url}/metrics")
+        status, data, _ = fetch(f"{gateway.url}/metrics")
     assert status == 200
     lines = data.decode().splitlines()
     for line in (
@@ -473,10 +527,3 @@ def test_metrics(engine: EngineProcess, template: str) -> None:
     assert float(held[0].rpartition(" ")[2]) >= 5
     for line in lines:
         assert line.startswith(("# HELP ", "# TYPE ", "unspool_"))
-
-
-def send_get(url: str) -> tuple[int, bytes, dict[str, str]]:
-    import urllib.request
-
-    with urllib.request.urlopen(url, timeout=10) as response:
-        return response.status, response.read(), dict(response.headers)

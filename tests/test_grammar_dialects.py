@@ -312,11 +312,10 @@ def test_the_prompt_may_have_opened_a_message() -> None:
     accepts(standard(functionary, "required", start="content"), "Hm.>>>now\n{}")
 
 
-def test_the_model_may_number_its_calls() -> None:
-    call = (
-        '<|START_ACTION|>[\n    {"tool_call_id": "0", "tool_name": "now", "parameters": {}}\n]<|END_ACTION|>'
-    )
-    accepts(grammar_for("cohere", TOOLS, choice="required"), call)
+def test_an_envelope_with_an_id() -> None:
+    call = '{"tool_call_id": "0", "tool_name": "now", "parameters": {}}'
+    grammar = grammar_for("cohere", TOOLS, choice="required")
+    accepts(grammar, f"<|START_ACTION|>[\n    {call}\n]<|END_ACTION|>")
 
 
 def test_values_that_may_be_text_or_a_list() -> None:

@@ -425,7 +425,6 @@ def test_the_prompt_says_where_the_output_begins(
     assert [event.channel for event in found] == ([] if start == "header" else [start])
 
 
-@pytest.mark.xfail(reason="the tail begins with the last marker of a header, not the first", strict=False)
 @pytest.mark.parametrize("tail", ["<|start|>assistant", ""])
 def test_the_prompt_may_hold_a_whole_header(tail: str) -> None:
     for channel, start in (("analysis", "reasoning"), ("final", "content")):

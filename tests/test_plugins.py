@@ -94,7 +94,7 @@ assert [call.arguments for call in again.tool_calls] == ['{{"n": 1}}']
 
 def test_the_command_line_knows_it(installed: Path) -> None:
     listed = execute(["-m", "unspool.cli", "dialects"], installed)
-    assert "parrot\tNorwegian Blue\tpolly\n" in listed.stdout
+    assert "parrot\tNorwegian Blue\tJSON\tpolly\t" in listed.stdout
     parsed = execute(["-m", "unspool.cli", "parse", "--dialect", "parrot"], installed, OUTPUT)
     assert json.loads(parsed.stdout)["tool_calls"][0]["name"] == "get_cracker"
     shown = execute(["-m", "unspool.cli", "demo", "parrot"], installed)
@@ -115,8 +115,8 @@ def test_nothing_is_imported_before_a_name_is_asked_for(installed: Path) -> None
 DECLARATIONS = """
 from unspool import Dialect
 
-A = Dialect("parrot_a", call=("<a>{envelope}</a>",))
-B = Dialect("parrot_b", call=("<b>{envelope}</b>",))
+A = Dialect("parrot_a", call=("<a>{envelope}</a>",), request="hermes")
+B = Dialect("parrot_b", call=("<b>{envelope}</b>",), request="hermes")
 PAIR = [A, B]
 NOTHING = 5
 

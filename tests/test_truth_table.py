@@ -63,7 +63,9 @@ def test_a_row_without_a_cell_cannot_be_built(missing: str) -> None:
 
 def test_a_dialect_without_a_row_is_refused() -> None:
     newcomer = Dialect("newcomer", call=("<call>{envelope}</call>",))
-    with pytest.raises(SpecError, match=r"no row in the truth table: declare .*request=RequestFacts"):
+    with pytest.raises(
+        SpecError, match=r"no row in the truth table: declare .*request=RequestFacts.*request='hermes'"
+    ):
         check_facts(newcomer)
 
 

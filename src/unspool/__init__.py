@@ -30,10 +30,12 @@ from ._explain import explain, state_diagram
 from ._ids import IdFormat
 from ._message import Message, Part, Problem, TextPart, ToolCall
 from ._parser import Parser, fold, get_parser, parse
+from ._plan import Constraint, Plan, plan
 from ._policies import STRICT, Policies
 from ._registry import get_dialect, list_dialects, register
 from ._render import render
 from ._response_template import from_response_template
+from ._switches import RequestFacts, Thinking
 from ._tidy import Tidy
 from ._version import __version__
 
@@ -43,6 +45,7 @@ __all__ = [
     "CallArgs",
     "CallEnd",
     "CallStart",
+    "Constraint",
     "Dialect",
     "Event",
     "Finish",
@@ -54,13 +57,16 @@ __all__ = [
     "Note",
     "Parser",
     "Part",
+    "Plan",
     "Policies",
     "Problem",
     "ProtocolError",
+    "RequestFacts",
     "Route",
     "SpecError",
     "Text",
     "TextPart",
+    "Thinking",
     "Tidy",
     "ToolCall",
     "UnknownDialect",
@@ -75,6 +81,7 @@ __all__ = [
     "list_dialects",
     "normalise",
     "parse",
+    "plan",
     "register",
     "render",
     "state_diagram",

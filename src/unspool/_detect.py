@@ -466,26 +466,29 @@ class _Examination:
         self.model = model
         self.dialects = dialects
         self.template = Probe(model.template, model.tokens)
+        self.check()
         self.wants = self.template.wants
         self.haystack = f"{model.template}\nmodel_type: {model.model_type}\n"
         """Where fingerprints are looked for."""
         self.prompt = self.template.prompt()
-        if str(_ASKED["content"]) not in self.prompt:
-            self.refuse()
 
-    def refuse(self) -> None:
-        """The template does not write even a question of the user's."""
+    def check(self) -> None:
+        """Refuse a template that does not write even a question of the user's."""
         try:
-            self.template.render([_ASKED])
+            try:
+                text = self.template.render([_ASKED])
+            except ChatTemplateError:
+                text = self.template.render([_ASKED], FLAT_TOOLS)  # some cannot do without tools
         except ChatTemplateError as error:
             raise UsageError(
                 f"the chat template of {self.model.origin} renders no conversation: {error.reason}. "
                 "Check that it is the template of a chat model, and complete"
             ) from error
-        raise UsageError(
-            f"the chat template of {self.model.origin} leaves out what the user says: "
-            "it is not the template of a chat, or it expects messages in another form"
-        )
+        if str(_ASKED["content"]) not in text:
+            raise UsageError(
+                f"the chat template of {self.model.origin} leaves out what the user says: "
+                "it is not the template of a chat, or it expects messages in another form"
+            )
 
     def result(self) -> Detection:
         if self.wants.calls == "none":

@@ -31,6 +31,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from ._ids import OPENAI_ID, IdFormat
+from ._switches import RequestFacts
 
 Notation: TypeAlias = Literal["json", "python", "loose", "bare"]
 """How arguments are written: JSON, Python keywords, Python without escapes,
@@ -152,6 +153,10 @@ class Dialect:
 
     fingerprint: tuple[str, ...] = ()
     """Text of chat templates that tells this family from those that write calls alike."""
+
+    request: RequestFacts | str | None = None
+    """What the request side must know of the family: its facts, or the name of a
+    dialect that shares them.  Built-in dialects have theirs in one table."""
 
     models: str = ""
     """Which models write it."""

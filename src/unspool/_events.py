@@ -222,6 +222,7 @@ NOTE_KINDS: Final[dict[str, str]] = {
     "null_call": "a call that means 'no call' was removed",
     "broken_header": "a message header was never finished",
     "trailing_data": "text after the arguments was removed",
+    "extra_call": "a further call was removed because the request wants one at a time",
     "unclosed_reasoning": "the input ended inside reasoning",
 }
 """Every kind of :class:`Note`, with its meaning."""

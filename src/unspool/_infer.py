@@ -201,8 +201,8 @@ class _Inference:
     def attempt(self) -> Inferred | None:
         if self.shape == "params":
             self.learn_params()
-        first = self.skeleton(self.turn(_FIRST), _FIRST)
-        if first != self.skeleton(self.turn(_SECOND), _SECOND):
+        first = self.dig(self.turn(_FIRST), _FIRST)
+        if first != self.dig(self.turn(_SECOND), _SECOND):
             raise _Unlike  # something else changes with the call
         self.evidence.append(
             f"Turns that differ in name and arguments only are alike but for {_SHAPES[self.shape]}."
@@ -218,21 +218,15 @@ class _Inference:
                 break
         return best
 
-    def turn(self, *calls: ToolCall, content: str | None = None) -> str:
-        text = self.write(Message(content=content, tool_calls=calls)).turn
+    def turn(self, *calls: ToolCall) -> str:
+        """A turn with nothing but these calls."""
+        text = self.write(Message(tool_calls=calls)).turn
         if any(call.name not in text for call in calls):
             raise _Unlike
         return text
 
-    # -- skeletons: turns with holes in place of what we put in
-
-    def skeleton(self, text: str, *calls: ToolCall) -> str:
-        for call in calls:
-            text = self.dig(text, call)
-        return text
-
     def dig(self, text: str, call: ToolCall) -> str:
-        """Replace what belongs to a call by holes."""
+        """Put holes in place of what belongs to a call."""
         arguments = json.loads(call.arguments)
         if self.shape == "envelope":
             start, end, keys = _find_envelope(text, call, arguments)
@@ -284,25 +278,19 @@ class _Inference:
     def typed(self, between: str, opener: str) -> str:
         """What stands between key and value, with holes for what depends on the value's type."""
         text = self.write(Message(tool_calls=(_call(0, _TYPED),))).turn
-        words: list[str] = []
-        for key, value in _TYPED.items():
-            spelt = "Redvalue" if key == "redkey" else json.dumps(value)
-            found = re.search(
-                rf"{re.escape(opener)}{key}(.*?){re.escape(spelt)}"
-                if key != "redkey"
-                else rf"{re.escape(opener)}{key}({re.escape(between)})",
-                text,
-                re.DOTALL,
-            )
-            words.append(found[1] if found else "")
-        others = [word for word in words[1:] if word]
-        if all(word == between for word in others):
+        others: list[str] = []
+        for key, value in list(_TYPED.items())[1:]:
+            spelt = re.escape(json.dumps(value))
+            found = re.search(rf"{re.escape(opener)}{key}(.*?){spelt}", text, re.DOTALL)
+            others.append(found[1] if found else "")
+        known = [between, *filter(None, others)]
+        if len(set(known)) == 1:
             return between
-        left = _common_prefix(between, *others)
-        left = left[: max(left.rfind(mark) for mark in ('"', ">", " ", "=")) + 1]
-        right = _common_suffix(*(word[len(left) :] for word in (between, *others)))
+        left = _common_prefix(*known)
+        left = left[: max(left.rfind(mark) for mark in '"> =') + 1]
+        right = _common_suffix(*(word[len(left) :] for word in known))
         right = right[_first_of(right, '"<> ') :]
-        named = [word[len(left) : len(word) - len(right)] if word else "" for word in (between, *words[1:])]
+        named = [word[len(left) : len(word) - len(right)] for word in (between, *others)]
         if named[0] == "true" and set(named[1:]) <= {"false", ""}:
             return f"{left}{{string}}{right}"
         if not all(named):

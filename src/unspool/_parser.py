@@ -12,7 +12,7 @@ from ._fold import Fold
 from ._gate import Gate
 from ._grammar import compile_grammar
 from ._machine import Machine
-from ._policies import STRICT, Policies
+from ._policies import DEFAULTS, STRICT, Policies
 from ._prompt import relevant_tail
 from ._registry import find
 from ._schema import Tools
@@ -73,7 +73,7 @@ class Parser:
             raise UsageError(f"prompt must be the rendered prompt as text, got {type(prompt).__name__}")
         self.dialect = find(dialect, tokenizer)
         """The dialect being read."""
-        self.policies = STRICT if strict else policies or Policies()
+        self.policies = STRICT if strict else policies or DEFAULTS
         """The policies in force."""
         known = Tools(tools)
         self._reader = None if tokenizer is None else TokenReader(self.dialect, tokenizer)
@@ -242,6 +242,6 @@ def fold(
     events: Iterable[Event], *, dialect: str | Dialect, policies: Policies | None = None, strict: bool = False
 ) -> Message:
     """The message that a stream of events amounts to."""
-    folding = Fold(find(dialect), STRICT if strict else policies or Policies())
+    folding = Fold(find(dialect), STRICT if strict else policies or DEFAULTS)
     folding.push(events)
     return folding.message()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Literal, get_args, get_type_hints
 
 from ._errors import UsageError
@@ -53,13 +54,20 @@ class Policies:
     """Use the model's own call ids where it gives usable ones, or never."""
 
     def __post_init__(self) -> None:
-        hints = get_type_hints(type(self))
-        for field in fields(self):
-            value = getattr(self, field.name)
-            allowed = get_args(hints[field.name])
+        for name, allowed in _choices().items():
+            value = getattr(self, name)
             if value not in allowed:
-                raise UsageError(f"{field.name}={value!r}: choose one of {', '.join(allowed)}")
+                raise UsageError(f"{name}={value!r}: choose one of {', '.join(allowed)}")
 
 
+@cache
+def _choices() -> dict[str, tuple[str, ...]]:
+    """The values that each policy allows."""
+    hints = get_type_hints(Policies)
+    return {field.name: get_args(hints[field.name]) for field in fields(Policies)}
+
+
+DEFAULTS = Policies()
+"""The policies where nothing is said."""
 STRICT = Policies(malformed_call="error", truncated_call="error")
 """The set that fails loudly; ``strict=True`` is short for it."""

@@ -20,6 +20,16 @@ _REACH: Final = 65536
 """How far back to look."""
 
 
+def _header(text: str, start: int, grammar: Grammar) -> int:
+    """Where the header begins whose last marker stands at ``start``."""
+    frame = grammar.frame
+    if frame is None or not frame.ends:
+        return start
+    border = max(text.rfind(end, 0, start) for end in frame.ends)
+    heads = (text.find(opener, border + 1, start) for opener in frame.openers)
+    return min((at for at in heads if at >= 0), default=start)
+
+
 def relevant_tail(prompt: str, grammar: Grammar) -> str:
     """The part of the prompt that the machine must read before the output."""
     text = prompt[-_REACH:]
@@ -34,6 +44,7 @@ def relevant_tail(prompt: str, grammar: Grammar) -> str:
         at = text.rfind(literal)
         if at >= 0 and at < start < at + len(literal):
             start = at
+    start = _header(text, start, grammar)
     tail = text[start:]
     own = [literal for literal in grammar.markers if tail.startswith(literal)]
     behind = tail[max(map(len, own)) :]

@@ -18,6 +18,7 @@ from threading import RLock
 
 from ._dialect import Dialect
 from ._errors import SpecError, UnknownDialect, UsageError
+from ._switches import check_facts
 from ._tokens import as_tokenizer
 
 GROUP = "unspool.dialects"
@@ -39,7 +40,7 @@ def _plain(name: str) -> str:
 def register(dialect: Dialect, *, replace: bool = False) -> Dialect:
     """Make a dialect known under its name and aliases.
 
-    >>> _ = register(Dialect("my_model", call=("<call>{envelope}</call>",)))
+    >>> _ = register(Dialect("my_model", call=("<call>{envelope}</call>",), request="hermes"))
     >>> get_dialect("my-model").name
     'my_model'
     """
@@ -50,6 +51,7 @@ def register(dialect: Dialect, *, replace: bool = False) -> Dialect:
     name = _plain(dialect.name)
     if name in _dialects and not replace and _dialects[name] != dialect:
         raise SpecError(f"a dialect {dialect.name!r} is registered already; pass replace=True to replace it")
+    check_facts(dialect)
     _dialects[name] = dialect
     for alias in dialect.aliases:
         _aliases.setdefault(_plain(alias), name)
@@ -126,7 +128,8 @@ def get_dialect(name: str, *, tokenizer: object | None = None) -> Dialect:
     found = _named(calls, (_dialects, _aliases, _reasoning))
     if plus:
         other = _named(reasoning, (_reasoning, _dialects, _aliases))
-        found = changed(found, name=f"{found.name}+{other.name}", reasoning=other.reasoning)
+        name = f"{found.name}+{other.name}"
+        found = changed(find(found, tokenizer), name=name, reasoning=other.reasoning, echo=other.echo, variants=())
     return found if tokenizer is None else find(found, tokenizer)
 
 

@@ -70,7 +70,7 @@ class _Writer:
                 continue
             self.text(part)
             at += 1
-        return "".join(self.out)
+        return "".join(self.out).removeprefix(self.dialect.echo)
 
     def text(self, part: TextPart) -> None:
         wrappers = self.dialect.reasoning if part.channel == "reasoning" else self.dialect.content

@@ -119,6 +119,7 @@ class _Translation:
         return Dialect(
             name=self.name,
             models="tokenizers that carry a response template",
+            request="response_template",
             reasoning=self.wrappers(thinking),
             content=self.wrappers(content),
             section=section,

@@ -649,22 +649,24 @@ ROLE_MARKERS: Final = frozenset(
 def facts_of(dialect: Dialect) -> RequestFacts:
     """The row of a dialect: the one it brings along, or the one of its name.
 
-    ``tools+reasoning`` has the row of the first with the reasoning of the second.
+    A dialect may name another one whose row is its own, too.  ``tools+reasoning``
+    has the row of the first with the reasoning of the second.
     """
-    own = getattr(dialect, "request", None)
+    own = dialect.request
     if isinstance(own, RequestFacts):
         return own
-    calls, plus, reasoning = dialect.name.partition("+")
+    calls, plus, reasoning = (own or dialect.name).partition("+")
     row = FACTS.get(calls)
-    if row is not None and plus:
-        other = FACTS.get(reasoning)
-        return row if other is None else replace(row, thinking=other.thinking)
     if row is None:
+        what = f"request={own!r} names no row" if own else f"dialect {dialect.name!r} has no row"
         raise SpecError(
-            f"dialect {dialect.name!r} has no row in the truth table: declare "
-            f"Dialect({dialect.name!r}, ..., request=RequestFacts(...)) with every cell of it"
+            f"{what} in the truth table: declare Dialect({dialect.name!r}, ..., request=RequestFacts(...)), "
+            "or request='hermes' if it is told the same as that one"
         )
-    return row
+    if not plus:
+        return row
+    other = FACTS.get(reasoning)
+    return row if other is None else replace(row, thinking=other.thinking)
 
 
 def check_facts(dialect: Dialect) -> RequestFacts:

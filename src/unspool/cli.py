@@ -339,9 +339,14 @@ def _flat(message: Message) -> dict[str, object]:
     return fields
 
 
+def _fields(event: Event) -> tuple[str, ...]:
+    found: tuple[str, ...] = getattr(event, "__match_args__", ())
+    return found
+
+
 def _print_events(events: Sequence[Event]) -> None:
     for event in events:
-        fields = {name: getattr(event, name) for name in (*event.__match_args__, "start", "end")}
+        fields = {name: getattr(event, name) for name in (*_fields(event), "start", "end")}
         print(_json({"event": type(event).__name__, **fields}))
     sys.stdout.flush()
 

@@ -747,6 +747,8 @@ class _Inventor:
         from hypothesis import strategies as st
 
         keys = st.sampled_from(("city", "n", "name", "arguments", "file_path", "x1", "id"))
+        if self.ability.spec.unescape:
+            keys |= st.sampled_from(("a&b", 'say "hi"', "x<y", "&quot;"))
         return st.dictionaries(keys if plain else keys | self.words.filter(bool), schemas, max_size=4)
 
     def _call(self, draw: Callable[[SearchStrategy[Any]], Any], tools: Sequence[dict[str, Any]]) -> ToolCall:

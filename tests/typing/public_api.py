@@ -15,6 +15,7 @@ from unspool import (
     CallArgs,
     CallEnd,
     CallStart,
+    Constraint,
     Dialect,
     Event,
     Finish,
@@ -25,11 +26,14 @@ from unspool import (
     Message,
     Note,
     Parser,
+    Plan,
     Policies,
     Problem,
+    RequestFacts,
     Route,
     Text,
     TextPart,
+    Thinking,
     Tidy,
     ToolCall,
 )
@@ -180,3 +184,15 @@ def wire(parser: Parser) -> None:
     assert_type(sse(chunks[0]), str)
     assert_type(chat_completion(Message()), dict[str, object])
     assert_type(Reconstructor().message(), Message)
+
+
+# -- the request side
+
+
+def planning(facts: RequestFacts, thinking: Thinking) -> None:
+    planned = unspool.plan("hermes", {"messages": []}, prompt="<|im_start|>assistant\n")
+    assert_type(planned, Plan)
+    assert_type(planned.constraint, Constraint)
+    assert_type(planned.skip_special_tokens, bool)
+    Dialect("mine", call=("<call>{envelope}</call>",), request=facts)
+    del thinking

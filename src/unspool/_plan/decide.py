@@ -355,9 +355,10 @@ class _Planner:
             known = None
         if start == "header":
             return known
+        if start == "reasoning" and known is None:
+            return self.thinking.seed if self.thinking.inside else opener(self.dialect.reasoning[0])
         if start == "reasoning":
-            seed = self.thinking.seed if self.thinking.inside else opener(self.dialect.reasoning[0])
-            return seed if known is None else known
+            return known
         if known is None or output == "guided_json":
             return ""
         # Without the markers of reasoning, one of a call further up would count as the last.

@@ -15,8 +15,8 @@ from .settings import Settings, load_settings
 if TYPE_CHECKING:
     from .app import Gateway
     from .building import build
-    from .tour import quickstart
     from .run import serve
+    from .tour import quickstart
 
 __all__ = ["Gateway", "Settings", "build", "load_settings", "quickstart", "serve"]
 

@@ -256,11 +256,14 @@ class Gateway:
         self.metrics.active.add(amount=-1)
         exchange.unwatch()
 
-    def check(self, exchange: Exchange, *, public: bool) -> None:
-        """Refuse those who may not come in."""
+    def check(self, exchange: Exchange, method: str, *, public: bool) -> None:
+        """Refuse those who may not come in, or not like that."""
         self._guard.check_host(exchange)
         if not public:
             self._guard.check_key(exchange)
+        if method and exchange.method.replace("HEAD", "GET") != method:
+            told = f"{exchange.path} takes {method}, not {exchange.method}"
+            raise Failure("invalid_request", told, code="method_not_allowed", status=405)
 
 
 class _Output:
@@ -383,10 +386,7 @@ class _Endpoint:
         gateway.enter(exchange)
         failed: Failure | None = None
         try:
-            gateway.check(exchange, public=self._public)
-            if self._method and exchange.method.replace("HEAD", "GET") != self._method:
-                told = f"{exchange.path} takes {self._method}, not {exchange.method}"
-                raise Failure("invalid_request", told, code="method_not_allowed", status=405)
+            gateway.check(exchange, self._method, public=self._public)
             await self._handler(exchange)
         except Failure as failure:
             failed = failure

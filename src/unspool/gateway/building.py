@@ -9,7 +9,7 @@ from typing import Any
 
 from .._errors import UsageError
 from .app import Gateway
-from .model import load_model
+from .model import Model, load_model
 from .settings import Settings
 from .upstreams.base import Upstream
 from .upstreams.chat import ChatUpstream
@@ -21,34 +21,23 @@ from .upstreams.replay import ReplayUpstream
 
 async def build(settings: Settings) -> Gateway:
     """A gateway that is ready to be served; its upstream has been started."""
-    if settings.upstream == "replay":
-        upstream: Upstream = ReplayUpstream(settings.file, delay=settings.replay_delay)
+    upstream = _upstream(settings)
+    try:
         await upstream.start()
-        model = load_model(settings, name="replay", created=int(time.time()))
-    elif settings.upstream == "embedded":
-        from .upstreams.embedded import EmbeddedUpstream
-
-        upstream = engine = EmbeddedUpstream(settings)
-        await engine.start()
-        # A small model calls well only where a grammar holds it to that.
-        held = replace(settings, strict_tools=True)
-        if not settings.file and settings.dialect == "auto":
-            held = replace(held, dialect="hermes")
-        model = load_model(held, source=engine.source, name=engine.name, created=int(time.time()))
-    else:
-        upstream, source = await _connect(settings)
-        model = load_model(settings, source=source, name=upstream.model, created=int(time.time()))
-        if settings.upstream == "completions" and model.template is None:
-            await upstream.stop()
-            raise UsageError(
-                "upstream=completions needs the model's chat template: set model_dir or template"
-            )
-        upstream.bos_token = model.bos_token
+        model = await _model(settings, upstream)
+    except BaseException:
+        await upstream.stop()
+        raise
     return Gateway(settings, model, upstream)
 
 
-async def _connect(settings: Settings) -> tuple[CompletionsUpstream, Mapping[str, Any] | None]:
-    """The upstream behind a URL, and what it says of its template."""
+def _upstream(settings: Settings) -> Upstream:
+    if settings.upstream == "replay":
+        return ReplayUpstream(settings.file, delay=settings.replay_delay)
+    if settings.upstream == "embedded":
+        from .upstreams.embedded import EmbeddedUpstream
+
+        return EmbeddedUpstream(settings)
     connection = Connection(
         settings.url,
         key=settings.upstream_key,
@@ -57,14 +46,29 @@ async def _connect(settings: Settings) -> tuple[CompletionsUpstream, Mapping[str
         limit=settings.max_output_bytes,
     )
     kind = ChatUpstream if settings.upstream == "chat" else CompletionsUpstream
-    upstream = kind(
+    return kind(
         connection,
         engine=None if settings.engine == "auto" else ENGINES[settings.engine],
         model=settings.upstream_model,
         default_tokens=settings.max_tokens,
     )
-    await upstream.start()
-    source = None
-    if not settings.model_dir and not settings.template and upstream.engine.name == "llamacpp":
-        source = await connection.get("/props")
-    return upstream, source if isinstance(source, Mapping) else None
+
+
+async def _model(settings: Settings, upstream: Upstream) -> Model:
+    """The model behind an upstream that runs."""
+    created = int(time.time())
+    if not isinstance(upstream, CompletionsUpstream):
+        return load_model(settings, name="replay", created=created)
+    source: Mapping[str, Any] | None = None
+    if settings.upstream == "embedded":
+        # A small model calls well only where a grammar holds it to that.
+        settings = replace(settings, strict_tools=True)
+        if not settings.file and settings.dialect == "auto":
+            settings = replace(settings, dialect="hermes")
+    if not settings.model_dir and not settings.template:
+        source = await upstream.tokenizer_config()
+    model = load_model(settings, source=source, name=upstream.model, created=created)
+    if model.template is None and not upstream.renders:
+        raise UsageError("upstream=completions needs the model's chat template: set model_dir or template")
+    upstream.bos_token = model.bos_token
+    return model

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from typing import Final, TextIO
+from typing import Final
 
 from .settings import Settings
 
@@ -37,9 +37,20 @@ class _Plain(logging.Formatter):
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
 
-def set_up(settings: Settings, stream: TextIO | None = None) -> None:
+class _Stderr(logging.Handler):
+    """Writes to what is standard error at the time."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            sys.stderr.write(self.format(record) + "\n")
+            sys.stderr.flush()
+        except Exception:  # noqa: BLE001 - a log must not stop what it is about
+            self.handleError(record)
+
+
+def set_up(settings: Settings) -> None:
     """Log as the settings say."""
-    handler = logging.StreamHandler(stream or sys.stderr)
+    handler = _Stderr()
     handler.setFormatter(_Json() if settings.log_format == "json" else _Plain())
     LOGGER.handlers = [handler]
     LOGGER.setLevel(settings.log_level.upper())

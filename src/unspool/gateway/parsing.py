@@ -96,5 +96,6 @@ def _dialect(shape: ParseBody, model: Model) -> tuple[str | Dialect, list[str]]:
 
 
 def _event(event: Event, chunk: int) -> dict[str, Any]:
-    fields = {name: getattr(event, name) for name in (*event.__match_args__, "start", "end")}
+    own: tuple[str, ...] = getattr(event, "__match_args__", ())
+    fields = {name: getattr(event, name) for name in (*own, "start", "end")}
     return {"event": type(event).__name__, **fields, "chunk": chunk}

@@ -19,11 +19,11 @@ from .settings import Settings
 def serve(settings: Settings) -> int:
     """Serve until told to stop; the result is the exit code."""
     set_up(settings)
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(_serve(settings))
 
 
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     """The faster loop, where it is installed."""
     try:
         import uvloop
@@ -33,18 +33,17 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 async def _serve(settings: Settings) -> int:
-    listener = bind(settings)
-    gateway = await build(settings)
-    server = make_server(gateway)
-    log(
-        logging.INFO,
-        "listening",
-        url=address(listener),
-        model=gateway.model.name,
-        dialect=gateway.model.family,
-        settings=settings.shown(),
-    )
-    await server.serve([listener])
+    with bind(settings) as listener:
+        gateway = await build(settings)
+        log(
+            logging.INFO,
+            "listening",
+            url=address(listener),
+            model=gateway.model.name,
+            dialect=gateway.model.family,
+            settings=settings.shown(),
+        )
+        await make_server(gateway).serve([listener])
     return 0
 
 

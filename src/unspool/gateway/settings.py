@@ -40,7 +40,7 @@ class Settings:
     dialect: Annotated[str, "how calls are written (default: as the template)"] = "auto"
     file: Annotated[str, "recordings for replay, or a GGUF for embedded"] = ""
     replay_delay: Annotated[float, "seconds between recorded chunks"] = 0.0
-    threads: Annotated[int, "threads of the embedded engine (default: one per core, at most 4)"] = 0
+    threads: Annotated[int, "threads of the embedded engine (default: half of the cores, at most 4)"] = 0
     context: Annotated[int, "tokens of context per request of the embedded engine"] = 4096
     slots: Annotated[int, "requests that the embedded engine serves at once"] = 2
 
@@ -76,9 +76,9 @@ class Settings:
         Mapping[str, Any], "variables for the template, such as enable_thinking"
     ] = field(default_factory=dict)
 
-    log_level: Annotated[Literal["debug", "info", "warning", "error"], "debug, info, warning or error (default: info)"] = (
-        "info"
-    )
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"], "debug, info, warning or error (default: info)"
+    ] = "info"
     log_format: Annotated[Literal["json", "text"], "json or text"] = "json"
     log_contents: Annotated[bool, "log what users and models write; off for a reason"] = False
 

@@ -39,7 +39,7 @@ def _format(node: Node) -> Format:
     if isinstance(node, Text):
         return {"type": "const_string", "value": node.text}
     if isinstance(node, Value) and node.notation == "json":
-        return _json(node)
+        return {"type": "json_schema", "json_schema": node.schema, **_excludes(node.without)}
     if isinstance(node, UpTo):
         return _tag("", {"type": "any_text", **_excludes(node.without)}, node.end)
     if isinstance(node, Free):
@@ -57,14 +57,9 @@ def _format(node: Node) -> Format:
         return {"type": "or", "elements": [_format(option) for option in node.options]}
     if isinstance(node, Many):
         return _many(node)
-    if isinstance(node, Repeat) and not isinstance(node.item, (Chars, Choice)):
+    if isinstance(node, Repeat) and not isinstance(node.item, Chars):
         return _repeat(node)
     return {"type": "grammar", "grammar": gbnf(node)}
-
-
-def _json(node: Value) -> Format:
-    out: Format = {"type": "json_schema", "json_schema": node.schema}
-    return {**out, **_excludes(node.without)}
 
 
 def _excludes(without: tuple[str, ...]) -> Format:

@@ -164,12 +164,16 @@ class Walk:
         name = _quoted(function.name, quote)
         if dialect.keyed:
             return seq("{", name, ": ", arguments, "}")
-        number: Node = NOTHING
-        if "{index}" in dialect.id_format.pattern and "{name}" not in dialect.id_format.pattern:
-            # The model numbers its calls.
-            number = optional(_quoted(dialect.id_keys[0], quote), ": ", quote, self.id(function), quote, ", ")
-        first, second = (_quoted(keys[0], quote) for keys in (dialect.name_keys, dialect.args_keys))
-        return seq("{", number, first, ": ", name, ", ", second, ": ", arguments, "}")
+        values: dict[str, tuple[str, Node]] = {
+            "name": (dialect.name_keys[0], Text(name)),
+            "args": (dialect.args_keys[0], arguments),
+            "id": (dialect.id_keys[0], seq(quote, self.id(function), quote)),
+        }
+        members: list[Node | str] = []
+        for part in dialect.envelope:
+            key, value = values[part]
+            members += [", " if members else "{", _quoted(key, quote), ": ", value]
+        return seq(*members, "}")
 
     def id(self, function: Function) -> Node:
         """An id as the family spells it."""

