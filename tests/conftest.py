@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -26,10 +27,10 @@ settings.load_profile(os.environ.get("UNSPOOL_HYPOTHESIS") or "default")
 def _registry_as_it_was() -> Iterator[None]:
     """A dialect that a test registers is gone after it."""
     registry.list_dialects()
-    names = (registry._dialects, registry._aliases, registry._reasoning)
+    names: list[dict[str, Any]] = [registry._dialects, registry._aliases, registry._reasoning]
     before = [dict(space) for space in names]
     yield
     for space, old in zip(names, before, strict=True):
         if space != old:
             space.clear()
-            space.update(old)  # type: ignore[arg-type]
+            space.update(old)

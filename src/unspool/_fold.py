@@ -21,15 +21,21 @@ _UNFINISHED = ("truncated_call", "cut_head", "missing_closer")
 class Fold:
     """Events in, a message out.  Feed it portions with ``push``, then ask for ``message``."""
 
-    def __init__(self, dialect: Dialect, policies: Policies, source: str = "") -> None:
-        """``source``: the whole output, if it is at hand, for errors that show where."""
+    def __init__(
+        self, dialect: Dialect, policies: Policies, source: str = "", *, forced: bool = False
+    ) -> None:
+        """Prepare to fold one output.
+
+        :param source: the whole output, if it is at hand, for errors that show where.
+        :param forced: the request forced a call.
+        """
         self._source = source
         self._tidy = Tidy(dialect, policies)
         self._policies = policies
         self._parts: list[TextPart | _OpenCall] = []
         self._calls: dict[int, _OpenCall] = {}
         self._problems: list[Problem] = []
-        self._finish = FinishRule()
+        self._finish = FinishRule(forced=forced, policies=policies)
 
     def push(self, events: Iterable[Event]) -> None:
         """Take further events of the stream."""
