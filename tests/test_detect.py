@@ -24,6 +24,7 @@ from unspool._detect import Detection, Model, detect, examine, load_model
 from unspool._explain import EXAMPLE
 from unspool._infer import TOOLS, Writing, declaration, infer
 from unspool._render import render
+from unspool._switches import RequestFacts, Thinking, check_facts
 from unspool.template import ChatTemplateError
 
 TEMPLATES = Path(__file__).resolve().parents[2] / "shared" / "templates"
@@ -189,6 +190,7 @@ def test_inferred_where_no_dialect_is_known(name: str) -> None:
     assert [call.name for call in read.tool_calls] == ["get_weather", "find_place"][: len(read.tool_calls)]
     assert json.loads(read.tool_calls[0].arguments) == {"city": "Zürich", "days": 3}
     assert evaluated(found.declaration) == found.dialect
+    assert check_facts(found.dialect) is found.dialect.request
 
 
 @real
@@ -325,10 +327,11 @@ def test_inference(kind: str) -> None:
     calls, expected = SYNTHETIC[kind]
     with pytest.warns(UserWarning, match="inferred"):
         found = detect(chatml(calls), dialects=())
-    expected = replace(expected, name="inferred", stop=("<|im_end|>",))
-    assert found.dialect == expected
+    assert found.dialect is not None
+    assert replace(found.dialect, request=None) == replace(expected, name="inferred", stop=("<|im_end|>",))
     assert found.inferred
-    assert evaluated(found.declaration) == expected
+    assert evaluated(found.declaration) == found.dialect
+    assert check_facts(found.dialect).eos == ("<|im_end|>",)
     assert 0 < found.confidence < 0.8
 
 
@@ -343,6 +346,7 @@ def test_an_inferred_dialect_reads_seeded_reasoning() -> None:
     assert found.dialect is not None
     assert found.dialect.reasoning == ("<think>\n{text}\n</think>\n\n",)
     assert found.reasoning.seed == "<think>\n"
+    assert check_facts(found.dialect).thinking.seed == "<think>\n"
     message = parse_output("Hm.\n</think>\n\nHi", found.dialect, prompt=found.prompt)
     assert (message.reasoning, message.content) == ("Hm.", "Hi")
 
@@ -400,7 +404,12 @@ def test_inference_from_our_own_writing(name: str) -> None:
 
 def evaluated(source: str) -> object:
     """The dialect of a declaration that somebody pasted."""
-    names: dict[str, object] = {"Dialect": Dialect, "IdFormat": IdFormat}
+    names: dict[str, object] = {
+        "Dialect": Dialect,
+        "IdFormat": IdFormat,
+        "RequestFacts": RequestFacts,
+        "Thinking": Thinking,
+    }
     exec(source, names)  # noqa: S102 - our own
     return names["INFERRED"]
 

@@ -20,7 +20,15 @@ from typing import Any
 
 import pytest
 
-has_llama = importlib.util.find_spec("xllamacpp") is not None
+
+def _library() -> Path | None:
+    """llama.cpp as a shared library."""
+    spec = importlib.util.find_spec("xllamacpp")
+    places = spec.submodule_search_locations if spec is not None else None
+    return next(Path(places[0]).glob("xllamacpp*.so"), None) if places else None
+
+
+has_llama = _library() is not None
 has_xgrammar = all(importlib.util.find_spec(name) is not None for name in ("xgrammar", "tvm_ffi"))
 
 needs_llama = pytest.mark.skipif(not has_llama, reason="xllamacpp is not installed")
@@ -38,12 +46,8 @@ class _Vector(ctypes.Structure):
 
 @cache
 def _llama() -> Any:
-    spec = importlib.util.find_spec("xllamacpp")
-    assert spec is not None
-    assert spec.submodule_search_locations is not None
     importlib.import_module("xllamacpp")  # loads what the library itself needs
-    (path,) = Path(spec.submodule_search_locations[0]).glob("xllamacpp*.so")
-    library = ctypes.CDLL(str(path))
+    library = ctypes.CDLL(str(_library()))
     init = library._Z23llama_grammar_init_implPK11llama_vocabPKcS3_bPS3_mPKim
     init.restype = ctypes.c_void_p
     pointer, size = ctypes.c_void_p, ctypes.c_size_t

@@ -242,6 +242,18 @@ def test_reasoning_that_the_prompt_opened(name: str) -> None:
         assert (message.reasoning, message.content) == ("Let me see.", "Hello."), template
 
 
+@each_dialect
+def test_the_prompt_may_end_anywhere(name: str) -> None:
+    """A prefilled answer, thought or call: events are about the output only, whatever the prompt began."""
+    rng = rng_for(name)
+    for case in cases(name):
+        at = rng.randint(0, len(case.text))
+        prompt = (case.prompt or "") + case.text[:at]
+        for policies in (case.policies, Policies(commit="call")):
+            changed = replace(case, text=case.text[at:], prompt=prompt, policies=policies)
+            assert_laws(name, changed, chunkings(changed.text, splits=0, random=1))
+
+
 # -- the tests themselves
 
 

@@ -503,6 +503,51 @@ def test_reasoning_streams() -> None:
     assert text(out[4]) == "Hello"
 
 
+PREFILLED = [
+    ("hermes", '<tool_call>\n{"name": "f", "arguments": ', '{"a": "1"}}\n</tool_call>'),
+    ("hermes", '<tool_call>\n{"name": "f", "arguments": {"a": ', '"1"}}\n</tool_call>'),
+    ("mistral", "[TOOL_CALLS]f", '[ARGS]{"a": "1"}'),
+    ("mistral", "[TOOL_CALLS]f[ARGS]", '{"a": "1"}'),
+    ("harmony", "<|start|>assistant<|channel|>commentary to=functions.f<|message|>", '{"a": "1"}<|call|>'),
+    (
+        "harmony",
+        "<|start|>assistant<|channel|>commentary to=functions.f <|constrain|>json<|message|>",
+        '{"a": "1"}<|call|>',
+    ),
+    (
+        "kimi_k2",
+        "<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>",
+        '{"a": "1"}<|tool_call_end|><|tool_calls_section_end|>',
+    ),
+    (
+        "qwen3_coder",
+        "<tool_call>\n<function=f>\n",
+        "<parameter=a>\n1\n</parameter>\n</function>\n</tool_call>",
+    ),
+    (
+        "qwen3_coder",
+        "<tool_call>\n<function=f>\n<parameter=a>\n1\n</parameter>\n",
+        "</function>\n</tool_call>",
+    ),
+]
+
+
+@pytest.mark.parametrize(("dialect", "prompt", "raw"), PREFILLED)
+def test_a_call_that_the_prompt_began(dialect: str, prompt: str, raw: str) -> None:
+    reading = assert_laws(dialect, Case(raw, [tool("f", a="string")], prompt))
+    assert calls(reading.message) == [("f", '{"a": "1"}')]
+    assert reading.message is not None
+    assert reading.message.content is None
+
+
+def test_calls_of_the_prompt_do_not_count() -> None:
+    prompt = '[TOOL_CALLS][{"name": "f", "arguments": {}}, '
+    reading = assert_laws("mistral", Case('{"name": "g", "arguments": {}}]', prompt=prompt))
+    assert [(event.index, event.name) for event in reading.events if isinstance(event, CallStart)] == [
+        (0, "g")
+    ]
+
+
 def test_batch_is_the_stream_fed_once() -> None:
     raw = f"<think>Hm.</think>Let me see.\n{HERMES}\n{HERMES}"
     whole = parse(raw, "hermes")

@@ -25,12 +25,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from ._dialect import Dialect
 from ._errors import SpecError, UsageError
 from ._explain import _grammar
+from ._grammar import is_control
 from ._infer import FLAT_TOOLS, TOOLS, Writing, declaration, infer
 from ._message import Message, Part, TextPart, ToolCall
 from ._parser import Parser, parse
 from ._registry import find, get_dialect, list_dialects
 from ._render import render
 from ._response_template import from_response_template
+from ._switches import ANY, MODEL, NO_REASONING, SWITCHES, UNSWITCHED, Answer, RequestFacts
 from ._template import literals, parse_template, split_marks
 from .template import ChatTemplate, ChatTemplateError, _environment, normalise_history
 
@@ -593,6 +595,8 @@ class _Examination:
         evidence = ["The template renders tool calls, but no dialect reads them."]
         evidence += ["None could be inferred either."] if inferred is None else inferred.evidence
         _, reasoning, remarks = self.reasoning(dialect, combine=False)
+        if dialect is not None:
+            dialect = replace(dialect, request=_facts(dialect, reasoning))
         return Detection(
             dialect=dialect,
             renders_calls=True,
@@ -708,7 +712,8 @@ class _Examination:
         known = (each for each in self.dialects if each.reasoning and each.frame is None)
         for other in sorted(known, key=lambda each: len(each.reasoning_aliases), reverse=True):
             if other.reasoning != base.reasoning:
-                yield replace(base, name=f"{base.name}+{other.name}", reasoning=other.reasoning)
+                name = f"{base.name}+{other.name}"
+                yield replace(base, name=name, reasoning=other.reasoning, echo=other.echo, variants=())
 
     def seed(self, dialect: Dialect | None) -> tuple[str, Begins] | None:
         """What the prompt ends with that opens reasoning, and where an output begins.
@@ -778,6 +783,26 @@ def _reasoning_remarks(reasoning: Reasoning, dialect: Dialect | None) -> Iterato
     if reasoning and not reasoning.read:
         name = "No dialect" if dialect is None else f"{dialect.name} does not"
         yield f"{name} read{'s' if dialect is None else ''} its reasoning."
+
+
+def _facts(dialect: Dialect, reasoning: Reasoning) -> RequestFacts:
+    """What a request must know of an inferred dialect, where in doubt what does no harm."""
+    switches = tuple(name for name in reasoning.switches if name in SWITCHES)
+    thinking = NO_REASONING
+    if dialect.reasoning:
+        special: Answer = "yes" if is_control(dialect.reasoning[0]) else "no"
+        thinking = replace(UNSWITCHED, special=special, switches=switches)
+        if reasoning.seed:
+            thinking = replace(thinking, default="on" if switches else "always", seed=reasoning.seed)
+    return RequestFacts(
+        calls_special="yes",
+        answers_special="yes" if dialect.content else "no",
+        required=("native", "json"),
+        named=("native", "json"),
+        eos=dialect.stop[:1] or (MODEL,),
+        prompts=(ANY,),
+        thinking=thinking,
+    )
 
 
 # -- candidates

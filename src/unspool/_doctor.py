@@ -29,7 +29,7 @@ from ._plan.decide import WHY
 from ._plan.table import switch
 from ._registry import get_dialect
 from ._render import render
-from ._switches import ANY, FAMILIES, MODEL, NO_REASONING, SWITCHES, UNSWITCHED, RequestFacts, facts_of
+from ._switches import FAMILIES, SWITCHES, RequestFacts, facts_of
 from ._template import Literal as LiteralPiece
 from ._template import parse_template, split_marks
 from ._tokens import substitute
@@ -395,28 +395,14 @@ class _Doctor:
         return first.with_prompt(prompt) if prompt else first
 
     def facts(self) -> RequestFacts | Finding:
-        """The row of the truth table: the family's own, or one that says no more than what was found."""
-        dialect = self.dialect
-        if dialect is None:
+        """The row of the truth table."""
+        if self.dialect is None:
             return Finding("problem", "There is no dialect to plan with.")
-        if not self.detection.inferred:
-            try:
-                row = facts_of(dialect)
-            except SpecError as error:
-                return Finding("problem", f"Nothing can be planned: {error}.")
-            return replace(row, thinking=FAMILIES[self.checkpoint][1]) if self.checkpoint else row
-        special = set() if self.vocabulary is None else set(self.vocabulary.skipped_tokens().values())
-        templates = "".join((*dialect.section, *dialect.call, *dialect.param))
-        keep = self.vocabulary is None or any(token in templates for token in special)
-        return RequestFacts(
-            calls_special="yes" if keep else "no",
-            answers_special="yes" if dialect.content else "no",
-            required=("native", "json"),
-            named=("native", "json"),
-            eos=(self.end,) if self.end else (MODEL,),
-            prompts=(ANY,),
-            thinking=UNSWITCHED if dialect.reasoning else NO_REASONING,
-        )
+        try:
+            row = facts_of(self.dialect)
+        except SpecError as error:
+            return Finding("problem", f"Nothing can be planned: {error}.")
+        return replace(row, thinking=FAMILIES[self.checkpoint][1]) if self.checkpoint else row
 
     def find_checkpoint(self) -> str:
         """The checkpoint that seeds what this template seeds, where that is not the family's habit."""
@@ -867,7 +853,8 @@ def _detection_lines(found: Detection, origin: str) -> Iterator[str]:
     if found.inferred:
         yield "**Warning**: this dialect was inferred from the template. To use it, paste and register it:"
         yield ""
-        yield from _fenced("python", f"from unspool import Dialect, register\n\n{found.declaration}")
+        imports = "Dialect, RequestFacts, Thinking, register"
+        yield from _fenced("python", f"from unspool import {imports}\n\n{found.declaration}")
     elif found.renders_calls and found.dialect is None:
         yield "The turn that the template renders:"
         yield ""

@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, fields, replace
+from dataclasses import MISSING, fields, is_dataclass, replace
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from ._dialect import Dialect
@@ -665,19 +665,22 @@ def declaration(dialect: Dialect) -> str:
     )
     """
     constant = re.sub(r"\W", "_", dialect.name).upper()
-    lines = [f"{constant} = Dialect("]
-    for each in fields(dialect):
-        value = getattr(dialect, each.name)
-        if each.default is MISSING or value != each.default:
-            lines.append(f"    {each.name}={_source(value)},")
-    return "\n".join([*lines, ")"])
+    return f"{constant} = {_source(dialect)}"
 
 
-def _source(value: object) -> str:
+def _source(value: object, indent: str = "") -> str:
+    """Python source of a value, a line for each field that is not a default."""
     if isinstance(value, str):
         text = repr(value)
         return text if '"' in text or "\\'" in text else f'"{text[1:-1]}"'
-    if isinstance(value, tuple) and not hasattr(value, "_fields"):
+    if isinstance(value, tuple):
         inner = ", ".join(map(_source, value))
         return f"({inner},)" if len(value) == 1 else f"({inner})"
-    return repr(value)
+    if not is_dataclass(value) or isinstance(value, type):
+        return repr(value)
+    lines = [f"{type(value).__name__}("]
+    for each in fields(value):
+        member = getattr(value, each.name)
+        if each.default is MISSING or member != each.default:
+            lines.append(f"{indent}    {each.name}={_source(member, indent + '    ')},")
+    return "\n".join([*lines, f"{indent})"])

@@ -83,7 +83,7 @@ class EmbeddedUpstream(CompletionsUpstream):
 
     def _load(self) -> Any:
         try:
-            import xllamacpp  # type: ignore[import-untyped]
+            import xllamacpp
         except ImportError as error:
             raise UsageError(MISSING) from error
         settings = self._settings
