@@ -9,7 +9,7 @@ CLI := $(VENV)/.installed-cli
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test check slow run bench clean
+.PHONY: help test check slow run engines bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +27,9 @@ slow: $(DEV) ## run the long suites
 
 run: $(CLI) ## show what the parser does
 	@$(BIN)/unspool demo
+
+engines: $(DEV) ## install xgrammar's matcher as well, without the weight of its dependencies
+	@$(BIN)/python -m pip install -qq --no-deps 'xgrammar>=0.2.8,<0.3' 'apache-tvm-ffi>=0.1.11'
 
 bench: $(DEV) ## measure parsing speed
 	@$(BIN)/python benchmarks/parse.py

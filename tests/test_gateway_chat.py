@@ -227,7 +227,7 @@ def piece(text: str, *ids: int) -> dict[str, Any]:
 TOKENS = [
     "<th",
     "ink>",
-    "hm",
+    "pondering",
     "</think>",
     "\n\n",
     "Hi",
@@ -272,7 +272,7 @@ def test_hidden_reasoning_does_not_leak_by_its_tokens(engine: EngineProcess, gat
         },
     )
     assert status == 200
-    assert b"hm" not in data
+    assert b"pondering" not in data
     assert b"token_ids" not in data
 
 

@@ -527,3 +527,25 @@ def test_metrics(engine: EngineProcess, template: str) -> None:
     assert float(held[0].rpartition(" ")[2]) >= 5
     for line in lines:
         assert line.startswith(("# HELP ", "# TYPE ", "unspool_"))
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_a_stream_shows_that_it_lives(engine: EngineProcess, template: str, api: str) -> None:
+    with serving(upstream="completions", url=engine.url, template=template, ping_interval=0.1) as gateway:
+        engine.script("a", "b", delay=0.5)
+        path, body = BODIES[api]
+        _, data, _ = send(gateway.url + path, {**body, "stream": True})
+    assert data.count(b"ping\n\n" if api != "messages" else b'event: ping\ndata: {"type":"ping"}\n\n') >= 2
+    blocks = data.decode().split("\n\n")
+    assert all(block == "" or block.startswith(("data: ", "event: ", ": ping")) for block in blocks)
+
+
+def test_a_body_that_does_not_come(engine: EngineProcess, template: str) -> None:
+    with serving(upstream="completions", url=engine.url, template=template, client_timeout=0.3) as gateway:
+        client = socket.create_connection(("127.0.0.1", int(gateway.url.rpartition(":")[2])))
+        client.sendall(
+            b"POST /v1/messages HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+            b"content-length: 100\r\n\r\n{"
+        )
+        assert b" 408 " in client.recv(1000)
+        client.close()

@@ -5,6 +5,8 @@
 ('now', 'tool_calls')
 """
 
+from typing import TYPE_CHECKING
+
 from ._dialect import Dialect, Frame, Route
 from ._errors import (
     MalformedOutput,
@@ -39,6 +41,9 @@ from ._switches import RequestFacts, Thinking
 from ._tidy import Tidy
 from ._version import __version__
 
+if TYPE_CHECKING:
+    from ._detect import Detection, detect
+
 __all__ = [
     "NOTE_KINDS",
     "STRICT",
@@ -46,6 +51,7 @@ __all__ = [
     "CallEnd",
     "CallStart",
     "Constraint",
+    "Detection",
     "Dialect",
     "Event",
     "Finish",
@@ -73,6 +79,7 @@ __all__ = [
     "UnspoolError",
     "UsageError",
     "__version__",
+    "detect",
     "explain",
     "fold",
     "from_response_template",
@@ -86,3 +93,12 @@ __all__ = [
     "render",
     "state_diagram",
 ]
+
+
+def __getattr__(name: str) -> object:
+    # Detection needs much that parsing does not; it is imported when it is asked for.
+    if name in ("Detection", "detect"):
+        from . import _detect
+
+        return getattr(_detect, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

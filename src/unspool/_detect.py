@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from ._dialect import Dialect
 from ._errors import SpecError, UsageError
 from ._explain import _grammar
-from ._grammar import is_control
 from ._infer import FLAT_TOOLS, TOOLS, Writing, declaration, infer
 from ._message import Message, Part, TextPart, ToolCall
 from ._parser import Parser, parse
@@ -33,7 +32,7 @@ from ._registry import find, get_dialect, list_dialects
 from ._render import render
 from ._response_template import from_response_template
 from ._switches import ANY, MODEL, NO_REASONING, SWITCHES, UNSWITCHED, Answer, RequestFacts
-from ._template import literals, parse_template, split_marks
+from ._template import is_control, literals, parse_template, split_marks
 from .template import ChatTemplate, ChatTemplateError, _environment, normalise_history
 
 if TYPE_CHECKING:

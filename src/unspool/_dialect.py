@@ -152,7 +152,8 @@ class Dialect:
     """Special tokens, and the dialect to use where a vocabulary has them; the first one counts."""
 
     fingerprint: tuple[str, ...] = ()
-    """Text of chat templates that tells this family from those that write calls alike."""
+    """Text of chat templates, or ``model_type: NAME`` of config.json, that tells this
+    family from those that write calls alike; any one of them will do."""
 
     request: RequestFacts | str | None = None
     """What the request side must know of the family: its facts, or the name of a

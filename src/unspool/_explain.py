@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 from . import _trial as t
 from ._errors import UsageError
-from ._grammar import Grammar, TextState, compile_grammar, is_control
+from ._grammar import Grammar, TextState, compile_grammar
 from ._message import Message, ToolCall
 from ._registry import find
 from ._render import render
+from ._template import is_control
 from .codecs.base import BOUND
 
 if TYPE_CHECKING:

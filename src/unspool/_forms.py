@@ -21,6 +21,7 @@ from ._template import (
     Piece,
     Space,
     first_literal,
+    is_control,
     literals,
     parse_template,
     reading_pieces,
@@ -246,7 +247,8 @@ class FrameForm:
         text = opener.lstrip("^")
         steps = [Step(t.LITERAL, text)]
         if text != self.sep:  # else the header is empty
-            steps.append(Step(t.HEADER, "line" if self.sep == "\n" else "", watch=self.stops))
+            certain = "certain" if is_control(text) else ""
+            steps.append(Step(t.HEADER, certain, stop=self.sep, watch=self.stops))
         return Program(t.FRAME, steps, anchored=opener.startswith("^"))
 
     def read_header(self, header: str) -> tuple[dict[str, str], int]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from . import _trial as t
 from ._forms import CallForm, FrameForm, ParamForm, SectionForm, Wrapper, closing_steps, steps_of
-from ._template import reading_pieces
+from ._template import is_control, reading_pieces
 from ._trial import Program, Step
 from ._watch import Watch
 
@@ -24,14 +24,8 @@ if TYPE_CHECKING:
     from ._events import Channel
     from ._schema import Tools
 
-_CONTROL: Final = re.compile(r"[|｜\ud800-\udfff]|^\[/?[A-Z_]{3,}\]$")
 _WORDS: Final = re.compile(r"[\w\s'.,:]+")
 _KINDS: Final = {t.CALL: 0, t.EMPTY_SECTION: 1, t.FRAME: 2, t.OPEN_WRAPPER: 3}
-
-
-def is_control(literal: str) -> bool:
-    """Whether a marker looks like a control token, which nobody writes in prose."""
-    return _CONTROL.search(literal) is not None
 
 
 class Entry:
@@ -45,7 +39,7 @@ class Entry:
         self.closes: Final = closes
         """It closes the wrapper or body that is open."""
         self.stray: Final = stray
-        """What it closes without having been opened: ``text``, ``call`` or nothing."""
+        """What it closes without having been opened: ``reasoning``, ``text``, ``call`` or nothing."""
         self.control: Final = is_control(literal)
         self.words: Final = _WORDS.fullmatch(literal) is not None
 
@@ -275,7 +269,7 @@ class Grammar:
                 if section.bare and form.opener and form.closers:
                     steps = [Step(t.LITERAL, form.opener), *closing_steps(form.closers)]
                     yield Program(t.EMPTY_SECTION, steps, section=section)
-            if section.opener and section.closers:
+            if section.opener and section.closers and not section.declared:
                 steps = [*section.steps, *closing_steps(section.closers)]
                 yield Program(t.EMPTY_SECTION, steps, section=section, anchored=section.anchored)
 
@@ -324,7 +318,9 @@ class Grammar:
         if self.calls:
             stray.update((param.closers[-1], "call") for param in self.params)
         for wrapper in wrappers:
-            stray.update(dict.fromkeys(wrapper.closers, "text"))
+            stray.update(
+                dict.fromkeys(wrapper.closers, "reasoning" if wrapper.channel == "reasoning" else "text")
+            )
         if self.frame is not None:
             stray.update(dict.fromkeys(self.frame.ends, "text"))
         return stray

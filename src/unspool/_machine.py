@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 TEXT, TRIAL, PAYLOAD, TAIL, BETWEEN, JUNK = range(6)
 MODE_NAMES: Final = ("text", "trial", "payload", "tail", "between", "junk")
-_STRAY_ROLES: Final[dict[str, Role]] = {"call": "call", "text": "dropped"}
+_STRAY_ROLES: Final[dict[str, Role]] = {"call": "call", "reasoning": "reasoning_close", "text": "dropped"}
 _QUOTES: Final = frozenset("\"'`")
 _REJECTED: Final = -1
 CODE_FUNCTION: Final = "python"

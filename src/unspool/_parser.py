@@ -98,7 +98,7 @@ class Parser:
             strip=known.known and not known.names,
         )
         self._gate = Gate(self._machine, self.policies) if self.policies.commit == "call" else None
-        self._primed: list[Event] = _call_begun(self._machine.feed(tail), self._machine) if tail else []
+        self._primed: list[Event] = _begun_in_prompt(self._machine.feed(tail), self._machine) if tail else []
         if self.dialect.echo:
             self._primed.append(Text("content", self.dialect.echo, 0, 0))
         self._clip = bool(tail or self._primed)
@@ -183,9 +183,13 @@ class Parser:
         return events
 
 
-def _call_begun(events: Sequence[Event], machine: Machine) -> list[Event]:
-    """A call that the prompt opened belongs to the output, though not to its text."""
+def _begun_in_prompt(events: Sequence[Event], machine: Machine) -> list[Event]:
+    """What the prompt began and the output goes on with, though it is not of its text."""
     if not machine.call_open:
+        shown = [event for event in events if not isinstance(event, Text) or event.text.strip()]
+        if shown and isinstance(shown[-1], Markup) and shown[-1].role == "reasoning_close":
+            # White space behind reasoning is framing, wherever it was closed.
+            return [Markup("reasoning_close", "", 0, 0)]
         return []
     for i in range(len(events) - 1, -1, -1):
         if isinstance(events[i], CallStart):

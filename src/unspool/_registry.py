@@ -129,7 +129,9 @@ def get_dialect(name: str, *, tokenizer: object | None = None) -> Dialect:
     if plus:
         other = _named(reasoning, (_reasoning, _dialects, _aliases))
         name = f"{found.name}+{other.name}"
-        found = changed(find(found, tokenizer), name=name, reasoning=other.reasoning, echo=other.echo, variants=())
+        found = changed(
+            find(found, tokenizer), name=name, reasoning=other.reasoning, echo=other.echo, variants=()
+        )
     return found if tokenizer is None else find(found, tokenizer)
 
 

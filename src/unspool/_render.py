@@ -18,6 +18,7 @@ from ._registry import find
 from ._template import Attributes, Hole, parse_template, split_at, split_marks
 from .codecs.json import array_items, json_kind, object_members
 from .codecs.make import encode_arguments
+from .codecs.python import python_literal
 
 if TYPE_CHECKING:
     from ._dialect import Dialect, Frame, Route
@@ -134,7 +135,7 @@ class _Writer:
             text = ", ".join(
                 f"{json.dumps(key, ensure_ascii=False)}: {value}" for key, value in members.items()
             )
-            return "{" + text + "}"
+            return python_literal("{" + text + "}") if notation == "python" else "{" + text + "}"
         return encode_arguments(notation, arguments, dialect)
 
     def param(self, key: str, value: str, template: str = "") -> str:

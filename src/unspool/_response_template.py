@@ -15,7 +15,7 @@ from typing import Final, NoReturn
 
 from ._dialect import Dialect
 from ._errors import SpecError
-from ._grammar import is_control
+from ._template import is_control
 
 _KEYS: Final = {"version", "defaults", "start_anchor", "start_anchor_pattern", "fields"}
 _FIELD_KEYS: Final = {

@@ -30,6 +30,7 @@ _PIECE: Final = re.compile(
     r"|\{(?P<hole>\w+)(?::(?P<notation>\w+))?\}"
     r"|(?P<space>\n[ \n]*)"
 )
+_CONTROL: Final = re.compile(r"[|｜\ud800-\udfff]|^\[/?[A-Z_]{3,}\]$")
 _ATTRIBUTE: Final = re.compile(r' ([\w:.-]+)="\{(\w+)\}"')
 
 
@@ -184,6 +185,11 @@ def first_literal(pieces: Sequence[Piece]) -> str:
         if not isinstance(piece, Space | LineFeed):
             return ""
     return ""
+
+
+def is_control(literal: str) -> bool:
+    """Whether a marker looks like a control token, which nobody writes in prose."""
+    return _CONTROL.search(literal) is not None
 
 
 def check_dialect(dialect: Dialect) -> None:

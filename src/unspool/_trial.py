@@ -70,11 +70,11 @@ class Step:
     ) -> None:
         self.kind: Final = kind
         self.text: Final = text
-        """The literal, or the name of the field, or the characters to peek for."""
+        """The literal, the name of the field, the characters to peek for; something if a header is certain."""
         self.fields: Final = fields or {}
         """Attributes: name -> field."""
         self.stop: Final = stop
-        """Capture: a literal that ends it although its characters could belong to it."""
+        """Capture: a literal that ends it though its characters could belong to it.  Header: its separator."""
         self.watch: Final = watch or _NO_WATCH
         """Header: what ends it.  Followed: what may come next."""
         self.pattern: Final = _ALPHABETS.get(text, _WORD)
@@ -335,10 +335,11 @@ class Trial:
     def _header(self, step: Step, buf: str, at: int, final: bool) -> int:
         """The header of a framed message: up to its separator, or as far as it may be one.
 
-        Never fails once begun: a header that is not finished is still framing.
+        What a control token opens (``step.text``) is framing even if it is not
+        finished; what ordinary words open is text then.
         """
         limit = at + BOUND // 2
-        broken = (_LINE_HEADER_BREAK if step.text else _HEADER_BREAK).search(buf, at, limit)
+        broken = (_LINE_HEADER_BREAK if step.stop == "\n" else _HEADER_BREAK).search(buf, at, limit)
         end = broken.start() if broken is not None else min(limit, len(buf))
         found = at
         while True:
@@ -351,10 +352,12 @@ class Trial:
             if match is not None:
                 self.fields["header"] = buf[at:found]
                 self.fields["ended"] = match.group()
-                return found
+                return found if step.text or match.group() == step.stop else -FAIL - 1
             found += 1
         if broken is None and end < limit and not final:
             return -NEED - 1
+        if not step.text and (broken is not None or end == limit):
+            return -FAIL - 1
         self.fields["header"] = buf[at:end]
         self.fields["ended"] = ""
         return end

@@ -285,6 +285,8 @@ def markers(dialect: str | Dialect) -> tuple[str, ...]:
     if spec.frame is not None:
         templates += [*spec.frame.open, spec.frame.sep, *spec.frame.ends, *spec.frame.fields]
     found = {text for template in templates for text in literals(parse_template(split_marks(template)[1]))}
+    # A bracket next to the calls may be forgotten.
+    found |= {text.removesuffix("[").removeprefix("]") for text in found}
     return tuple(sorted(text for text in found if len(text.strip()) > 1))
 
 
@@ -521,6 +523,9 @@ def assert_round_trip(dialect: str | Dialect, sample: Sample | Message, tools: T
     message, tools = (sample.message, sample.tools) if isinstance(sample, Sample) else (sample, tools)
     text = render(spec, message)
     got = parse(text, spec, tools=tools)
+    if any(problem.kind == "late_id" for problem in got.problems):
+        # An id behind the arguments counts only where calls are announced whole.
+        got = parse(text, spec, tools=tools, policies=Policies(commit="call"))
 
     def fail(what: str, expected: object, found: object) -> NoReturn:
         why = f"{what}\n    expected: {expected!r}\n    got:      {found!r}"

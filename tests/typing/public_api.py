@@ -16,6 +16,7 @@ from unspool import (
     CallEnd,
     CallStart,
     Constraint,
+    Detection,
     Dialect,
     Event,
     Finish,
@@ -196,3 +197,9 @@ def planning(facts: RequestFacts, thinking: Thinking) -> None:
     assert_type(planned.skip_special_tokens, bool)
     Dialect("mine", call=("<call>{envelope}</call>",), request=facts)
     del thinking
+
+
+def detecting() -> None:
+    found = unspool.detect("{{ messages }}")
+    assert_type(found, Detection)
+    assert_type(found.dialect, Dialect | None)

@@ -753,3 +753,15 @@ def _encode_string(token: str) -> str:
         return token
     text = encode_basestring(json.loads(token))
     return _SURROGATE.sub(lambda half: f"\\u{ord(half.group()):04x}", text)
+
+
+def python_literal(value: str) -> str:
+    """A JSON value as a Python literal.
+
+    >>> python_literal('{"a": [true, null]}')
+    '{"a": [True, None]}'
+    """
+    return "".join(
+        _encode_string(piece) if piece[0] == '"' else _PYTHON_WORDS.get(piece, piece)
+        for piece in _JSON_TOKEN.findall(value)
+    )

@@ -87,7 +87,7 @@ GEMMA4 = Dialect(
     sep=("",),
     args="bare",
     quote='<|"|>',
-    reasoning=("<|channel>thought\n{text}<channel|>", "<|channel>{text}<channel|>"),
+    reasoning=("<|channel>thought\n{text}\n<channel|>", "<|channel>{text}<channel|>"),
     stop=("<turn|>", "<|tool_response>", "<eos>"),
 )
 

@@ -9,6 +9,7 @@ namespace and a ``string`` attribute).
 from dataclasses import replace
 
 from .._dialect import Dialect
+from .._ids import IdFormat
 from ._shared import CHATML_STOPS, DEEPSEEK_EOS, THINK, THINK_INLINE
 from .json_in_tags import COHERE_ANSWERS, COHERE_FURNITURE, COHERE_THINKING
 
@@ -84,7 +85,7 @@ SEED_OSS = replace(
     reasoning_aliases=("seed_oss",),
     section=("\n\n<seed:tool_call>\n{calls}\n</seed:tool_call>", "?{calls}"),
     param=("<parameter={key}>{value}</parameter>\n",),
-    reasoning=("<seed:think>{text}</seed:think>",),
+    reasoning=("<seed:think>{text}</seed:think>\n",),
     stop=("<seed:eos>",),
 )
 
@@ -112,7 +113,7 @@ def glm(
             f"<arg_key>{{key}}</arg_key>{line}<arg_value>{{value}}</arg_value>{line}",
             "<arg_key>{key}</arg_key>\n<arg_value>{value}</arg_value>\n",
         ),
-        reasoning=THINK_INLINE,
+        reasoning=(f"<think>{{text}}</think>{line}",),
         stop=stop,
         fingerprint=names.get("fingerprint", ()),
     )
@@ -349,6 +350,7 @@ COHERE_COFL = Dialect(
         '<cofl:tool_param name="{key}" string="{string}">{value}</cofl:tool_param>',
     ),
     type_words=("raw", "json", "json", "json", "list", "dict"),
+    id_format=IdFormat("{index}"),
     reasoning=COHERE_THINKING,
     content=COHERE_ANSWERS,
     drop=COHERE_FURNITURE,

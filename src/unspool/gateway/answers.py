@@ -54,6 +54,9 @@ def encode(value: object) -> bytes:
 class Answer:
     """An answer that is streamed."""
 
+    ping = b": ping\n\n"
+    """What clients pass over, and connections live on."""
+
     def __init__(self, job: Job, model: str, readers: Sequence[Reader], policies: Policies) -> None:
         self.job = job
         self.model = model
@@ -175,6 +178,8 @@ class ResponsesAnswer(Answer):
 
 class MessagesAnswer(Answer):
     """Messages."""
+
+    ping = b'event: ping\ndata: {"type":"ping"}\n\n'
 
     def __init__(self, job: Job, model: str, readers: Sequence[Reader], policies: Policies) -> None:
         super().__init__(job, model, readers, policies)

@@ -116,13 +116,19 @@ class Gateway:
             await self.upstream.stop()
 
     async def _reap(self) -> None:
-        """Give up clients that have stopped reading."""
+        """Give up clients that have stopped reading; show the others that we live."""
+        interval = self.settings.ping_interval
+        pings: set[asyncio.Task[None]] = set()
         while True:
-            await asyncio.sleep(_GRAIN)
+            await asyncio.sleep(min(_GRAIN, interval))
             limit = time.monotonic() - self.settings.client_timeout
             for exchange in tuple(self._active):
                 if exchange.sending_since is not None and exchange.sending_since < limit:
                     exchange.leave("does not read")
+                else:
+                    ping = asyncio.create_task(exchange.show_life(interval))
+                    pings.add(ping)
+                    ping.add_done_callback(pings.discard)
 
     # -- small endpoints
 
@@ -172,9 +178,12 @@ class Gateway:
             raise wrong_model(wanted, self.model.name)
 
     async def _parse(self, exchange: Exchange) -> None:
-        body = decode(await exchange.body(self.settings.max_request_bytes))
+        body = await self._body(exchange)
         answer = await asyncio.to_thread(parse_body, body, self.model)
         await exchange.respond(200, encode(answer))
+
+    async def _body(self, exchange: Exchange) -> dict[str, Any]:
+        return decode(await exchange.body(self.settings.max_request_bytes, self.settings.client_timeout))
 
     # -- generation
 
@@ -191,7 +200,7 @@ class Gateway:
         limit = self.settings.max_concurrency
         if limit and self.metrics.active.value() > limit:
             raise Failure("overloaded", f"more than {limit} requests at once; try again", code="overloaded")
-        body = decode(await exchange.body(self.settings.max_request_bytes))
+        body = await self._body(exchange)
         name = body.get("model")
         if name is not None and not (isinstance(name, str) and self.model.answers_to(name)):
             raise wrong_model(name, self.model.name)
@@ -284,6 +293,7 @@ class _Output:
         self.exchange.failing = answer.failing
         await self.exchange.start(200, EVENTS)
         await self.exchange.send(answer.opening())
+        self.exchange.ping = answer.ping
         while (batch := await stream.next()) is not None:
             data = self._encoded(batch, answer)
             if data:

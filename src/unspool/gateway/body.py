@@ -182,6 +182,16 @@ _OURS: Final = frozenset(
         "reasoning",
         "functions",
         "function_call",
+        "prompt",
+        "prompt_embeds",
+        "echo",
+        "suffix",
+        "best_of",
+        "stop_token_ids",
+        "include_stop_str_in_output",
+        "no_stop_trim",
+        "add_special_tokens",
+        "return_tokens_as_token_ids",
         "store",
         "metadata",
         "modalities",
@@ -194,7 +204,7 @@ _OURS: Final = frozenset(
         "web_search_options",
     )
 )
-"""Fields that are not handed to the engine as they are."""
+"""Fields that are not handed to the engine as they are, if at all."""
 
 _PLACE: Final = re.compile(r"(.*?)(?: - at `\$\.?(.*)`)?", re.DOTALL)
 

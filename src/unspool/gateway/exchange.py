@@ -36,6 +36,8 @@ class Exchange:
         """The answer's headers are out ..."""
         self.over = False
         """... and so is its end."""
+        self.sent_at = self.began
+        """When the client was last sent something."""
         self.sending_since: float | None = None
         """Since when the client has not taken what we send."""
         self.gone: str = ""
@@ -45,6 +47,8 @@ class Exchange:
         self.path = str(scope["path"])
         self.fields: dict[str, Any] = {}
         """More for the log."""
+        self.ping = b""
+        """What shows that a stream lives; empty: this is no stream."""
         self.failing: Callable[[Failure], bytes] | None = None
         """How to end an answer that has begun and cannot go on."""
         self._scope = scope
@@ -60,8 +64,16 @@ class Exchange:
                 return str(value, "latin-1")
         return ""
 
-    async def body(self, limit: int) -> bytes:
-        """The request's body."""
+    async def body(self, limit: int, seconds: float) -> bytes:
+        """The request's body, if it is not too large and comes in time."""
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._body(limit)
+        except TimeoutError as error:
+            told = f"the request did not arrive within {seconds:g} seconds"
+            raise Failure("timeout", told, code="request_timeout", status=408) from error
+
+    async def _body(self, limit: int) -> bytes:
         kind = self.header(b"content-type").partition(";")[0].strip().lower()
         # A web page can send anything else without asking the browser for leave.
         if kind != "application/json" and not kind.endswith("+json"):
@@ -131,6 +143,13 @@ class Exchange:
         self.over = not more
         await self._send({"type": "http.response.body", "body": data, "more_body": more})
         self.sending_since = None
+        self.sent_at = time.monotonic()
+
+    async def show_life(self, interval: float) -> None:
+        """Send a ping if the client has not heard of us for that long."""
+        idle = self.ping and not self.over and self.sending_since is None
+        if idle and time.monotonic() - self.sent_at >= interval:
+            await self.send(self.ping)
 
     async def respond(self, status: int, data: bytes, headers: Headers = JSON) -> None:
         """Send the whole answer."""

@@ -116,6 +116,9 @@ class Reader:
     def _account(self, delta: Delta) -> None:
         text = delta.text
         self.size += len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
+        if delta.reasoning or delta.calls:
+            told = delta.reasoning + "".join(call.name + call.arguments for call in delta.calls)
+            self.size += len(told.encode("utf-8", "replace"))
         ids, logprobs = delta.token_ids or (), delta.logprobs or ()
         tokens = len(ids) or len(logprobs) or (1 if text or delta.reasoning or delta.calls else 0)
         self.tokens += tokens

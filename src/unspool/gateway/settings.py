@@ -56,6 +56,7 @@ class Settings:
     connect_timeout: Annotated[float, "seconds to reach the upstream"] = 10.0
     idle_timeout: Annotated[float, "how long the upstream may be silent (default: 300)"] = 300.0
     client_timeout: Annotated[float, "seconds that a client may leave its stream unread"] = 120.0
+    ping_interval: Annotated[float, "seconds without events after which a stream shows that it lives"] = 15.0
     shutdown_timeout: Annotated[int, "seconds to finish streams when told to stop"] = 30
     max_request_bytes: Annotated[int, "size of a request"] = 32 << 20
     max_output_bytes: Annotated[int, "how much it may send for a request"] = 16 << 20
@@ -91,7 +92,7 @@ class Settings:
         ):
             if getattr(self, name) < least:
                 raise UsageError(f"{name}={getattr(self, name)}: at least {least}")
-        for name in ("connect_timeout", "idle_timeout", "client_timeout"):
+        for name in ("connect_timeout", "idle_timeout", "client_timeout", "ping_interval"):
             if not getattr(self, name) > 0:
                 raise UsageError(f"{name}={getattr(self, name)}: a number of seconds, more than 0")
         if self.upstream in ("completions", "chat") and not self.url:

@@ -18,13 +18,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from .._errors import UsageError
-from .._grammar import is_control
 from .._ids import OPENAI_ID
 from .._template import (
     Attributes,
     Hole,
     Piece,
     first_literal,
+    is_control,
     parse_template,
     split_at,
     split_marks,

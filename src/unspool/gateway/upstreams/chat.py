@@ -14,7 +14,16 @@ import msgspec
 
 from ..failure import Failure
 from .base import Batch, Call, Delta, Stream, Task
-from .completions import CompletionsUpstream, _Usage, decoded, finish_of, logprobs_of, told, usage_of
+from .completions import (
+    CompletionsUpstream,
+    _Usage,
+    decoded,
+    finish_of,
+    logprobs_of,
+    one_of,
+    told,
+    usage_of,
+)
 from .http import Events
 from .many import Many
 
@@ -95,11 +104,12 @@ class ChatUpstream(CompletionsUpstream):
         if self._detect or not self.model:
             await self.look()
         if task.n > 1 and not self.engine.many:
-            return await Many.open(task.n, lambda: self._chat(task, 1))
-        return await self._chat(task, task.n)
+            return await Many.open(task.n, lambda number: self._chat(one_of(task, number)))
+        return await self._chat(task)
 
-    async def _chat(self, task: Task, n: int) -> Stream:
+    async def _chat(self, task: Task) -> Stream:
         body: dict[str, Any] = {key: value for key, value in task.request.items() if key not in _NOT_SENT}
+        body |= task.sampling
         body |= {
             "messages": task.request["messages"],
             "stream": True,
@@ -116,12 +126,12 @@ class ChatUpstream(CompletionsUpstream):
             body["stop"] = list(task.stop)
         if task.logprobs is not None:
             body |= {"logprobs": True, "top_logprobs": task.logprobs}
-        if n > 1:
-            body["n"] = n
+        if task.n > 1:
+            body["n"] = task.n
         if task.plan.chat_template_kwargs:
             body["chat_template_kwargs"] = dict(task.plan.chat_template_kwargs)
         body |= self.engine.chat(task)
-        return ChatStream(await self.connection.post("/v1/chat/completions", body), n, task.logprobs)
+        return ChatStream(await self.connection.post("/v1/chat/completions", body), task.n, task.logprobs)
 
     def _choice(self, task: Task) -> object:
         """What to say: vLLM shows the tools and leaves the text alone if told that there is no choice."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
@@ -135,22 +136,29 @@ class CompletionsUpstream:
         if self._detect or not self.model:
             await self.look()
         if task.n > 1 and not self.engine.many:
-            return await Many.open(task.n, lambda: self._one(task, 1))
-        return await self._one(task, task.n)
+            return await Many.open(task.n, lambda number: self._one(one_of(task, number)))
+        return await self._one(task)
 
-    async def _one(self, task: Task, n: int) -> Stream:
+    async def _one(self, task: Task) -> Stream:
         prompt = task.prompt or ""
         if self.engine.adds_bos and self.bos_token:
             prompt = prompt.removeprefix(self.bos_token)
         body = {
+            **self.engine.completion(task, self._default_tokens),
             "prompt": prompt,
             "stream": True,
             "stream_options": {"include_usage": True},
-            **self.engine.completion(task, self._default_tokens),
         }
         if self.model:
             body["model"] = self.model
-        return CompletionStream(await self.connection.post("/v1/completions", body), n, task.logprobs)
+        return CompletionStream(await self.connection.post("/v1/completions", body), task.n, task.logprobs)
+
+
+def one_of(task: Task, number: int) -> Task:
+    """The task of one choice; a seed that all of them shared would make them all the same."""
+    seed = task.sampling.get("seed")
+    sampling = {**task.sampling, "seed": seed + number} if isinstance(seed, int) else task.sampling
+    return replace(task, n=1, sampling=sampling)
 
 
 class CompletionStream:

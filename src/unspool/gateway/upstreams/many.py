@@ -21,9 +21,9 @@ class Many:
         self._tasks = [asyncio.create_task(self._pump(i, stream)) for i, stream in enumerate(streams)]
 
     @classmethod
-    async def open(cls, n: int, begin: Callable[[], Awaitable[Stream]]) -> Self:
+    async def open(cls, n: int, begin: Callable[[int], Awaitable[Stream]]) -> Self:
         """Begin n streams; if one cannot, none does."""
-        found = await asyncio.gather(*(begin() for _ in range(n)), return_exceptions=True)
+        found = await asyncio.gather(*(begin(number) for number in range(n)), return_exceptions=True)
         streams = [one for one in found if not isinstance(one, BaseException)]
         failed = [one for one in found if isinstance(one, BaseException)]
         if failed:
