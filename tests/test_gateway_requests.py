@@ -22,6 +22,7 @@ from unspool.gateway.body import Job, chat_job
 from unspool.gateway.failure import Failure
 from unspool.gateway.from_messages import messages_job
 from unspool.gateway.from_responses import responses_job
+from unspool.gateway.metrics import Metrics
 from unspool.gateway.upstreams.sse import EventReader
 
 TOOL = {"type": "function", "name": "f", "parameters": {"type": "object"}, "strict": None}
@@ -441,3 +442,11 @@ def test_events_in_pieces_of_any_size() -> None:
         reader = EventReader(1000)
         found = [one for at in range(0, len(data), size) for one in reader.feed(data[at : at + size])]
         assert found + reader.finish() == [b"1", b"2", b"3\n4", b"5"]
+
+
+def test_every_setting_and_metric_is_documented() -> None:
+    page = (Path(__file__).parent.parent / "docs" / "gateway.md").read_text(encoding="utf-8")
+    for name in Settings.__slots__:
+        assert f"`{name}`" in page
+    for metric in vars(Metrics()).values():
+        assert f"`{metric.name}`" in page

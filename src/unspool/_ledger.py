@@ -181,8 +181,8 @@ class Ledger:
     def _take_notes(self, codec: Codec) -> None:
         """Notes inside a call come with its end, so that they cut nothing apart."""
         for kind, detail, at in codec.notes:
-            self._notes.append(Note(kind, detail, self._base + max(at, self._pos)))
+            self._notes.append(Note(kind, detail, max(self._base + max(at, self._pos), 0)))
         codec.notes.clear()
 
     def _note(self, kind: str, detail: str) -> None:
-        self._out.append(Note(kind, detail, self._base + self._pos))
+        self._out.append(Note(kind, detail, max(self._base + self._pos, 0)))

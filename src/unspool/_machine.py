@@ -141,6 +141,10 @@ class Machine(Ledger):
         """Whether a call has started and not ended."""
         return self._mode in (PAYLOAD, TAIL, JUNK)
 
+    def begin_output(self) -> None:
+        """What was read so far was the prompt: calls of the output are counted from 0."""
+        self._index = 0 if self.call_open and not self._silent else -1
+
     def feed(self, text: str) -> list[Event]:
         """Read on."""
         if self._pos < len(self._buf):

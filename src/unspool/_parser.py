@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ._dialect import Dialect
 from ._errors import UsageError
-from ._events import CallStart, Event, FinishReason, Markup, Text
+from ._events import CallArgs, CallStart, Event, FinishReason, Markup, Text
 from ._fold import Fold
 from ._gate import Gate
 from ._grammar import compile_grammar
@@ -99,6 +99,7 @@ class Parser:
         )
         self._gate = Gate(self._machine, self.policies) if self.policies.commit == "call" else None
         self._primed: list[Event] = _begun_in_prompt(self._machine.feed(tail), self._machine) if tail else []
+        self._machine.begin_output()
         if self.dialect.echo:
             self._primed.append(Text("content", self.dialect.echo, 0, 0))
         self._clip = bool(tail or self._primed)
@@ -193,6 +194,9 @@ def _begun_in_prompt(events: Sequence[Event], machine: Machine) -> list[Event]:
         return []
     for i in range(len(events) - 1, -1, -1):
         if isinstance(events[i], CallStart):
+            for event in events[i:]:
+                if isinstance(event, CallStart | CallArgs):
+                    event.index = 0
             return list(events[i:])
     return []
 

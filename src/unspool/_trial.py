@@ -70,11 +70,11 @@ class Step:
     ) -> None:
         self.kind: Final = kind
         self.text: Final = text
-        """The literal, the name of the field, the characters to peek for; something if a header is certain."""
+        """The literal, the field's name, the characters to peek for; something if a header is certain."""
         self.fields: Final = fields or {}
         """Attributes: name -> field."""
         self.stop: Final = stop
-        """Capture: a literal that ends it though its characters could belong to it.  Header: its separator."""
+        """Capture: a literal that ends it, though it could belong to it.  Header: its separator."""
         self.watch: Final = watch or _NO_WATCH
         """Header: what ends it.  Followed: what may come next."""
         self.pattern: Final = _ALPHABETS.get(text, _WORD)

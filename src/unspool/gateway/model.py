@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,6 +20,7 @@ from .._policies import Policies
 from .._registry import get_dialect
 from ..template import ChatTemplate, ChatTemplateError, normalise_history
 from .failure import Failure, invalid
+from .logs import log
 from .settings import Settings
 
 _FIELDS: Final = re.compile(
@@ -50,6 +52,8 @@ class Model:
     dialect: str | Dialect
     """How it writes; a name may be that of a checkpoint."""
     template: ChatTemplate | None = None
+    toolless: ChatTemplate | None = None
+    """What to render without tools, if the model has another template for that."""
     tokenizer: object | None = None
     eos_token_ids: tuple[int, ...] | None = None
     bos_token: str = ""
@@ -112,14 +116,33 @@ class Model:
             for message in history:
                 if message["role"] == "developer":
                     message["role"] = "system"
-        prompt = self.template.render(
-            history,
-            tools or None,
-            add_generation_prompt=True,
-            continue_final_message=bool(request.get("continue_final_message")),
-            **decided.chat_template_kwargs,
-        )
+        prompt = self._render(history, tools, decided.chat_template_kwargs, request)
         return Prepared(decided.with_prompt(prompt), prompt, tools)
+
+    def _render(
+        self,
+        history: Sequence[Mapping[str, Any]],
+        tools: Sequence[Mapping[str, Any]],
+        variables: Mapping[str, object],
+        request: Mapping[str, Any],
+    ) -> str:
+        """The prompt; some templates insist on a list of tools, or on a description of everything."""
+        template = self.template if tools or self.toolless is None else self.toolless
+        assert template is not None  # noqa: S101 - the caller has looked
+        failed: ChatTemplateError | None = None
+        for shown in (tools, [_described(tool) for tool in tools]) if tools else (None, ()):
+            try:
+                return template.render(
+                    history,
+                    shown,
+                    add_generation_prompt=True,
+                    continue_final_message=bool(request.get("continue_final_message")),
+                    **variables,
+                )
+            except ChatTemplateError as error:
+                failed = failed or error
+        assert failed is not None  # noqa: S101 - else the template has rendered
+        raise failed
 
 
 def _only_text(messages: Sequence[Mapping[str, Any]]) -> None:
@@ -136,6 +159,22 @@ def _only_text(messages: Sequence[Mapping[str, Any]]) -> None:
 def _name(tool: Mapping[str, Any]) -> object:
     function = tool.get("function")
     return function.get("name") if isinstance(function, Mapping) else tool.get("name")
+
+
+def _described(tool: Mapping[str, Any]) -> dict[str, Any]:
+    """A tool in which nothing lacks a description."""
+    function = tool.get("function")
+    if not isinstance(function, Mapping):
+        return dict(tool)
+    parameters = function.get("parameters") or {"type": "object", "properties": {}}
+    properties = parameters.get("properties") if isinstance(parameters, Mapping) else None
+    if isinstance(properties, Mapping):
+        told = {
+            key: {"description": "", **value} if isinstance(value, Mapping) else value
+            for key, value in properties.items()
+        }
+        parameters = {**parameters, "properties": told}
+    return {**tool, "function": {"description": "", **function, "parameters": parameters}}
 
 
 def _strict(tool: Mapping[str, Any]) -> dict[str, Any]:
@@ -161,14 +200,18 @@ def load_model(
     else:
         # Names of checkpoints are for plan() to resolve; a mistake is to be told now.
         plan(settings.dialect, {"messages": [{"role": "user", "content": ""}]}, tokenizer=tokenizer)
-    template = None
+    template = toolless = None
     if found is not None:
         template = ChatTemplate(found.template, **dict(found.tokens))  # type: ignore[arg-type]
         template.wants  # noqa: B018 - now, not in the first request
+        default = found.others.get("the template 'default'")
+        if default is not None:
+            toolless = ChatTemplate(default, **dict(found.tokens))  # type: ignore[arg-type]
     return Model(
         name=settings.model or name or "model",
         dialect=dialect,
         template=template,
+        toolless=toolless,
         tokenizer=tokenizer,
         eos_token_ids=None if directory is None else _eos(directory),
         bos_token="" if found is None else found.tokens.get("bos_token", ""),
@@ -203,12 +246,15 @@ def _detected(source: Source | None, tokenizer: object | None) -> Dialect:
             "how does the model write its calls? Set dialect, or template or model_dir to tell it by"
         )
     found: Detection = examine(source, tokenizer=tokenizer)
-    if found.dialect is None:
-        hint = f"; it speaks of {found.hint}" if found.hint else ""
+    if found.dialect is not None:
+        return found.dialect
+    if not found.hint:
         raise UsageError(
-            f"the chat template does not tell the dialect: {found.evidence[0]} Set dialect{hint}"
+            f"the chat template does not tell the dialect: {found.evidence[0]} Set dialect, "
+            "for a model without tools to passthrough"
         )
-    return found.dialect
+    log(logging.WARNING, "the template renders no calls, but speaks of a dialect", dialect=found.hint)
+    return get_dialect(found.hint)
 
 
 def _tokenizer(directory: Path) -> object | None:
