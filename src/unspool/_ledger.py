@@ -156,7 +156,7 @@ class Ledger:
             if self._silent:
                 self._out.append(Markup("call", raw, start, start + length))
                 return
-            self._raw.append(raw)
+            self._raw.append(raw if start >= 0 else raw[-start:])  # without what the prompt holds
         self._out.append(CallArgs(self._index, json, start, start + length))
 
     def _emit_end(self, status: Status, length: int) -> None:
@@ -171,7 +171,7 @@ class Ledger:
         else:
             whole = ""
             if status != "complete" and self._keep_raw:
-                self._raw.append(raw)
+                self._raw.append(raw if start >= 0 else raw[-start:])
                 whole = "".join(self._raw)
             self._out.append(CallEnd(self._index, status, whole, start, start + length))
         self._raw = []

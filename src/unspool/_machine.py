@@ -614,7 +614,7 @@ class Machine(Ledger):
             return at if final else -1
         if buf[after] != "}":
             return at
-        self._notes.append(Note("repaired", "stray } removed", self._base + after))
+        self._notes.append(Note("repaired", "stray } removed", max(self._base + after, 0)))
         return after + 1
 
     def _read_framed_tail(self, final: bool) -> bool:
@@ -636,7 +636,7 @@ class Machine(Ledger):
             at += 1
         gap = buf[self._pos : at].strip()
         if gap and not self._notes:
-            where = self._base + buf.index(gap, self._pos)
+            where = max(self._base + buf.index(gap, self._pos), 0)
             self._notes.append(
                 Note("trailing_data", "text between the arguments and the end of the message", where)
             )

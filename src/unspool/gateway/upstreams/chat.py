@@ -12,46 +12,26 @@ from typing import Any, Final
 
 import msgspec
 
-from ..failure import Failure
 from .base import Batch, Call, Delta, Stream, Task
 from .completions import (
+    CompletionStream,
     CompletionsUpstream,
-    _Usage,
-    decoded,
+    UsageChunk,
     finish_of,
     logprobs_of,
     one_of,
-    told,
     usage_of,
 )
-from .http import Events
 from .many import Many
 
-_NOT_SENT: Final = frozenset(
-    (
-        "messages",
-        "model",
-        "tools",
-        "tool_choice",
-        "stream",
-        "stream_options",
-        "n",
-        "stop",
-        "logprobs",
-        "top_logprobs",
-        "max_tokens",
-        "max_completion_tokens",
-        "include_reasoning",
-        "separate_reasoning",
-        "chat_template_args",
-        "thinking",
-        "enable_thinking",
-        "thinking_mode",
-        "reasoning",
-        "return_token_ids",
-    )
+_SENT: Final = (
+    "response_format",
+    "parallel_tool_calls",
+    "reasoning_effort",
+    "continue_final_message",
+    "add_generation_prompt",
 )
-"""Fields that are ours, or that are sent in another form."""
+"""Fields of the request that go on as they are, besides those of sampling."""
 
 
 class _Function(msgspec.Struct):
@@ -85,19 +65,21 @@ class _Choice(msgspec.Struct):
 
 class _Chunk(msgspec.Struct):
     choices: list[_Choice] | None = None
-    usage: _Usage | None = None
+    usage: UsageChunk | None = None
     error: Any = None
     object: str = ""
     message: str = ""
-
-
-_decode: Final = msgspec.json.Decoder(_Chunk).decode
 
 
 class ChatUpstream(CompletionsUpstream):
     """A server with an OpenAI-compatible chat endpoint."""
 
     renders = True
+
+    @property
+    def constraints(self) -> Sequence[str]:
+        """What it can hold a model to."""
+        return self.engine.constraints if self.engine.repairs else ()
 
     async def open(self, task: Task) -> Stream:
         """Begin to generate."""
@@ -108,8 +90,10 @@ class ChatUpstream(CompletionsUpstream):
         return await self._chat(task)
 
     async def _chat(self, task: Task) -> Stream:
-        body: dict[str, Any] = {key: value for key, value in task.request.items() if key not in _NOT_SENT}
-        body |= task.sampling
+        body: dict[str, Any] = {
+            **task.sampling,
+            **{key: task.request[key] for key in _SENT if key in task.request},
+        }
         body |= {
             "messages": task.request["messages"],
             "stream": True,
@@ -137,36 +121,15 @@ class ChatUpstream(CompletionsUpstream):
         """What to say: vLLM shows the tools and leaves the text alone if told that there is no choice."""
         if self.engine.name == "vllm":
             return "none"
-        return task.request.get("tool_choice") or "auto"
+        return "auto" if task.plan.constraint.kind != "none" else task.request.get("tool_choice") or "auto"
 
 
-class ChatStream:
+class ChatStream(CompletionStream):
     """The chunks of one chat completion."""
 
-    def __init__(self, events: Events, n: int, logprobs: int | None) -> None:
-        self._events = events
-        self._open = set(range(n))
-        self._top = logprobs
+    decode = staticmethod(msgspec.json.Decoder(_Chunk).decode)
 
-    async def next(self) -> Batch | None:
-        """What the next read brings."""
-        payloads = await self._events.read()
-        if payloads is None:
-            if self._open:
-                raise Failure(
-                    "upstream",
-                    "the upstream ended the stream before the output was over",
-                    code="upstream_lost",
-                )
-            return None
-        batch = Batch([])
-        for payload in payloads:
-            self._take(decoded(payload, _decode), batch)
-        return batch
-
-    def _take(self, chunk: _Chunk, batch: Batch) -> None:
-        if chunk.error is not None or chunk.object == "error":
-            raise told({"error": chunk.error if chunk.error is not None else {"message": chunk.message}})
+    def take(self, chunk: Any, batch: Batch) -> None:
         for choice in chunk.choices or ():
             delta = choice.delta or choice.message
             if delta is None or choice.index not in self._open:
@@ -189,10 +152,6 @@ class ChatStream:
             )
         if chunk.usage is not None:
             batch.usage = usage_of(chunk.usage)
-
-    async def close(self) -> None:
-        """Stop generating."""
-        await self._events.close()
 
 
 def _calls(given: Sequence[_ToolCall]) -> list[Call]:

@@ -28,7 +28,9 @@ _REASONS: Final[dict[str, FinishReason]] = {
 }
 
 
-class _Usage(msgspec.Struct):
+class UsageChunk(msgspec.Struct):
+    """Token counts as engines send them."""
+
     prompt_tokens: int | None = 0
     completion_tokens: int | None = 0
     prompt_tokens_details: dict[str, Any] | None = None
@@ -47,13 +49,10 @@ class _Choice(msgspec.Struct):
 
 class _Chunk(msgspec.Struct):
     choices: list[_Choice] | None = None
-    usage: _Usage | None = None
+    usage: UsageChunk | None = None
     error: Any = None
     object: str = ""
     message: str = ""
-
-
-_decode: Final = msgspec.json.Decoder(_Chunk).decode
 
 
 class CompletionsUpstream:
@@ -164,11 +163,13 @@ def one_of(task: Task, number: int) -> Task:
 class CompletionStream:
     """The chunks of one completion."""
 
-    def __init__(self, events: Events, n: int, logprobs: int | None = None) -> None:
+    decode = staticmethod(msgspec.json.Decoder(_Chunk).decode)
+
+    def __init__(self, events: Events, n: int, logprobs: int | None) -> None:
         self._events = events
         self._open = set(range(n))
+        """The choices that have not finished."""
         self._top = logprobs
-        self._told: Batch | None = None
 
     async def next(self) -> Batch | None:
         """What the next read brings."""
@@ -183,12 +184,14 @@ class CompletionStream:
             return None
         batch = Batch([])
         for payload in payloads:
-            self._take(decoded(payload, _decode), batch)
+            chunk = decoded(payload, self.decode)
+            if chunk.error is not None or chunk.object == "error":
+                raise told({"error": chunk.error if chunk.error is not None else {"message": chunk.message}})
+            self.take(chunk, batch)
         return batch
 
-    def _take(self, chunk: _Chunk, batch: Batch) -> None:
-        if chunk.error is not None or chunk.object == "error":
-            raise told({"error": chunk.error if chunk.error is not None else {"message": chunk.message}})
+    def take(self, chunk: Any, batch: Batch) -> None:
+        """Add what a chunk brought."""
         for choice in chunk.choices or ():
             if choice.index not in self._open:
                 if choice.text or choice.finish_reason:
@@ -222,7 +225,7 @@ class CompletionStream:
         await self._events.close()
 
 
-def usage_of(usage: _Usage) -> Usage:
+def usage_of(usage: UsageChunk) -> Usage:
     """The counts as the upstream told them."""
     cached = (usage.prompt_tokens_details or {}).get("cached_tokens")
     return Usage(

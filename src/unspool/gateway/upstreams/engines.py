@@ -41,6 +41,8 @@ class Engine:
     """What it can hold a model to."""
     many: bool = True
     """Whether it generates n choices for one request."""
+    repairs: bool = False
+    """Whether its chat endpoint, too, takes such constraints beside tools."""
     adds_bos: bool = True
     """Whether it puts the token of the beginning before a prompt, so that the template's own must go."""
 
@@ -59,8 +61,8 @@ class Engine:
         return body | self.own(task) | self.constraint(task)
 
     def chat(self, task: Task) -> dict[str, Any]:
-        """What to change in a request for ``/v1/chat/completions``."""
-        return self.own(task) | self.constraint(task)
+        """What to change in a request for ``/v1/chat/completions``; it knows ``response_format`` itself."""
+        return self.own(task) | (self.constraint(task) if task.plan.constraint.kind != "none" else {})
 
     def sampling(self, task: Task) -> Mapping[str, Any]:
         """What of the request's other fields it is told."""
@@ -191,8 +193,8 @@ class Mlx(Engine):
 
 
 ENGINES: Final[dict[EngineName, Engine]] = {
-    "vllm": Vllm("vllm", ("native", "json"), adds_bos=False),
-    "sglang": Sglang("sglang", ("native", "json")),
+    "vllm": Vllm("vllm", ("native", "json"), repairs=True, adds_bos=False),
+    "sglang": Sglang("sglang", ("native", "json"), repairs=True),
     "llamacpp": LlamaCpp("llamacpp", ("native", "json"), many=False),
     "tgi": Tgi("tgi", many=False),
     "mlx": Mlx("mlx", many=False),
