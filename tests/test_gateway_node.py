@@ -40,7 +40,10 @@ OUTPUT = [
     'is"}}\n</tool_call>\n<tool_call>\n{"name": "get_weather", "arguments": ',
     '{"city": "Zürich"}}\n</tool_call>',
 ]
-SCHEMA = '{ type: "object", properties: { city: { type: "string" } }, required: ["city"], additionalProperties: false }'
+SCHEMA = (
+    '{ type: "object", properties: { city: { type: "string" } }, required: ["city"], '
+    "additionalProperties: false }"
+)
 ASK = 'messages: [{ role: "user", content: "q" }]'
 CHAT_TOOLS = f'tools: [{{ type: "function", function: {{ name: "get_weather", parameters: {SCHEMA} }} }}]'
 AI_SDK = f"""
@@ -51,7 +54,8 @@ const run = streamText({{
 }});
 for await (const part of run.fullStream);
 const calls = await run.toolCalls;
-show(await run.text, await run.reasoningText, await run.finishReason, calls.map((c) => [c.toolName, c.input]));
+const pairs = calls.map((c) => [c.toolName, c.input]);
+show(await run.text, await run.reasoningText, await run.finishReason, pairs);
 """
 CLIENTS = {
     "openai chat": (
@@ -71,7 +75,8 @@ import OpenAI from "openai";
 const client = new OpenAI({{ baseURL: url + "/v1", apiKey: "x", maxRetries: 0 }});
 const tools = [{{ type: "function", name: "get_weather", parameters: {SCHEMA}, strict: true }}];
 const found = await client.responses.stream({{ model: "m", input: "q", tools }}).finalResponse();
-const calls = found.output.filter((i) => i.type === "function_call").map((i) => [i.name, JSON.parse(i.arguments)]);
+const items = found.output.filter((i) => i.type === "function_call");
+const calls = items.map((i) => [i.name, JSON.parse(i.arguments)]);
 show(found.output_text, found.output[0].content[0].text, found.status, calls);
 """,
         "completed",
@@ -123,7 +128,8 @@ def gateway(engine: EngineProcess, tmp_path_factory: pytest.TempPathFactory) -> 
 @pytest.mark.parametrize("name", CLIENTS)
 def test_a_client_has_it_all(engine: EngineProcess, gateway: GatewayThread, name: str) -> None:
     source, reason = CLIENTS[name]
-    head = f"const url = {json.dumps(gateway.url)};\nconst show = (...all) => console.log(JSON.stringify(all));\n"
+    head = f"const url = {json.dumps(gateway.url)};\n"
+    head += "const show = (...all) => console.log(JSON.stringify(all));\n"
     engine.script(*OUTPUT)
     ran = subprocess.run(
         [NODE, "--input-type=module", "-e", head + source],

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 
@@ -127,7 +127,7 @@ class ChatUpstream(CompletionsUpstream):
 class ChatStream(CompletionStream):
     """The chunks of one chat completion."""
 
-    decode = staticmethod(msgspec.json.Decoder(_Chunk).decode)
+    decoder: ClassVar[msgspec.json.Decoder[Any]] = msgspec.json.Decoder(_Chunk)
 
     def take(self, chunk: Any, batch: Batch) -> None:
         for choice in chunk.choices or ():

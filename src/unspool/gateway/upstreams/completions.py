@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 
@@ -163,7 +163,7 @@ def one_of(task: Task, number: int) -> Task:
 class CompletionStream:
     """The chunks of one completion."""
 
-    decode = staticmethod(msgspec.json.Decoder(_Chunk).decode)
+    decoder: ClassVar[msgspec.json.Decoder[Any]] = msgspec.json.Decoder(_Chunk)
 
     def __init__(self, events: Events, n: int, logprobs: int | None) -> None:
         self._events = events
@@ -184,7 +184,7 @@ class CompletionStream:
             return None
         batch = Batch([])
         for payload in payloads:
-            chunk = decoded(payload, self.decode)
+            chunk = decoded(payload, self.decoder.decode)
             if chunk.error is not None or chunk.object == "error":
                 raise told({"error": chunk.error if chunk.error is not None else {"message": chunk.message}})
             self.take(chunk, batch)
