@@ -212,7 +212,9 @@ class Grammar:
 
     def knows(self, token: str) -> bool:
         """Whether a control token is part of this dialect's own markup."""
-        return any(token in literal for literal in self.markers)
+        fields = self.dialect.frame.fields if self.dialect.frame is not None else ()
+        templates = (*self.dialect.call, *self.dialect.section, *self.dialect.param, *fields)
+        return any(token in literal for literal in (*self.markers, *templates))
 
     def refine(self, caught: str, tools: Tools) -> tuple[str, str]:
         """Name and native id in what a name hole caught."""

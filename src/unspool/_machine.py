@@ -492,14 +492,14 @@ class Machine(Ledger):
         assert codec is not None  # noqa: S101 - the mode says so
         pos = self._pos
         buf = self._buf
-        if pos < len(buf):
+        if pos < len(buf) and not codec.error:
             end = codec.step(buf, pos, final)
             if codec.notes:
                 self._take_notes(codec)
             if end > pos or codec.text:
                 self._emit_args(codec.text, end - pos)
-            if codec.error:
-                return self._broken(codec, final)
+        if codec.error:
+            return self._broken(codec, final)
         if codec.done:
             self._mode = TAIL
             return True

@@ -3,8 +3,7 @@
 One rule covers an injected ``<think>``, a closed ``<think></think>``, a
 prefilled answer, a prefilled call and the header of a framed message: run the
 machine over the tail of the prompt.  Not over all of it, because tool
-instructions are full of markup: from the last marker on, and only if no marker
-of a turn follows it.
+instructions are full of markup: only over the turn that the prompt ends with.
 """
 
 from __future__ import annotations
@@ -33,23 +32,41 @@ def _header(text: str, start: int, grammar: Grammar) -> int:
 def relevant_tail(prompt: str, grammar: Grammar) -> str:
     """The part of the prompt that the machine must read before the output."""
     text = prompt[-_REACH:]
+    return _framed_tail(text, grammar) if grammar.frame is not None else _turn(text, grammar)
+
+
+def _turn(text: str, grammar: Grammar) -> str:
+    """The turn that the prompt ends with, from its first marker on."""
+    dialect = grammar.dialect
+    border = 0
+    for match in _CONTROL_TOKEN.finditer(text):
+        if not grammar.knows(match.group()):
+            border = match.end()
+    for marker in (*dialect.stop, *dialect.turn):
+        at = text.rfind(marker)
+        if at >= 0:
+            border = max(border, at + len(marker))
+    places = [at for at in (text.find(literal, border) for literal in grammar.markers) if at >= 0]
+    return text[min(places) :] if places else ""
+
+
+def _framed_tail(text: str, grammar: Grammar) -> str:
+    """The message that the prompt ends with: its own markers tell where it begins."""
     dialect = grammar.dialect
     start = -1
     for literal in grammar.markers:
         start = max(start, text.rfind(literal))
-    # The longest marker that begins there, or a little earlier.
     if start < 0:
         return ""
+    # The longest marker that begins there, or a little earlier.
     for literal in grammar.markers:
         at = text.rfind(literal)
         if at >= 0 and at < start < at + len(literal):
             start = at
-    start = _header(text, start, grammar)
-    tail = text[start:]
+    tail = text[_header(text, start, grammar) :]
     own = [literal for literal in grammar.markers if tail.startswith(literal)]
     behind = tail[max(map(len, own)) :]
-    for marker in (*dialect.stop, *dialect.turn):
-        if marker in behind:
-            return ""
+    if any(marker in behind for marker in (*dialect.stop, *dialect.turn)):
+        return ""
     foreign = (match.group() for match in _CONTROL_TOKEN.finditer(behind))
     return "" if any(not grammar.knows(token) for token in foreign) else tail

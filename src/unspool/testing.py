@@ -716,7 +716,7 @@ class _Inventor:
             samples = [text for text in samples if not set(text) & set("\"'\\")]
             words = words.filter(lambda text: not set(text) & set("\"'\\"))
         atoms = st.sampled_from(samples) | words
-        if quoted:
+        if quoted and not ability.spec.nested:  # where values hold values, a marker in one is structure
             atoms |= st.sampled_from(quoted)
         return st.lists(atoms, max_size=4).map("".join)
 
