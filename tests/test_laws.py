@@ -154,6 +154,13 @@ def test_corpus_under_policies(name: str) -> None:
             assert_laws(name, changed, chunkings(case.text, splits=0, random=1))
 
 
+@pytest.mark.parametrize("name", ["hermes", "mistral", "qwen3_coder", "deepseek_v3_2", "harmony"])
+def test_corpus_in_two_pieces_cut_everywhere(name: str) -> None:
+    """One dialect of each kind at every place; the others are cut so in the long run."""
+    for case in cases(name):
+        assert_laws(name, case, chunkings(case.text, splits=10_000, random=0))
+
+
 @pytest.mark.slow
 @each_dialect
 def test_corpus_under_every_split_and_policy(name: str) -> None:
