@@ -138,6 +138,11 @@ def get_dialect(name: str, *, tokenizer: object | None = None) -> Dialect:
 def _named(name: str, spaces: tuple[Mapping[str, object], ...]) -> Dialect:
     """The dialect of that name in the first name space that has it."""
     plain = _plain(name)
+    if plain in ("hf", "response_template"):
+        raise UsageError(
+            f"{name!r} means the tokenizer's own response template: "
+            "make a dialect of it with unspool.from_response_template(template)"
+        )
     for load in (_load_built_ins, _load_entry_points):
         load()
         for space in spaces:
