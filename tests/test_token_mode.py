@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -9,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from unspool import Event, Message, Parser, Text, UsageError, get_dialect, normalise
+from unspool import Event, Message, Parser, Text, UsageError, get_dialect, list_dialects, normalise, render
+from unspool._explain import EXAMPLE, example
 
 MARKERS = ["<tool_call>", "</tool_call>", "<think>", "</think>", "<|im_end|>"]
 CALL = '{"name": "f", "arguments": {"c": "東京 😀 <tool_call>"}}'
@@ -170,3 +172,63 @@ def test_a_call_in_mistrals_own_tokens(version: str) -> None:
     fold.push(parser.finish("stop"))
     (call,) = fold.message().tool_calls
     assert (call.name, call.arguments) == ("f", '{"c": "東京 😀 [TOOL_CALLS]"}')
+
+
+# -- every dialect
+
+
+class _Bytes:
+    """A vocabulary of bytes in which every control token of a dialect is one token."""
+
+    def __init__(self, specials: tuple[str, ...]) -> None:
+        self.specials = {256 + number: text for number, text in enumerate(specials)}
+
+    def token_bytes(self, id: int) -> bytes:
+        return bytes([id])
+
+    def special_tokens(self) -> dict[int, str]:
+        return self.specials
+
+    def encode(self, text: str) -> list[int]:
+        longest_first = sorted(self.specials.items(), key=lambda pair: -len(pair[1]))
+        ids: list[int] = []
+        at = 0
+        while at < len(text):
+            found = next(((id, marker) for id, marker in longest_first if text.startswith(marker, at)), None)
+            ids += text[at].encode() if found is None else [found[0]]
+            at += 1 if found is None else len(found[1])
+        return ids
+
+
+def _numbered(name: str, index: int) -> str:
+    return f"{name}{index}"
+
+
+def _control_tokens(name: str) -> tuple[str, ...]:
+    """What looks like a control token anywhere in a dialect's templates."""
+    found = re.findall(r"<[|｜][^<>{}]*?[|｜]>|\[/?[A-Z_]{3,}\]", repr(get_dialect(name)))
+    return tuple(sorted(set(found)))
+
+
+def _read_both_ways(name: str, written: str) -> tuple[Message, Message]:
+    vocabulary = _Bytes(_control_tokens(name))
+    text = Parser(name, new_id=_numbered)
+    ids = Parser(name, new_id=_numbered, tokenizer=vocabulary)
+    whole, fold = text.fold(), ids.fold()
+    whole.push(text.feed(written) + text.finish("stop"))
+    for id in vocabulary.encode(written):
+        fold.push(ids.feed_tokens([id]))
+    fold.push(ids.finish("stop"))
+    return fold.message(), whole.message()
+
+
+@pytest.mark.parametrize("name", [dialect.name for dialect in list_dialects()])
+def test_ids_give_what_text_gives(name: str) -> None:
+    found, expected = _read_both_ways(name, example(name))
+    assert found == expected
+    dialect = get_dialect(name)
+    if dialect.call or dialect.frame is not None:
+        # Without text before them, so that calls which must come first count, too.
+        found, expected = _read_both_ways(name, render(name, Message(tool_calls=EXAMPLE.tool_calls)))
+        assert found == expected
+        assert [call.name for call in found.tool_calls] == ["get_weather", "now"]

@@ -716,7 +716,10 @@ class _Inventor:
             samples = [text for text in samples if not set(text) & set("\"'\\")]
             words = words.filter(lambda text: not set(text) & set("\"'\\"))
         atoms = st.sampled_from(samples) | words
-        if quoted and not ability.spec.nested:  # where values hold values, a marker in one is structure
+        if ability.spec.nested:  # there a parameter inside a value is structure, not data
+            heads = [param.partition("{")[0].split(" ")[0] for param in ability.spec.param]
+            quoted = [marker for marker in quoted if not marker.startswith(tuple(heads))]
+        if quoted:
             atoms |= st.sampled_from(quoted)
         return st.lists(atoms, max_size=4).map("".join)
 
