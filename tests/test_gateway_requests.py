@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
+import sys
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -17,7 +20,7 @@ pytest.importorskip("msgspec")
 from test_gateway_helpers import CHATML, GatewayThread, events, get, post, send, serving, template_file
 from unspool import UsageError
 from unspool.cli import main
-from unspool.gateway import Settings, load_settings
+from unspool.gateway import Settings, load_settings, progress
 from unspool.gateway.body import Job, chat_job
 from unspool.gateway.failure import Failure
 from unspool.gateway.from_messages import messages_job
@@ -450,3 +453,32 @@ def test_every_setting_and_metric_is_documented() -> None:
         assert f"`{name}`" in page
     for metric in vars(Metrics()).values():
         assert f"`{metric.name}`" in page
+
+
+# -- waiting
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_shows_what_is_going_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    assert progress.main("working", [sys.executable, "-c", "print('quiet')"]) == 0
+    shown = terminal.getvalue()
+    assert "working" in shown
+    assert shown.rpartition("\x1b[K")[2].startswith("working: ")  # the line that moved is gone
+
+
+def test_elsewhere_there_is_a_line(capfd: pytest.CaptureFixture[str]) -> None:
+    assert progress.main("working", [sys.executable, "-c", "print('quiet')"]) == 0
+    out, err = capfd.readouterr()
+    assert re.fullmatch(r"working: \d+\.\d s\n", out)
+    assert err == ""
+
+
+def test_what_fails_shows_all_of_it(capfd: pytest.CaptureFixture[str]) -> None:
+    assert progress.main("working", [sys.executable, "-c", "print('loud'); exit(3)"]) == 3
+    assert capfd.readouterr().err == "loud\n"

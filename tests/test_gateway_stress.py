@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import json
+import logging
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+import tracemalloc
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +34,9 @@ from test_gateway_helpers import (
     send,
     serving,
     template_file,
+    until,
 )
+from unspool.gateway.exchange import Exchange
 
 ASK = [{"role": "user", "content": "Hi"}]
 BODIES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -276,15 +282,6 @@ def begin(gateway: GatewayThread, api: str, *, stream: bool = True) -> socket.so
     )
     client.sendall(head.encode() + data)
     return client
-
-
-def until(check: Callable[[], bool], seconds: float = 10.0) -> float:
-    """How long it took until the check was true."""
-    began = time.monotonic()
-    while not check():
-        assert time.monotonic() - began < seconds, "it never happened"
-        time.sleep(0.02)
-    return time.monotonic() - began
 
 
 @pytest.mark.parametrize("stream", [True, False])
@@ -549,3 +546,99 @@ def test_a_body_that_does_not_come(engine: EngineProcess, template: str) -> None
         )
         assert b" 408 " in client.recv(1000)
         client.close()
+
+
+# -- many at once
+
+
+STREAMS = 200
+
+
+async def received(gateway: GatewayThread, api: str, began: asyncio.Event | None = None) -> bytes:
+    """All that a client of a stream gets, to the end of the response."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(gateway.url.rpartition(":")[2]))
+    path, body = BODIES[api]
+    data = json.dumps({**body, "stream": True}).encode()
+    writer.write(
+        f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+        f"content-length: {len(data)}\r\n\r\n".encode()
+        + data
+    )
+    got = b""
+    while not got.endswith(b"0\r\n\r\n"):
+        portion = await reader.read(1 << 16)
+        assert portion, "the connection ended before the response did"
+        got += portion
+        if began is not None and b"xyz" in got:
+            began.set()
+    writer.close()
+    await writer.wait_closed()
+    return got
+
+
+async def killed(gateway: GatewayThread, engine: EngineProcess) -> list[bytes]:
+    """What clients get whose upstream is killed while all of them are being answered."""
+    began = [asyncio.Event() for _ in range(STREAMS)]
+    clients = [
+        asyncio.create_task(received(gateway, APIS[number % len(APIS)], event))
+        for number, event in enumerate(began)
+    ]
+    async with asyncio.timeout(60):
+        for event in began:
+            await event.wait()
+        engine.stop()
+        return await asyncio.gather(*clients)
+
+
+def waiting(gateway: GatewayThread) -> int:
+    """Tasks of the gateway."""
+    return len(asyncio.all_tasks(gateway.loop))
+
+
+def test_an_upstream_that_is_killed_under_many_streams(
+    template: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL, "unspool.gateway")  # what is captured is kept
+    port = free_port()
+    engine = EngineProcess("vllm", port)
+    memory: list[int] = []
+    with serving(upstream="completions", url=engine.url, template=template) as gateway:
+        engine.script("Hi")
+        whole(gateway, "chat")
+        tasks = waiting(gateway)
+        tracemalloc.start()
+        try:
+            # Three times: what the first leaves behind are caches.
+            for _ in range(3):
+                for _ in range(STREAMS):
+                    engine.script(forever="xyz ", delay=0.05)
+                answers = asyncio.run(killed(gateway, engine))
+                assert len(answers) == STREAMS
+                for number, answer in enumerate(answers):
+                    assert answer.startswith(b"HTTP/1.1 200 ")
+                    api = APIS[number % len(APIS)]
+                    end = {
+                        "chat": b'{"error":',
+                        "responses": b"event: response.failed",
+                        "messages": b"event: error",
+                    }
+                    assert answer.count(end[api]) == 1
+                    assert b"broke" in answer
+                    assert (b"data: [DONE]\n\n" in answer) == (api == "chat")
+                until(lambda: waiting(gateway) <= tasks)
+                until(lambda: not gateway._server.server_state.connections)
+                assert gateway.gateway.metrics.active.value() == 0
+                assert not gateway.gateway._active
+                del answers, answer
+                gc.collect()
+                memory.append(tracemalloc.get_traced_memory()[0])
+                assert not [one for one in gc.get_objects() if isinstance(one, Exchange)]
+                engine = EngineProcess("vllm", port)
+                # The pool has forgotten the connections, so the next request finds the new engine.
+                engine.script("Hello", " again")
+                status, body = whole(gateway, "chat")
+                assert (status, body["choices"][0]["message"]["content"]) == (200, "Hello again")
+        finally:
+            tracemalloc.stop()
+            engine.stop()
+        assert memory[2] - memory[1] < 200_000, memory

@@ -33,8 +33,8 @@ class Family:
     dialect: str
     end: str
     """What ends the model's turn; the template goes on behind it."""
-    content: Literal["kept", "dropped", "alone", "reasoning"] = "kept"
-    """Text beside calls: kept, dropped, written as a turn of its own, written as reasoning."""
+    content: Literal["kept", "alone", "reasoning"] = "kept"
+    """Text beside calls: kept, written as a turn of its own, written as reasoning."""
     reasoning: Mapping[str, Any] | None = None
     """Variables with which the template keeps reasoning; None: it never does."""
     variables: Mapping[str, Any] = field(default_factory=dict)
@@ -62,7 +62,7 @@ FAMILIES = {
     "ByteDance-Seed-OSS": Family("seed_oss", "<seed:eos>", reasoning=ALWAYS),
     "CohereForAI-c4ai-command-r-plus-tool_use": Family("command_r", "]```\n", schemas="flat"),
     "CohereForAI-c4ai-command-r7b-12-2024-tool_use": Family(
-        "cohere", "<|END_OF_TURN_TOKEN|>", content="dropped", reasoning=THINKING
+        "cohere", "<|END_OF_TURN_TOKEN|>", content="alone", reasoning=THINKING
     ),
     "GLM-4.6": Family("glm45", "<|observation|>", reasoning=ALWAYS),
     "GigaChat3-10B-A1.8B": Family("gigachat3", "}<|message_sep|>"),
@@ -73,38 +73,39 @@ FAMILIES = {
         sandboxed=("{%- set _ = tool_response_queue.ids.append(formatted_id) -%}", ""),
     ),
     "Kimi-K3": Family("kimi_k3", "<|end_of_msg|>", reasoning=ALWAYS),
-    "MiniMax-M1": Family("minimax_m1", "<end_of_sentence>", content="dropped"),
+    "MiniMax-M1": Family("minimax_m1", "<end_of_sentence>", content="alone"),
     "MiniMax-M2": Family("minimax_m2", "[e~[", reasoning=ALWAYS),
     "MiniMax-M3": Family("minimax_m3", "[e~[", reasoning={"thinking_mode": "enabled"}, nulls=False),
-    "Mistral-Small-3.2-24B-Instruct-2506": Family("mistral_v11", "</s>", content="dropped"),
+    "Mistral-Small-3.2-24B-Instruct-2506": Family("mistral_v11", "</s>", content="alone"),
     "NVIDIA-Nemotron-Nano-v2": Family("nemotron_json", "<SPECIAL_12>", last=False),
     "NousResearch-Hermes-2-Pro-Llama-3-8B-tool_use": Family(
-        "hermes", CHATML_END, content="dropped", schemas="flat"
+        "hermes", CHATML_END, content="alone", schemas="flat"
     ),
     "Qwen-QwQ-32B": Family("hermes", CHATML_END),
     "Qwen-Qwen2.5-7B-Instruct": Family("hermes", CHATML_END),
     "Qwen-Qwen3-0.6B": Family("hermes", CHATML_END, reasoning=ALWAYS),
     "Qwen3-Coder": Family("qwen3_coder", CHATML_END),
     "StepFun3.5-Flash": Family("step3p5", CHATML_END, reasoning=ALWAYS),
-    "deepseek-ai-DeepSeek-R1-Distill-Qwen-32B": Family("deepseek_v3", DEEPSEEK_END, content="dropped"),
+    "deepseek-ai-DeepSeek-R1-Distill-Qwen-32B": Family("deepseek_v3", DEEPSEEK_END, content="alone"),
     "deepseek-ai-DeepSeek-V3.1": Family("deepseek_v3_1", DEEPSEEK_END),
     "deepseek-ai-DeepSeek-V3.2": Family("deepseek_v3_2", DEEPSEEK_END, reasoning=THINKING),
     "deepseek-ai-DeepSeek-V4": Family("deepseek_v4", DEEPSEEK_END, reasoning=THINKING),
     "fireworks-ai-llama-3-firefunction-v2": Family(
         "firefunction", "<|eot_id|>", variables={"functions": "[]", "datetime": "2024-05-01"}
     ),
-    # Content is written behind the results.
-    "google-gemma-4-31B-it": Family("gemma4", "<|tool_response>", reasoning=THINKING, followed=False),
+    "google-gemma-4-31B-it": Family(
+        "gemma4", "<|tool_response>", content="alone", reasoning=THINKING, followed=False
+    ),
     "ibm-granite-granite-4.0": Family("granite4", "<|end_of_text|>"),
     "llama-cpp-deepseek-r1": Family("deepseek_v3", DEEPSEEK_END, content="alone", schemas="none"),
     "meetkai-functionary-medium-v3.1": Family("functionary", "<|eom_id|>"),
     "meetkai-functionary-medium-v3.2": Family("functionary_v32", "<|eot_id|>"),
-    "meta-llama-Llama-3.1-8B-Instruct": Family("llama3_json", "<|eot_id|>", content="dropped"),
-    "meta-llama-Llama-3.2-3B-Instruct": Family("llama3_json", "<|eot_id|>", content="dropped"),
+    "meta-llama-Llama-3.1-8B-Instruct": Family("llama3_json", "<|eot_id|>", content="alone"),
+    "meta-llama-Llama-3.2-3B-Instruct": Family("llama3_json", "<|eot_id|>", content="alone"),
     "mistralai-Ministral-3-14B-Reasoning-2512": Family("mistral_v11", "</s>", reasoning=ALWAYS),
-    "mistralai-Mistral-Nemo-Instruct-2407": Family("mistral_v3", "</s>", content="dropped"),
+    "mistralai-Mistral-Nemo-Instruct-2407": Family("mistral_v3", "</s>", content="alone"),
     "moonshotai-Kimi-K2": Family("kimi_k2", CHATML_END),
-    "muse-glimmer": Family("muse_glimmer", "<|eot|>", content="dropped", reasoning=ALWAYS),
+    "muse-glimmer": Family("muse_glimmer", "<|eot|>", content="alone", reasoning=ALWAYS),
     "openai-gpt-oss-120b": Family("harmony", "<|call|>", content="reasoning", reasoning=ALWAYS),
     "openbmb-MiniCPM5-1B": Family("minicpm5", CHATML_END, reasoning=THINKING),
     "poolside-Laguna-XS.2": Family("poolside_v1", "</assistant>", reasoning=THINKING),
@@ -288,10 +289,10 @@ def expected(name: str, turn: Turn) -> Reading:
     content = turn.content
     reasoning = turn.reasoning if family.reasoning is not None else None
     if family.content == "alone" and content:
-        calls = ()
+        calls, reasoning = (), None  # they are in the next message: see below
     elif family.content == "reasoning":
         reasoning = "\n\n".join(text for text in (reasoning, content) if text) or None
-    if family.content in ("dropped", "reasoning"):
+    if family.content == "reasoning":
         content = None
     if not family.nulls:
         calls = tuple((function, without_nulls(arguments)) for function, arguments in calls)
@@ -320,6 +321,21 @@ def assert_reads(dialect: str, prompt: str, text: str, wanted: Reading) -> None:
         found = Reading(message.reasoning, message.content, calls, notes)
         assert found == wanted, f"after {prompt[-40:]!r}: {text!r}"
         assert message.finish_reason == ("tool_calls" if calls else "stop")
+
+
+@pytest.mark.parametrize("name", [name for name, family in FAMILIES.items() if family.content == "alone"])
+def test_text_in_a_turn_of_its_own_comes_before_the_calls(name: str) -> None:
+    """These templates drop the text of a turn that calls, or write it behind the calls."""
+    family, template, turn = FAMILIES[name], load(name), TURNS["everything"]
+    assert not template.wants.beside
+    history = normalise_history([USER, *turn.messages()], template, dialect=family.dialect)
+    tools = {"all": TOOLS, "flat": FLAT, "none": None}[family.schemas]
+    text = template.render(history, tools, add_generation_prompt=False, **(family.reasoning or {}))
+    _, _, text = text.partition(str(USER["content"]))
+    parts = ["Let me check.", *([THOUGHT] if family.reasoning is not None else ()), "Paris", "Result."]
+    places = [text.find(part) for part in parts]
+    assert -1 not in places
+    assert places == sorted(places)
 
 
 CASES = [

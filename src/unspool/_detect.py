@@ -219,6 +219,13 @@ class Model:
     """Other templates that were found, by where."""
 
 
+_NEEDED: Final = "give a chat template, a tokenizer_config.json or a model directory"
+_GGUF: Final = (
+    "the chat template in a GGUF file is not read: save it as chat_template.jinja (llama-server -m FILE "
+    "shows it at /props), put the original model's tokenizer.json beside it, and give that directory"
+)
+
+
 def load_model(source: object) -> Model:
     """Find the chat template in whatever was given."""
     if isinstance(source, Model):
@@ -232,10 +239,7 @@ def load_model(source: object) -> Model:
         if path.is_file():
             return _from_file(path)
         if isinstance(source, Path) or "{" not in source:
-            raise UsageError(
-                f"{str(source)!r} does not exist, and it is no chat template either: give Jinja text, "
-                "or the path of a template, of tokenizer_config.json or of a model directory"
-            )
+            raise UsageError(_missing(path))
     if isinstance(source, str):
         if "{{" not in source and "{%" not in source:
             raise UsageError(
@@ -245,6 +249,14 @@ def load_model(source: object) -> Model:
     raise UsageError(
         f"detect() takes a chat template, a tokenizer configuration or a path, got {type(source).__name__}"
     )
+
+
+def _missing(path: Path) -> str:
+    if path.exists():
+        return f"{path} is neither a file nor a directory: {_NEEDED}"
+    if not path.is_absolute() and path.suffix not in (".jinja", ".json") and len(path.parts) == 2:
+        return f"{path} does not exist: if it is a model's name, download it, and give the directory"
+    return f"{path} does not exist: {_NEEDED}"
 
 
 def read_json(path: Path) -> dict[str, object]:
@@ -269,6 +281,10 @@ def read_text(path: Path) -> str:
 
 
 def _from_file(path: Path) -> Model:
+    if path.suffix == ".gguf":
+        raise UsageError(f"{path}: {_GGUF}")
+    if path.name in ("tokenizer.json", "config.json", "generation_config.json", "tekken.json"):
+        raise UsageError(f"{path} holds no chat template: give the directory, {path.parent}")
     if path.suffix != ".json":
         text = read_text(path)
         if "{{" not in text and "{%" not in text:
@@ -294,6 +310,8 @@ def _from_directory(path: Path) -> Model:
         found["tokenizer_config.json"] = _from_config(config, str(path / "tokenizer_config.json")).template
     for file in sorted((path / "additional_chat_templates").glob("*.jinja")):
         found[f"additional_chat_templates/{file.name}"] = read_text(file)
+    if not found and any(path.glob("*.gguf")):
+        raise UsageError(f"{path}: {_GGUF}")
     if not found:
         raise UsageError(
             f"{path} has no chat template: put chat_template.jinja there, or the field chat_template into "

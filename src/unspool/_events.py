@@ -17,7 +17,9 @@ delta: a frozen dataclass costs several times as much to create.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, Literal, TypeAlias
+from typing import ClassVar, Final, Literal, TypeAlias
+
+from ._native import mypyc_attr
 
 Channel: TypeAlias = Literal["content", "reasoning"]
 Status: TypeAlias = Literal["complete", "malformed", "truncated"]
@@ -35,6 +37,7 @@ Role: TypeAlias = Literal[
 FinishReason: TypeAlias = Literal["stop", "length", "tool_calls", "content_filter"]
 
 
+@mypyc_attr(acyclic=True)
 class Event:
     """Base of all events: a span of the raw input."""
 
@@ -67,11 +70,12 @@ class Event:
         return f"{type(self).__name__}({values}, {self.start}:{self.end})"
 
 
+@mypyc_attr(acyclic=True, free_list_len=1)
 class Text(Event):
     """A piece of the answer or of the model's reasoning."""
 
     __slots__ = ("channel", "text")
-    __match_args__ = ("channel", "text")
+    __match_args__: ClassVar = ("channel", "text")
 
     def __init__(self, channel: Channel, text: str, start: int, end: int) -> None:
         self.start = start
@@ -85,11 +89,12 @@ class Text(Event):
         return (self.channel, self.text)
 
 
+@mypyc_attr(acyclic=True)
 class CallStart(Event):
     """The commit point of a call: its name is known, nothing is retracted from here on."""
 
     __slots__ = ("id", "index", "name")
-    __match_args__ = ("index", "name", "id")
+    __match_args__: ClassVar = ("index", "name", "id")
 
     def __init__(self, index: int, name: str, id: str, start: int, end: int) -> None:
         self.start = start
@@ -105,6 +110,7 @@ class CallStart(Event):
         return (self.index, self.name, self.id)
 
 
+@mypyc_attr(acyclic=True, free_list_len=1)
 class CallArgs(Event):
     """A further piece of a call's arguments, as JSON text.
 
@@ -113,7 +119,7 @@ class CallArgs(Event):
     """
 
     __slots__ = ("index", "json")
-    __match_args__ = ("index", "json")
+    __match_args__: ClassVar = ("index", "json")
 
     def __init__(self, index: int, json: str, start: int, end: int) -> None:
         self.start = start
@@ -127,11 +133,12 @@ class CallArgs(Event):
         return (self.index, self.json)
 
 
+@mypyc_attr(acyclic=True)
 class CallEnd(Event):
     """A call is over."""
 
     __slots__ = ("index", "raw", "status")
-    __match_args__ = ("index", "status", "raw")
+    __match_args__: ClassVar = ("index", "status", "raw")
 
     def __init__(self, index: int, status: Status, raw: str, start: int, end: int) -> None:
         self.start = start
@@ -149,11 +156,12 @@ class CallEnd(Event):
         return (self.index, self.status, self.raw)
 
 
+@mypyc_attr(acyclic=True)
 class Markup(Event):
     """Framing: consumed, nothing to show."""
 
     __slots__ = ("role", "text")
-    __match_args__ = ("role", "text")
+    __match_args__: ClassVar = ("role", "text")
 
     def __init__(self, role: Role, text: str, start: int, end: int) -> None:
         self.start = start
@@ -170,11 +178,12 @@ class Markup(Event):
         return (self.role, self.text)
 
 
+@mypyc_attr(acyclic=True)
 class Note(Event):
     """Something about the model's output that a careful reader wants to know."""
 
     __slots__ = ("detail", "kind", "raw")
-    __match_args__ = ("kind", "detail")
+    __match_args__: ClassVar = ("kind", "detail")
 
     def __init__(self, kind: str, detail: str, at: int, raw: str = "") -> None:
         self.start = at
@@ -190,11 +199,12 @@ class Note(Event):
         return (self.kind, self.detail, self.raw) if self.raw else (self.kind, self.detail)
 
 
+@mypyc_attr(acyclic=True)
 class Finish(Event):
     """The last event of every stream."""
 
     __slots__ = ("reason",)
-    __match_args__ = ("reason",)
+    __match_args__: ClassVar = ("reason",)
 
     def __init__(self, reason: FinishReason | None, at: int) -> None:
         self.start = at

@@ -409,7 +409,8 @@ class _Inference:
 
     def reasoning(self, layout: _Layout, lead: str) -> Iterator[tuple[str, ...]]:
         """How reasoning is written, if it is."""
-        writing = self.write(Message(reasoning=_THOUGHT, content=_SAID, tool_calls=(_FIRST,)))
+        said = _SAID if self.beside else None
+        writing = self.write(Message(reasoning=_THOUGHT, content=said, tool_calls=(_FIRST,)))
         before, found, behind = writing.turn.partition(_THOUGHT)
         opening = (layout.opening + layout.head).strip()
         marker = _SAID if _SAID in behind else _ANY_HOLE.split(opening)[0]

@@ -30,7 +30,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from . import _trial as t
-from ._events import Event, Finish, Note
+from ._events import CallArgs, Event, Finish, Note, Text
 from ._ledger import Ledger
 from ._trial import SPACE_RUN, Trial, follows
 from .codecs.base import BOUND
@@ -45,7 +45,12 @@ if TYPE_CHECKING:
     from ._watch import Watch
     from .codecs.base import Codec
 
-TEXT, TRIAL, PAYLOAD, TAIL, BETWEEN, JUNK = range(6)
+TEXT: Final = 0
+TRIAL: Final = 1
+PAYLOAD: Final = 2
+TAIL: Final = 3
+BETWEEN: Final = 4
+JUNK: Final = 5
 MODE_NAMES: Final = ("text", "trial", "payload", "tail", "between", "junk")
 _STRAY_ROLES: Final[dict[str, Role]] = {"call": "call", "reasoning": "reasoning_close", "text": "dropped"}
 _QUOTES: Final = frozenset("\"'`")
@@ -148,11 +153,14 @@ class Machine(Ledger):
     def feed(self, text: str) -> list[Event]:
         """Read on."""
         if self._pos < len(self._buf):
-            self._buf = self._buf[self._pos :] + text
-        else:
-            self._buf = text
+            text = self._buf[self._pos :] + text
+        self._buf = text
         self._base += self._pos
         self._pos = 0
+        if text:
+            event = self._passing(text)
+            if event is not None:
+                return [event]
         out: list[Event] = []
         self._out = out
         self._drain(final=False)
@@ -171,6 +179,26 @@ class Machine(Ledger):
         return out
 
     # -- the loop
+
+    def _passing(self, text: str) -> Event | None:
+        """The one event for a piece that changes nothing, as most pieces do; None: look closer."""
+        if self._mode == TEXT:
+            state = self._state
+            channel = state.channel
+            if (self._visible or channel == "reasoning") and channel is not None and state.watch.absent(text):
+                self._pos = len(text)
+                self._last = text[-1]
+                return Text(channel, text, self._base, self._base + self._pos)
+        elif self._mode == PAYLOAD and not self._silent:
+            codec = self._codec
+            assert codec is not None  # noqa: S101 - the mode says so
+            end = codec.passing(text)
+            if end > 0:
+                self._pos = end
+                if self._keep_raw:
+                    self._raw.append(text if end == len(text) else text[:end])
+                return CallArgs(self._index, codec.text, self._base, self._base + end)
+        return None
 
     def _drain(self, *, final: bool) -> None:
         going = True

@@ -104,6 +104,8 @@ class Parser:
             self._primed.append(Text("content", self.dialect.echo, 0, 0))
         self._clip = bool(tail or self._primed)
         self._finished = False
+        # Events need nothing done to them, which is so for most of most outputs.
+        self._plain = not self._clip and self._gate is None and self._reader is None
 
     @property
     def held(self) -> int:
@@ -124,6 +126,8 @@ class Parser:
 
     def feed(self, text: str) -> list[Event]:
         """Take the next piece of output, of any length; returns what it decides."""
+        if self._plain and type(text) is str:
+            return self._machine.feed(text)
         if self._finished:
             raise UsageError("this parser has finished; make a new Parser for the next output")
         if not isinstance(text, str):
@@ -160,6 +164,7 @@ class Parser:
                 f"reason={reason!r}: choose one of stop, length, tool_calls, content_filter or None"
             )
         self._finished = True
+        self._plain = False
         events = self._machine.feed(self._reader.finish()) if self._reader is not None else []
         events += self._machine.finish(reason)
         if self._clip or self._gate is not None or self._reader is not None:
@@ -176,6 +181,7 @@ class Parser:
                 events = self._primed + events
                 self._primed = []
             self._clip = self._machine.before_output
+            self._plain = not self._clip and self._gate is None and self._reader is None
             events = [event for event in map(_clipped, events) if event is not None]
         if self._reader is not None:
             events = self._reader.plain(events)

@@ -30,7 +30,7 @@ class TokenReader:
 
     def __init__(self, dialect: Dialect, tokenizer: object) -> None:
         vocabulary = as_tokenizer(tokenizer)
-        self._code_points = assign_code_points(_literals(dialect), vocabulary)
+        self._code_points = assign_code_points(literals(dialect), vocabulary)
         self._back = {code_point: literal for literal, code_point in self._code_points.items()}
         self._detokenizer = Detokenizer(vocabulary, self._code_points)
         self.dialect: Dialect = _substituted(dialect, tuple(self._code_points.items()))
@@ -72,10 +72,11 @@ class TokenReader:
 
 def uses(dialect: Dialect, tokenizer: object) -> frozenset[str]:
     """The special tokens of a vocabulary that the dialect's markup contains."""
-    return frozenset(assign_code_points(_literals(dialect), as_tokenizer(tokenizer)))
+    return frozenset(assign_code_points(literals(dialect), as_tokenizer(tokenizer)))
 
 
-def _literals(dialect: Dialect) -> Iterator[str]:
+def literals(dialect: Dialect) -> Iterator[str]:
+    """Every template and marker of the dialect, as text."""
     for field in _TEMPLATES:
         templates: tuple[str, ...] = getattr(dialect, field)
         yield from templates

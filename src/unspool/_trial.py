@@ -29,13 +29,35 @@ if TYPE_CHECKING:
     from ._forms import CallForm, SectionForm, Wrapper
 
 # What a trial answers.
-NEED, FAIL, MATCH, CUT, RESTART = range(5)
+NEED: Final = 0
+FAIL: Final = 1
+MATCH: Final = 2
+CUT: Final = 3
+RESTART: Final = 4
 
 # Kinds of step.
-LITERAL, SPACE, CAPTURE, ATTRIBUTES, REPEAT, PEEK, ENVELOPE, END, HEADER, FOLLOWED, LINE_FEED = range(11)
+LITERAL: Final = 0
+SPACE: Final = 1
+CAPTURE: Final = 2
+ATTRIBUTES: Final = 3
+REPEAT: Final = 4
+PEEK: Final = 5
+ENVELOPE: Final = 6
+END: Final = 7
+HEADER: Final = 8
+FOLLOWED: Final = 9
+LINE_FEED: Final = 10
 
 # What a matched program begins.
-CALL, EMPTY_SECTION, SECTION_CLOSE, OPEN_WRAPPER, DROP, STOP, FRAME, PARAM, CLOSE_PARAM = range(9)
+CALL: Final = 0
+EMPTY_SECTION: Final = 1
+SECTION_CLOSE: Final = 2
+OPEN_WRAPPER: Final = 3
+DROP: Final = 4
+STOP: Final = 5
+FRAME: Final = 6
+PARAM: Final = 7
+CLOSE_PARAM: Final = 8
 
 SPACE_RUN: Final = re.compile(r"[ \t\r\n]*")
 _ATTRIBUTE: Final = re.compile(
@@ -210,7 +232,8 @@ class Trial:
             answer = self._run_program(buf, pos, final)
             if answer == MATCH:
                 # A call that was cut off is more than the furniture that it begins like.
-                return CUT if self._begun and self.program.action in (DROP, STOP) else MATCH
+                action = self.program.action
+                return CUT if self._begun and action in (DROP, STOP) else MATCH
             if answer == NEED:
                 if not final:
                     return NEED

@@ -17,10 +17,12 @@ from typing import Final
 class Watch:
     """A set of literals to look for."""
 
-    __slots__ = ("_char", "_first", "full", "longest", "prefixes")
+    __slots__ = ("_char", "_first", "_firsts", "full", "literals", "longest", "prefixes")
 
     def __init__(self, literals: Iterable[str]) -> None:
         found = sorted(set(literals), key=len, reverse=True)
+        self.literals: Final = tuple(found)
+        """The literals, the longest first."""
         self.longest: Final[int] = len(found[0]) if found else 0
         """Length of the longest literal."""
         self.prefixes: Final[frozenset[str]] = frozenset(
@@ -29,9 +31,16 @@ class Watch:
         """Every text that may still become a literal, or a longer one."""
         self.full: Final = re.compile("|".join(map(re.escape, found)) if found else r"(?!)")
         """Matches a whole literal, the longest at its place."""
-        firsts = sorted({literal[0] for literal in found})
-        self._char: Final[str] = firsts[0] if len(firsts) == 1 else ""
+        self._firsts: Final = "".join(sorted({literal[0] for literal in found}))
+        self._char: Final[str] = self._firsts if len(self._firsts) == 1 else ""
         self._first: Final = re.compile(_beginnings(found) if found else r"(?!)")
+
+    def absent(self, text: str) -> bool:
+        """Whether no literal can begin in the text."""
+        for first in self._firsts:
+            if first in text:
+                return self._first.search(text) is None
+        return True
 
     def find(self, text: str, at: int) -> int:
         """Where a literal may begin, at or behind ``at``; -1 if nowhere."""

@@ -197,7 +197,7 @@ def _explain(options: argparse.Namespace) -> int:
 def _detect(options: argparse.Namespace) -> int:
     """Say which dialect a chat template speaks, and why; the exit code is 1 if none can be told."""
     from ._detect import examine, load_model
-    from ._doctor import detection_page
+    from ._report import detection_page
 
     model = load_model(Path(options.path))
     found = examine(model)

@@ -50,7 +50,7 @@ MALFORMED_KEY: Final = "malformed_arguments"
 REASONING_KEYS: Final = ("reasoning_content", "reasoning", "thinking", "thought")
 """What reasoning is called in a message; the first that a template reads is used."""
 
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 """Half a character: no prompt that holds one can be encoded."""
 _MAX_DEPTH: Final = 64
 """Arguments that are nested deeper are malformed: templates recurse, too."""
@@ -458,9 +458,10 @@ class Wants:
     reasoning: str
     """The key it reads reasoning from; ``parts``: as a part of the content; empty: nowhere."""
     beside: bool
-    """Content may stand in one message with calls ..."""
+    """Content stays in one message with calls.  False: the template would refuse it, drop it or write
+    it behind the calls, but not in a message of its own before them."""
     both: bool
-    """... and so may content and reasoning."""
+    """Content and reasoning may stand in one message."""
     empty: str | None
     """The content of a message that has only calls."""
     parts: frozenset[str]
@@ -517,6 +518,10 @@ def _probe(template: ChatTemplate) -> Wants:
         results = [{"role": "tool", "tool_call_id": call["id"], "content": "Result."} for call in calls]
         return attempt(user, message, *results)
 
+    def in_order(text: str) -> bool:
+        """Whether the text stands where the model wrote it: before the call."""
+        return -1 < text.find(_TEXT) < text.find("unspool_first")
+
     user = {"role": "user", "content": "Unspool's question."}
     forms = {"object": _ARGUMENTS, "string": json.dumps(_ARGUMENTS)}
     contents = ("", None)
@@ -533,11 +538,14 @@ def _probe(template: ChatTemplate) -> Wants:
     empty = min(empties, key=lambda content: len(written[form, content]), default="")
     first, second = (_probe_call(f"unspool_{name}", forms[form]) for name in ("first", "other"))
     calls = [first] if written else []
+    said = {"role": "assistant", "content": _TEXT}
+    call = {"role": "assistant", "content": empty, "tool_calls": [first]}
+    apart = attempt(user, said, call, {"role": "tool", "tool_call_id": first["id"], "content": "Result."})
     return Wants(
         calls="none" if not calls else "many" if "unspool_other" in turn(empty, first, second) else "one",
         arguments=arguments,
         reasoning=_reasoning_key(lambda content, **extra: turn(content, *calls, **extra)),
-        beside=not calls or "unspool_first" in turn(_TEXT, first),
+        beside=not calls or in_order(turn(_TEXT, first)) or not in_order(apart),
         both=bool(turn(_TEXT, *calls, **dict.fromkeys(REASONING_KEYS, _THOUGHT))),
         empty=empty,
         parts=frozenset(

@@ -34,6 +34,7 @@ from typing import Final, TypeAlias
 from .._errors import UsageError
 from .._events import Status
 from .._pyliteral import number_to_json
+from .._scan import escaped, string_run
 from .._schema import UNKNOWN, ValueType, coerce
 from .._watch import Watch
 from .base import BOUND, Codec
@@ -48,7 +49,7 @@ _ESCAPE: Final = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})')
 _ESCAPE_BEGUN: Final = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?")
 _SINGLE: Final = re.compile(r"'[^'\\\r\n]*+(?:\\.[^'\\\r\n]*+)*+(?P<rest>'|\\?)")
 _CLOSER_OF: Final = {"{": "}", "[": "]", "(": ")"}
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 
 _WORDS: Final = {
     **dict.fromkeys(("true", "True", "TRUE"), "true"),
@@ -60,7 +61,14 @@ _NUMBER_STARTS: Final = frozenset("-.0123456789")
 _NUMBER_RUN: Final = re.compile(r"[-+.0-9eE]++")
 
 # What is expected next.
-_START, _KEY, _VALUE, _ITEM, _NEXT, _STRING, _JSON, _BARE = range(8)
+_START: Final = 0
+_KEY: Final = 1
+_VALUE: Final = 2
+_ITEM: Final = 3
+_NEXT: Final = 4
+_STRING: Final = 5
+_JSON: Final = 6
+_BARE: Final = 7
 _EXPECTED: Final = (
     "'{' or '('",
     "a key or a closing bracket",
@@ -69,7 +77,9 @@ _EXPECTED: Final = (
     "',' or a closing bracket",
 )
 # Answers of a look-ahead.
-_NO, _YES, _MORE = range(3)
+_NO: Final = 0
+_YES: Final = 1
+_MORE: Final = 2
 
 _Key: TypeAlias = tuple[str, int, bool, bool]
 """JSON text of a key, where its value begins, whether it is in quotes, whether ``=`` follows it."""
@@ -79,10 +89,12 @@ _NO_ENDS: Final = Watch(())
 class _Marks:
     """What depends on the delimiter and the markers only."""
 
-    __slots__ = ("_begun", "_longest", "blanks", "half", "key", "run")
+    __slots__ = ("_begun", "_longest", "any", "blanks", "half", "key", "run")
 
     def __init__(self, quote: str, ends: Watch) -> None:
         delimiter = Watch((quote,))
+        self.any: Final = Watch((quote, *ends.literals))
+        """Delimiters and markers."""
         mark = f"{re.escape(quote)}|{ends.full.pattern}"
         self._longest: Final = max(delimiter.longest, ends.longest)
         self._begun: Final = _at_the_end(delimiter.prefixes | ends.prefixes)
@@ -217,6 +229,19 @@ class BareObject(Codec):
         self.text = out[0] if len(out) == 1 else "".join(out)
         out.clear()
         return pos
+
+    def passing(self, text: str) -> int:
+        if self._state == _STRING:
+            if not self._streams or not self._marks.any.absent(text):
+                return -1
+            self.text = escaped(text)
+        elif self._state == _JSON:
+            if string_run(text, 0) < len(text) or not self._marks.any.absent(text):
+                return -1
+            self.text = text
+        else:
+            return -1
+        return len(text)
 
     def finish(self) -> Status:
         """The input is over."""
@@ -469,7 +494,7 @@ class BareObject(Codec):
         if not text:
             return
         if self._streams:
-            self._out.append(encode_basestring(text)[1:-1])
+            self._out.append(escaped(text))
         else:
             self._raw.append(text)
 
@@ -504,7 +529,7 @@ class BareObject(Codec):
             self._state = _NEXT
             return end + 1
         if char != "\\":
-            self._out.append(encode_basestring(char)[1:-1])
+            self._out.append(escaped(char))
             return end + 1
         escape = _ESCAPE.match(buf, end, n)
         if escape is not None:

@@ -40,6 +40,15 @@ class Codec:
         """Read on from ``pos``; ``final``: no more input follows.  Returns how far it got."""
         raise NotImplementedError
 
+    def passing(self, text: str) -> int:
+        """How much of the next input goes on the string that is open, if nothing else can begin in it.
+
+        A short cut for the most common piece of all: it does what ``step`` would
+        do, or nothing and returns -1.
+        """
+        del text
+        return -1
+
     def finish(self) -> Status:
         """The input is over.  Sets ``text`` to what completes the payload, if it can be complete."""
         return "complete" if self.done else "truncated"
@@ -52,3 +61,14 @@ class Codec:
     def waiting(self) -> bool:
         """Whether consumed text is kept inside, so that the hold-back has no fixed bound."""
         return False
+
+
+class Value(Codec):
+    """A payload that is one value in some notation."""
+
+    __slots__ = ("kind",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kind: str = ""
+        """First character of the JSON value, once it is known."""

@@ -8,11 +8,11 @@ beginning of a marker.
 from __future__ import annotations
 
 import json
-from json.encoder import encode_basestring
 from typing import Final
 
 from .._errors import UsageError
 from .._events import Status
+from .._scan import escaped
 from .._watch import Watch
 from .base import Codec
 from .json import object_members
@@ -39,10 +39,16 @@ class RawText(Codec):
             return pos
         end, self.done = self._find_end(buf, pos, final=final)
         if end > pos or self.done:
-            self.text = self._opening() + encode_basestring(buf[pos:end])[1:-1]
+            self.text = self._opening() + escaped(buf[pos:end])
             if self.done:
                 self.text += _CLOSING
         return end
+
+    def passing(self, text: str) -> int:
+        if self.done or not self._begun or not self._ends.absent(text):
+            return -1
+        self.text = escaped(text)
+        return len(text)
 
     def finish(self) -> Status:
         """The input is over, and so is the text."""

@@ -16,7 +16,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Final
 
-from .base import BOUND, Codec
+from .base import BOUND, Codec, Value
 from .json import JsonValue, json_kind
 from .python import PythonValue
 
@@ -25,9 +25,18 @@ if TYPE_CHECKING:
     from .._events import Status
 
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
-_OPEN, _FIRST_KEY, _KEY, _COLON, _VALUE, _NEXT = range(6)
+_OPEN: Final = 0
+_FIRST_KEY: Final = 1
+_KEY: Final = 2
+_COLON: Final = 3
+_VALUE: Final = 4
+_NEXT: Final = 5
 _EXPECTED: Final = ("'{'", "a string key or '}'", "a string key", "':'", "a JSON value", "',' or '}'")
-_NO_ROLE, _NAME_ROLE, _ARGS_ROLE, _ID_ROLE, _KEY_ROLE = range(5)
+_NO_ROLE: Final = 0
+_NAME_ROLE: Final = 1
+_ARGS_ROLE: Final = 2
+_ID_ROLE: Final = 3
+_KEY_ROLE: Final = 4
 
 
 class Envelope(Codec):
@@ -67,7 +76,7 @@ class Envelope(Codec):
         self._state = _OPEN
         self._depth = 0
         self._role = _NO_ROLE
-        self._value: JsonValue | PythonValue | None = None
+        self._value: Value | None = None
         self._captured: list[str] = []
         self._pending: list[str] = []
         self._has_args = False
@@ -131,6 +140,14 @@ class Envelope(Codec):
             self._pending.clear()
         self.text = out[0] if len(out) == 1 else "".join(out)
         return pos
+
+    def passing(self, text: str) -> int:
+        value = self._value
+        if value is None or self._role != _ARGS_ROLE or not self.committed or value.kind != "{":
+            return -1
+        end = value.passing(text)
+        self.text = value.text
+        return end
 
     def finish(self) -> Status:
         self.text = ""
@@ -224,7 +241,7 @@ class Envelope(Codec):
             return -1
         return 1
 
-    def _take(self, value: JsonValue | PythonValue, out: list[str]) -> None:
+    def _take(self, value: Value, out: list[str]) -> None:
         """Put what a value gave where its role says."""
         text = value.text
         if not text:

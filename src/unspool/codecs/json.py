@@ -19,11 +19,11 @@ from json.encoder import encode_basestring
 from typing import Final
 
 from .._events import Status
-from .base import Codec
+from .._scan import escaped, string_run
+from .base import Value
 
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 _LIST_GAP: Final = re.compile(r"[ \t\r\n,]*")
-_STRING_RUN: Final = re.compile(r'[^"\\\x00-\x1f]*')
 _SINGLE_RUN: Final = re.compile(r"[^'\"\\\x00-\x1f]*")
 _ESCAPE: Final = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})')
 _ESCAPE_BEGUN: Final = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
@@ -37,7 +37,16 @@ _TOKEN_STARTS: Final = frozenset("\"'{[-0123456789tfnTFN")
 _BLANKS: Final = frozenset(" \t\r\n")
 
 # What the scanner expects next.
-_START, _VALUE, _ITEM_OR_END, _KEY_OR_END, _KEY, _COLON, _NEXT, _STRING, _NUMBER_PART, _WORD = range(10)
+_START: Final = 0
+_VALUE: Final = 1
+_ITEM_OR_END: Final = 2
+_KEY_OR_END: Final = 3
+_KEY: Final = 4
+_COLON: Final = 5
+_NEXT: Final = 6
+_STRING: Final = 7
+_NUMBER_PART: Final = 8
+_WORD: Final = 9
 _EXPECTED: Final = (
     "a JSON value",
     "a JSON value",
@@ -51,12 +60,19 @@ _EXPECTED: Final = (
     "true, false or null",
 )
 # Number automaton: state -> what a digit, '.', 'e' or a sign leads to.
-_MINUS, _ZERO, _INTEGER, _POINT, _FRACTION, _E, _SIGN, _EXPONENT = range(8)
+_MINUS: Final = 0
+_ZERO: Final = 1
+_INTEGER: Final = 2
+_POINT: Final = 3
+_FRACTION: Final = 4
+_E: Final = 5
+_SIGN: Final = 6
+_EXPONENT: Final = 7
 _NUMBER_ENDS: Final = frozenset((_ZERO, _INTEGER, _FRACTION, _EXPONENT))
 _ON_DIGIT: Final = (_INTEGER, -1, _INTEGER, _FRACTION, _FRACTION, _EXPONENT, _EXPONENT, _EXPONENT)
 
 
-class JsonValue(Codec):
+class JsonValue(Value):
     """One JSON value."""
 
     __slots__ = (
@@ -69,13 +85,10 @@ class JsonValue(Codec):
         "_state",
         "_word",
         "_word_at",
-        "kind",
     )
 
     def __init__(self, repair: bool = False) -> None:
         super().__init__()
-        self.kind: str = ""
-        """First character of the value, once it is known."""
         self._repair = repair
         self._state = _START
         self._stack: list[str] = []
@@ -94,7 +107,7 @@ class JsonValue(Codec):
             state = self._state
             if state == _STRING:
                 if self._quote == '"':
-                    pos = _STRING_RUN.match(buf, pos).end()  # type: ignore[union-attr]
+                    pos = string_run(buf, pos)
                     if pos == n:
                         break
                     char = buf[pos]
@@ -119,6 +132,8 @@ class JsonValue(Codec):
                         start = pos
                         continue
                 if char == "\\":
+                    if pos + 1 == n and not final:
+                        break
                     escape = _ESCAPE.match(buf, pos)
                     if escape is not None:
                         pos = escape.end()
@@ -135,7 +150,7 @@ class JsonValue(Codec):
                 if not self._repair:
                     self.error = "an escape sequence instead of a control character"
                     break
-                self._replace(buf, start, pos, encode_basestring(char)[1:-1])
+                self._replace(buf, start, pos, escaped(char))
                 self.notes.append(("repaired", "control character inside a string escaped", pos))
                 pos += 1
                 start = pos
@@ -272,6 +287,18 @@ class JsonValue(Codec):
         else:
             self.text = buf[start:pos]
         return pos
+
+    def passing(self, text: str) -> int:
+        if self._state != _STRING or self._quote != '"':
+            return -1
+        end = string_run(text, 0)
+        if end == len(text):
+            self.text = text
+        elif end == len(text) - 1 and text[end] == "\\":
+            self.text = text[:end]
+        else:
+            return -1
+        return end
 
     def finish(self) -> Status:
         self.text = ""

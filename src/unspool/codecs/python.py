@@ -39,7 +39,8 @@ from typing import Final
 from .._errors import UsageError
 from .._events import Status
 from .._pyliteral import number_to_json
-from .base import BOUND, Codec
+from .._scan import escaped
+from .base import BOUND, Value
 from .json import json_kind
 
 _BLANKS: Final = frozenset(" \t\r\n\f")
@@ -93,10 +94,21 @@ _RADIX: Final = re.compile(r"[+-]?0(?:[xX][0-9a-fA-F]++|[oO][0-7]++|[bB][01]++)"
 _NOT_FINITE: Final = re.compile(r"[+-]?(?:inf|nan|Infinity|NaN)")
 _GROUPING: Final = re.compile(r"(?<=[0-9a-fA-FxXoO])_(?=[0-9a-fA-F])")
 _BEHIND_WORD: Final = frozenset(",)]}:")
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 
 # What is expected next; the last two are for messages only.
-_OPEN, _VALUE, _ITEM, _KEY, _COLON, _NEXT, _STRING, _STRING_END, _ATOM, _ATOM_END, _NAME, _END = range(12)
+_OPEN: Final = 0
+_VALUE: Final = 1
+_ITEM: Final = 2
+_KEY: Final = 3
+_COLON: Final = 4
+_NEXT: Final = 5
+_STRING: Final = 6
+_STRING_END: Final = 7
+_ATOM: Final = 8
+_ATOM_END: Final = 9
+_NAME: Final = 10
+_END: Final = 11
 _EXPECTED: Final = (
     "'('",
     "a value",
@@ -112,22 +124,33 @@ _EXPECTED: Final = (
     "')'",
 )
 # What a string or an atom stands for; an argument is a name or a value.
-_AS_VALUE, _AS_KEY, _AS_ARGUMENT = range(3)
+_AS_VALUE: Final = 0
+_AS_KEY: Final = 1
+_AS_ARGUMENT: Final = 2
 # Brackets that are open: the call's own, an object in place of its arguments, and
 # the containers; the last two are undecided.
-_CALL, _MEMBERS, _DICT, _LIST, _TUPLE, _SET, _PAREN, _BRACE = range(8)
+_CALL: Final = 0
+_MEMBERS: Final = 1
+_DICT: Final = 2
+_LIST: Final = 3
+_TUPLE: Final = 4
+_SET: Final = 5
+_PAREN: Final = 6
+_BRACE: Final = 7
 _OPENERS: Final = {"[": _LIST, "(": _PAREN, "{": _BRACE}
 _CLOSERS: Final = ")}}])})}"
 _JSON_CLOSERS: Final = ("}", "", "}", "]", "]", "]")
 # Whether a quote closes a loose string.
-_NO, _YES, _MORE = range(3)
+_NO: Final = 0
+_YES: Final = 1
+_MORE: Final = 2
 
 _LOOSE_NAME: Final = re.compile(f"[{_ATOM_CHARACTERS}]++")
 _LOOSE_FUNCTION: Final = re.compile(r"[^\s<>{}()\[\]\"'|｜,=]++")
 _LOOSE_STARTS: Final = frozenset("'\"[({+-.0123456789")
 
 
-class PythonValue(Codec):
+class PythonValue(Value):
     """One Python literal."""
 
     __slots__ = (
@@ -148,13 +171,10 @@ class PythonValue(Codec):
         "_sink",
         "_stack",
         "_state",
-        "kind",
     )
 
     def __init__(self, *, loose: bool = False) -> None:
         super().__init__()
-        self.kind: str = ""
-        """First character of the JSON value, once it is known."""
         self._loose: Final = loose
         self._state = _VALUE
         self._stack: list[int] = []
@@ -186,7 +206,7 @@ class PythonValue(Codec):
             if state == _STRING:
                 end = self._plain.match(buf, pos).end()  # type: ignore[union-attr]
                 if end > pos:
-                    self._sink.append(encode_basestring(buf[pos:end])[1:-1])
+                    self._sink.append(escaped(buf[pos:end]))
                     pos = end
                     continue
                 after = self._special(buf, pos, final)
@@ -226,6 +246,14 @@ class PythonValue(Codec):
             pos = after
         self._flush()
         return pos
+
+    def passing(self, text: str) -> int:
+        if self._state != _STRING or self._sink is not self._out:
+            return -1
+        if self._plain.match(text).end() < len(text):  # type: ignore[union-attr]
+            return -1
+        self.text = escaped(text)
+        return len(text)
 
     def finish(self) -> Status:
         self.text = ""
@@ -423,7 +451,7 @@ class PythonValue(Codec):
             if pos + 1 == len(buf):
                 return -1
             end = pos + (1 if buf[pos + 1] in "{}" else 2)  # braces are doubled in an f-string
-            self._sink.append(encode_basestring(buf[pos:end])[1:-1])
+            self._sink.append(escaped(buf[pos:end]))
             return end
         if _ESCAPE_BEGUN.match(buf, pos):
             return -1
@@ -677,7 +705,7 @@ def _escaped(escape: re.Match[str]) -> str:
             return f"\\u{code:04x}"  # so that two halves of a pair meet again
         if code <= sys.maxunicode:
             char = chr(code)
-    return encode_basestring(char)[1:-1]
+    return escaped(char)
 
 
 def _is_word(text: str) -> bool:

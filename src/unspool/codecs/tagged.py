@@ -12,9 +12,9 @@ its schema may turn into something else waits until it is closed.
 
 from __future__ import annotations
 
-from json.encoder import encode_basestring
 from typing import TYPE_CHECKING, Final
 
+from .._scan import escaped
 from .._schema import coerce, quote
 from .._trial import FAIL, MATCH, NEED, SPACE_RUN, Trial, follows
 from .base import BOUND, Codec
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from .._policies import Policies
     from .._schema import Tools, ValueType
 
-_SEEK, _VALUE = range(2)
+_SEEK: Final = 0
+_VALUE: Final = 1
 _STRINGS: Final = ("true", "string", "str", "raw")
 
 
@@ -90,6 +91,13 @@ class Tagged(Codec):
         self._held = ""
         self.text = out[0] if len(out) == 1 else "".join(out)
         return pos
+
+    def passing(self, text: str) -> int:
+        if self._state != _VALUE or not self._streams or self._skip or not self._form.watch.absent(text):
+            return -1
+        self._at_start = False
+        self.text = escaped(text)
+        return len(text)
 
     def finish(self) -> Status:
         self.text = ""
@@ -243,7 +251,7 @@ class Tagged(Codec):
         if self._skip:
             return
         if self._streams:
-            out.append(encode_basestring(text)[1:-1])
+            out.append(escaped(text))
         else:
             self._raw.append(text)
 

@@ -8,9 +8,9 @@ not a call stack.
 
 from __future__ import annotations
 
-from json.encoder import encode_basestring
 from typing import TYPE_CHECKING, Final
 
+from .._scan import escaped
 from .._schema import coerce, quote
 from .._trial import FAIL, MATCH, NEED, SPACE_RUN, Trial, follows
 from .base import BOUND, Codec
@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from .._policies import Policies
     from .._schema import Tools, ValueType
 
-_OPEN, _TEXT, _OBJECT, _LIST = range(4)
+_OPEN: Final = 0
+_TEXT: Final = 1
+_OBJECT: Final = 2
+_LIST: Final = 3
 _STRINGS: Final = ("string", "str", "raw", "true")
 _CONTAINERS: Final = {"dict": _OBJECT, "object": _OBJECT, "list": _LIST, "array": _LIST}
 
@@ -91,6 +94,15 @@ class Tree(Codec):
         self.text = "".join(self._out)
         self._out.clear()
         return pos
+
+    def passing(self, text: str) -> int:
+        element = self._stack[-1] if self._stack else self._root
+        if element.shape != _TEXT or not element.streams or element.skip:
+            return -1
+        if not self._grammar.tree_watch.absent(text):
+            return -1
+        self.text = escaped(text)
+        return len(text)
 
     def finish(self) -> Status:
         self.text = ""
@@ -229,7 +241,7 @@ class Tree(Codec):
         if element.skip:
             return end
         if element.streams:
-            self._out.append(encode_basestring(text)[1:-1])
+            self._out.append(escaped(text))
         else:
             element.raw.append(text)
         return end

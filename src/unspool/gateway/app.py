@@ -116,19 +116,22 @@ class Gateway:
             await self.upstream.stop()
 
     async def _reap(self) -> None:
-        """Give up clients that have stopped reading; show the others that we live."""
-        interval = self.settings.ping_interval
+        """Look after the clients, for ever."""
         pings: set[asyncio.Task[None]] = set()
         while True:
-            await asyncio.sleep(min(_GRAIN, interval))
-            limit = time.monotonic() - self.settings.client_timeout
-            for exchange in tuple(self._active):
-                if exchange.sending_since is not None and exchange.sending_since < limit:
-                    exchange.leave("does not read")
-                else:
-                    ping = asyncio.create_task(exchange.show_life(interval))
-                    pings.add(ping)
-                    ping.add_done_callback(pings.discard)
+            await asyncio.sleep(min(_GRAIN, self.settings.ping_interval))
+            self._look_after_clients(pings)
+
+    def _look_after_clients(self, pings: set[asyncio.Task[None]]) -> None:
+        """Give up those that have stopped reading; show the others that we live."""
+        limit = time.monotonic() - self.settings.client_timeout
+        for exchange in tuple(self._active):
+            if exchange.sending_since is not None and exchange.sending_since < limit:
+                exchange.leave("does not read")
+            elif exchange.ping:
+                ping = asyncio.create_task(exchange.show_life(self.settings.ping_interval))
+                pings.add(ping)
+                ping.add_done_callback(pings.discard)
 
     # -- small endpoints
 

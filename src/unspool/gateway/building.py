@@ -13,7 +13,7 @@ from .model import Model, load_model
 from .settings import Settings
 from .upstreams.base import Upstream
 from .upstreams.chat import ChatUpstream
-from .upstreams.completions import CompletionsUpstream
+from .upstreams.completions import CompletionsUpstream, short_name
 from .upstreams.engines import ENGINES
 from .upstreams.http import Connection
 from .upstreams.replay import ReplayUpstream
@@ -67,7 +67,7 @@ async def _model(settings: Settings, upstream: Upstream) -> Model:
             settings = replace(settings, dialect="hermes")
     if not settings.model_dir and not settings.template:
         source = await upstream.tokenizer_config()
-    model = load_model(settings, source=source, name=upstream.model, created=created)
+    model = load_model(settings, source=source, name=short_name(upstream.model), created=created)
     if model.template is None and not upstream.renders:
         raise UsageError("upstream=completions needs the model's chat template: set model_dir or template")
     upstream.bos_token = model.bos_token

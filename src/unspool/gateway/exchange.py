@@ -147,7 +147,7 @@ class Exchange:
 
     async def show_life(self, interval: float) -> None:
         """Send a ping if the client has not heard of us for that long."""
-        idle = self.ping and not self.over and self.sending_since is None
+        idle = not self.over and self.sending_since is None
         if idle and time.monotonic() - self.sent_at >= interval:
             await self.send(self.ping)
 

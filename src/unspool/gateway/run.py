@@ -57,7 +57,8 @@ def bind(settings: Settings) -> socket.socket:
     except OSError as error:
         listener.close()
         raise UsageError(
-            f"cannot listen on {settings.host} port {settings.port}: {error.strerror}"
+            f"cannot listen on {settings.host} port {settings.port}: {error.strerror}; "
+            "set port to another one, 0 for any that is free"
         ) from error
     return listener
 

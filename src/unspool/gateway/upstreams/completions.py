@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import PurePath
 from typing import Any, ClassVar, Final
 
 import msgspec
@@ -158,6 +159,15 @@ def one_of(task: Task, number: int) -> Task:
     seed = task.sampling.get("seed")
     sampling = {**task.sampling, "seed": seed + number} if isinstance(seed, int) else task.sampling
     return replace(task, n=1, sampling=sampling)
+
+
+def short_name(model: str) -> str:
+    """/models/SmolLM2-135M-Instruct.Q4_1.gguf is SmolLM2-135M-Instruct to its users."""
+    if not model.endswith(".gguf"):
+        return model
+    stem = PurePath(model).stem
+    head, _, quantisation = stem.rpartition(".")
+    return head if head and quantisation[:1] in "QFIB" else stem
 
 
 class CompletionStream:

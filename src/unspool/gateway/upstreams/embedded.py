@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from ..._errors import UsageError
 from ..settings import Settings
-from .completions import CompletionsUpstream
+from .completions import CompletionsUpstream, short_name
 from .engines import ENGINES
 from .http import Connection
 
@@ -63,7 +63,7 @@ class EmbeddedUpstream(CompletionsUpstream):
                 limit=settings.max_output_bytes,
             ),
             engine=ENGINES["llamacpp"],
-            model=_short_name(self._path),
+            model=short_name(str(self._path)),
         )
 
     async def start(self) -> None:
@@ -112,10 +112,3 @@ class EmbeddedUpstream(CompletionsUpstream):
 def _threads() -> int:
     """Half of the cores: the others have work to do, too."""
     return max(1, min((os.cpu_count() or 1) // 2, _THREADS))
-
-
-def _short_name(path: Path) -> str:
-    """SmolLM2-135M-Instruct.Q4_1.gguf is SmolLM2-135M-Instruct to its users."""
-    stem = path.stem
-    head, _, quantisation = stem.rpartition(".")
-    return head if head and quantisation[:1] in "QFIB" else stem

@@ -16,6 +16,7 @@ from .sse import EventReader
 _DONE: Final = b"[DONE]"
 _DRAIN: Final = 0.2
 """Seconds to wait for the end of a response behind its last event, to use the connection again."""
+_ATTEMPTS: Final = 3
 _SHOWN: Final = 500
 """Characters of an upstream's error that are passed on."""
 
@@ -79,20 +80,20 @@ class Connection:
             raise Failure("overloaded", "the gateway is not ready", code="not_ready")
         data = msgspec.json.encode(body)
         headers = {"Content-Type": "application/json", "Accept": "text/event-stream"}
-        for attempt in (1, 2):
+        for attempt in range(_ATTEMPTS):
             try:
                 response = await self._session.post(self.url + path, data=data, headers=headers)
                 break
-            except aiohttp.ServerDisconnectedError as error:
-                # As a rule it was a pooled connection that the upstream had just given up.
-                if attempt == 2:
-                    raise lost(error) from error
             except aiohttp.ClientConnectorError as error:
                 raise Failure(
                     "upstream",
                     f"cannot reach the upstream: {error.strerror or error}",
                     code="upstream_refused",
                 ) from error
+            except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
+                # As a rule it was a pooled connection that the upstream had just given up.
+                if attempt == _ATTEMPTS - 1:
+                    raise lost(error) from error
             except TimeoutError as error:
                 raise silent() from error
             except aiohttp.ClientError as error:

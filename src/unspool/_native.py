@@ -1,0 +1,18 @@
+"""For the compiled build; nothing here is compiled itself.
+
+``UNSPOOL_COMPILE=1 pip install .`` compiles the core with mypyc (``hatch_build.py``
+lists the files).  The same files run under the interpreter, and the same tests
+run over both.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mypy_extensions import mypyc_attr as mypyc_attr  # noqa: PLC0414 - handed on
+else:
+
+    def mypyc_attr(**_attributes: bool | int):  # noqa: ANN202 - see the real one
+        """A hint for the compiler, which knows it by its name; it need not be there at run time."""
+        return lambda cls: cls

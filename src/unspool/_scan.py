@@ -1,0 +1,54 @@
+"""The innermost loops.
+
+What a C-level search is for the interpreter, a plain loop over characters is
+for the compiled build: there a call into a regular expression costs more than
+the characters of a whole delta.
+"""
+
+from __future__ import annotations
+
+import re
+from json.encoder import encode_basestring
+from typing import Final
+
+COMPILED: Final[bool] = __file__.endswith((".so", ".pyd"))
+"""Whether this is the compiled build."""
+
+_STRING_RUN: Final = re.compile(r'(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+')
+_ESCAPES: Final = '"\\/bfnrt'
+_HEX: Final = re.compile("[0-9a-fA-F]{4}")
+
+
+def string_run(text: str, at: int) -> int:
+    """Behind the characters and whole escapes from ``at`` on that go on a JSON string."""
+    if not COMPILED:
+        return _STRING_RUN.match(text, at).end()  # type: ignore[union-attr]
+    n = len(text)
+    while at < n:
+        code = ord(text[at])
+        if code == 0x5C:  # a backslash
+            if at + 1 == n:
+                break
+            escape = text[at + 1]
+            if escape in _ESCAPES:
+                at += 2
+            elif escape == "u" and _HEX.match(text, at + 2):
+                at += 6
+            else:
+                break
+        elif code == 0x22 or code < 0x20:  # a quote, a control character
+            break
+        else:
+            at += 1
+    return at
+
+
+def escaped(text: str) -> str:
+    """The text as it stands inside a JSON string."""
+    if COMPILED:
+        for i in range(len(text)):
+            code = ord(text[i])
+            if code == 0x22 or code == 0x5C or code < 0x20:  # noqa: PLR1714 - compares characters, not sets
+                return encode_basestring(text)[1:-1]
+        return text
+    return encode_basestring(text)[1:-1]

@@ -1,0 +1,242 @@
+"""Adapters: what makes a parser one that the suite can drive.
+
+An adapter opens a *session* for every output; a session takes chunks and
+returns deltas.  For a parser in Python that is all there is to write::
+
+    class MySession:
+        def feed(self, chunk: str) -> Iterable[DeltaMessage | dict]: ...
+        def finish(self, reason: str) -> Iterable[DeltaMessage | dict]: ...
+
+    def factory(request: Request) -> MySession: ...
+
+``finish_reason`` of the session, if it has one, is compared after ``finish``.
+A session raises :class:`Unsupported` for what its parser does not claim to do.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+from .._errors import UnspoolError, UsageError
+from .._events import Event
+from .._fold import Fold
+from .._parser import Parser
+from .._plan import plan
+from .._registry import list_dialects
+from .._tidy import Tidy
+from .._version import __version__
+from ..wire.chat import ChatStream, Chunk, chat_message
+from .model import DeltaMessage, Json, Start, TestCase
+
+Deltas: TypeAlias = Iterable[DeltaMessage | Mapping[str, Any] | None]
+
+
+class Unsupported(UnspoolError):
+    """A parser does not claim to do this; the message says what."""
+
+
+class ParserFailed(UnspoolError):
+    """A parser raised, died or took too long; the message says which."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a parser may know before the first chunk."""
+
+    dialect: str
+    """Our name for it."""
+    tools: tuple[Json, ...]
+    tool_choice: str | Json
+    start: Start
+    prompt: str | None
+    streaming: bool
+    """False: the whole output will come as one chunk, and the parser for that may be used."""
+
+    @classmethod
+    def of(cls, case: TestCase, *, streaming: bool = True) -> Request:
+        """The request of a case."""
+        return cls(case.dialect, case.tools, case.tool_choice, case.start, case.prompt, streaming)
+
+
+class Session(Protocol):
+    """One output being read."""
+
+    def feed(self, chunk: str) -> Deltas:
+        """Take the next chunk."""
+        ...
+
+    def finish(self, reason: Any) -> Deltas:
+        """No more follows; why generation stopped."""
+        ...
+
+
+Factory: TypeAlias = Callable[[Request], Session]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a parser made of one output."""
+
+    deltas: tuple[DeltaMessage | None, ...]
+    finish_reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Which parser it is."""
+
+    name: str
+    version: str = ""
+    dialects: Mapping[str, Any] = field(default_factory=dict)
+    """The dialects that it claims to read; what they are read by, for people."""
+
+    def to_json(self) -> Json:
+        return {"name": self.name, "version": self.version, "dialects": dict(self.dialects)}
+
+
+@runtime_checkable
+class Adapter(Protocol):
+    """A parser under test."""
+
+    def identity(self) -> Identity:
+        """Which parser it is; starts it, if need be."""
+        ...
+
+    def answer(self, case: TestCase, choices: Sequence[Sequence[str]], *, streaming: bool) -> list[Answer]:
+        """Read the outputs of one request, their chunks in turns.
+
+        Raises ``Unsupported`` or ``ParserFailed``.
+        """
+        ...
+
+    def close(self) -> None:
+        """Nothing more will be asked."""
+        ...
+
+
+# -- in this process
+
+
+class InProcess:
+    """A parser that a factory makes, in this process."""
+
+    def __init__(self, factory: Factory, name: str, version: str = "", dialects: Iterable[str] = ()) -> None:
+        self._factory = factory
+        names = list(dialects) or [dialect.name for dialect in list_dialects()]
+        self._identity = Identity(name, version, dict.fromkeys(names, {}))
+
+    def identity(self) -> Identity:
+        return self._identity
+
+    def answer(self, case: TestCase, choices: Sequence[Sequence[str]], *, streaming: bool) -> list[Answer]:
+        try:
+            return self._answer(case, choices, streaming=streaming)
+        except (Unsupported, UsageError):
+            raise
+        except Exception as error:  # a parser may raise anything
+            raise ParserFailed(f"{type(error).__name__}: {error}") from error
+
+    def _answer(self, case: TestCase, choices: Sequence[Sequence[str]], *, streaming: bool) -> list[Answer]:
+        request = Request.of(case, streaming=streaming)
+        sessions = [self._factory(request) for _ in choices]
+        found: list[list[DeltaMessage | None]] = [[] for _ in choices]
+        for turn in range(max(map(len, choices))):
+            for session, chunks, deltas in zip(sessions, choices, found, strict=True):
+                if turn < len(chunks):
+                    deltas += map(as_delta, session.feed(chunks[turn]))
+        for session, deltas in zip(sessions, found, strict=True):
+            deltas += map(as_delta, session.finish(case.finish_reason))
+        return [
+            Answer(tuple(deltas), getattr(session, "finish_reason", None))
+            for session, deltas in zip(sessions, found, strict=True)
+        ]
+
+    def close(self) -> None:
+        """Nothing to do."""
+
+
+def as_delta(value: DeltaMessage | Mapping[str, Any] | None) -> DeltaMessage | None:
+    """A delta, out of whatever a session returned."""
+    return value if value is None or isinstance(value, DeltaMessage) else DeltaMessage.from_json(value)
+
+
+def load_factory(path: str) -> Factory:
+    """The factory that ``package.module:name`` names."""
+    module, _, name = path.partition(":")
+    if not name:
+        raise UsageError(f"{path!r}: name a factory as package.module:name")
+    try:
+        found = importlib.import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError) as error:
+        raise UsageError(f"cannot load {path!r}: {error}") from error
+    if not callable(found):
+        raise UsageError(f"{path!r} is not callable: a factory takes a Request and returns a session")
+    return found  # type: ignore[no-any-return]
+
+
+# -- unspool itself
+
+
+class UnspoolSession:
+    """unspool, as a server would use it."""
+
+    def __init__(self, request: Request) -> None:
+        self.finish_reason: str | None = None
+        forced = request.tool_choice not in ("auto", "none")
+        self._parser = _planned(request) if forced else _plain(request)
+        policies = self._parser.policies
+        self._tidy = Tidy(self._parser.dialect, policies)
+        self._stream = ChatStream(forced=forced) if request.streaming else None
+        self._fold = Fold(self._parser.dialect, policies, forced=forced)
+
+    def feed(self, chunk: str) -> list[DeltaMessage]:
+        return self._deltas(self._parser.feed(chunk))
+
+    def finish(self, reason: Any) -> list[DeltaMessage]:
+        deltas = self._deltas(self._parser.finish(reason))
+        if self._stream is not None:
+            return deltas
+        message = self._fold.message()
+        self.finish_reason = message.finish_reason
+        whole = chat_message(message)
+        calls = whole.get("tool_calls") or []
+        assert isinstance(calls, list)  # noqa: S101 - so the wire has it
+        return [DeltaMessage.from_json({**whole, "tool_calls": [{"index": i, **c} for i, c in enumerate(calls)]})]
+
+    def _deltas(self, events: list[Event]) -> list[DeltaMessage]:
+        if self._stream is None:
+            self._fold.push(events)
+            return []
+        return [self._delta(chunk) for chunk in self._stream.encode(self._tidy.push(events))]
+
+    def _delta(self, chunk: Chunk) -> DeltaMessage:
+        choices = chunk["choices"]
+        assert isinstance(choices, list)  # noqa: S101 - so the wire has it
+        self.finish_reason = choices[0]["finish_reason"] or self.finish_reason
+        return DeltaMessage.from_json(choices[0]["delta"])
+
+
+def _plain(request: Request) -> Parser:
+    tools = () if request.tool_choice == "none" else request.tools
+    return Parser(request.dialect, tools=tools, prompt=request.prompt)
+
+
+def _planned(request: Request) -> Parser:
+    """A forced call is held to a JSON schema, where the family's engines do so."""
+    body: Json = {
+        "messages": [{"role": "user", "content": "Hi"}],
+        "tools": list(request.tools),
+        "tool_choice": request.tool_choice,
+    }
+    prompt = "" if request.prompt is None else request.prompt
+    return plan(request.dialect, body, prompt=prompt, constraints=("json",)).parser()
+
+
+def unspool_adapter() -> InProcess:
+    """unspool, in this process."""
+    return InProcess(UnspoolSession, "unspool", __version__)

@@ -1,0 +1,116 @@
+"""A tokenizer for a dialect: a real vocabulary, and the dialect's markers as tokens of their own.
+
+Parsers of an engine want token ids.  For most models no vocabulary can be had
+offline; their markers are what a parser looks at, and the rest of the text may
+be in any vocabulary.  So the text is in Qwen3's, without the tokens that were
+added to it, and the markers come on top.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from ._protocol import any_of
+
+
+@cache
+def _base(file: Path) -> tuple[Tokenizer, dict[str, int]]:
+    """The vocabulary without added tokens."""
+    described = json.loads(file.read_text(encoding="utf-8"))
+    described["added_tokens"] = []
+    described["post_processor"] = None
+    tokenizer = Tokenizer.from_str(json.dumps(described))
+    return tokenizer, tokenizer.get_vocab()
+
+
+class Vocabulary:
+    """What an engine's parsers use of a Hugging Face tokenizer."""
+
+    chat_template = None
+    name_or_path = ""
+    is_fast = True
+
+    def __init__(self, file: Path, markers: Iterable[str], eos: str, suffix: str = "") -> None:
+        """
+        :param file: a ``tokenizer.json``.
+        :param markers: what is one token.
+        :param eos: the token that ends a turn.
+        :param suffix: what the checkpoint's markers end with, as some configurations say.
+        """
+        self._tokenizer, base = _base(file)
+        first = max(base.values()) + 1
+        names = dict.fromkeys([*sorted(markers), eos])
+        self.markers = {name: first + at for at, name in enumerate(names)}
+        # The markers first: who looks for them finds them soon.
+        self._vocabulary = {**self.markers, **base}
+        self._literals = {id: name for name, id in self.markers.items()}
+        self._pattern = any_of(list(self.markers))
+        self.eos_token = eos
+        self.eos_token_id = self.markers[eos]
+        self.bos_token = None
+        self.bos_token_id = None
+        self.all_special_tokens = [eos]
+        self.all_special_ids = [self.eos_token_id]
+        self.init_kwargs: dict[str, Any] = {"token_suffix": suffix} if suffix else {}
+        self.max_token_id = first + len(self.markers) - 1
+
+    @property
+    def vocab(self) -> dict[str, int]:
+        """Every token and its id."""
+        return self._vocabulary
+
+    @property
+    def vocab_size(self) -> int:
+        """The number of tokens."""
+        return len(self._vocabulary)
+
+    def __len__(self) -> int:
+        return len(self._vocabulary)
+
+    def get_vocab(self) -> dict[str, int]:
+        """Every token and its id."""
+        return self._vocabulary
+
+    def get_added_vocab(self) -> dict[str, int]:
+        """The markers and their ids."""
+        return self.markers
+
+    def convert_tokens_to_ids(self, tokens: str | Sequence[str]) -> int | None | list[int | None]:
+        """Ids of tokens by name."""
+        if isinstance(tokens, str):
+            return self._vocabulary.get(tokens)
+        return [self._vocabulary.get(token) for token in tokens]
+
+    def encode(self, text: str, **_: object) -> list[int]:
+        """The ids of a text."""
+        ids: list[int] = []
+        done = 0
+        for match in self._pattern.finditer(text):
+            if done < match.start():
+                ids += self._tokenizer.encode(text[done : match.start()]).ids
+            ids.append(self.markers[match.group()])
+            done = match.end()
+        if done < len(text):
+            ids += self._tokenizer.encode(text[done:]).ids
+        return ids
+
+    def decode(self, ids: int | Sequence[int], skip_special_tokens: bool = False, **_: object) -> str:
+        """The text of some ids."""
+        out: list[str] = []
+        plain: list[int] = []
+        for id in [ids] if isinstance(ids, int) else ids:  # noqa: A001
+            literal = self._literals.get(id)
+            if literal is None:
+                plain.append(id)
+                continue
+            out.append(self._tokenizer.decode(plain))
+            plain = []
+            if not (skip_special_tokens and id in self.all_special_ids):
+                out.append(literal)
+        return "".join(out) + self._tokenizer.decode(plain)

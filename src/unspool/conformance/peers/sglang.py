@@ -1,0 +1,372 @@
+"""SGLang: the detectors of its chat server, called by the server's own code.
+
+``OpenAIServingChat`` is made without an engine behind it.  Its methods that
+turn generated text into chunks and messages run as they are: reasoning first,
+then calls in what is left, and what they do at the end of a stream.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import sys
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from unittest.mock import MagicMock
+
+_ENGINE = (
+    "sglang.srt.configs",
+    "sglang.srt.managers",
+    "sglang.srt.utils.hf_transformers",
+    "sglang.srt.utils.hf_transformers_utils",
+)
+"""What the server imports to run models, which takes packages that parsing does not need."""
+
+
+class _WithoutEngine(MetaPathFinder, Loader):
+    """Imports a stand-in for each module of the engine."""
+
+    def find_spec(self, name: str, path: object, target: object = None) -> ModuleSpec | None:  # noqa: ARG002
+        inside = any(name == module or name.startswith(f"{module}.") for module in _ENGINE)
+        return ModuleSpec(name, self, is_package=True) if inside else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        module = MagicMock(name=spec.name)
+        module.__path__ = []
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Nothing to do."""
+
+
+sys.meta_path.insert(0, _WithoutEngine())
+
+from sglang import __version__
+from sglang.srt.entrypoints.openai import serving_chat
+from sglang.srt.entrypoints.openai.protocol import ChatCompletionRequest
+from sglang.srt.function_call.function_call_parser import FunctionCallParser
+from sglang.srt.parser.reasoning_parser import ReasoningParser
+
+from ._protocol import Entry, Facts, Json, Place, Program, Request, Stream, Unsupported, any_of, serve
+from ._vocabulary import Vocabulary
+
+logging.disable(logging.CRITICAL)
+
+
+@dataclass(frozen=True, slots=True)
+class _Setup:
+    """How a model of a dialect is served."""
+
+    tool: str | None
+    reasoning: str | None = None
+    optional: bool = False
+    """The reasoning parser is for models that always reason; those that do not are served without it."""
+    kept: str = ""
+    """The token that ends a turn and stays in the text all the same."""
+    spaced: bool = False
+    """The model's tokenizer puts a blank between two control tokens, and the parser knows it."""
+
+
+_SETUPS: Mapping[str, _Setup] = {
+    "apertus": _Setup("apertus2509", "apertus2509"),
+    "beam": _Setup("beam", "beam", kept="<|call|>"),
+    "deepseek_v3": _Setup("deepseekv3", "deepseek-r1", optional=True),
+    "deepseek_v3_1": _Setup("deepseekv31", "deepseek-v3"),
+    "deepseek_v3_2": _Setup("deepseekv32", "deepseek-v3"),
+    "deepseek_v4": _Setup("deepseekv4", "deepseek-v4"),
+    "deepseek_v41": _Setup("deepseekv41", "deepseek-v41"),
+    "dots": _Setup("dots", "dots"),
+    "gemma4": _Setup("gemma4", "gemma4"),
+    "gigachat3": _Setup("gigachat3"),
+    "gigachat35": _Setup("gigachat35", "gigachat35", optional=True),
+    "glm45": _Setup("glm45", "glm45"),
+    "glm47": _Setup("glm47", "glm45"),
+    "granite42": _Setup("qwen3_coder", "granite_thinking_parser"),
+    "harmony": _Setup("gpt-oss", "gpt-oss", kept="<|call|>"),
+    "hermes": _Setup("hermes", "qwen3"),
+    "hy_v3": _Setup("hunyuan", "hunyuan"),
+    "hy_v3:opensource": _Setup("hunyuan", "hunyuan"),
+    "hy_v4": _Setup("hunyuan", "hunyuan"),
+    "hy_v4:6124c78e": _Setup("hunyuan", "hunyuan"),
+    "hy_v4:opensource": _Setup("hunyuan", "hunyuan"),
+    "inkling": _Setup("inkling", "inkling"),
+    "internlm2": _Setup("interns1", "interns1", spaced=True),
+    "iquest_q1": _Setup("iquest_q1", "iquest_q1"),
+    "k2_horizon": _Setup("k2_horizon", "k2_horizon", optional=True),
+    "kimi": _Setup(None, "kimi", optional=True),
+    "kimi_k2": _Setup("kimi_k2", "kimi_k2"),
+    "kimi_k3": _Setup("kimi_k3", "kimi_k3"),
+    "lfm2": _Setup("lfm2"),
+    "ling3": _Setup("ling3", "ling3"),
+    "llama3_json": _Setup("llama3"),
+    "mimo": _Setup("mimo", "mimo"),
+    "minicpm5": _Setup("minicpm5"),
+    "minimax_append_think": _Setup(None, "minimax-append-think"),
+    "minimax_m2": _Setup("minimax-m2", "minimax", optional=True),
+    "minimax_m3": _Setup("minimax-m3", "minimax-m3"),
+    "mistral": _Setup("mistral", "mistral"),
+    "mistral_v11": _Setup("mistral", "mistral"),
+    "mistral_v3": _Setup("mistral", "mistral"),
+    "muse_glimmer": _Setup("muse", "muse"),
+    "nemotron_v3": _Setup("qwen3_coder", "nemotron_3"),
+    "poolside_v1": _Setup("poolside_v1", "poolside_v1"),
+    "pythonic": _Setup("pythonic"),
+    "qwen3_coder": _Setup("qwen3_coder", "qwen3"),
+    "spark25": _Setup("spark25"),
+    "step3": _Setup("step3", "step3", optional=True),
+    "step3p5": _Setup("step3p5", "step3p5", optional=True),
+    "trinity": _Setup("trinity"),
+}
+"""By our name: what SGLang's registry and its detectors' documentation say is for such models.
+
+Not in it: ``cohere_command4``, which reads the markers of Command 4 only; cases are
+written with those of Command 3.
+"""
+
+
+class _Server(serving_chat.OpenAIServingChat):  # type: ignore[misc]
+    """The chat server of one model, without its engine."""
+
+    def __init__(self, dialect: str, reasoning: str | None, facts: Facts, place: Place) -> None:
+        self.setup = _SETUPS[dialect]
+        tool = self.setup.tool
+        tokenizer = Vocabulary(place.tokenizer, facts.controls, (facts.stops or ["</s>"])[0])
+        self.tool_call_parser = tool
+        self.reasoning_parser = reasoning
+        self.tokenizer_manager = SimpleNamespace(tokenizer=tokenizer)
+        self.template_manager = SimpleNamespace(force_reasoning=False, reasoning_config=None)
+        self.default_chat_template_kwargs: Json = {}
+        self.chat_encoding_spec = "kimi_k3" if tool == "kimi_k3" else None
+        self._encoding_adapter = None
+        self._response_parser = None
+        self._reasoning_detector = reasoning and ReasoningParser(reasoning, tokenizer=tokenizer).detector
+        self._keeps_special = dialect in ("harmony", "gemma4")
+        self._requests: dict[str, ChatCompletionRequest] = {}
+
+    def request(self, request: Request) -> ChatCompletionRequest:
+        """The request as the server has it once the prompt is made."""
+        key = json.dumps([request.tools, request.tool_choice, request.thinking, request.tail, request.mode])
+        if key in self._requests:
+            return self._requests[key]
+        made = ChatCompletionRequest(
+            model=request.dialect,
+            messages=[{"role": "user", "content": "Hi"}],
+            stream=request.mode == "stream",
+            **({"tools": request.tools, "tool_choice": request.tool_choice} if request.tools else {}),
+        )
+        try:
+            self.apply_reasoning_enabled(made, request.thinking)
+        except ValueError:  # the parser has no switch
+            pass
+        if self.reasoning_parser == "minimax-m3":
+            mode = "enabled" if request.start == "reasoning" else "adaptive"
+            made.chat_template_kwargs = {"thinking_mode": mode}
+        if self.reasoning_parser == "k2_horizon":
+            efforts = {"<ifm|think_fast>": "medium", "<ifm|think_faster>": "low"}
+            written = request.tail + request.text
+            made.reasoning_effort = next((efforts[tag] for tag in efforts if tag in written), "high")
+        if self._keeps_special or (made.tools and made.tool_choice != "none"):
+            made.skip_special_tokens = False
+        self._patch_reasoning_skip_special_tokens(made)
+        made._response_parser_prefix = request.tail  # noqa: SLF001
+        self._requests[key] = made
+        return made
+
+
+class _Detokenizer:
+    """What the engine makes of the tokens, where that is not what they spell."""
+
+    def __init__(self, setup: _Setup, case: Request, made: ChatCompletionRequest) -> None:
+        self._setup = setup
+        self._stop = case.stop
+        self._skipped = case.facts.stops if made.skip_special_tokens else []
+        controls = "|".join(map(re.escape, case.facts.controls))
+        self._control = re.compile(rf"(?:{controls})(?={controls})")
+        self._controls = tuple(case.facts.controls)
+        self._after_control = False
+
+    def __call__(self, text: str) -> str:
+        for stop in self._skipped:
+            text = text.replace(stop, "")
+        if not self._setup.spaced or not text:
+            return text
+        blank = " " if self._after_control and text.startswith(self._controls) else ""
+        self._after_control = text.endswith(self._controls)
+        return blank + self._control.sub(r"\g<0> ", text)
+
+    def end(self) -> str:
+        return self._stop if self._stop == self._setup.kept else ""
+
+
+class _Stream(Stream):
+    def __init__(self, server: _Server, request: Request) -> None:
+        self._server = server
+        self._case = request
+        self._request = server.request(request)
+        self._state: Json = {
+            "stream_offsets": {},
+            "reasoning_parser_dict": {},
+            "parser_dict": {},
+            "has_tool_calls": {},
+        }
+
+        self._detokenizer = _Detokenizer(server.setup, request, self._request)
+
+    def feed(self, text: str, finished: bool) -> Entry:
+        return self._step(self._detokenizer(text), self._case.finish_reason if finished else None)
+
+    def finish(self) -> Entry:
+        return self._step(self._detokenizer.end(), self._case.finish_reason)
+
+    def _step(self, text: str, finish_reason: str | None) -> Entry:
+        chunks = self._server._generate_stream_content(  # noqa: SLF001
+            content={"text": text, "meta_info": {"id": "0", "finish_reason": {"type": finish_reason}}},
+            index=0,
+            request=self._request,
+            created=0,
+            choice_logprobs=None,
+            finish_reason_type=finish_reason,
+            continuous_usage_stats=False,
+            prompt_tokens={},
+            reasoning_tokens={},
+            completion_tokens={},
+            **self._state,
+        )
+        return [_delta(chunk) for chunk in _drain(chunks)] or None
+
+    @property
+    def finish_reason(self) -> str | None:
+        reason = self._case.finish_reason
+        called = self._state["has_tool_calls"].get(0, False)
+        incomplete = serving_chat._incomplete_tool_call_indices(  # noqa: SLF001
+            self._state["parser_dict"].get(0)
+        )
+        return "tool_calls" if called and reason == "stop" and not incomplete else reason
+
+
+def _drain(chunks: AsyncIterator[str]) -> list[str]:
+    """What an asynchronous generator yields that never waits."""
+    found: list[str] = []
+
+    async def collect() -> None:
+        found.extend([chunk async for chunk in chunks])
+
+    coroutine = collect()
+    try:
+        coroutine.send(None)
+    except StopIteration:
+        return found
+    raise RuntimeError("the server waits for something")
+
+
+def _delta(event: str) -> Json:
+    """The delta of a server-sent event."""
+    choice = json.loads(event.removeprefix("data: "))["choices"][0]
+    delta = choice["delta"]
+    return {
+        "content": delta.get("content"),
+        "reasoning": delta.get("reasoning_content"),
+        "tool_calls": [_call(call) for call in delta.get("tool_calls") or ()],
+    }
+
+
+def _call(call: Json) -> Json:
+    function = call["function"]
+    return {
+        "index": call["index"],
+        "id": call.get("id"),
+        "name": function.get("name"),
+        "arguments": function.get("arguments"),
+    }
+
+
+class _Sglang(Program):
+    name = "sglang"
+    version = __version__
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._server = cache(self._make_server)
+
+    def dialects(self) -> dict[str, Json]:
+        return {
+            name: {"tool_parser": setup.tool, "reasoning_parser": setup.reasoning}
+            for name, setup in _SETUPS.items()
+        }
+
+    def _make_server(self, dialect: str, reasoning: str | None) -> _Server:
+        return _Server(dialect, reasoning, self._place.facts[dialect], self._place)
+
+    def _serving(self, request: Request) -> _Server:
+        setup = _SETUPS[request.dialect]
+        if request.thinking and setup.reasoning is None:
+            raise Unsupported("it has no reasoning parser for this dialect")
+        reasoning = None if setup.optional and not request.thinking else setup.reasoning
+        server = self._server(request.dialect, reasoning)
+        if request.tool_choice == "required" or request.named:
+            self._check_forced(server.request(request), setup, request)
+        return server
+
+    def _check_forced(self, made: ChatCompletionRequest, setup: _Setup, request: Request) -> None:
+        """A forced call is written as the server's grammar has it: in JSON, or in the model's own words.
+
+        A case that is written in the other way is no output of this server.
+        """
+        native = False
+        if setup.tool is not None:
+            parser = FunctionCallParser(made.tools, setup.tool, tool_choice=made.tool_choice)
+            native = parser.owns_tool_format()
+        if native == request.guided:
+            form = "in the model's own format" if native else "as guided JSON"
+            raise Unsupported(f"it has forced calls written {form}")
+
+    def whole(self, request: Request) -> re.Pattern[str] | None:
+        return any_of(request.facts.controls) if request.facts.controls else None
+
+    def stream(self, request: Request) -> Stream:
+        return _Stream(self._serving(request), request)
+
+    def batch(self, request: Request) -> tuple[Entry, str | None]:
+        server = self._serving(request)
+        made = server.request(request)
+        detokenizer = _Detokenizer(server.setup, request, made)
+        text = detokenizer(request.text) + detokenizer.end()
+        meta = {
+            "id": "0",
+            "finish_reason": {"type": request.finish_reason},
+            "prompt_tokens": 0,
+            "completion_tokens": 0,
+            "cached_tokens": 0,
+            "weight_version": "",
+        }
+        response = server._build_chat_response(made, [{"text": text, "meta_info": meta}], 0)  # noqa: SLF001
+        choice = json.loads(response.model_dump_json())["choices"][0]
+        message = choice["message"]
+        entry = {
+            "content": message["content"],
+            "reasoning": message.get("reasoning_content"),
+            "tool_calls": [_call(call) for call in message.get("tool_calls") or ()],
+        }
+        return entry, choice["finish_reason"]
+
+
+class _Settings:
+    """The server's options: deltas are increments, and everything else is off."""
+
+    incremental_streaming_output = True
+
+    def __getattr__(self, name: str) -> None:
+        return None
+
+
+def main(facts: Path) -> None:
+    """Run the program."""
+    serving_chat.get_serving = _Settings
+    place = Place.read(facts)
+    serve(_Sglang(place), place)

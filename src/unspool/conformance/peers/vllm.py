@@ -1,0 +1,444 @@
+"""vLLM: the parsers of its chat server, called as the server calls them.
+
+``ParserManager.get_parser`` composes a tool parser and a reasoning parser;
+``adjust_request`` and then ``parse_delta`` for each delta, or ``parse`` for a
+whole output, is what ``OpenAIServingChat`` does with them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+os.environ.setdefault("VLLM_LOGGING_LEVEL", "CRITICAL")
+
+import openai_harmony
+from vllm import __version__
+from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
+from vllm.parser.parser_manager import ParserManager
+
+from ._protocol import (
+    Entry,
+    Facts,
+    Json,
+    Place,
+    Program,
+    Request,
+    Stream,
+    Unsupported,
+    any_of,
+    serve,
+)
+from ._vocabulary import Vocabulary
+
+_ON = {"thinking": True, "enable_thinking": True}
+_OFF = {"thinking": False, "enable_thinking": False}
+
+
+@dataclass(frozen=True, slots=True)
+class _Setup:
+    """How a model of a dialect is served."""
+
+    tool: str | None
+    reasoning: str | None = None
+    optional: bool = False
+    """The reasoning parser takes all output for reasoning that does not say otherwise: models of the
+    dialect that do not reason are served without it."""
+    seeded: bool = False
+    """The reasoning parser relies on the prompt to hold what opens reasoning."""
+    on: Json = field(default_factory=lambda: _ON)
+    """``chat_template_kwargs`` with reasoning on, and off."""
+    off: Json = field(default_factory=lambda: _OFF)
+    suffix: str = ""
+    """What the checkpoint's markers end with."""
+    model_type: str = ""
+    """The model's, where a parser asks for it."""
+    plain: tuple[str, ...] = ()
+    """Markers that a parser looks up in the vocabulary, but that no vocabulary has."""
+    words: str = ""
+    """A pattern of words that are one token each, and that the parser knows by their ids."""
+    ids_of: tuple[str, ...] = ()
+    """Markers that the reasoning parser knows by ids of a vocabulary that cannot be had."""
+
+
+_DSML = ("<｜DSML｜function_calls>", "</｜DSML｜function_calls>", "<｜DSML｜tool_calls>", "</｜DSML｜tool_calls>",
+         "<｜DSML｜ calls>", "</｜DSML｜ calls>")  # fmt: skip
+
+
+def _hy(version: str, suffix: str = "") -> _Setup:
+    on, off = {"reasoning_effort": "high"}, {"reasoning_effort": "no_think"}
+    return _Setup(version, version, suffix=suffix, on=on, off=off)
+
+
+_PLAMO = tuple(
+    f"<|plamo:{place}_{what}:plamo|>"
+    for place in ("begin", "end")
+    for what in ("think", "tool_arguments", "tool_name", "tool_request", "tool_requests")
+)
+
+_SETUPS: Mapping[str, _Setup] = {
+    "apertus": _Setup("apertus"),
+    "cohere": _Setup("cohere_command3", "cohere_command3"),
+    "deepseek_v3": _Setup("deepseek_v3", "deepseek_r1", optional=True),
+    "deepseek_v3_1": _Setup("deepseek_v31", "deepseek_v3"),
+    "deepseek_v3_2": _Setup("deepseek_v32", "deepseek_v3", plain=_DSML),
+    "deepseek_v4": _Setup("deepseek_v4", "deepseek_v4", plain=_DSML),
+    "deepseek_v41": _Setup("deepseek_v41", "deepseek_v41", plain=_DSML),
+    "dots": _Setup("dots"),
+    "ernie45": _Setup("ernie45", "ernie45", seeded=True),
+    "functiongemma": _Setup("functiongemma"),
+    "gemma4": _Setup("gemma4", "gemma4"),
+    "gigachat3": _Setup("gigachat3"),
+    "glm45": _Setup("glm45", "glm45"),
+    "glm47": _Setup("glm47", "glm47"),
+    "granite": _Setup("granite", "granite", optional=True),
+    "granite4": _Setup("granite4"),
+    "granite42": _Setup("qwen3_coder", "granite_thinking_parser"),
+    "granite_20b_fc": _Setup("granite-20b-fc"),
+    "harmony": _Setup("openai", "openai_gptoss"),
+    "hermes": _Setup("hermes", "qwen3"),
+    "hunyuan_a13b": _Setup("hunyuan_a13b", "hunyuan_a13b", optional=True, ids_of=("<think>", "<answer>")),
+    "hy_v3": _hy("hy_v3"),
+    "hy_v3:opensource": _hy("hy_v3", ":opensource"),
+    "hy_v4": _hy("hy_v4"),
+    "hy_v4:6124c78e": _hy("hy_v4", ":6124c78e"),
+    "hy_v4:opensource": _hy("hy_v4", ":opensource"),
+    "inkling": _Setup("inkling", "inkling"),
+    "internlm2": _Setup("internlm", "deepseek_r1", optional=True),
+    "jamba": _Setup("jamba"),
+    "k2_horizon": _Setup("k2_horizon", "k2_horizon", optional=True, on={"reasoning_effort": "high"}, off={}),
+    "kimi_k2": _Setup("kimi_k2", "kimi_k2", model_type="kimi_k2"),
+    "kimi_k3": _Setup("kimi_k3", "kimi_k3", words=r"(?<=<\|open\|>)\w+|(?<=<\|close\|>)\w+"),
+    "lfm2": _Setup("lfm2"),
+    "ling3": _Setup("ling3", "ling3"),
+    "llama3_json": _Setup("llama3_json"),
+    "llama4_json": _Setup("llama4_json"),
+    "longcat": _Setup("longcat"),
+    "mimo": _Setup("mimo", "mimo"),
+    "minicpm5": _Setup("minicpm5"),
+    "minicpmv": _Setup("qwen3_coder", "minicpmv"),
+    "minimax_append_think": _Setup(None, "minimax_m2_append_think"),
+    "minimax_m2": _Setup("minimax_m2", "minimax_m2", optional=True),
+    "minimax_m3": _Setup("minimax_m3", "minimax_m3", on={"thinking_mode": "enabled"}, off={}),
+    "mistral": _Setup("mistral", "mistral"),
+    "mistral_v11": _Setup("mistral", "mistral"),
+    "mistral_v3": _Setup("mistral"),
+    "muse_glimmer": _Setup("muse_glimmer", "muse_glimmer"),
+    "nemotron_v3": _Setup("qwen3_coder", "nemotron_v3"),
+    "phi4mini": _Setup("phi4_mini_json"),
+    "plamo3": _Setup("plamo3", "plamo3", plain=_PLAMO),
+    "poolside_v1": _Setup("poolside_v1", "poolside_v1"),
+    "pythonic": _Setup("pythonic", "olmo3", optional=True),
+    "qwen3_coder": _Setup("qwen3_coder", "qwen3"),
+    "seed_oss": _Setup("seed_oss", "seed_oss"),
+    "step3": _Setup("step3", "step3", optional=True, seeded=True),
+    "step3p5": _Setup("step3p5", "step3p5", optional=True),
+    "xlam": _Setup("xlam"),
+}
+"""By our name: what vLLM's registry and its parsers' documentation say is for such models."""
+
+
+class _Asked(dict[str, int]):
+    """A vocabulary that has everything, and remembers what it was asked for."""
+
+    def get(self, key: str, default: object = None) -> int:  # type: ignore[override]  # noqa: ARG002
+        return self[key]
+
+    def __missing__(self, key: str) -> int:
+        self[key] = len(self)
+        return self[key]
+
+    def __contains__(self, key: object) -> bool:
+        return self[str(key)] >= 0
+
+
+class _Asking(Vocabulary):
+    """A tokenizer that finds out which markers a parser takes for tokens."""
+
+    def __init__(self, suffix: str) -> None:
+        self.asked = _Asked()
+        if suffix:
+            self.asked[f"<think{suffix}>"] = 0
+        self.init_kwargs = {"token_suffix": suffix} if suffix else {}
+        self.eos_token_id = self.bos_token_id = None
+
+    def get_vocab(self) -> dict[str, int]:
+        return self.asked
+
+    @property
+    def vocab(self) -> dict[str, int]:
+        return self.asked
+
+    def __len__(self) -> int:
+        return 1
+
+    def convert_tokens_to_ids(self, tokens: str | Sequence[str]) -> int | None | list[int | None]:
+        return self.asked[tokens] if isinstance(tokens, str) else [self.asked[token] for token in tokens]
+
+    def encode(self, text: str, **_: object) -> list[int]:  # noqa: ARG002
+        return [0]
+
+    def decode(self, ids: int | Sequence[int], skip_special_tokens: bool = False, **_: object) -> str:  # noqa: ARG002
+        return ""
+
+
+class _Ids:
+    """Text to ids for one dialect, and the tokenizer that its parser is given."""
+
+    def __init__(self, tokenizer: Any, markers: Mapping[str, int], eos: int | None) -> None:
+        self.tokenizer = tokenizer
+        self.markers = markers
+        self.eos = eos
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a text."""
+        return list(self.tokenizer.encode(text, add_special_tokens=False))
+
+
+class _NoGrammar:
+    """In place of mistral-common's grammars: they steer sampling, and nothing is sampled here."""
+
+    def select_jinja_template(self) -> str:
+        return ""
+
+    def get_lark_from_jinja(self, **_: object) -> str:
+        return ""
+
+
+class _MistralIds(_Ids):
+    """Mistral's tokenizers take a marker in a text for text, so it is put together here."""
+
+    def __init__(self, folder: Path, facts: Facts) -> None:
+        from vllm.tokenizers.mistral import MistralTokenizer
+
+        MistralTokenizer.grammar_factory = _NoGrammar()
+        tokenizer = MistralTokenizer.from_pretrained(str(folder))
+        known = tokenizer.get_vocab()
+        super().__init__(
+            tokenizer, {mark: known[mark] for mark in facts.controls if mark in known}, tokenizer.eos_token_id
+        )
+        self._pattern = any_of(list(self.markers))
+
+    def encode(self, text: str) -> list[int]:
+        ids: list[int] = []
+        done = 0
+        for match in self._pattern.finditer(text):
+            ids += super().encode(text[done : match.start()])
+            ids.append(self.markers[match.group()])
+            done = match.end()
+        return ids + super().encode(text[done:])
+
+
+class _HarmonyIds(_Ids):
+    """gpt-oss has its own vocabulary."""
+
+    def __init__(self, facts: Facts) -> None:
+        encoding = openai_harmony.load_harmony_encoding("HarmonyGptOss")
+        self._encoding = encoding
+        markers = {
+            mark: ids[0]
+            for mark in facts.controls
+            if len(ids := encoding.encode(mark, allowed_special="all")) == 1
+        }
+        tokenizer = SimpleNamespace(decode=lambda ids, **_: encoding.decode(list(ids)))
+        super().__init__(tokenizer, markers, markers["<|return|>"])
+
+    def encode(self, text: str) -> list[int]:
+        return list(self._encoding.encode(text, allowed_special="all"))
+
+
+class _Server:
+    """The configuration of a server for one dialect."""
+
+    def __init__(
+        self, dialect: str, setup: _Setup, reasoning: str | None, facts: Facts, place: Place
+    ) -> None:
+        self.setup = setup
+        self.parser = ParserManager.get_parser(
+            setup.tool,
+            reasoning,
+            enable_auto_tools=True,
+            model_name=dialect,
+            is_harmony=dialect == "harmony",
+        )
+        self.model_config = (
+            SimpleNamespace(hf_config=SimpleNamespace(model_type=setup.model_type))
+            if setup.model_type
+            else None
+        )
+        if dialect == "harmony":
+            self.ids: _Ids = _HarmonyIds(facts)
+        elif setup.tool == "mistral":
+            self.ids = _MistralIds(place.tekken("v3" if dialect == "mistral_v3" else "v11"), facts)
+        else:
+            asking = _Asking(setup.suffix)
+            for kwargs in (setup.on, setup.off):
+                self.make(asking, [], kwargs)
+            tokens = {*asking.asked, *facts.controls} - set(setup.plain)
+            vocabulary = Vocabulary(place.tokenizer, tokens, (facts.stops or ["</s>"])[0], setup.suffix)
+            self.ids = _Ids(vocabulary, vocabulary.markers, vocabulary.eos_token_id)
+        self._requests: dict[str, ChatCompletionRequest] = {}
+
+    def make(self, tokenizer: Any, tools: Any, kwargs: Json) -> Any:
+        """A parser, as the server makes one for each choice."""
+        return self.parser(tokenizer, tools, chat_template_kwargs=kwargs, model_config=self.model_config)
+
+    def kwargs(self, request: Request) -> Json:
+        """``chat_template_kwargs`` of the request."""
+        if self.setup.reasoning == "k2_horizon" and request.thinking:
+            efforts = {"<ifm|think_fast>": "medium", "<ifm|think_faster>": "low"}
+            written = request.tail + request.text
+            return {"reasoning_effort": next((efforts[tag] for tag in efforts if tag in written), "high")}
+        if self.setup.reasoning == "minimax_m3" and request.start != "reasoning":
+            return {}
+        return self.setup.on if request.thinking else self.setup.off
+
+    def request(self, request: Request) -> ChatCompletionRequest:
+        """The request, adjusted by the parser as the server has it done."""
+        kwargs = self.kwargs(request)
+        key = json.dumps([request.tools, request.tool_choice, kwargs, request.mode])
+        if key not in self._requests:
+            made = ChatCompletionRequest(
+                model=request.dialect,
+                messages=[{"role": "user", "content": "Hi"}],
+                stream=request.mode == "stream",
+                chat_template_kwargs=kwargs,
+                **({"tools": request.tools, "tool_choice": request.tool_choice} if request.tools else {}),
+            )
+            parser = self.make(self.ids.tokenizer, made.tools, kwargs)
+            self._requests[key] = parser.adjust_request(made)
+        return self._requests[key]
+
+
+class _Stream(Stream):
+    def __init__(self, server: _Server, request: Request) -> None:
+        self._ids = server.ids
+        self._case = request
+        self._request = server.request(request)
+        self._parser = server.make(server.ids.tokenizer, self._request.tools, server.kwargs(request))
+        self._prompt = server.ids.encode(request.tail)
+        self._called = False
+
+    def feed(self, text: str, finished: bool) -> Entry:
+        return self._parse(text, self._ids.encode(text), finished)
+
+    def finish(self) -> Entry:
+        # The token that ends a turn has an id, but no text.
+        eos = self._ids.markers.get(self._case.stop, self._ids.eos)
+        return self._parse("", [] if eos is None else [eos], finished=True)
+
+    def _parse(self, text: str, ids: list[int], finished: bool) -> Entry:
+        if self._request.skip_special_tokens:
+            for stop in self._case.facts.stops:
+                text = text.replace(stop, "")
+        delta = self._parser.parse_delta(text, ids, self._request, self._prompt, finished=finished)
+        if delta is None:
+            return None
+        calls = [_call(call.index, call.id, call.function) for call in delta.tool_calls or ()]
+        self._called = self._called or bool(calls)
+        return {"content": delta.content, "reasoning": delta.reasoning, "tool_calls": calls}
+
+    @property
+    def finish_reason(self) -> str | None:
+        reason = self._case.finish_reason
+        return "tool_calls" if self._called and not self._case.named and reason == "stop" else reason
+
+
+def _call(index: int, id: str | None, function: Any) -> Json:  # noqa: A002
+    return {
+        "index": index,
+        "id": id,
+        "name": function.name if function else None,
+        "arguments": function.arguments if function else None,
+    }
+
+
+class _Vllm(Program):
+    name = "vllm"
+    version = __version__
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._server = cache(self._make_server)
+
+    def dialects(self) -> dict[str, Json]:
+        return {
+            name: {"tool_parser": setup.tool, "reasoning_parser": setup.reasoning}
+            for name, setup in _SETUPS.items()
+        }
+
+    def _make_server(self, dialect: str, reasoning: str | None) -> _Server:
+        try:
+            return _Server(dialect, _SETUPS[dialect], reasoning, self._place.facts[dialect], self._place)
+        except ImportError as error:
+            raise Unsupported(str(error).splitlines()[0]) from error
+
+    def _serving(self, request: Request) -> _Server:
+        setup = _SETUPS[request.dialect]
+        if request.thinking and setup.reasoning is None:
+            raise Unsupported("it has no reasoning parser for this dialect")
+        by_ids = any(mark in request.text for mark in setup.ids_of)
+        reasoning = None if setup.optional and not (request.thinking or by_ids) else setup.reasoning
+        if by_ids and request.mode == "stream":
+            raise Unsupported("its reasoning parser needs the ids of a vocabulary that cannot be had")
+        server = self._server(request.dialect, reasoning)
+        if request.tool_choice == "required" or request.named:
+            _check_forced(server.request(request), request)
+        return server
+
+    def seeded(self, dialect: str) -> bool:
+        return _SETUPS[dialect].seeded
+
+    def whole(self, request: Request) -> re.Pattern[str] | None:
+        server = self._serving(request)
+        return any_of(list(server.ids.markers), server.setup.words)
+
+    def stream(self, request: Request) -> Stream:
+        return _Stream(self._serving(request), request)
+
+    def batch(self, request: Request) -> tuple[Entry, str | None]:
+        server = self._serving(request)
+        made = server.request(request)
+        parser = server.make(server.ids.tokenizer, made.tools, server.kwargs(request))
+        parser.set_prompt_token_ids(server.ids.encode(request.tail))
+        text = request.text
+        eos = server.ids.markers.get(request.stop, server.ids.eos)
+        ids = server.ids.encode(text) + ([eos] if eos is not None and request.finish_reason == "stop" else [])
+        if made.skip_special_tokens:
+            for stop in request.facts.stops:
+                text = text.replace(stop, "")
+        reasoning, content, calls = parser.parse(
+            text, made, enable_auto_tools=True, model_output_token_ids=ids
+        )
+        if not made.tools or made.tool_choice == "none":
+            calls = []
+        found = [_call(index, call.id, call) for index, call in enumerate(calls or ())]
+        forced = made.tool_choice == "required" and request.finish_reason == "stop"
+        finish = "tool_calls" if forced or (found and not request.named) else request.finish_reason
+        return {"content": content, "reasoning": reasoning, "tool_calls": found}, finish
+
+
+def _check_forced(made: ChatCompletionRequest, request: Request) -> None:
+    """A forced call is written as the server's grammar has it: in JSON, or in the model's own words.
+
+    A case that is written in the other way is no output of this server.
+    """
+    params = made.structured_outputs
+    guided = params is not None and params.json is not None
+    if guided != request.guided:
+        form = "as guided JSON" if guided else "in the model's own format"
+        raise Unsupported(f"it has forced calls written {form}")
+
+
+def main(facts: Path) -> None:
+    """Run the program."""
+    place = Place.read(facts)
+    os.environ.setdefault("TIKTOKEN_ENCODINGS_BASE", str(place.harmony))
+    serve(_Vllm(place), place)

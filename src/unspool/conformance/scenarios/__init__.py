@@ -1,0 +1,1 @@
+"""Scenarios: written once, in no dialect, and rendered into each."""

@@ -1,0 +1,114 @@
+"""What a model means, before any dialect: text, thoughts and calls, in order."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call; ``arguments`` is a value."""
+
+    name: str
+    arguments: dict[str, Any]
+    spelling: str = ""
+    """The arguments as JSON text, where the model's spelling is not the usual one."""
+
+    @property
+    def json(self) -> str:
+        """The arguments as the model spells them in JSON."""
+        return self.spelling or json.dumps(self.arguments, ensure_ascii=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Thought:
+    """Reasoning."""
+
+    text: str
+
+
+Say: TypeAlias = str | Thought | Call
+"""A string is content."""
+
+
+def weather(city: str, **more: str) -> Call:
+    """A call with one or two strings."""
+    return Call("get_weather", {"city": city, **more})
+
+
+def write(path: str, content: str) -> Call:
+    """A call with any text in it."""
+    return Call("write_file", {"path": path, "content": content})
+
+
+def values(**arguments: Any) -> Call:
+    """A call with an argument of every type."""
+    return Call("set_all", arguments)
+
+
+PING: Final = Call("ping", {})
+PARIS: Final = weather("Paris", unit="celsius")
+THOUGHT: Final = Thought("The user wants to know about the weather.\nI should ask the tool.")
+
+
+def _tool(name: str, required: list[str] | None = None, **properties: Any) -> dict[str, Any]:
+    schema = {"type": "object", "properties": properties, "required": required or []}
+    return {"type": "function", "function": {"name": name, "description": name, "parameters": schema}}
+
+
+_STRING: Final = {"type": "string"}
+_INTEGER: Final = {"type": "integer"}
+_NUMBERS: Final = {"type": "array", "items": _INTEGER}
+_DEEP: Final = {"type": "object", "properties": {"x": _NUMBERS}}
+_SKU: Final = {"type": "object", "properties": {"sku": _STRING, "qty": _INTEGER}}
+
+STANDARD_TOOLS: Final = (
+    _tool("get_weather", ["city"], city=_STRING, unit={"type": "string", "enum": ["celsius", "fahrenheit"]}),
+    _tool("ping"),
+    _tool(
+        "set_all",
+        s=_STRING,
+        i=_INTEGER,
+        f={"type": "number"},
+        b={"type": "boolean"},
+        n={"type": ["string", "null"]},
+        a=_NUMBERS,
+        o={"type": "object", "properties": {"k": _STRING, "deep": _DEEP}},
+        ea={"type": "array"},
+        eo={"type": "object"},
+        u=_STRING,
+    ),
+    _tool("write_file", ["path", "content"], path=_STRING, content=_STRING),
+    _tool("create_order", user_id=_INTEGER, items={"type": "array", "items": _SKU}),
+)
+"""Tools of the standard patterns, also those of the corpus."""
+
+_PLACE: Final = {"type": "object", "properties": {"city": _STRING, "zip": _STRING, "floor": _INTEGER}}
+_REFERRING: Final = _tool(
+    "refer",
+    place={"$ref": "#/$defs/Place"},
+    count={"$ref": "#/$defs/Count"},
+    label={"$ref": "#/$defs/Label"},
+)
+_REFERRING["function"]["parameters"]["$defs"] = {"Place": _PLACE, "Count": _INTEGER, "Label": _STRING}
+
+TOOLS: Final = (
+    *STANDARD_TOOLS,
+    _tool(
+        "choose",
+        maybe_int={"anyOf": [_INTEGER, {"type": "null"}]},
+        maybe_text={"anyOf": [_STRING, {"type": "null"}]},
+        int_or_text={"oneOf": [_INTEGER, _STRING]},
+        flag_or_list={"anyOf": [{"type": "boolean"}, _NUMBERS]},
+        level={"enum": [1, 2, 3]},
+        word={"enum": ["on", "off", "null", "1"]},
+        always={"const": "yes"},
+        narrowed={"allOf": [_INTEGER, {"minimum": 0}]},
+        place={"anyOf": [_PLACE, {"type": "null"}]},
+    ),
+    _REFERRING,
+    _tool("nest", tree={"type": "object"}, list={"type": "array"}),
+)
+"""Every tool that a scenario calls, as a request declares them."""
