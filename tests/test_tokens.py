@@ -19,16 +19,9 @@ from tokenizers import AddedToken, decoders, models, pre_tokenizers, trainers
 from tokenizers import Tokenizer as HuggingFaceTokenizer
 
 from unspool import _tokens
+from unspool._detokenizer import Detokenizer, OffsetMap, restore
 from unspool._errors import UsageError
-from unspool._tokens import (
-    Detokenizer,
-    OffsetMap,
-    Tokenizer,
-    as_tokenizer,
-    assign_code_points,
-    restore,
-    substitute,
-)
+from unspool._tokens import Tokenizer, as_tokenizer, assign_code_points, substitute
 
 METASPACE = "\u2581"
 BAR = "\uff5c"  # of DeepSeek's markers

@@ -166,6 +166,10 @@ class Dialect:
     reasoning_aliases: tuple[str, ...] = ()
     """Names of reasoning parsers that mean this dialect's reasoning."""
 
+    def __hash__(self) -> int:
+        # Grammars are looked up by dialect, for every parser; dialects of one name are rare.
+        return hash(self.name)
+
     def __post_init__(self) -> None:
         from ._template import check_dialect
 

@@ -360,14 +360,19 @@ class _Doctor:
                 "the model will see pieces.",
                 "Take template and tokenizer from the same model",
             )
-        for marker in self.markers():
-            if marker.kind == "text" and _CONTROL.fullmatch(marker.text) and marker.role != "end":
-                yield Finding(
-                    "warning",
-                    f"{marker.text} of the dialect is no token of the vocabulary.",
-                    "Check that the tokenizer is this model's; if it is, the model writes it in pieces, "
-                    "which is read all the same",
-                )
+        spelt = [
+            marker.text
+            for marker in self.markers()
+            if marker.kind == "text" and _CONTROL.fullmatch(marker.text) and marker.role != "end"
+        ]
+        if spelt:
+            what = "is no token" if len(spelt) == 1 else "are no tokens"
+            yield Finding(
+                "warning",
+                f"{_and(spelt)} of the dialect {what} of the vocabulary.",
+                "Check that the tokenizer is this model's; if it is, the model writes pieces, which are read "
+                "all the same",
+            )
         begin = self.model.tokens.get("bos_token")
         if begin and self.detection.prompt.startswith(begin) and self.model.config.get("add_bos_token"):
             yield Finding(
@@ -419,7 +424,7 @@ class _Doctor:
         dialect = self.dialect
         if dialect is None:
             return
-        text, right = _specimen(dialect)
+        text, right = _specimen(dialect, reasoning=self.reasons())
         yield from self.stripped(dialect, text, right)
         if right.tool_calls:
             yield from self.wrong_parsers(dialect, text, right)
@@ -428,19 +433,15 @@ class _Doctor:
 
     def stripped(self, dialect: Dialect, text: str, right: Message) -> Iterator[Finding]:
         """What is left if the detokenizer removes special tokens."""
-        tokens = self.strippable() if self.vocabulary is None else self.vocabulary.skipped_tokens().values()
-        known = "" if self.vocabulary is not None else ", by the table of families"
-        removed = [token for token in sorted(tokens, key=len, reverse=True) if token in text]
-        bare = text
-        for token in removed:
-            bare = bare.replace(token, "")
         setting = "skip_special_tokens=true"
-        if bare == text:
-            rare = [
-                each.text
-                for each in self.markers()
-                if each.kind in ("special", "mixed") and each.role != "end"
-            ]
+        if self.vocabulary is None:
+            yield self.stripped_perhaps(setting)
+            return
+        tokens = sorted(self.vocabulary.skipped_tokens().values(), key=len, reverse=True)
+        removed = [token for token in tokens if token in text]
+        if not removed:
+            markers = (each for each in self.markers() if each.role != "end")
+            rare = [each.text for each in markers if each.kind in ("special", "mixed")]
             yield (
                 Finding(
                     "warning",
@@ -449,9 +450,12 @@ class _Doctor:
                     "Send skip_special_tokens=false with tools",
                 )
                 if rare
-                else Finding("note", f"{setting} is harmless{known}: it removes no marker.")
+                else Finding("note", f"{setting} is harmless: it removes no marker.")
             )
             return
+        bare = text
+        for token in removed:
+            bare = bare.replace(token, "")
         lost = list(_lost(right, _read(bare, dialect)))
         named = ", ".join(removed[:4]) + (", ..." if len(removed) > 4 else "")
         if not lost:
@@ -459,28 +463,35 @@ class _Doctor:
             return
         yield Finding(
             "problem",
-            f"{setting} (the default of detokenizers) removes {named}{known}: {'; '.join(lost)}.",
+            f"{setting} (the default of detokenizers) removes {named}: {'; '.join(lost)}.",
             "Send skip_special_tokens=false and spaces_between_special_tokens=false; engines do so by "
             "themselves only where their own parser for this family is on",
         )
 
-    def strippable(self) -> set[str]:
-        """Markers that are special tokens where no tokenizer can be asked."""
+    def stripped_perhaps(self, setting: str) -> Finding:
+        """The same, where no tokenizer can be asked."""
         facts = self.facts()
-        if isinstance(facts, Finding):
-            return set()
-        special = {
-            "reasoning": facts.thinking.special == "yes",
-            "answer": facts.answers_special == "yes",
-            "furniture": False,
-            "end": False,
-        }
-        calls = facts.calls_special == "yes"
-        found: set[str] = set()
-        for marker in self.markers():
-            if special.get(marker.role, calls):
-                found.update(_CONTROL.findall(marker.text) or [marker.text])
-        return found
+        kinds = (
+            []
+            if isinstance(facts, Finding)
+            else [
+                kind
+                for kind, special in (
+                    ("calls", facts.calls_special),
+                    ("reasoning", facts.thinking.special if self.reasons() else "no"),
+                    ("answers", facts.answers_special),
+                )
+                if special == "yes"
+            ]
+        )
+        if not kinds:
+            return Finding("note", f"{setting} is harmless, by the table of families: it removes no marker.")
+        return Finding(
+            "warning",
+            f"{setting} (the default of detokenizers) removes markers of {_and(kinds)}, if the vocabulary "
+            "has them as special tokens, as it does by the table of families: they are not found any more.",
+            "Give the tokenizer to be sure, or send skip_special_tokens=false",
+        )
 
     def wrong_parsers(self, dialect: Dialect, text: str, right: Message) -> Iterator[Finding]:
         """What other families' parsers make of the output."""
@@ -509,6 +520,7 @@ class _Doctor:
             yield Finding("note", f"--tool-call-parser {_and(fine, 'or')}: reads well-formed calls as well.")
 
     def reasoning_parsers(self, dialect: Dialect, text: str) -> Iterator[Finding]:
+        named = parsers_for(dialect.name, self.model.template)
         without = _read(text, replace(dialect, reasoning=()))
         content = without.content or ""
         thought = EXAMPLE.reasoning or ""
@@ -516,10 +528,11 @@ class _Doctor:
             yield Finding(
                 "warning",
                 "No --reasoning-parser: reasoning is part of the content, markers included.",
-                "Start the server with the reasoning parser named in the flags below",
+                "Start the server with the reasoning parser named in the flags below"
+                if named.vllm_reasoning or named.sglang_reasoning
+                else "No engine has one for this dialect: parse with unspool",
             )
         if self.detection.reasoning.begins == "content" and self.detection.reasoning.key:
-            named = parsers_for(dialect.name, self.model.template)
             assuming = [
                 f"{name} of {engine}"
                 for engine, known, name in (
@@ -559,6 +572,7 @@ class _Doctor:
             model=str(self.model.directory or "MODEL"),
             template=self.model.template,
             template_file=self.named_template(),
+            calls=bool(dialect.call) or dialect.frame is not None,
             reasons=self.reasons(),
         )
 
@@ -583,10 +597,11 @@ class _Doctor:
         return framed or bool(found) or bool(found.switches)
 
 
-def _specimen(dialect: Dialect) -> tuple[str, Message]:
+def _specimen(dialect: Dialect, *, reasoning: bool = True) -> tuple[str, Message]:
     """An output of the dialect with as much in it as can be read back."""
     said = replace(EXAMPLE, content=None)
-    for message in (EXAMPLE, said, replace(EXAMPLE, reasoning=None), replace(said, reasoning=None)):
+    thoughtless = (replace(EXAMPLE, reasoning=None), replace(said, reasoning=None))
+    for message in (EXAMPLE, said, *thoughtless) if reasoning else thoughtless:
         try:
             text = render(dialect, message)
         except UsageError:

@@ -150,6 +150,7 @@ class _Variant(NamedTuple):
 
 
 _VARIANTS: Final = (
+    _Variant("cohere", "<|START_TEXT|>", PARSERS["cohere"]),
     _Variant(
         "cohere",
         "<|START_RESPONSE|>",
@@ -171,29 +172,41 @@ class Caveat(NamedTuple):
     """The only dialect that it concerns."""
     marker: str = ""
     """What the template contains if it concerns it."""
+    reasoning: bool = False
+    """It concerns models that reason."""
 
 
-_ONE_CALL: Final = "It finds no call where there are two: send parallel_tool_calls=false"
+_ONE_CALL: Final = "It finds no call in an answer with two"
 _MELODY: Final = "It needs a package that vLLM does not bring: pip install 'cohere-melody>=0.14.0'"
+_NO_ARGUMENTS: Final = "Arguments that are an empty object come out as an empty string"
 _REQUEST: Final = "It takes reasoning out only of requests that switch it on"
 
 CAVEATS: Final = (
     Caveat("vllm", "cohere_command3", _MELODY),
     Caveat("vllm", "cohere_command4", _MELODY),
-    Caveat("vllm", "internlm", "It fails on two calls in one answer: send parallel_tool_calls=false"),
+    Caveat("vllm", "cohere_command3", _NO_ARGUMENTS),
+    Caveat("vllm", "cohere_command4", _NO_ARGUMENTS),
+    Caveat("vllm", "internlm", "It fails on an answer with two calls"),
     Caveat("vllm", "gigachat3", _ONE_CALL),
     Caveat("vllm", "functiongemma", "It drops arguments that are not strings, numbers for example"),
-    Caveat("vllm", "ernie45", "With the reasoning parser on, it finds no call behind <response>"),
-    Caveat("vllm", "hunyuan_a13b", "With the reasoning parser on, it finds no call behind <answer>"),
-    Caveat("vllm", "granite", "Its reasoning parser leaves <response> in the content"),
+    Caveat(
+        "vllm", "ernie45", "With the reasoning parser on, it finds no call behind <response>", reasoning=True
+    ),
+    Caveat(
+        "vllm",
+        "hunyuan_a13b",
+        "With the reasoning parser on, it finds no call behind <answer>",
+        reasoning=True,
+    ),
+    Caveat("vllm", "granite", "Its reasoning parser leaves <response> in the content", reasoning=True),
     Caveat("vllm", "minicpm5", "It drops the text before a call"),
     Caveat("vllm", "phi4_mini_json", "It drops the text before a call"),
     Caveat("vllm", "pythonic", "It finds no call behind text"),
     Caveat("vllm", "llama4_pythonic", "It finds no call behind text"),
-    Caveat("vllm", "deepseek_v31", _REQUEST),
-    Caveat("vllm", "deepseek_v32", _REQUEST),
-    Caveat("vllm", "hy_v3", _REQUEST),
-    Caveat("vllm", "poolside_v1", _REQUEST),
+    Caveat("vllm", "deepseek_v31", _REQUEST, reasoning=True),
+    Caveat("vllm", "deepseek_v32", _REQUEST, reasoning=True),
+    Caveat("vllm", "hy_v3", _REQUEST, reasoning=True),
+    Caveat("vllm", "poolside_v1", _REQUEST, reasoning=True),
     Caveat("sglang", "gigachat3", _ONE_CALL),
     Caveat(
         "sglang",
@@ -302,6 +315,8 @@ class Serving(NamedTuple):
     """The chat template."""
     template_file: str
     """Its file, where an engine might take another one."""
+    calls: bool
+    """The dialect has calls."""
     reasons: bool
     """The template has something to do with reasoning."""
 
@@ -323,16 +338,17 @@ def flags(serving: Serving) -> dict[EngineName, Flags]:
 
 def _serve(engine: EngineName, parts: list[str], tool: str, reasoning: str, serving: Serving) -> Flags:
     notes: list[str] = []
-    if serving.reasons and reasoning:
+    alone = serving.calls and not tool
+    if serving.reasons and reasoning and not alone:
         parts.append(f"--reasoning-parser {reasoning}")
     if serving.template_file:
         parts.append(f"--chat-template {shlex.quote(serving.template_file)}")
-    if not tool:
+    if alone:
         notes.append(
-            "It has no parser for these calls: start it without one, ask /v1/completions with "
+            "It has no parser for these calls: start it so, ask /v1/completions with "
             "skip_special_tokens=false, and parse with unspool"
         )
-    if serving.reasons and not reasoning:
+    elif serving.reasons and not reasoning:
         notes.append("It has no parser for this reasoning: unspool takes it out of the content")
     return Flags(" ".join(parts), (*notes, *_caveats(engine, tool, serving)))
 
@@ -359,4 +375,5 @@ def _caveats(engine: EngineName, parser: str, serving: Serving) -> list[str]:
         if (caveat.engine, caveat.parser) == (engine, parser)
         and caveat.dialect in ("", calls)
         and caveat.marker in serving.template
+        and (serving.reasons or not caveat.reasoning)
     ]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import random
+import os
 import string
 from dataclasses import dataclass
 
 from ._errors import SpecError
 
-_ALPHANUMERIC = string.ascii_letters + string.digits
-_random = random.SystemRandom()
+_ALPHANUMERIC = (string.ascii_letters + string.digits).encode()
+_TO_ALPHANUMERIC = bytes(_ALPHANUMERIC[byte % len(_ALPHANUMERIC)] for byte in range(256))
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class IdFormat:
         """An id for the call ``index`` of the function ``name``."""
         text = self.pattern.replace("{index}", str(index))
         if "{random}" in text:
-            text = text.replace("{random}", "".join(_random.choices(_ALPHANUMERIC, k=self.length)))
+            text = text.replace("{random}", os.urandom(self.length).translate(_TO_ALPHANUMERIC).decode())
         return text.replace("{name}", name)
 
     def accepts(self, native: str) -> bool:

@@ -7,7 +7,16 @@ run over both.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar, Union
+
+T = TypeVar("T")
+
+COMPILING = False  # the compiler is told otherwise
+if TYPE_CHECKING and not COMPILING:
+    Unchecked: TypeAlias = Annotated[T, "checked by hand"]
+else:
+    Unchecked: TypeAlias = Union[T, Any]  # noqa: UP007 - the same for the compiler
+"""A parameter whose type the compiler must not enforce: our own errors say what to do about it."""
 
 if TYPE_CHECKING:
     from mypy_extensions import mypyc_attr as mypyc_attr  # noqa: PLC0414 - handed on

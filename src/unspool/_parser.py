@@ -12,6 +12,7 @@ from ._fold import Fold
 from ._gate import Gate
 from ._grammar import compile_grammar
 from ._machine import Machine
+from ._native import Unchecked
 from ._policies import DEFAULTS, STRICT, Policies
 from ._prompt import relevant_tail
 from ._registry import find
@@ -41,9 +42,9 @@ class Parser:
         dialect: str | Dialect,
         *,
         tools: ToolList | None = None,
-        prompt: str | None = None,
+        prompt: Unchecked[str | None] = None,
         tokenizer: object | None = None,
-        policies: Policies | None = None,
+        policies: Unchecked[Policies | None] = None,
         strict: bool = False,
         keep_raw: bool = True,
         new_id: Callable[[str, int], str] | None = None,
@@ -124,7 +125,7 @@ class Parser:
         """What the machine is doing, for people: text, trial, payload, tail, between or junk."""
         return self._machine.mode
 
-    def feed(self, text: str) -> list[Event]:
+    def feed(self, text: Unchecked[str]) -> list[Event]:
         """Take the next piece of output, of any length; returns what it decides."""
         if self._plain and type(text) is str:
             return self._machine.feed(text)
@@ -151,7 +152,7 @@ class Parser:
             raise UsageError("feed_tokens() needs the model's tokenizer: Parser(..., tokenizer=...)")
         return self._post(self._machine.feed(self._reader.read(ids)))
 
-    def finish(self, reason: FinishReason | None = None) -> list[Event]:
+    def finish(self, reason: Unchecked[FinishReason | None] = None) -> list[Event]:
         """No more output follows.
 
         :param reason: why generation stopped.  It decides whether a name that

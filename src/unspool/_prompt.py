@@ -31,6 +31,8 @@ def _header(text: str, start: int, grammar: Grammar) -> int:
 
 def relevant_tail(prompt: str, grammar: Grammar) -> str:
     """The part of the prompt that the machine must read before the output."""
+    if not prompt:
+        return ""
     text = prompt[-_REACH:]
     return _framed_tail(text, grammar) if grammar.frame is not None else _turn(text, grammar)
 

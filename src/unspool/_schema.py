@@ -25,6 +25,9 @@ from ._pyliteral import number_to_json, python_to_json
 
 _NOTHING: Final[frozenset[str]] = frozenset()
 _EVERYTHING: Final = frozenset({"string", "integer", "number", "boolean", "null", "array", "object"})
+_ONE: Final = {name: frozenset({name}) for name in _EVERYTHING}
+_COMPOUND: Final = frozenset({"$ref", "allOf", "anyOf", "oneOf", "nullable"})
+"""Keywords that add to what a schema says of itself."""
 _CONTAINERS: Final = frozenset({"array", "object"})
 
 _NAMES: Final = {
@@ -73,9 +76,10 @@ class Tools:
     ValueType(integer)
     """
 
-    __slots__ = ("_parameters", "known", "names")
+    __slots__ = ("_parameters", "_schemas", "known", "names")
 
     def __init__(self, tools: Iterable[Mapping[str, object]] | None) -> None:
+        self._schemas: dict[str, object] = {}
         self._parameters: dict[str, ValueType] = {}
         for index, tool in enumerate(_mappings(tools)):
             # Pydantic dumps absent fields as None.
@@ -83,28 +87,32 @@ class Tools:
                 continue
             function = tool.get("function")
             body = tool if function is None else function
-            name = body.get("name") if isinstance(body, Mapping) else None
-            if not isinstance(body, Mapping) or not isinstance(name, str):
+            name = body.get("name") if isinstance(body, dict | Mapping) else None
+            if not isinstance(body, dict | Mapping) or not isinstance(name, str):
                 raise UsageError(f"tools[{index}] is a function without a name; {_TOOLS_USAGE}")
             parameters = body.get("parameters")
             schema = body.get("input_schema") if parameters is None else parameters
-            self._parameters[name] = ValueType(schema)
+            self._schemas[name] = schema
         self.known: bool = tools is not None
         """Whether the caller said which tools there are."""
-        self.names: frozenset[str] = frozenset(self._parameters)
+        self.names: frozenset[str] = frozenset(self._schemas)
         """The functions offered; other kinds of tools do not count."""
 
     def declares(self, name: str) -> bool:
         """Whether a function of that name is offered."""
-        return name in self._parameters
+        return name in self._schemas
 
     def could_become(self, prefix: str) -> bool:
         """Whether some function's name may begin so; always, where none are known."""
-        return not self.known or any(name.startswith(prefix) for name in self._parameters)
+        return not self.known or any(name.startswith(prefix) for name in self._schemas)
 
     def parameters(self, function: str) -> ValueType:
         """The type of a function's arguments."""
-        return self._parameters.get(function, UNKNOWN)
+        if function not in self._parameters:
+            # Not before somebody asks: most requests offer more tools than the model calls.
+            known = function in self._schemas
+            self._parameters[function] = ValueType(self._schemas[function]) if known else UNKNOWN
+        return self._parameters[function]
 
     def value_type(self, function: str, key: str) -> ValueType:
         """The type of one parameter."""
@@ -128,7 +136,7 @@ def _mappings(tools: object) -> list[Mapping[str, object]]:
         raise UsageError(f"tools is a {type(tools).__name__}; {_TOOLS_USAGE}")
     found = list(tools)
     for index, tool in enumerate(found):
-        if not isinstance(tool, Mapping):
+        if not isinstance(tool, dict | Mapping):  # asking for Mapping alone is slow
             raise UsageError(f"tools[{index}] is a {type(tool).__name__}; {_TOOLS_USAGE}")
     return found
 
@@ -156,8 +164,7 @@ class ValueType:
 
     def member(self, key: str) -> ValueType:
         """The type of an object's property."""
-        inside = self._look_inside()
-        return inside.members.get(key, inside.others)
+        return self._look_inside().member(key)
 
     def items(self, index: int = 0) -> ValueType:
         """The type of an array's items; ``index`` matters where each has its own."""
@@ -178,7 +185,7 @@ class ValueType:
 class _Inside:
     """Types of the members of a schema, over all that it refers to and is made of."""
 
-    __slots__ = ("keys", "members", "others", "prefix", "rest")
+    __slots__ = ("_members", "_root", "_schemas", "keys", "others", "prefix", "rest")
 
     def __init__(self, schema: object, root: object) -> None:
         members: dict[str, list[object]] = {}
@@ -203,11 +210,21 @@ class _Inside:
                 prefix[index].append(value)
             if isinstance(items, (bool, Mapping)):
                 rest.append(items)
-        self.members: dict[str, ValueType] = {k: _either(v, root) for k, v in members.items()}
+        self._root = root
+        self._schemas = members
+        self._members: dict[str, ValueType] = {}
         self.keys: tuple[str, ...] | None = tuple(members) if declared else None
         self.others: ValueType = _either(others, root)
         self.prefix: list[ValueType] = [_either(values, root) for values in prefix]
         self.rest: ValueType = _either(rest, root)
+
+    def member(self, key: str) -> ValueType:
+        found = self._members.get(key)
+        if found is None:
+            schemas = self._schemas.get(key)
+            found = self.others if schemas is None else _either(schemas, self._root)
+            self._members[key] = found
+        return found
 
 
 def _either(schemas: list[object], root: object) -> ValueType:
@@ -220,8 +237,10 @@ def _types(schema: object, root: object, seen: dict[int, frozenset[str]], depth:
     """The types that ``schema`` allows: all those named by the keywords that name any."""
     if schema is True or depth > _DEEPEST:
         return _EVERYTHING
-    if not isinstance(schema, Mapping):
+    if not isinstance(schema, dict | Mapping):
         return _NOTHING
+    if _COMPOUND.isdisjoint(schema):
+        return _own_types(schema)
     if id(schema) in seen:
         return seen[id(schema)]
     seen[id(schema)] = _NOTHING  # what a cycle adds to itself
@@ -244,6 +263,8 @@ def _types(schema: object, root: object, seen: dict[int, frozenset[str]], depth:
 def _own_types(schema: Mapping[str, object]) -> frozenset[str]:
     """By name, else by the values, else by the shape."""
     declared = schema.get("type")
+    if isinstance(declared, str) and declared in _ONE:
+        return _ONE[declared]
     names = [declared] if isinstance(declared, str) else _list(declared)
     types = {_type_named(name.lower()) for name in names if isinstance(name, str)}
     types.discard("")

@@ -14,8 +14,9 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from ._detokenizer import Detokenizer, restore
 from ._events import CallArgs, CallEnd, CallStart, Event, Markup, Note, Text
-from ._tokens import Detokenizer, Tokenizer, as_tokenizer, assign_code_points, restore, substitute
+from ._tokens import Tokenizer, as_tokenizer, assign_code_points, substitute
 
 if TYPE_CHECKING:
     from ._dialect import Dialect
@@ -50,12 +51,13 @@ class TokenReader:
 
     def plain(self, events: Iterable[Event]) -> list[Event]:
         """Events as callers see them."""
-        to_text = self._detokenizer.offsets.to_text
+        offsets = self._detokenizer.offsets
         back = self._back
         out: list[Event] = []
         for event in events:
-            event.start = to_text(event.start)
-            event.end = to_text(event.end)
+            if offsets:
+                event.start = offsets.to_text(event.start)
+                event.end = offsets.to_text(event.end)
             if isinstance(event, Text | Markup):
                 event.text = restore(event.text, back)
             elif isinstance(event, CallArgs):

@@ -5,12 +5,12 @@ A literal that the vocabulary holds as *one* token (``<tool_call>``,
 means it, and spelt out in ordinary tokens, which merely mentions it.  Text
 cannot tell them apart, ids can.  So in id mode every such literal becomes one
 private code point, in the compiled templates (:func:`substitute`) and in the
-input (:class:`Detokenizer`); the machine compares characters as ever.
+input (``Detokenizer``); the machine compares characters as ever.
 
 The private code points are lone surrogates, U+D800 to U+DFFF.  No UTF-8
 decoder ever produces one, so ordinary text cannot collide with them.  For the
 same reason they must not get out: what leaves the parser goes through
-:func:`restore`, and offsets through :class:`OffsetMap`.
+``restore``, and offsets through ``OffsetMap`` (``_detokenizer.py``).
 
 Tokenizers are recognised by their methods; nothing here imports one.
 """
@@ -19,8 +19,7 @@ from __future__ import annotations
 
 import json
 import re
-from codecs import getincrementaldecoder
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Final, Protocol, runtime_checkable
 from weakref import WeakKeyDictionary
@@ -29,7 +28,6 @@ from ._errors import UsageError
 
 _FIRST_SURROGATE: Final = 0xD800
 _SURROGATES: Final = 0x800
-_Utf8Decoder: Final = getincrementaldecoder("utf-8")
 
 # --- what the parser asks of a tokenizer ---
 
@@ -65,16 +63,18 @@ def as_tokenizer(obj: object) -> Tokenizer:
     What is learnt about a vocabulary is kept for as long as ``obj`` lives, so
     that one parser per request is cheap; add tokens to it before the first.
     """
+    adapter = _ADAPTERS.get(type(obj))
+    if adapter is not None:
+        return adapter(obj)
     inner = obj
     for _ in range(4):  # processor -> transformers -> tokenizers, with one to spare
         if isinstance(inner, Tokenizer):
             return inner
-        if isinstance(inner, _HuggingFaceSource):
-            return _HuggingFace(inner)
-        if isinstance(inner, _TekkenSource):
-            return _Tekken(inner)
-        if isinstance(inner, _SentencePieceSource):
-            return _SentencePiece(inner)
+        for protocol, adapter in _SOURCES:
+            if isinstance(inner, protocol):
+                if inner is obj:
+                    _ADAPTERS[type(obj)] = adapter
+                return adapter(inner)
         if isinstance(inner, _HasBackend):
             inner = inner.backend_tokenizer
         elif isinstance(inner, _HasInstruct):
@@ -126,115 +126,6 @@ def substitute(literal: str, code_points: Mapping[str, str]) -> str:
     longest_first = sorted(code_points, key=len, reverse=True)
     pattern = "|".join(re.escape(token) for token in longest_first)
     return re.sub(pattern, lambda match: code_points[match[0]], literal)
-
-
-def restore(text: str, code_points_back: Mapping[str, str]) -> str:
-    """``text`` with its code points as the literals they stand for: :func:`substitute` undone."""
-    if text.isascii():  # known without looking at the characters
-        return text
-    for code_point, literal in code_points_back.items():
-        text = text.replace(code_point, literal)
-    return text
-
-
-class OffsetMap:
-    """Offsets in substituted text to offsets in the text that it stands for.
-
-    Each code point shifts everything behind it.  A cursor stays where the last
-    query was, so queries that ascend, as the spans of events do, cost amortised
-    O(1); one that goes back costs the code points in between.
-    """
-
-    __slots__ = ("_before", "_cursor", "_places")
-
-    def __init__(self) -> None:
-        self._places: list[int] = []  # of the code points, ascending
-        self._before: list[int] = [0]  # characters that the first n of them stand for, over n
-        self._cursor = 0  # how many of them lie before the last query
-
-    def note(self, position: int, extra: int) -> None:
-        """The character at ``position`` stands for ``1 + extra`` characters; in ascending order."""
-        self._places.append(position)
-        self._before.append(self._before[-1] + extra)
-
-    def to_text(self, position: int) -> int:
-        """Where the offset ``position`` is in the text."""
-        places = self._places
-        cursor = self._cursor
-        while cursor < len(places) and places[cursor] < position:
-            cursor += 1
-        while cursor > 0 and places[cursor - 1] >= position:
-            cursor -= 1
-        self._cursor = cursor
-        return position + self._before[cursor]
-
-
-class Detokenizer:
-    """Ids in, text out: incremental, with special tokens as their code points.
-
-    Bytes of a character that is split over tokens wait until it is complete.
-    How the ids are grouped into calls of :meth:`feed` makes no difference to
-    the joined text.
-    """
-
-    __slots__ = ("_code_points", "_length", "_special", "_tokenizer", "_utf8", "offsets")
-
-    def __init__(self, tokenizer: Tokenizer, code_points: Mapping[str, str]) -> None:
-        self.offsets = OffsetMap()
-        """From offsets in the text returned so far to offsets in the plain text."""
-        self._tokenizer = tokenizer
-        self._special = tokenizer.special_tokens()
-        self._code_points = code_points
-        self._utf8 = _Utf8Decoder("replace")  # holds the beginning of a character
-        self._length = 0  # of the text returned so far
-
-    def feed(self, ids: Iterable[int]) -> str:
-        """The text of these tokens, as far as its characters are complete.
-
-        A special token comes out as its code point, or as its literal if it
-        has none.  An ordinary token comes out as text whatever it spells.
-        An unknown id raises ``UsageError``, and then none of ``ids`` counts.
-        """
-        pieces = [self._piece(id) for id in ids]
-        out: list[str] = []
-        run: list[bytes] = []
-        for piece in pieces:
-            if isinstance(piece, bytes):
-                run.append(piece)
-                continue
-            out.append(self._decode(b"".join(run), final=True))
-            run.clear()
-            code_point = self._code_points.get(piece)
-            if code_point is None:
-                out.append(piece)
-                self._length += len(piece)
-            else:
-                out.append(code_point)
-                self.offsets.note(self._length, len(piece) - 1)
-                self._length += 1
-        out.append(self._decode(b"".join(run), final=False))
-        return "".join(out)
-
-    def finish(self) -> str:
-        """What is left: U+FFFD if the input ended inside a character."""
-        return self._decode(b"", final=True)
-
-    def _piece(self, id: int) -> str | bytes:
-        """The literal of a special token, the bytes of any other."""
-        literal = self._special.get(id)
-        if literal is not None:
-            return literal
-        try:
-            return self._tokenizer.token_bytes(id)
-        except LookupError:
-            raise UsageError(
-                f"the tokenizer has no token with the id {id}: is it the one of the model that wrote this?"
-            ) from None
-
-    def _decode(self, data: bytes, *, final: bool) -> str:
-        text = self._utf8.decode(data, final)
-        self._length += len(text)
-        return text
 
 
 # --- how vocabularies spell tokens ---
@@ -501,6 +392,15 @@ class _Tekken(_Adapter):
         if not 0 <= id < self._source.n_words:
             raise KeyError(id)
         return self._source.id_to_byte_piece(id)
+
+
+_SOURCES: Final[tuple[tuple[type, Callable[[Any], _Adapter]], ...]] = (
+    (_HuggingFaceSource, _HuggingFace),
+    (_TekkenSource, _Tekken),
+    (_SentencePieceSource, _SentencePiece),
+)
+_ADAPTERS: Final[dict[type, Callable[[Any], _Adapter]]] = {}
+"""Adapters by class: to recognise one by its methods takes longer than to read a token."""
 
 
 @runtime_checkable

@@ -25,7 +25,9 @@ from ._explain import explain, hold_back, kind, markers
 from ._message import Message
 from ._parser import Parser
 from ._registry import list_dialects
+from ._scan import COMPILED
 from ._version import __version__
+from .conformance import command as suite
 from .gateway import flags
 
 _PORTION = 1 << 16
@@ -63,7 +65,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _options() -> argparse.ArgumentParser:
     parser = _ArgumentParser(prog="unspool", description="Take the raw output of language models apart.")
-    parser.add_argument("--version", action="version", version=f"unspool {__version__}")
+    build = "compiled" if COMPILED else "pure Python"
+    parser.add_argument("--version", action="version", version=f"unspool {__version__} ({build})")
     parser.set_defaults(run=_help)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
 
@@ -109,6 +112,11 @@ def _options() -> argparse.ArgumentParser:
 
     dialects = commands.add_parser("dialects", help="list the dialects", description=_dialects.__doc__)
     dialects.set_defaults(run=_dialects)
+
+    conformance = commands.add_parser("conformance", help="hold parsers of tool calls against one suite")
+    conformance.description = _conformance.__doc__
+    suite.add_arguments(conformance)
+    conformance.set_defaults(run=_conformance)
 
     serve = commands.add_parser("serve", help="put tool calls and reasoning before a text generator")
     serve.description = _serve.__doc__
@@ -221,6 +229,11 @@ def _doctor(options: argparse.Namespace) -> int:
     else:
         _print_page(report.markdown())
     return int(not report.healthy)
+
+
+def _conformance(options: argparse.Namespace) -> int:
+    """Hold parsers of tool calls against one suite: every dialect, every chunking."""
+    return suite.main(options)
 
 
 def _serve(options: argparse.Namespace) -> int:

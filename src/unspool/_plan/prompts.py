@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from .._detokenizer import Detokenizer
 from .._dialect import Dialect
 from .._errors import UsageError
 from .._events import CallArgs, CallStart, Text
@@ -13,7 +14,7 @@ from .._parser import Parser
 from .._policies import Policies
 from .._prompt import relevant_tail
 from .._switches import ANY, MODEL, ROLE_MARKERS, RequestFacts
-from .._tokens import Detokenizer, as_tokenizer
+from .._tokens import as_tokenizer
 from .derived import closer, opener
 from .values import Start
 

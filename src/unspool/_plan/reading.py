@@ -20,11 +20,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Protocol, TypeAlias
 
+from .._detokenizer import Detokenizer
 from .._dialect import Dialect
 from .._events import CallArgs, CallEnd, CallStart, Event, Finish, FinishReason, Markup, Note, Text
 from .._parser import Parser, ToolList
 from .._policies import Policies
-from .._tokens import Detokenizer, as_tokenizer
+from .._tokens import as_tokenizer
 
 NewId: TypeAlias = Callable[[str, int], str]
 """Gives a call its id, from its name and number."""

@@ -97,6 +97,13 @@ def _given(request: Mapping[str, object], thinking: Thinking, warnings: list[str
                 warnings.append("thinking.budget_tokens is not enforced: there is no such switch")
         else:
             _add(given, sources, key, value, "the request")
+    for key in request:
+        if key in SWITCHES or request[key] is None or not _TELLING.search(str(key)):
+            continue
+        # Other fields of engines have to do with reasoning, too.
+        near = difflib.get_close_matches(str(key), SWITCHES, n=1, cutoff=0.9)
+        if near:
+            raise UsageError(f"unknown thinking switch {key!r}: did you mean {near[0]}?")
     return given
 
 

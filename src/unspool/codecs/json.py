@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import re
 from json.encoder import encode_basestring
-from typing import Final
+from typing import Final, NoReturn
 
 from .._events import Status
 from .._scan import escaped, string_run
@@ -103,6 +103,7 @@ class JsonValue(Value):
     def step(self, buf: str, pos: int, final: bool) -> int:
         n = len(buf)
         start = pos
+        tries = _TRIES
         while pos < n and not self.done:
             state = self._state
             if state == _STRING:
@@ -249,6 +250,13 @@ class JsonValue(Value):
                 break
             if not self.kind:
                 self.kind = char
+            if char in "{[" and tries and n - pos > _SHORT:
+                end = _behind_whole_value(buf, pos)
+                if end:
+                    pos = end
+                    self._value_ends()
+                    continue
+                tries -= 1
             if char == "{":
                 self._stack.append("}")
                 self._state = _KEY_OR_END
@@ -388,6 +396,28 @@ class JsonValue(Value):
             self._number = state = after
             pos += 1
         return pos
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(constant)
+
+
+_WHOLE: Final = json.JSONDecoder(parse_constant=_refuse)
+_SHORT: Final = 64
+"""Input of no more than this is not worth a look ahead."""
+_TRIES: Final = 3
+"""How often a step looks ahead in vain; each look may go over all of its input."""
+
+
+def _behind_whole_value(buf: str, pos: int) -> int:
+    """Behind the value at ``pos`` if all of it is there and in order, else 0: the scanner shall look.
+
+    The standard library reads at the speed of C what the scanner would accept, and nothing else.
+    """
+    try:
+        return _WHOLE.raw_decode(buf, pos)[1]
+    except (ValueError, RecursionError):
+        return 0
 
 
 def json_kind(text: str) -> str:
