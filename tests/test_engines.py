@@ -88,6 +88,7 @@ def test_our_dialects_of_those_names_read_it(name: str) -> None:
     [
         ("cohere", "<|START_TEXT|>", "cohere_command4"),
         ("cohere", "<|START_RESPONSE|>", "cohere_command3"),
+        ("cohere", "<|START_RESPONSE|><|START_TEXT|>", "cohere_command4"),
         ("pythonic", "<|start_header_id|>", "pythonic"),
         ("pythonic", "<|header_start|>", "llama4_pythonic"),
         ("pythonic", "<function_calls>", "olmo3"),
@@ -105,22 +106,31 @@ def test_reasoning_of_another_dialect() -> None:
 
 
 def test_commands_survive_a_shell() -> None:
-    serving = Serving("hermes", "my models/it's", "", "a b.jinja", reasons=True)
+    serving = Serving("hermes", "my models/it's", "", "a b.jinja", calls=True, reasons=True)
     for engine, given in flags(serving).items():
         assert "'a b.jinja'" in given.command
         assert ("'my models/it'\"'\"'s'" in given.command) == (engine != "llama.cpp")
 
 
 def test_what_no_engine_reads_is_left_to_us() -> None:
-    given = flags(Serving("watt", "MODEL", "", "", reasons=True))
+    given = flags(Serving("watt", "MODEL", "", "", calls=True, reasons=True))
     assert "--skip-chat-parsing --special" in given["llama.cpp"].command
-    given = flags(Serving("solar_open", "MODEL", "", "", reasons=True))
+    given = flags(Serving("solar_open", "MODEL", "", "", calls=True, reasons=True))
     assert given["vllm"].command == "vllm serve MODEL"
-    assert [note.partition(":")[0] for note in given["vllm"].notes] == [
-        "It has no parser for these calls",
-        "It has no parser for this reasoning",
-    ]
+    assert [note.partition(":")[0] for note in given["vllm"].notes] == ["It has no parser for these calls"]
     assert any("not tried" in note for note in given["llama.cpp"].notes)
+
+
+def test_models_without_calls_need_no_parser_for_them() -> None:
+    given = flags(Serving("passthrough+hermes", "MODEL", "", "", calls=False, reasons=True))
+    assert given["vllm"] == ("vllm serve MODEL --reasoning-parser qwen3", ())
+    assert given["sglang"] == ("sglang serve --model-path MODEL --reasoning-parser qwen3", ())
+
+
+def test_caveats_about_reasoning_are_for_models_that_reason() -> None:
+    for reasons in (True, False):
+        given = flags(Serving("granite", "MODEL", "", "", calls=True, reasons=reasons))
+        assert any("<response>" in note for note in given["vllm"].notes) == reasons
 
 
 # -- the engines
@@ -280,8 +290,17 @@ def test_names_flags_and_readings(engine: EngineName) -> None:
     else:
         assert {row.sglang for row in rows} <= {"", *answer["tools"]}
         assert {row.sglang_reasoning for row in rows} | ASSUME_OPEN["sglang"] <= {"", *answer["reasoning"]}
-    command = flags(Serving("hermes", "MODEL", "", "x.jinja", reasons=True))[engine].command
+    command = flags(Serving("hermes", "MODEL", "", "x.jinja", calls=True, reasons=True))[engine].command
     assert set(re.findall(r"--[a-z-]+", command)) <= set(answer["flags"])
+
+    unknown = {
+        mark
+        for dialect in list_dialects()
+        for mark in dialect.fingerprint
+        if (kind := mark.partition("model_type: ")[2])
+        and not any(name.startswith(kind) for name in answer["model_types"])
+    }
+    assert unknown == ({"model_type: spark2_5"} if engine == "vllm" else set())
 
     results = iter(answer["results"])
     found = {
@@ -319,7 +338,9 @@ def test_flags_of_llama_cpp() -> None:
     assert library is not None
     known = library.read_bytes()
     for dialect in ("hermes", "watt"):
-        command = flags(Serving(dialect, "MODEL", "", "x.jinja", reasons=True))["llama.cpp"].command
+        command = flags(Serving(dialect, "MODEL", "", "x.jinja", calls=True, reasons=True))[
+            "llama.cpp"
+        ].command
         for flag in re.findall(r"--[a-z-]+", command):
             assert f"\0{flag}\0".encode() in known
 

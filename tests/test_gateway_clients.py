@@ -180,6 +180,43 @@ def test_openai_responses_goes_on(client: openai.OpenAI, engine: EngineProcess) 
     assert engine.last()["max_tokens"] == 99
 
 
+@pytest.mark.parametrize("stream", [True, False])
+def test_openai_responses_refers_back(client: openai.OpenAI, engine: EngineProcess, stream: bool) -> None:
+    engine.script(*OUTPUT)
+    body: Any = {"model": "m", "input": "How is it?", "instructions": "Be brief.", "tools": response_tools()}
+    if stream:
+        with client.responses.stream(**body) as events:
+            first = events.get_final_response()
+    else:
+        first = client.responses.create(**body)
+    results: list[Any] = [
+        {"type": "function_call_output", "call_id": item.call_id, "output": "sunny"}
+        for item in first.output
+        if item.type == "function_call"
+    ]
+    engine.script("Fine.")
+    second = client.responses.create(model="m", input=results, previous_response_id=first.id)
+    assert second.previous_response_id == first.id
+    prompt = engine.last()["prompt"]
+    assert prompt.count("How is it?") == 1
+    assert prompt.count("sunny") == prompt.count("<tool_call>") == 2
+    assert "I should look." in prompt
+    assert "Be brief." not in prompt  # instructions are for one response
+    engine.script("Bye.")
+    client.responses.create(model="m", input="Thanks!", previous_response_id=second.id)
+    prompt = engine.last()["prompt"]
+    assert prompt.index("sunny") < prompt.index("Fine.") < prompt.index("Thanks!")
+
+
+def test_openai_responses_that_are_not_kept(client: openai.OpenAI, engine: EngineProcess) -> None:
+    engine.script("Hello.")
+    first = client.responses.create(model="m", input="Hi", store=False)
+    for id in (first.id, "resp_none"):
+        with pytest.raises(openai.BadRequestError, match="whole conversation") as bad:
+            client.responses.create(model="m", input="And?", previous_response_id=id)
+        assert (bad.value.param, bad.value.code) == ("previous_response_id", "previous_response_not_found")
+
+
 def test_openai_responses_custom_tool(client: openai.OpenAI, engine: EngineProcess) -> None:
     output = [
         '<tool_call>\n{"name": "run", "arguments": {"input": "print(',
@@ -354,6 +391,22 @@ def test_anthropic_stop_sequence_and_prefill(claude: Any, engine: EngineProcess)
     assert engine.last()["prompt"].endswith("<|im_start|>assistant\nNumbers: ")
 
 
+def test_anthropic_counts_tokens(claude: Any, engine: EngineProcess) -> None:
+    found = claude.messages.count_tokens(
+        model="m",
+        messages=[{"role": "user", "content": "How is it?"}],
+        system="Be brief.",
+        tools=[MESSAGES_TOOL],
+    )
+    asked = engine.seen()[-1]
+    assert asked["path"] == "/tokenize"
+    assert found.input_tokens == len(asked["body"]["prompt"].split())  # what this engine takes for tokens
+    assert "get_weather" in asked["body"]["prompt"]
+    assert asked["body"]["add_special_tokens"] is False
+    with pytest.raises(anthropic.BadRequestError, match="messages"):
+        claude.messages.count_tokens(model="m", messages=[])
+
+
 def test_anthropic_sees_errors(claude: Any, engine: EngineProcess) -> None:
     with pytest.raises(anthropic.BadRequestError, match="max_tokens"):
         claude.messages.create(model="m", max_tokens=0, messages=[{"role": "user", "content": "Hi"}])
@@ -447,4 +500,4 @@ async def _pydantic_agent(gateway: GatewayThread, api: str) -> tuple[str, list[s
     async with agent.run_stream("How is it?") as run:
         output = await run.get_output()
     await (claude if api == "messages" else client).close()
-    return str(output), asked
+    return str(output), sorted(asked)  # it calls them at once

@@ -66,6 +66,10 @@ class Engine:
             return await self.answer(writer, answer)
         if path == "/v1/models":
             return await self.answer(writer, {"data": [{"id": "engine-model", "owned_by": OWNER}]})
+        if path == "/tokenize":
+            self.seen.append({"path": path, "body": json.loads(body), "gone": None})
+            given = self.seen[-1]["body"]
+            return await self.answer(writer, {"tokens": given.get("prompt", given.get("content")).split()})
         if path == "/health":
             return await self.answer(writer, {})
         if method == "POST" and path in ("/v1/completions", "/v1/chat/completions"):

@@ -222,6 +222,13 @@ def test_a_client_that_leaves_frees_the_engine(kind: str, plain: Any, request: p
     until(lambda: not busy())
 
 
+def test_it_counts_tokens(completions: GatewayThread) -> None:
+    body = {"messages": ASK["messages"]}
+    counted = post(f"{completions.url}/v1/messages/count_tokens", body)["input_tokens"]
+    answer = post(f"{completions.url}/v1/messages", {**body, "max_tokens": 1})
+    assert counted == answer["usage"]["input_tokens"]
+
+
 def test_what_it_rejects_is_told(completions: GatewayThread) -> None:
     long = [{"role": "user", "content": "word " * 5000}]
     status, data, _ = send(f"{completions.url}/v1/chat/completions", {**ASK, "messages": long})

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 pytest.importorskip("starlette")
 pytest.importorskip("aiohttp")
@@ -26,6 +28,7 @@ from unspool.gateway.failure import Failure
 from unspool.gateway.from_messages import messages_job
 from unspool.gateway.from_responses import responses_job
 from unspool.gateway.metrics import Metrics
+from unspool.gateway.store import Store
 from unspool.gateway.upstreams.sse import EventReader
 
 TOOL = {"type": "function", "name": "f", "parameters": {"type": "object"}, "strict": None}
@@ -453,6 +456,39 @@ def test_every_setting_and_metric_is_documented() -> None:
         assert f"`{name}`" in page
     for metric in vars(Metrics()).values():
         assert f"`{metric.name}`" in page
+
+
+# -- what is kept
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(0, 40), st.booleans()), max_size=30))
+def test_the_store_keeps_what_there_is_room_for(steps: list[tuple[str, int, bool]]) -> None:
+    room = 100
+    store = Store(room)
+    used: dict[str, int] = {}  # what it should hold, the oldest first
+    for number, (name, length, again) in enumerate(steps):
+        id, items = f"{name}{number}", [{"x": "y" * length}]
+        store.put(id, items)
+        used[id] = len(json.dumps(items, separators=(",", ":")))
+        while sum(used.values()) > room:
+            del used[next(iter(used))]
+        for other in list(used):
+            if again and other.startswith(name):
+                used[other] = used.pop(other)
+                assert store.get(other) is not None
+    assert [id for id in used if store.get(id) is None] == []
+    assert store._size == sum(used.values()) == sum(map(len, store._kept.values()))
+
+
+def test_what_is_too_large_is_not_kept() -> None:
+    store = Store(20)
+    store.put("small", [{"a": 1}])
+    store.put("large", [{"a": "b" * 30}])
+    assert store.get("large") is None
+    assert store.get("small") == [{"a": 1}]
+    store = Store(0)
+    store.put("any", [{}])
+    assert store.get("any") is None
 
 
 # -- waiting

@@ -118,13 +118,18 @@ class _StandIn(types.ModuleType):
 @cache
 def _xgrammar() -> Any:
     importlib.import_module("tvm_ffi")  # it would look into torch
-    missing = [name for name in ("torch", "transformers") if importlib.util.find_spec(name) is None]
-    sys.modules.update({name: _StandIn(name) for name in missing})
+    if importlib.util.find_spec("torch") is not None:
+        return importlib.import_module("xgrammar")
+    # Both: the real transformers would look for torch, and find something odd.
+    real = {name: sys.modules.pop(name, None) for name in ("torch", "transformers")}
+    sys.modules.update({name: _StandIn(name) for name in real})
     try:
         return importlib.import_module("xgrammar")
     finally:
-        for name in missing:
+        for name, module in real.items():
             del sys.modules[name]
+            if module is not None:
+                sys.modules[name] = module
 
 
 class XGrammar:

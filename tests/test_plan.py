@@ -1017,6 +1017,7 @@ BLANK: dict[str, Any] = {}
         # Unknown switches, and words that they do not know.
         ("qwen3", with_kwargs(enable_reasoning=True), {}, r"unknown thinking switch 'enable_reasoning'.*did"),
         ("qwen3", with_kwargs(think=True), {}, "unknown thinking switch 'think': did you mean thinking"),
+        ("qwen3", ask(enable_thinkng=False), {}, "'enable_thinkng': did you mean enable_thinking"),
         ("qwen3", with_kwargs(enable_thinking="perhaps"), {}, "choose true or false"),
         ("qwen3", with_kwargs(thinking_mode="deep"), {}, "knows disabled, enabled"),
         ("qwen3", ask(thinking={"type": "adaptive"}), {}, "thinking_mode='adaptive'"),

@@ -14,9 +14,12 @@ import pytest
 
 import standard
 import vectors
-from standard import PATTERNS, SCENARIOS, Able, Case
+from standard import Case
 from test_vectors import case_of, difference
 from unspool import Dialect, Message, Parser, Tidy, get_dialect
+from unspool.conformance.scenarios.abilities import Able
+from unspool.conformance.scenarios.meaning import STANDARD_TOOLS
+from unspool.conformance.scenarios.standard import PATTERNS, SCENARIOS
 from unspool.testing import read
 from unspool.wire import ChatStream, Reconstructor
 from vectors import CORPUS, Vector
@@ -39,7 +42,7 @@ def test_no_file_is_left_over() -> None:
 @each_dialect
 def test_every_pattern_is_there(name: str) -> None:
     able = Able(get_dialect(name))
-    there = {scenario.pattern for scenario in SCENARIOS if not able.why_not(scenario)}
+    there = {case.pattern for case in standard.cases(able.dialect)}
     assert there >= set(range(1, len(PATTERNS) + 1)) - ({3} if "parallel" in able.lacks else set())
 
 
@@ -54,15 +57,15 @@ def cut_cases(name: str) -> list[tuple[Case, Vector]]:
     found = [
         (case, by_title(name)[case.title])
         for case in standard.cases(get_dialect(name))
-        if case.scenario.sizes or case.splits
+        if case.sizes or case.splits
     ]
-    assert {case.scenario.pattern for case, _ in found} == {9, 10}
+    assert {case.pattern for case, _ in found} == {9, 10}
     return found
 
 
 def ways(case: Case) -> Iterator[list[str]]:
     """The chunks that a case asks for: of every size, at every place, and at all places at once."""
-    for size in case.scenario.sizes:
+    for size in case.sizes:
         yield list(pieces(case.raw, range(size, len(case.raw), size)))
     for place in case.splits:
         yield list(pieces(case.raw, [place]))
@@ -118,23 +121,20 @@ def test_what_is_wrong_is_told(name: str) -> None:
         message = read(dialect, case_of(by_title(name)[case.title], dialect)).message
         assert message is not None
         kinds = [problem.kind for problem in message.problems]
-        if case.scenario.broken:
-            assert kinds.count("malformed_call") == 1, case.title
-        elif case.scenario.end in {"name", "value"}:
-            assert {"name": "cut_head", "value": "truncated_call"}[case.scenario.end] in kinds, case.title
-            assert message.finish_reason == "length", case.title
-        else:
+        if case.unfinished is None:
             assert kinds == [], case.title
+        elif case.unfinished.kind == "malformed":
+            assert kinds.count("malformed_call") == 1, case.title
+        else:
+            kind = {"fragment": "cut_head", "truncated": "truncated_call"}[case.unfinished.kind]
+            assert kind in kinds, case.title
+            assert message.finish_reason == "length", case.title
 
 
-def test_scenarios_use_the_tools_of_the_corpus() -> None:
-    tools = {tool["function"]["name"] for tool in json.loads((CORPUS / "tools.json").read_text("utf-8"))}
-    meant = {
-        part.name for scenario in SCENARIOS for part in scenario.parts if isinstance(part, standard.Call)
-    }
-    assert meant <= tools
+def test_the_tools_of_the_patterns_are_those_of_the_corpus() -> None:
+    assert list(STANDARD_TOOLS) == json.loads((CORPUS / "tools.json").read_text("utf-8"))
 
 
 def test_every_pattern_has_scenarios() -> None:
-    assert {scenario.pattern for scenario in SCENARIOS} == set(range(1, len(PATTERNS) + 1))
-    assert len({(scenario.pattern, scenario.title) for scenario in SCENARIOS}) == len(SCENARIOS)
+    assert {standard.pattern(scenario) for scenario in SCENARIOS} == set(range(1, len(PATTERNS) + 1))
+    assert len({scenario.name for scenario in SCENARIOS}) == len(SCENARIOS)

@@ -410,13 +410,33 @@ def test_absent_content_of_others() -> None:
     assert [message["content"] for message in found] == ["", "", ""]
 
 
-def test_content_that_hides_calls_gets_a_turn_of_its_own() -> None:
-    wanting = template(calls="{% if not m.content %}" + CALLS + "{% endif %}")
+@pytest.mark.parametrize(
+    ("content", "calls"),
+    [
+        ("{{ m.content or '' }}", "{% if not m.content %}" + CALLS + "{% endif %}"),
+        ("{% if not m.tool_calls %}{{ m.content or '' }}{% endif %}", CALLS),
+        ("{% if not m.tool_calls %}{{ m.content or '' }}{% endif %}", CALLS + "{{ m.content or '' }}"),
+    ],
+    ids=["hides calls", "is dropped", "comes behind calls"],
+)
+def test_content_that_does_not_stand_before_calls_gets_a_turn_of_its_own(content: str, calls: str) -> None:
+    wanting = template(content=content, calls=calls)
     assert not wanting.wants.beside
     found = normalise_history([USER, assistant(call(), content="Yes"), result()], wanting)
     assert [message["role"] for message in found] == ["user", "assistant", "assistant", "tool"]
     assert [message["content"] for message in found] == ["Hi", "Yes", "", "Done."]
     assert "tool_calls" not in found[1]
+    text = wanting.render(found)
+    assert -1 < text.find("Yes") < text.find("call_1 now")
+
+
+def test_content_stays_with_calls_where_a_turn_of_its_own_is_refused() -> None:
+    refuse = "{% if loop.previtem and loop.previtem.role == m.role %}{{ raise_exception('!') }}{% endif %}"
+    wanting = template(content="{% if not m.tool_calls %}{{ m.content }}{% endif %}", extra=refuse)
+    assert wanting.wants.beside
+    found = normalise_history([USER, assistant(call(), content="Yes"), result()], wanting)
+    assert [message["role"] for message in found] == ["user", "assistant", "tool"]
+    wanting.render(found)
 
 
 @pytest.mark.parametrize(

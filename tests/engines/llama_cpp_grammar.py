@@ -29,6 +29,7 @@ def main() -> None:
             "tools": tools,
             "tool_choice": "required",
             "parallel_tool_calls": False,
+            "chat_template_kwargs": {"enable_thinking": False},
             "max_tokens": 1,
             "verbose": True,
         }

@@ -35,6 +35,15 @@ def tokenizer(case: dict[str, Any]) -> Any:
     return made
 
 
+def model_types(root: Path) -> list[str]:
+    """What ``model_type`` may be in a config.json, as far as Transformers and the engine know."""
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
+
+    own = (path.read_text("utf-8") for path in root.rglob("configs/*.py"))
+    declared = (re.findall(r'(?m)^    model_type(?:: \w+)? = "(\w+)"', text) for text in own)
+    return sorted({*CONFIG_MAPPING_NAMES, *(name for names in declared for name in names)})
+
+
 def vllm() -> tuple[dict[str, Any], Read]:
     os.environ["VLLM_LOGGING_LEVEL"] = "CRITICAL"
     import vllm
@@ -68,6 +77,7 @@ def vllm() -> tuple[dict[str, Any], Read]:
         "tools": sorted(ToolParserManager.list_registered()),
         "reasoning": sorted(ReasoningParserManager.list_registered()),
         "flags": sorted(flags),
+        "model_types": model_types(root),
     }
     return facts, read
 
@@ -102,6 +112,7 @@ def sglang() -> tuple[dict[str, Any], Read]:
         "tools": sorted(FunctionCallParser.ToolCallParserEnum),
         "reasoning": sorted(ReasoningParser.DetectorMap),
         "flags": sorted(flag for action in parser._actions for flag in action.option_strings),
+        "model_types": model_types(Path(str(sglang.__file__)).parent),
     }
     return facts, read
 

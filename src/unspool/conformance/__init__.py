@@ -1,4 +1,73 @@
 """Conformance: one suite for every parser of tool calls, in every dialect and every chunking.
 
-``unspool conformance run`` holds a parser against it; see ``docs/conformance.md``.
+``unspool conformance run`` holds a parser against it, ``pytest --unspool-conformance``
+does so in another project; ``docs/conformance.md`` explains both.  In Python:
+
+>>> from unspool.conformance import cases, run_suite, unspool_adapter
+>>> next(cases(["hermes"], ["order/text-call"])).expected_content
+'Let me see.'
+>>> run_suite(unspool_adapter(), dialects=["hermes"], scenarios=["duplicates"]).failed
+[]
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from .adapters import InProcess, Request, Session, Unsupported, unspool_adapter
+    from .model import (
+        CallAt,
+        DeltaMessage,
+        DeltaToolCall,
+        ExtractedToolCallInformation,
+        FunctionCall,
+        Run,
+        Stretch,
+        TestCase,
+        ToolCall,
+        Unfinished,
+        json_schema,
+    )
+    from .runner import run_suite
+    from .scenarios import cases
+    from .stdio import Program
+
+__all__ = [
+    "CallAt",
+    "DeltaMessage",
+    "DeltaToolCall",
+    "ExtractedToolCallInformation",
+    "FunctionCall",
+    "InProcess",
+    "Program",
+    "Request",
+    "Run",
+    "Session",
+    "Stretch",
+    "TestCase",
+    "ToolCall",
+    "Unfinished",
+    "Unsupported",
+    "cases",
+    "json_schema",
+    "run_suite",
+    "unspool_adapter",
+]
+
+_PLACES: Final = {
+    "adapters": ("InProcess", "Request", "Session", "Unsupported", "unspool_adapter"),
+    "runner": ("run_suite",),
+    "scenarios": ("cases",),
+    "stdio": ("Program",),
+}
+"""Which module has which names; all others are the model's."""
+
+
+def __getattr__(name: str) -> object:
+    # The command line imports this package for every command, most of which need nothing of it.
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    place = next((module for module, names in _PLACES.items() if name in names), "model")
+    return getattr(import_module(f".{place}", __name__), name)

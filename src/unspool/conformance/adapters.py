@@ -9,7 +9,8 @@ returns deltas.  For a parser in Python that is all there is to write::
 
     def factory(request: Request) -> MySession: ...
 
-``finish_reason`` of the session, if it has one, is compared after ``finish``.
+``finish_reason`` of the session, if it has one, is compared after ``finish``; a factory
+may say what it is, see :func:`from_factory`.
 A session raises :class:`Unsupported` for what its parser does not claim to do.
 """
 
@@ -25,7 +26,7 @@ from .._events import Event
 from .._fold import Fold
 from .._parser import Parser
 from .._plan import plan
-from .._registry import list_dialects
+from .._registry import get_dialect, list_dialects
 from .._tidy import Tidy
 from .._version import __version__
 from ..wire.chat import ChatStream, Chunk, chat_message
@@ -125,8 +126,8 @@ class InProcess:
 
     def __init__(self, factory: Factory, name: str, version: str = "", dialects: Iterable[str] = ()) -> None:
         self._factory = factory
-        names = list(dialects) or [dialect.name for dialect in list_dialects()]
-        self._identity = Identity(name, version, dict.fromkeys(names, {}))
+        names = [get_dialect(one).name for one in dialects] or [one.name for one in list_dialects()]
+        self._identity = Identity(name, version, {key: {} for key in names})
 
     def identity(self) -> Identity:
         return self._identity
@@ -146,9 +147,9 @@ class InProcess:
         for turn in range(max(map(len, choices))):
             for session, chunks, deltas in zip(sessions, choices, found, strict=True):
                 if turn < len(chunks):
-                    deltas += map(as_delta, session.feed(chunks[turn]))
+                    deltas.extend(map(as_delta, session.feed(chunks[turn])))
         for session, deltas in zip(sessions, found, strict=True):
-            deltas += map(as_delta, session.finish(case.finish_reason))
+            deltas.extend(map(as_delta, session.finish(case.finish_reason)))
         return [
             Answer(tuple(deltas), getattr(session, "finish_reason", None))
             for session, deltas in zip(sessions, found, strict=True)
@@ -176,7 +177,22 @@ def load_factory(path: str) -> Factory:
         raise UsageError(f"cannot load {path!r}: {error}") from error
     if not callable(found):
         raise UsageError(f"{path!r} is not callable: a factory takes a Request and returns a session")
-    return found  # type: ignore[no-any-return]
+    return found
+
+
+def from_factory(path: str) -> InProcess:
+    """The parser that ``package.module:name`` makes.
+
+    The factory may have attributes: ``name``, ``version`` and ``dialects``, the names
+    of the dialects that it reads (all of them, if it does not say).
+    """
+    factory = load_factory(path)
+    return InProcess(
+        factory,
+        str(getattr(factory, "name", path)),
+        str(getattr(factory, "version", "")),
+        getattr(factory, "dialects", ()),
+    )
 
 
 # -- unspool itself
@@ -206,7 +222,9 @@ class UnspoolSession:
         whole = chat_message(message)
         calls = whole.get("tool_calls") or []
         assert isinstance(calls, list)  # noqa: S101 - so the wire has it
-        return [DeltaMessage.from_json({**whole, "tool_calls": [{"index": i, **c} for i, c in enumerate(calls)]})]
+        return [
+            DeltaMessage.from_json({**whole, "tool_calls": [{"index": i, **c} for i, c in enumerate(calls)]})
+        ]
 
     def _deltas(self, events: list[Event]) -> list[DeltaMessage]:
         if self._stream is None:

@@ -35,7 +35,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Literal, TypeAlias, get_args
 
 from .._errors import UsageError
@@ -92,9 +92,7 @@ class ToolCall:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> ToolCall:
-        return cls(
-            FunctionCall.from_json(value["function"]), value.get("id"), value.get("verbatim", False)
-        )
+        return cls(FunctionCall.from_json(value["function"]), value.get("id"), value.get("verbatim", False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,10 +300,14 @@ class TestCase:
             return [f"n={self.n}: a request has at least one choice"]
         numbers = [part.index for part in self.expected_order if isinstance(part, CallAt)]
         if numbers != list(range(len(self.expected_tool_calls))):
-            return [f"expected_order has calls {numbers}, expected_tool_calls {len(self.expected_tool_calls)}"]
+            return [
+                f"expected_order has calls {numbers}, expected_tool_calls {len(self.expected_tool_calls)}"
+            ]
         for channel, text in (("content", self.expected_content), ("reasoning", self.expected_reasoning)):
             if _squeezed(text) != _squeezed(self.stretches(channel)):
-                return [f"expected_order has {channel} {self.stretches(channel)!r}, but it should be {text!r}"]
+                return [
+                    f"expected_order has {channel} {self.stretches(channel)!r}, but it should be {text!r}"
+                ]
         return []
 
     def stretches(self, channel: str) -> str:
@@ -382,7 +384,7 @@ class TestCase:
             lines.append(f"  begins in {self.start}, behind the prompt {self.prompt!r}")
         if self.tool_choice != "auto":
             lines.append(f"  tool_choice: {json.dumps(self.tool_choice)}")
-        lines += ["  output:", *(f"    | {line}" for line in self.model_output.split("\n"))]
+        lines += ["  output:", *(f"    | {line}".rstrip() for line in self.model_output.split("\n"))]
         lines += ["  expected:", *(f"    {line}" for line in order_lines(self.expected))]
         return "\n".join(lines) + "\n"
 

@@ -61,3 +61,147 @@ UTF-8, and flushes after each:
 A program that takes longer than the time limit, dies or writes something else is
 stopped and started again, and the case is an error.
 """
+
+from __future__ import annotations
+
+import json
+import queue
+import subprocess
+import threading
+from collections.abc import Sequence
+from typing import Any, Final
+
+from .._errors import UsageError
+from .adapters import Answer, Identity, ParserFailed, Unsupported, as_delta
+from .model import DeltaMessage, Json, TestCase
+
+START_LIMIT: Final = 300.0
+"""Seconds that a program may take until it says hello: some import for a minute."""
+TIME_LIMIT: Final = 30.0
+"""Seconds for one answer."""
+
+
+class Program:
+    """A parser in a program of its own; it is started when it is first needed."""
+
+    def __init__(self, command: Sequence[str], *, time_limit: float = TIME_LIMIT) -> None:
+        """Take the command and its arguments; nothing goes through a shell."""
+        self._command = list(command)
+        self._limit = time_limit
+        self._process: subprocess.Popen[str] | None = None
+        self._lines: queue.Queue[str | None] = queue.Queue()
+        self._hello: Json = {}
+        self._number = 0
+
+    def identity(self) -> Identity:
+        self._start()
+        hello = self._hello
+        return Identity(hello["parser"], str(hello.get("version", "")), hello.get("dialects", {}))
+
+    def answer(self, case: TestCase, choices: Sequence[Sequence[str]], *, streaming: bool) -> list[Answer]:
+        self._start()
+        several = len(choices) > 1
+        if several and not self._hello.get("choices"):
+            raise Unsupported("it takes one choice at a time")
+        self._number += 1
+        request: Json = {
+            "id": self._number,
+            "dialect": case.dialect,
+            "mode": "stream" if streaming else "batch",
+            "tools": list(case.tools),
+            "tool_choice": case.tool_choice,
+            "start": case.start,
+            "prompt": case.prompt,
+            "finish_reason": case.finish_reason,
+        }
+        request |= {"choices": [list(c) for c in choices]} if several else {"chunks": list(choices[0])}
+        answer = self._ask(request)
+        if "unsupported" in answer:
+            raise Unsupported(str(answer["unsupported"]))
+        if "error" in answer:
+            raise ParserFailed(str(answer["error"]))
+        try:
+            return [_answer(one) for one in (answer["choices"] if several else [answer])]
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ParserFailed(f"its answer is not one of the protocol: {error!r}") from error
+
+    def close(self) -> None:
+        """Stop the program."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+    def _start(self) -> None:
+        if self._process is not None:
+            return
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - the user's own command
+                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
+            )
+        except OSError as error:
+            raise UsageError(f"cannot run {' '.join(self._command)}: {error}") from error
+        self._lines = queue.Queue()
+        threading.Thread(target=_read, args=(self._process, self._lines), daemon=True).start()
+        hello = self._line(START_LIMIT).get("hello")
+        if not isinstance(hello, dict) or not isinstance(hello.get("parser"), str):
+            self.close()
+            raise UsageError(f'{self._command[0]}: its first line is not {{"hello": {{"parser": ...}}}}')
+        self._hello = hello
+
+    def _ask(self, request: Json) -> Json:
+        process = self._process
+        assert process is not None  # noqa: S101 - it was started just now
+        assert process.stdin is not None  # noqa: S101 - it is a pipe
+        try:
+            process.stdin.write(json.dumps(request) + "\n")
+            process.stdin.flush()
+        except OSError as error:
+            self.close()
+            raise ParserFailed(f"the program died: {error}") from error
+        while (answer := self._line(self._limit)).get("id") != request["id"]:
+            pass  # of a case that took too long
+        return answer
+
+    def _line(self, limit: float) -> Json:
+        """The next line; a program that does not write one is stopped."""
+        try:
+            line = self._lines.get(timeout=limit)
+        except queue.Empty:
+            self.close()
+            raise ParserFailed(f"no answer within {limit:g} s") from None
+        if line is None:
+            process = self._process
+            self.close()
+            raise ParserFailed(f"the program died, exit code {process.returncode if process else '?'}")
+        try:
+            value = json.loads(line)
+        except ValueError as error:
+            self.close()
+            raise ParserFailed(f"it wrote something else than JSON: {line[:80]!r}") from error
+        if not isinstance(value, dict):
+            self.close()
+            raise ParserFailed(f"it wrote something else than an object: {line[:80]!r}")
+        return value
+
+
+def _read(process: subprocess.Popen[str], lines: queue.Queue[str | None]) -> None:
+    assert process.stdout is not None  # noqa: S101 - it is a pipe
+    try:
+        for line in process.stdout:
+            lines.put(line)
+    except ValueError:
+        pass  # closed while it was read
+    lines.put(None)
+
+
+def _answer(value: Json) -> Answer:
+    deltas: list[DeltaMessage | None] = []
+    for entry in value["deltas"]:
+        group: list[Any] = entry if isinstance(entry, list) else [entry]
+        deltas += map(as_delta, group)
+    return Answer(tuple(deltas), value.get("finish_reason"))

@@ -36,7 +36,7 @@ WATT = replace(
     section=("^[{calls}]",),
     call=("{name}{args}", "{envelope}"),
     reasoning=(),
-    fingerprint=("watt-tool",),
+    fingerprint=("watt-tool",),  # no template is known: by this it loses to pythonic
 )
 
 LFM2 = Dialect(

@@ -69,13 +69,14 @@ GRANITE42 = replace(
     fingerprint=("truncate_history_thinking", "defer_loading"),
 )
 STEP3P5 = qwen("step3p5", "Step-3.5", before="", between="", reasoning_aliases=("step3p5",))
-# Mimo's template puts values directly between the tags; the line feeds of Qwen are read as well.
-MIMO = qwen("mimo", "MiMo-V2", reasoning_aliases=("mimo",), fingerprint=("model_type: mimo",))
+# Mimo puts values directly between the tags; those with Qwen's line feeds around them are read as well,
+# and since a template says both at once, they are what is written.
+MIMO = qwen("mimo", "MiMo-V2", reasoning_aliases=("mimo",), fingerprint=("model_type: mimo_v2",))
 MINICPMV = replace(
     qwen("minicpmv", "MiniCPM-V 4.5 and later", reasoning_aliases=("minicpmv",)),
     call=(*QWEN3_CODER.call, "{envelope}"),
     drop=tuple(f"<{bar}reserved_{number}{bar}>" for number in (12, 13, 14, 15) for bar in ("", "|")),
-    fingerprint=("model_type: minicpmv", "model_type: minicpm_v"),
+    fingerprint=("model_type: minicpmv",),
 )
 SEED_OSS = replace(
     QWEN3_CODER,

@@ -45,8 +45,8 @@ def encode(value: object) -> bytes:
         data = _encode(value)
     except UnicodeEncodeError:  # a lone surrogate, from a model or a client
         return json.dumps(value, separators=(",", ":")).encode()
-    for character, escaped in _BREAKS:
-        if character in data:
+    if not data.isascii():
+        for character, escaped in _BREAKS:
             data = data.replace(character, escaped)
     return data
 
@@ -106,6 +106,9 @@ class ChatAnswer(Answer):
         ]
         self.prompt_token_ids: Sequence[int] | None = None
         self._tells = reader_tells(job, readers[0])
+        head = {"id": first.id, "object": "chat.completion.chunk", "created": first.created, "model": model}
+        self._head = b'data: %b,"choices":' % encode(head)[:-1]
+        """What all chunks begin with: encoded once, because it is longer than most deltas."""
 
     def opening(self) -> bytes:
         return self._sse(chunk for stream in self._streams for chunk in stream.encode(()))
@@ -140,8 +143,10 @@ class ChatAnswer(Answer):
     def _sse(self, chunks: Iterable[Chunk]) -> bytes:
         if self.job.continuous_usage:
             usage = chat_usage(self.usage, self.reasoning_tokens())
-            chunks = [{**chunk, "usage": usage} for chunk in chunks]
-        return b"".join([_data(chunk) for chunk in chunks])
+            return b"".join([_data({**chunk, "usage": usage}) for chunk in chunks])
+        if self._tells:
+            return b"".join([_data(chunk) for chunk in chunks])
+        return b"".join([b"%b%b}\n\n" % (self._head, encode(chunk["choices"])) for chunk in chunks])
 
 
 class ResponsesAnswer(Answer):
@@ -149,6 +154,8 @@ class ResponsesAnswer(Answer):
 
     def __init__(self, job: Job, model: str, readers: Sequence[Reader], policies: Policies) -> None:
         super().__init__(job, model, readers, policies)
+        self.response: Any = None
+        """The whole response, when it is over."""
         self._stream = responses_stream(job, model, readers[0], policies)
         self._tells = reader_tells(job, readers[0])
         self._finish: list[Event] = []
@@ -166,7 +173,9 @@ class ResponsesAnswer(Answer):
 
     def closing(self) -> bytes:
         self._stream.usage = responses_usage(self.usage, self.reasoning_tokens())
-        return self._sse(self._stream.encode(self._finish))
+        chunks = self._stream.encode(self._finish)
+        self.response = chunks[-1]["response"]
+        return self._sse(chunks)
 
     def failing(self, failure: Failure) -> bytes:
         self._stream.usage = None
@@ -216,7 +225,12 @@ ANSWERS: Final[dict[Api, type[Answer]]] = {
 }
 
 
-JSON_ERROR_APIS: Final[dict[str, Api]] = {"chat": "chat", "responses": "responses", "messages": "messages"}
+JSON_ERROR_APIS: Final[dict[str, Api]] = {
+    "chat": "chat",
+    "responses": "responses",
+    "messages": "messages",
+    "count_tokens": "messages",
+}
 """APIs by the names of their endpoints."""
 
 

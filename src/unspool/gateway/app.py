@@ -20,16 +20,23 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
-from starlette.applications import Starlette
-from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
-from starlette.routing import Route
+from starlette.routing import Route, Router
 from starlette.types import ASGIApp
 
 from .._errors import MalformedOutput
-from .._events import CallStart, Text
+from .._events import CallStart, Event, Text
 from .._ids import IdFormat
-from .answers import ANSWERS, JSON_ERROR_APIS, Answer, ChatAnswer, Whole, encode, error_object
+from .answers import (
+    ANSWERS,
+    JSON_ERROR_APIS,
+    Answer,
+    ChatAnswer,
+    ResponsesAnswer,
+    Whole,
+    encode,
+    error_object,
+)
 from .body import Api, Job, chat_job, decode, wrong_model
 from .exchange import EVENTS, JSON, ClientGone, Exchange, Receive, Scope, Send
 from .failure import Failure
@@ -42,6 +49,7 @@ from .model import Model, Prepared
 from .parsing import parse_body
 from .reading import Reader
 from .settings import Settings
+from .store import Store
 from .upstreams.base import Batch, Stream, Task, Upstream, Usage
 
 _REQUEST_ID: Final = IdFormat("req_{random}")
@@ -59,6 +67,7 @@ class Gateway:
         self.model = model
         self.upstream = upstream
         self.metrics = Metrics()
+        self.store = Store(settings.max_stored_bytes)
         self._guard = Guard(settings.api_keys, settings.host, settings.hosts)
         self._active: set[Exchange] = set()
         self._reaper: asyncio.Task[None] | None = None
@@ -70,6 +79,7 @@ class Gateway:
             Route("/v1/chat/completions", _Endpoint(self, "chat", self._generate_chat, "POST")),
             Route("/v1/responses", _Endpoint(self, "responses", self._generate_responses, "POST")),
             Route("/v1/messages", _Endpoint(self, "messages", self._generate_messages, "POST")),
+            Route("/v1/messages/count_tokens", _Endpoint(self, "count_tokens", self._count_tokens, "POST")),
             Route("/v1/parse", _Endpoint(self, "parse", self._parse, "POST")),
             Route("/v1/models", _Endpoint(self, "models", self._models, "GET")),
             Route("/v1/models/{id:path}", _Endpoint(self, "models", self._models, "GET")),
@@ -77,24 +87,21 @@ class Gateway:
             Route("/health", _Endpoint(self, "health", self._health, "GET", public=True)),
             Route("/ready", _Endpoint(self, "ready", self._ready, "GET", public=True)),
         ]
-        middleware = []
-        if self.settings.cors_origins:
-            middleware.append(
-                Middleware(
-                    CORSMiddleware,
-                    allow_origins=list(self.settings.cors_origins),
-                    allow_methods=["GET", "POST"],
-                    allow_headers=["*"],
-                    expose_headers=["x-request-id"],
-                )
-            )
+        # Without Starlette's own layers: every one of them is run through for every delta.
         nowhere = _Endpoint(self, "unknown", self._nowhere, "")
-        app = Starlette(routes=routes, middleware=middleware, lifespan=self._lifespan)
-        app.router.default = nowhere
-        return app
+        router = Router(routes, default=nowhere, lifespan=self._lifespan)
+        if not self.settings.cors_origins:
+            return router
+        return CORSMiddleware(
+            router,
+            allow_origins=list(self.settings.cors_origins),
+            allow_methods=["GET", "POST"],
+            allow_headers=["*"],
+            expose_headers=["x-request-id"],
+        )
 
     @asynccontextmanager
-    async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
+    async def _lifespan(self, _: object) -> AsyncIterator[None]:
         await self.start()
         try:
             yield
@@ -188,13 +195,37 @@ class Gateway:
     async def _body(self, exchange: Exchange) -> dict[str, Any]:
         return decode(await exchange.body(self.settings.max_request_bytes, self.settings.client_timeout))
 
+    def _check_model(self, body: Mapping[str, Any]) -> None:
+        name = body.get("model")
+        if name is not None and not (isinstance(name, str) and self.model.answers_to(name)):
+            raise wrong_model(name, self.model.name)
+
+    async def _count_tokens(self, exchange: Exchange) -> None:
+        body = await self._body(exchange)
+        self._check_model(body)
+        job = messages_job({"max_tokens": 1, **body}, hosted=self.settings.hosted_tools)
+        prompt = (await asyncio.to_thread(self._prepare, job, exchange)).prompt
+        count = None
+        if prompt is not None:
+            count = await asyncio.to_thread(self.model.count, prompt)
+            if count is None:
+                count = await self.upstream.count(prompt)
+        if count is None:
+            raise Failure(
+                "not_found",
+                "nobody here can count tokens: the upstream does not, and model_dir names no tokenizer.json",
+                code="not_found",
+            )
+        await exchange.respond(200, encode({"input_tokens": count}))
+
     # -- generation
 
     async def _generate_chat(self, exchange: Exchange) -> None:
         await self._generate(exchange, chat_job)
 
     async def _generate_responses(self, exchange: Exchange) -> None:
-        await self._generate(exchange, lambda body: responses_job(body, hosted=self.settings.hosted_tools))
+        hosted, recall = self.settings.hosted_tools, self.store.get
+        await self._generate(exchange, lambda body: responses_job(body, hosted=hosted, recall=recall))
 
     async def _generate_messages(self, exchange: Exchange) -> None:
         await self._generate(exchange, lambda body: messages_job(body, hosted=self.settings.hosted_tools))
@@ -204,9 +235,7 @@ class Gateway:
         if limit and self.metrics.active.value() > limit:
             raise Failure("overloaded", f"more than {limit} requests at once; try again", code="overloaded")
         body = await self._body(exchange)
-        name = body.get("model")
-        if name is not None and not (isinstance(name, str) and self.model.answers_to(name)):
-            raise wrong_model(name, self.model.name)
+        self._check_model(body)
         job = read(body)
         exchange.watch()
         if self.settings.log_contents:
@@ -302,21 +331,30 @@ class _Output:
             if data:
                 await self.exchange.send(data)
         answer.usage = self._counted()
-        await self.exchange.send(answer.closing(), more=False)
+        last = answer.closing()
+        if isinstance(answer, ResponsesAnswer):
+            self._keep(answer.response)
+        await self.exchange.send(last, more=False)
 
     def _encoded(self, batch: Batch, answer: Answer) -> bytes:
         """All that one read brought, to be sent at once."""
         if isinstance(answer, ChatAnswer) and batch.prompt_token_ids is not None:
             answer.prompt_token_ids = batch.prompt_token_ids
-        out: list[bytes] = []
+        found: dict[int, list[Event]] = {}
         for delta in batch.deltas:
             events = self.readers[delta.choice].feed(delta)
-            if self.job.continuous_usage:
-                answer.usage = self._counted()
-            if events:
-                out.append(answer.feed(delta.choice, events))
-                self._see(events)
+            if delta.choice in found:
+                found[delta.choice] += events
+            else:
+                found[delta.choice] = events
         self._bounded(batch)
+        if self.job.continuous_usage:
+            answer.usage = self._counted()
+        out: list[bytes] = []
+        for choice, events in found.items():
+            if events:
+                out.append(answer.feed(choice, events))
+                self._see(events)
         return b"".join(out)
 
     async def whole(self, stream: Stream) -> None:
@@ -330,7 +368,19 @@ class _Output:
                 self._see(events)
             self._bounded(batch)
         answer.usage = self._counted()
-        await self.exchange.respond(200, encode(answer.body()))
+        body = answer.body()
+        if self.job.api == "responses":
+            self._keep(body)
+        await self.exchange.respond(200, encode(body))
+
+    def _keep(self, response: Mapping[str, Any]) -> None:
+        """Keep the conversation, if the request did not forbid it: another may go on from here."""
+        if self.job.items is not None:
+            # Half a call is nothing to go on from.
+            said = [
+                item for item in response["output"] if item.get("status") != "incomplete" or "content" in item
+            ]
+            self.gateway.store.put(response["id"], [*self.job.items, *said])
 
     def _see(self, events: list[Any]) -> None:
         if not self._first and any(isinstance(event, (Text, CallStart)) for event in events):

@@ -56,6 +56,8 @@ class Job:
     """Names of free-form tools."""
     echo: dict[str, Any] = field(default_factory=dict)
     """Fields that the response repeats."""
+    items: Sequence[Mapping[str, Any]] | None = None
+    """The conversation as items, if the response is to be kept."""
     soft: tuple[str, ...] = ()
     """Switches that clients send unasked: left out where the model has no ear for them."""
 
@@ -274,9 +276,10 @@ def check_tools(tools: Sequence[Mapping[str, Any]] | None, place: str) -> None:
     seen: set[str] = set()
     for at, tool in enumerate(tools or ()):
         if tool.get("type") != "function":
-            raise invalid(
-                f"{place}[{at}].type is {tool.get('type')!r}; this API takes functions", f"{place}[{at}].type"
-            )
+            told = f"{place}[{at}].type is {tool.get('type')!r}; this API takes functions"
+            if tool.get("type") == "custom":
+                told += ", /v1/responses takes custom tools, too"
+            raise invalid(told, f"{place}[{at}].type")
         function = tool.get("function")
         if not isinstance(function, Mapping):
             raise invalid(f"{place}[{at}].function is required", f"{place}[{at}].function")
@@ -311,7 +314,7 @@ def wrong_model(name: object, known: str) -> Failure:
     """A model that is not here."""
     return Failure(
         "not_found",
-        f"the model {name!r} does not exist; there is {known!r}",
+        f"the model {name!r} does not exist; there is {known!r} (the gateway's setting aliases adds names)",
         param="model",
         code="model_not_found",
     )

@@ -8,8 +8,8 @@ role tool.  A free-form tool is offered to the model as a function with one text
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
 from msgspec import Meta
@@ -17,6 +17,8 @@ from msgspec import Meta
 from ..wire.responses import CUSTOM_INPUT
 from .body import Count, Job, Share, Temperature, checked
 from .failure import invalid
+
+Recall: TypeAlias = Callable[[str], Sequence[Mapping[str, Any]] | None]
 
 _TEXT_PARTS: Final = ("input_text", "output_text", "text", "summary_text", "reasoning_text", "refusal")
 _ECHOED: Final = (
@@ -34,6 +36,7 @@ _ECHOED: Final = (
     "user",
     "store",
     "top_logprobs",
+    "previous_response_id",
 )
 _SAMPLING: Final = (
     "temperature",
@@ -88,25 +91,21 @@ class ResponsesBody(msgspec.Struct):
     stop: str | list[str] | None = None
 
 
-def responses_job(body: Mapping[str, Any], *, hosted: str = "reject") -> Job:
+def responses_job(body: Mapping[str, Any], *, hosted: str = "reject", recall: Recall = lambda _: None) -> Job:
     """A response's request.
 
     :param hosted: what to do with tools that only their vendor can run.
+    :param recall: the items of a conversation that is referred back to; None: it is not there.
     """
     request = {key: value for key, value in body.items() if value is not None}
     shape = checked(request, ResponsesBody)
-    if shape.previous_response_id:
-        raise invalid(
-            "previous_response_id: this gateway keeps no responses; send the whole conversation as input",
-            "previous_response_id",
-            "unsupported_parameter",
-        )
     if shape.background:
         raise invalid(
             "background: this gateway answers at once, or streams", "background", "unsupported_parameter"
         )
     tools, custom = _tools(shape.tools or [], hosted)
-    messages = _messages(shape.input)
+    before, now = _before(shape.previous_response_id, recall), _items(shape.input)
+    messages = _messages(before, now)
     if shape.instructions:
         messages.insert(0, {"role": "system", "content": shape.instructions})
     if not messages:
@@ -142,6 +141,7 @@ def responses_job(body: Mapping[str, Any], *, hosted: str = "reject") -> Job:
         sampling={key: request[key] for key in _SAMPLING if key in request},
         custom_tools=custom,
         echo={key: request[key] for key in _ECHOED if key in request},
+        items=None if shape.store is False else [*before, *now],
         soft=soft,
     )
 
@@ -252,11 +252,30 @@ def _format(text: _Text | None, chat: dict[str, Any]) -> Mapping[str, Any] | Non
 # -- the input
 
 
-def _messages(given: str | Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _before(id: str | None, recall: Recall) -> Sequence[Mapping[str, Any]]:
+    """What the request refers back to."""
+    if not id:
+        return ()
+    found = recall(id)
+    if found is None:
+        raise invalid(
+            f"previous_response_id: {id!r} is not kept here, or not any more; "
+            "send the whole conversation as input",
+            "previous_response_id",
+            "previous_response_not_found",
+        )
+    return found
+
+
+def _items(given: str | Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
     if isinstance(given, str):
         return [{"role": "user", "content": given}] if given else []
+    return given
+
+
+def _messages(before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     history = _History()
-    for at, item in enumerate(given):
+    for at, item in enumerate((*before, *now), -len(before)):
         history.take(item, f"input[{at}]")
     return history.messages
 

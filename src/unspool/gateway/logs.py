@@ -51,7 +51,9 @@ class _Stderr(logging.Handler):
 def set_up(settings: Settings) -> None:
     """Log as the settings say."""
     handler = _Stderr()
-    handler.setFormatter(_Json() if settings.log_format == "json" else _Plain())
+    form = settings.log_format
+    plain = form == "text" or (form == "auto" and sys.stderr.isatty())
+    handler.setFormatter(_Plain() if plain else _Json())
     LOGGER.handlers = [handler]
     LOGGER.setLevel(settings.log_level.upper())
     LOGGER.propagate = False

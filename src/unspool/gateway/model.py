@@ -73,6 +73,11 @@ class Model:
         """Whether a request for this name is for this model."""
         return not name or name == self.name or name in self.aliases or "*" in self.aliases
 
+    def count(self, prompt: str) -> int | None:
+        """How many tokens a prompt has; None: there is no tokenizer that could tell."""
+        encode = getattr(self.tokenizer, "encode", None)
+        return None if encode is None else len(encode(prompt, add_special_tokens=False).ids)
+
     def prepare(self, request: Mapping[str, Any], *, constraints: Sequence[str], renders: bool) -> Prepared:
         """Decide what the request means, and write the prompt.
 

@@ -85,6 +85,36 @@ class Reader:
 
     def feed(self, delta: Delta) -> list[Event]:
         """What this delta comes to."""
+        if delta.plain and delta.text and not self._steps and not self._foreign.used:
+            events = self.parser.feed(delta.text)
+            if self._all_told(events, delta.text):
+                return events
+            self._account(delta)
+            self._offset += len(delta.text)
+        else:
+            events = self._read(delta)
+        if self._parser is not None and self._parser.held > self.peak_held:
+            self.peak_held = self._parser.held
+        self.stopped_by = delta.stopped_by or self.stopped_by
+        if delta.finish is not None:
+            events += self._finish(delta.finish)
+        self._see(events)
+        return events
+
+    def _all_told(self, events: Sequence[Event], text: str) -> bool:
+        """Whether all of it is text of one channel, as nearly always: then this is all the bookkeeping."""
+        end = self._offset + len(text)
+        if len(events) != 1 or not isinstance(events[0], Text) or events[0].end != end:
+            return False
+        self._offset = end
+        self.size += _bytes(text)
+        self.tokens += 1
+        if events[0].channel == "reasoning":
+            self.reasoning_tokens += 1
+        return True
+
+    def _read(self, delta: Delta) -> list[Event]:
+        """The events of a delta of any kind."""
         events: list[Event] = []
         if delta.reasoning:
             self._split = self._split or self._parser is None
@@ -100,12 +130,6 @@ class Reader:
             events += self._foreign.take(delta.calls, self._offset)
         elif self._foreign.used:
             events = self._foreign.renumber(events, self._offset)
-        if self._parser is not None and self._parser.held > self.peak_held:
-            self.peak_held = self._parser.held
-        self.stopped_by = delta.stopped_by or self.stopped_by
-        if delta.finish is not None:
-            events += self._finish(delta.finish)
-        self._see(events)
         return events
 
     def _finish(self, reason: FinishReason) -> list[Event]:
@@ -115,10 +139,10 @@ class Reader:
 
     def _account(self, delta: Delta) -> None:
         text = delta.text
-        self.size += len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
+        self.size += _bytes(text)
         if delta.reasoning or delta.calls:
             told = delta.reasoning + "".join(call.name + call.arguments for call in delta.calls)
-            self.size += len(told.encode("utf-8", "replace"))
+            self.size += _bytes(told)
         ids, logprobs = delta.token_ids or (), delta.logprobs or ()
         tokens = len(ids) or len(logprobs) or (1 if text or delta.reasoning or delta.calls else 0)
         self.tokens += tokens
@@ -229,6 +253,10 @@ class _Foreign:
                 out += self.end("complete", at)
             out.append(event)
         return out
+
+
+def _bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
 
 
 def _is_object(text: str) -> bool:

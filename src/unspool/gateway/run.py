@@ -80,6 +80,7 @@ def make_server(gateway: Gateway) -> uvicorn.Server:
         log_config=None,
         log_level="warning",
         server_header=False,
+        proxy_headers=False,
         timeout_keep_alive=30,
         timeout_graceful_shutdown=gateway.settings.shutdown_timeout,
     )

@@ -62,6 +62,7 @@ class Settings:
     max_request_bytes: Annotated[int, "size of a request"] = 32 << 20
     max_output_bytes: Annotated[int, "how much it may send for a request"] = 16 << 20
     max_concurrency: Annotated[int, "requests at once; 0: no limit"] = 0
+    max_stored_bytes: Annotated[int, "conversations kept for previous_response_id; 0: none"] = 64 << 20
     max_tokens: Annotated[
         int, "length of an answer where a request does not say and the engine must know"
     ] = 4096
@@ -81,7 +82,9 @@ class Settings:
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"], "debug, info, warning or error (default: info)"
     ] = "info"
-    log_format: Annotated[Literal["json", "text"], "json or text"] = "json"
+    log_format: Annotated[
+        Literal["auto", "json", "text"], "json or text (default: text in a terminal, else json)"
+    ] = "auto"
     log_contents: Annotated[bool, "log what users and models write; off for a reason"] = False
 
     def __post_init__(self) -> None:
@@ -90,9 +93,12 @@ class Settings:
             ("max_request_bytes", 1),
             ("max_output_bytes", 1),
             ("max_concurrency", 0),
+            ("max_stored_bytes", 0),
         ):
             if getattr(self, name) < least:
                 raise UsageError(f"{name}={getattr(self, name)}: at least {least}")
+        if self.port > 65535:
+            raise UsageError(f"port={self.port}: at most 65535")
         for name in ("connect_timeout", "idle_timeout", "client_timeout", "ping_interval"):
             if not getattr(self, name) > 0:
                 raise UsageError(f"{name}={getattr(self, name)}: a number of seconds, more than 0")

@@ -16,8 +16,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import groupby
+from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
 from unspool._errors import UsageError
@@ -87,31 +86,53 @@ class ChatStream:
         if not self._opened:
             self._opened = True
             chunks.append(self._chunk({"role": "assistant", "content": ""}))
-        for _, group in groupby(self._telling(events), _place):
-            run = list(group)
-            event = run[0]
+        place: str | int = ""  # where the pieces go: a channel, or the number of a call
+        to: str | int
+        pieces: list[str] = []
+        for event in events:
+            if self._finished:
+                raise UsageError(f"{event!r} after Finish: every output needs a ChatStream of its own")
             if isinstance(event, Text):
-                text = "".join(piece.text for piece in run if isinstance(piece, Text))
-                if event.channel == "content":
-                    chunks.append(self._chunk({"content": text}))
-                else:
-                    chunks.append(self._chunk(_reasoning(text, self._policies)))
+                to, text = event.channel, event.text
             elif isinstance(event, CallArgs):
-                self._without_arguments.discard(event.index)
-                text = "".join(piece.json for piece in run if isinstance(piece, CallArgs))
-                chunks.append(self._arguments(event.index, text))
-            elif isinstance(event, CallStart):
-                self._without_arguments.add(event.index)
-                opener = {"index": event.index, **_call(event.id, event.name, "")}
-                chunks.append(self._chunk({"tool_calls": [opener]}))
-            elif isinstance(event, CallEnd):
-                # Without this, half of the clients hand "" to json.loads.
-                if event.status == "complete" and event.index in self._without_arguments:
-                    chunks.append(self._arguments(event.index, "{}"))
-            elif isinstance(event, Finish):
-                self._finished = True
-                chunks.append(self._chunk({}, self._rule.reason()))
+                to, text = event.index, event.json
+            else:
+                self._rule.see(event)
+                if isinstance(event, (CallStart, CallEnd, Finish)):
+                    if pieces:
+                        chunks.append(self._run(place, pieces))
+                        pieces = []
+                    chunks += self._border(event)
+                continue
+            if text:
+                if pieces and to != place:
+                    chunks.append(self._run(place, pieces))
+                    pieces = []
+                place = to
+                pieces.append(text)
+        if pieces:
+            chunks.append(self._run(place, pieces))
         return chunks
+
+    def _run(self, place: str | int, pieces: list[str]) -> Chunk:
+        """Text that goes to one place."""
+        text = "".join(pieces)
+        if isinstance(place, int):
+            self._without_arguments.discard(place)
+            return self._arguments(place, text)
+        return self._chunk({"content": text} if place == "content" else _reasoning(text, self._policies))
+
+    def _border(self, event: CallStart | CallEnd | Finish) -> list[Chunk]:
+        """Where a call begins or ends, or the output does."""
+        if isinstance(event, CallStart):
+            self._without_arguments.add(event.index)
+            return [self._chunk({"tool_calls": [{"index": event.index, **_call(event.id, event.name, "")}]})]
+        if isinstance(event, CallEnd):
+            # Without this, half of the clients hand "" to json.loads.
+            bare = event.status == "complete" and event.index in self._without_arguments
+            return [self._arguments(event.index, "{}")] if bare else []
+        self._finished = True
+        return [self._chunk({}, self._rule.reason())]
 
     def usage_chunk(self, usage: Mapping[str, object]) -> list[Chunk]:
         """The chunk with the token counts, after the last one of every choice.
@@ -120,34 +141,18 @@ class ChatStream:
         """
         if not self._finished:
             raise UsageError("usage_chunk before Finish: encode all events first")
-        return [{**self._head(), "choices": [], "usage": dict(usage)}] if self.include_usage else []
-
-    def _telling(self, events: Iterable[Event]) -> Iterator[Event]:
-        """The events that may show on the wire."""
-        for event in events:
-            if self._finished:
-                raise UsageError(f"{event!r} after Finish: every output needs a ChatStream of its own")
-            self._rule.see(event)
-            if isinstance(event, Text):
-                if event.text:
-                    yield event
-            elif isinstance(event, CallArgs):
-                if event.json:
-                    yield event
-            elif isinstance(event, (CallStart, CallEnd, Finish)):
-                yield event
+        head = _head(self.id, "chat.completion.chunk", self.created, self.model)
+        return [{**head, "choices": [], "usage": dict(usage)}] if self.include_usage else []
 
     def _arguments(self, index: int, text: str) -> Chunk:
         return self._chunk({"tool_calls": [{"index": index, "function": {"arguments": text}}]})
 
     def _chunk(self, delta: Chunk, reason: FinishReason | None = None) -> Chunk:
+        chunk = _head(self.id, "chat.completion.chunk", self.created, self.model)
         # The one null on this wire: OpenAI's schema requires the key, and scripts
         # read "not null" as the end.
-        choice: Chunk = {"index": self.index, "delta": delta, "finish_reason": reason}
-        return {**self._head(), "choices": [choice]}
-
-    def _head(self) -> Chunk:
-        return _head(self.id, "chat.completion.chunk", self.created, self.model)
+        chunk["choices"] = [{"index": self.index, "delta": delta, "finish_reason": reason}]
+        return chunk
 
 
 def sse(chunk: Mapping[str, object]) -> str:
@@ -203,15 +208,6 @@ def chat_completion(
     if usage is not None:
         out["usage"] = dict(usage)
     return out
-
-
-def _place(event: Event) -> object:
-    """Where an event's text goes; neighbours that go to the same place are one delta."""
-    if isinstance(event, Text):
-        return event.channel
-    if isinstance(event, CallArgs):
-        return event.index
-    return event
 
 
 def _head(id: str, kind: str, created: int, model: str) -> Chunk:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import sys
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, TypeAlias
@@ -226,9 +228,8 @@ def serve(program: Program, place: Place) -> None:
         message = json.loads(line)
         answer: Json
         try:
-            if message["dialect"] not in dialects:
-                raise Unsupported(f"no parser for {message['dialect']}")
-            answer = _answer(program, message, place.facts[message["dialect"]])
+            with _limited():
+                answer = _answer(program, message, place)
         except Unsupported as reason:
             answer = {"unsupported": str(reason)}
         except Exception as error:  # noqa: BLE001 - whatever a parser raises is its answer
@@ -236,7 +237,28 @@ def serve(program: Program, place: Place) -> None:
         _write(output, {"id": message["id"], **answer})
 
 
-def _answer(program: Program, message: Json, facts: Facts) -> Json:
+LIMIT = 10.0
+"""Seconds of computing for one output.  Some parsers take time that grows with its square, and on
+the longest outputs of the suite that is hours."""
+
+
+@contextmanager
+def _limited() -> Iterator[None]:
+    def stop(*_: object) -> None:
+        raise TimeoutError(f"more than {LIMIT:g} s of computing")
+
+    signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, LIMIT)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+
+
+def _answer(program: Program, message: Json, place: Place) -> Json:
+    if message["dialect"] not in program.dialects():
+        raise Unsupported(f"no parser for {message['dialect']}")
+    facts = place.facts[message["dialect"]]
     choices: list[list[str]] = message.get("choices") or [message["chunks"]]
     requests = [_request(program, message, "".join(chunks), facts) for chunks in choices]
     if message["mode"] == "batch":
@@ -252,9 +274,10 @@ def _answer(program: Program, message: Json, facts: Facts) -> Json:
 def _request(program: Program, message: Json, text: str, facts: Facts) -> Request:
     text, stop = _split_stop(text, facts.stops)
     start, prompt, seed = message["start"], message["prompt"], ""
-    if program.seeded(message["dialect"]) and start == "content" and prompt is None and facts.seed:
-        if text.startswith(facts.seed):
-            start, prompt, seed = "reasoning", facts.prompt + facts.seed, facts.seed
+    if program.seeded(message["dialect"]) and facts.seed and (start, prompt) == ("content", None):
+        seed = facts.seed if text.startswith(facts.seed) else ""
+    if seed:
+        start, prompt = "reasoning", facts.prompt + seed
     return Request(
         dialect=message["dialect"],
         mode=message["mode"],

@@ -37,7 +37,8 @@ class Vocabulary:
     is_fast = True
 
     def __init__(self, file: Path, markers: Iterable[str], eos: str, suffix: str = "") -> None:
-        """
+        """Read the vocabulary, and number the markers.
+
         :param file: a ``tokenizer.json``.
         :param markers: what is one token.
         :param eos: the token that ends a turn.
@@ -81,7 +82,7 @@ class Vocabulary:
         """The markers and their ids."""
         return self.markers
 
-    def convert_tokens_to_ids(self, tokens: str | Sequence[str]) -> int | None | list[int | None]:
+    def convert_tokens_to_ids(self, tokens: str | Sequence[str]) -> int | list[int | None] | None:
         """Ids of tokens by name."""
         if isinstance(tokens, str):
             return self._vocabulary.get(tokens)
@@ -104,7 +105,7 @@ class Vocabulary:
         """The text of some ids."""
         out: list[str] = []
         plain: list[int] = []
-        for id in [ids] if isinstance(ids, int) else ids:  # noqa: A001
+        for id in [ids] if isinstance(ids, int) else ids:
             literal = self._literals.get(id)
             if literal is None:
                 plain.append(id)

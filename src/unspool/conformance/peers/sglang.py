@@ -12,6 +12,7 @@ import logging
 import re
 import sys
 from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.abc import Loader, MetaPathFinder
@@ -19,6 +20,9 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from unittest.mock import MagicMock
+
+from ._protocol import Entry, Facts, Json, Place, Program, Request, Stream, Unsupported, any_of, serve
+from ._vocabulary import Vocabulary
 
 _ENGINE = (
     "sglang.srt.configs",
@@ -47,14 +51,11 @@ class _WithoutEngine(MetaPathFinder, Loader):
 
 sys.meta_path.insert(0, _WithoutEngine())
 
-from sglang import __version__
-from sglang.srt.entrypoints.openai import serving_chat
-from sglang.srt.entrypoints.openai.protocol import ChatCompletionRequest
-from sglang.srt.function_call.function_call_parser import FunctionCallParser
-from sglang.srt.parser.reasoning_parser import ReasoningParser
-
-from ._protocol import Entry, Facts, Json, Place, Program, Request, Stream, Unsupported, any_of, serve
-from ._vocabulary import Vocabulary
+from sglang import __version__  # noqa: E402
+from sglang.srt.entrypoints.openai import serving_chat  # noqa: E402
+from sglang.srt.entrypoints.openai.protocol import ChatCompletionRequest  # noqa: E402
+from sglang.srt.function_call.function_call_parser import FunctionCallParser  # noqa: E402
+from sglang.srt.parser.reasoning_parser import ReasoningParser  # noqa: E402
 
 logging.disable(logging.CRITICAL)
 
@@ -160,10 +161,8 @@ class _Server(serving_chat.OpenAIServingChat):  # type: ignore[misc]
             stream=request.mode == "stream",
             **({"tools": request.tools, "tool_choice": request.tool_choice} if request.tools else {}),
         )
-        try:
+        with suppress(ValueError):  # the parser has no switch
             self.apply_reasoning_enabled(made, request.thinking)
-        except ValueError:  # the parser has no switch
-            pass
         if self.reasoning_parser == "minimax-m3":
             mode = "enabled" if request.start == "reasoning" else "adaptive"
             made.chat_template_kwargs = {"thinking_mode": mode}

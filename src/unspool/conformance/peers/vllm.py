@@ -8,6 +8,7 @@ whole output, is what ``OpenAIServingChat`` does with them.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -16,8 +17,6 @@ from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-
-os.environ.setdefault("VLLM_LOGGING_LEVEL", "CRITICAL")
 
 import openai_harmony
 from vllm import __version__
@@ -37,6 +36,9 @@ from ._protocol import (
     serve,
 )
 from ._vocabulary import Vocabulary
+
+# Parsers log what they stumble over, with tracebacks: thousands of lines, and not for us to judge.
+logging.disable(logging.CRITICAL)
 
 _ON = {"thinking": True, "enable_thinking": True}
 _OFF = {"thinking": False, "enable_thinking": False}
@@ -68,8 +70,9 @@ class _Setup:
     """Markers that the reasoning parser knows by ids of a vocabulary that cannot be had."""
 
 
-_DSML = ("<｜DSML｜function_calls>", "</｜DSML｜function_calls>", "<｜DSML｜tool_calls>", "</｜DSML｜tool_calls>",
-         "<｜DSML｜ calls>", "</｜DSML｜ calls>")  # fmt: skip
+_DSML = tuple(
+    f"<{slash}｜DSML｜{word}>" for word in ("function_calls", "tool_calls", " calls") for slash in ("", "/")
+)
 
 
 def _hy(version: str, suffix: str = "") -> _Setup:
@@ -148,7 +151,7 @@ _SETUPS: Mapping[str, _Setup] = {
 class _Asked(dict[str, int]):
     """A vocabulary that has everything, and remembers what it was asked for."""
 
-    def get(self, key: str, default: object = None) -> int:  # type: ignore[override]  # noqa: ARG002
+    def get(self, key: str, default: object = None) -> int:  # noqa: ARG002
         return self[key]
 
     def __missing__(self, key: str) -> int:
@@ -167,7 +170,8 @@ class _Asking(Vocabulary):
         if suffix:
             self.asked[f"<think{suffix}>"] = 0
         self.init_kwargs = {"token_suffix": suffix} if suffix else {}
-        self.eos_token_id = self.bos_token_id = None
+        self.eos_token_id = 0
+        self.bos_token_id = None
 
     def get_vocab(self) -> dict[str, int]:
         return self.asked
@@ -179,7 +183,7 @@ class _Asking(Vocabulary):
     def __len__(self) -> int:
         return 1
 
-    def convert_tokens_to_ids(self, tokens: str | Sequence[str]) -> int | None | list[int | None]:
+    def convert_tokens_to_ids(self, tokens: str | Sequence[str]) -> int | list[int | None] | None:
         return self.asked[tokens] if isinstance(tokens, str) else [self.asked[token] for token in tokens]
 
     def encode(self, text: str, **_: object) -> list[int]:  # noqa: ARG002
@@ -351,7 +355,7 @@ class _Stream(Stream):
         return "tool_calls" if self._called and not self._case.named and reason == "stop" else reason
 
 
-def _call(index: int, id: str | None, function: Any) -> Json:  # noqa: A002
+def _call(index: int, id: str | None, function: Any) -> Json:
     return {
         "index": index,
         "id": id,

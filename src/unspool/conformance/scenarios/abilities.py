@@ -8,7 +8,7 @@ from typing import Final
 
 from ..._dialect import Dialect
 from ..._switches import facts_of
-from ..._template import PAYLOADS, Hole, is_control, parse_template, split_at, split_marks
+from ..._template import PAYLOADS, Hole, is_control, literals, parse_template, split_at, split_marks
 from .meaning import Call, Say, Thought
 
 ONE_CALL: Final = {"gigachat3": "a turn has one call"}
@@ -49,9 +49,7 @@ class Able:
         """Content has a wrapper of its own."""
         self.anchored: Final = self.calls and dialect.section[0].startswith("^")
         """Calls count only at the beginning."""
-        self.marked: Final = self.framed or (
-            self.calls and not isinstance(parse_template(template)[0], Hole)
-        )
+        self.marked: Final = self.framed or (self.calls and not isinstance(parse_template(template)[0], Hole))
         """A call has an opening marker of its own."""
         self.end: Final = self._end(template)
         """What ends a call, or the calls."""
@@ -160,3 +158,43 @@ def _name_is_open(template: str) -> bool:
         if isinstance(piece, Hole) and piece.field == "name":
             return isinstance(following, Hole) or not following.text.strip()
     return False
+
+
+# -- the markers of a dialect
+
+
+def _wrapper(wrappers: tuple[str, ...]) -> tuple[str, str]:
+    """What opens and closes text, without the white space around."""
+    if not wrappers:
+        return "", ""
+    before, _, after = split_at(parse_template(split_marks(wrappers[0])[1]), "text")
+    opening, closing = literals(before), literals(after)
+    return opening[0].strip() if opening else "", closing[-1].strip() if closing else ""
+
+
+def reasoning_markers(able: Able) -> tuple[str, str]:
+    """What opens and closes reasoning; empty in messages with headers."""
+    return ("", "") if able.framed else _wrapper(able.dialect.reasoning)
+
+
+def section_markers(able: Able) -> tuple[str, str]:
+    """What opens and closes the calls; empty if they need no section."""
+    if able.framed or not able.calls:
+        return "", ""
+    before, _, after = split_at(parse_template(split_marks(able.dialect.section[0])[1]), "calls")
+    opening = literals(before)[0].strip() if literals(before) else ""
+    closing = literals(after)[-1].strip() if literals(after) else ""
+    if "".join(literals(before)).endswith("["):  # the brackets of an array are no markers
+        return opening.removesuffix("["), closing.removeprefix("]")
+    return opening, closing
+
+
+def call_markers(able: Able) -> tuple[str, str]:
+    """What opens and closes one call."""
+    if able.framed or not able.calls:
+        return "", ""
+    pieces = parse_template(able.dialect.call[0])
+    before, _, after = split_at(pieces, *PAYLOADS)
+    opening, closing = literals(before), literals(after)
+    first = opening[0].strip() if opening and able.marked else ""
+    return first, closing[-1].strip() if closing else ""

@@ -13,7 +13,7 @@ from typing import Any, Final
 from ...testing import markers
 from .abilities import Able
 from .meaning import PING, Call, values, write
-from .scenario import Draft, Meant, Scenario, Twist, make_draft
+from .scenario import Draft, Scenario, Twist, make_draft
 
 TITLE: Final = "Fidelity of arguments"
 MEANT: Final = "The arguments have the value that the model wrote."
@@ -21,10 +21,6 @@ MEANT: Final = "The arguments have the value that the model wrote."
 
 def _text(name: str, text: str, needs: Sequence[str] = ()) -> Scenario:
     return Scenario("arguments", f"text: {name}", [write("a", text), PING], MEANT, needs)
-
-
-def _typed(name: str, call: Call, needs: Sequence[str] = (), rule: str = MEANT) -> Scenario:
-    return Scenario("arguments", name, [call], rule, needs)
 
 
 _TEXTS: Final = {
@@ -36,14 +32,14 @@ _TEXTS: Final = {
     "tabs": "\ta\tb\t",
     "accents": "Crème brûlée à la carte, ñ, ß, Ø",
     "combining characters": "e\u0301 n\u0303 a\u030a",
-    "CJK": "東京タワー，你好。서울",
+    "CJK": "東京タワー、你好。서울",
     "right to left": "שלום مرحبا",
     "emoji": "🙂👩\u200d👩\u200d👧🇨🇭🏴\u200d☠\ufe0f",
-    "astral letters": "𝔘𝔫𝔦𝔠𝔬𝔡𝔢 𐍈",
+    "astral letters": "\U0001d518\U0001d52b\U0001d526 \U00010348",
     "invisible characters": "a\u200bb\u2060c\ufeffd\u00ad",
     "line separators": "a\u2028b\u2029c\u0085d",
     "the last code points": "\uffff \U0010ffff \ue000",
-    "full-width signs": "｜▁〈〉＜＞",
+    "full-width signs": "｜▁\uff1c\uff1e",
     "null": "null",
     "true": "true",
     "a number": "42",
@@ -68,7 +64,7 @@ _ESCAPED: Final = {
     "backslashes": "C:\\new\\table\\",
     "backslash before quote": 'a\\"b\\\\"',
     "escapes spelt out": "\\n \\t \\u00e9 \\x41",
-    "triple quotes": '"""doc""" \'\'\'doc\'\'\'',
+    "triple quotes": "\"\"\"doc\"\"\" '''doc'''",
     "JSON in a string": '{"a": "b\\n", "c": ["\\"d\\""]}',
     "control characters": "a\x01b\x1fc\x7fd",
     "Python code": 'def f(x):\n    """Doc."""\n    return {"a": [x, "\\n"]}\n',
@@ -140,58 +136,84 @@ def _plain_dicts(draft: Draft) -> str | None:
     return "values are made of values, whose types only a schema could tell" if nested else None
 
 
-_BIG: Final = "Line {} of a long file, with \"quotes\" and é.\n"
+_BIG: Final = 'Line {} of a long file, with "quotes" and é.\n'
+
+_ROME: Final = {"city": "Rome", "zip": "00100", "floor": 2}
+_ITEMS: Final = [{"sku": "a", "qty": 1}, {"sku": "b,}", "qty": 2}]
+
+
+def _choose(**arguments: Any) -> Call:
+    """A call whose arguments have schemas with alternatives."""
+    return Call("choose", arguments)
+
+
+_VALUES: Final = {
+    "null": values(n=None),
+    "the string null, where null is allowed, too": values(n="no null", s="null"),
+    "booleans": values(b=True, s="False"),
+    "zero": values(i=0, f=0.5),
+    "a negative integer": values(i=-7),
+    "an integer of 64 bits": values(i=9223372036854775807),
+    "an integer beyond 64 bits": values(i=123456789012345678901234567890),
+    "a float with many digits": Call("set_all", {"f": 0.1}, '{"f": 0.1000000000000000055}'),
+    "empty array and object": values(ea=[], eo={}),
+    "an array of numbers": values(a=[1, -2, 30000000000]),
+    "a thousand numbers": values(a=list(range(1000))),
+    "an object in an object": values(o={"k": "v", "deep": {"x": [1, 2, 3]}}),
+    "a list of objects": Call("create_order", {"user_id": 7, "items": _ITEMS}),
+    "keys in an unusual order": values(u="é", s="1", b=False, i=3),
+    "nullable integer: a number": _choose(maybe_int=5),
+    "nullable integer: null": _choose(maybe_int=None),
+    "nullable string: text": _choose(maybe_text="Bob"),
+    "nullable string: null": _choose(maybe_text=None),
+    "integer or string: a word": _choose(int_or_text="five"),
+    "integer or string: a number": _choose(int_or_text=5),
+    "boolean or list: a list": _choose(flag_or_list=[1, 2]),
+    "boolean or list: a boolean": _choose(flag_or_list=True),
+    "an enum of numbers": _choose(level=2),
+    "an enum of strings": _choose(word="on"),
+    "an enum of strings, one like a number": _choose(word="1"),
+    "a constant": _choose(always="yes"),
+    "allOf": _choose(narrowed=12),
+    "nullable object: an object": _choose(place=_ROME),
+    "nullable object: null": _choose(place=None),
+    "a reference to an object": Call("refer", {"place": _ROME}),
+    "references to scalars": Call("refer", {"count": 3, "label": "3"}),
+}
+_STRUCTURES: Final = {
+    "deep nesting": Call("nest", {"tree": _deep(24)}),
+    "a list of everything": Call("nest", {"list": [1, "1", None, True, [], {}, {"a": [0.5]}]}),
+}
+_SPELLINGS: Final = {
+    "compact JSON": '{"s":"a","a":[1,2],"b":true}',
+    "loose JSON": '{ "s" :  "a" ,\n  "a":[ 1,\t2 ] }',
+    "escapes": '{"s": "Z\\u00fcrich \\ud83d\\ude42 \\/ \\b"}',
+    "numbers": '{"f": 1.50, "i": 1E3}',
+}
+_AS_WRITTEN: Final = "JSON is passed on as it is written."
+_DATA: Final = "A marker inside a string is data."
+
+
+def _scenario(
+    name: str, call: Call, rule: str = MEANT, needs: Sequence[str] = (), twist: Twist | None = None
+) -> Scenario:
+    return Scenario("arguments", name, [call], rule, needs, twist)
+
 
 SCENARIOS: Final = (
     *(_text(name, text) for name, text in _TEXTS.items()),
     *(_text(name, text, ["escapes"]) for name, text in _ESCAPED.items()),
     *(
-        Scenario(
-            "arguments",
-            f"own marker {number + 1} in a string",
-            [write("a", "marker"), PING],
-            "A marker inside a string is data.",
-            ["escapes"],
-            _marker(number),
+        _scenario(
+            f"own marker {number + 1} in a string", PING, _DATA, ["escapes", "parallel"], _marker(number)
         )
         for number in range(12)
     ),
-    _typed("null", values(n=None)),
-    _typed("the string null, where null is allowed, too", values(n="no null", s="null")),
-    _typed("booleans", values(b=True, s="False")),
-    _typed("zero", values(i=0, f=0.5)),
-    _typed("a negative integer", values(i=-7)),
-    _typed("an integer of 64 bits", values(i=9223372036854775807)),
-    _typed("an integer beyond 64 bits", values(i=123456789012345678901234567890)),
-    _typed("a float with many digits", Call("set_all", {"f": 0.1}, '{"f": 0.1000000000000000055}')),
-    _typed("empty array and object", values(ea=[], eo={})),
-    _typed("an array of numbers", values(a=[1, -2, 30000000000])),
-    _typed("an object in an object", values(o={"k": "v", "deep": {"x": [1, 2, 3]}})),
-    _typed("a list of objects", Call("create_order", {"user_id": 7, "items": [{"sku": "a", "qty": 1}, {"sku": "b,}", "qty": 2}]})),
-    _typed("keys in an unusual order", values(u="é", s="1", b=False, i=3)),
-    _typed("nullable integer: a number", Call("choose", {"maybe_int": 5})),
-    _typed("nullable integer: null", Call("choose", {"maybe_int": None})),
-    _typed("nullable string: text", Call("choose", {"maybe_text": "Bob"})),
-    _typed("nullable string: null", Call("choose", {"maybe_text": None})),
-    _typed("integer or string: a word", Call("choose", {"int_or_text": "five"})),
-    _typed("integer or string: a number", Call("choose", {"int_or_text": 5})),
-    _typed("boolean or list: a list", Call("choose", {"flag_or_list": [1, 2]})),
-    _typed("boolean or list: a boolean", Call("choose", {"flag_or_list": True})),
-    _typed("an enum of numbers", Call("choose", {"level": 2})),
-    _typed("an enum of strings", Call("choose", {"word": "on"})),
-    _typed("an enum of strings, one like a number", Call("choose", {"word": "1"})),
-    _typed("a constant", Call("choose", {"always": "yes"})),
-    _typed("allOf", Call("choose", {"narrowed": 12})),
-    _typed("nullable object: an object", Call("choose", {"place": {"city": "Rome", "zip": "00100", "floor": 2}})),
-    _typed("nullable object: null", Call("choose", {"place": None})),
-    _typed("a reference to an object", Call("refer", {"place": {"city": "Rome", "zip": "00100", "floor": 2}})),
-    _typed("references to scalars", Call("refer", {"count": 3, "label": "3"})),
-    Scenario("arguments", "deep nesting", [Call("nest", {"tree": _deep(24)})], MEANT, (), _plain_dicts),
-    Scenario("arguments", "a list of everything", [Call("nest", {"list": [1, "1", None, True, [], {}, {"a": [0.5]}]})], MEANT, (), _plain_dicts),
-    Scenario("arguments", "spelling: compact JSON", [_spelt('{"s":"a","a":[1,2],"b":true}')], "JSON is passed on as it is written.", (), _json_only),
-    Scenario("arguments", "spelling: loose JSON", [_spelt('{ "s" :  "a" ,\n  "a":[ 1,\t2 ] }')], "JSON is passed on as it is written.", (), _json_only),
-    Scenario("arguments", "spelling: escapes", [_spelt('{"s": "Z\\u00fcrich \\ud83d\\ude42 \\/ \\b"}')], "JSON is passed on as it is written.", (), _json_only),
-    Scenario("arguments", "spelling: numbers", [_spelt('{"f": 1.50, "i": 1E3}')], "JSON is passed on as it is written.", (), _json_only),
-    _typed("a value of 100 kB", write("a", "".join(map(_BIG.format, range(2400)))), ["escapes"]),
-    _typed("a thousand numbers", values(a=list(range(1000)))),
-)  # fmt: skip
+    *(_scenario(name, call) for name, call in _VALUES.items()),
+    *(_scenario(name, call, twist=_plain_dicts) for name, call in _STRUCTURES.items()),
+    *(
+        _scenario(f"spelling: {name}", _spelt(text), _AS_WRITTEN, twist=_json_only)
+        for name, text in _SPELLINGS.items()
+    ),
+    _scenario("a value of 100 kB", write("a", "".join(map(_BIG.format, range(2400)))), needs=["escapes"]),
+)

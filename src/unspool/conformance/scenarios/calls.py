@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ..model import Stretch, Unfinished
-from .markers import reasoning_markers
+from .abilities import reasoning_markers
 from .meaning import PARIS, PING, THOUGHT, Call, Say, weather
 from .scenario import Draft, Meant, Scenario, Twist
 from .standard import LONG, break_value
@@ -78,25 +78,24 @@ _SPOILT: Final[dict[str, Callable[[str], str]]] = {
     "a bracket of the wrong kind": lambda text: text.replace(f'"{LONG}"}}', f'"{LONG}"]'),
 }
 
+_WHERE: Final[tuple[tuple[str, list[Say], list[str]], ...]] = (
+    ("alone", [_BROKEN], ["marker"]),
+    ("first", [_BROKEN, PING], ["marker"]),
+    ("last", [PARIS, _BROKEN], ["marker"]),
+    ("behind text", ["See:", _BROKEN], ["marker"]),
+    ("behind reasoning", [THOUGHT, _BROKEN], ["marker"]),
+    ("before text", [_BROKEN, "Well."], ["marker", "end"]),
+)
+
 MALFORMED: Final = (
     *(
         Scenario("malformed", f"{where}: {what}", parts, _NO_CALL, ["marker"], _spoil(change))
         for what, change in _SPOILT.items()
-        for where, parts in (
-            ("alone", [_BROKEN]),
-            ("between good ones", [PARIS, _BROKEN, PING]),
-        )
+        for where, parts in (("alone", [_BROKEN]), ("between good ones", [PARIS, _BROKEN, PING]))
     ),
     *(
         Scenario("malformed", f"{where}: a word where none belongs", parts, _NO_CALL, needs, break_value)
-        for where, parts, needs in (
-            ("alone", [_BROKEN], ["marker"]),
-            ("first", [_BROKEN, PING], ["marker"]),
-            ("last", [PARIS, _BROKEN], ["marker"]),
-            ("behind text", ["See:", _BROKEN], ["marker"]),
-            ("behind reasoning", [THOUGHT, _BROKEN], ["marker"]),
-            ("before text", [_BROKEN, "Well."], ["marker", "end"]),
-        )
+        for where, parts, needs in _WHERE
     ),
     Scenario("malformed", "alone: no JSON at all", [PARIS], _NO_CALL, ["marker"], _junk),
 )
@@ -105,18 +104,17 @@ MALFORMED: Final = (
 
 _TWICE: Final = "A call that comes twice was meant twice."
 
-DUPLICATES: Final = tuple(
-    Scenario("duplicates", name, parts, _TWICE)
-    for name, parts in (
-        ("twice", [PARIS, PARIS]),
-        ("three times", [PARIS, PARIS, PARIS]),
-        ("twice without arguments", [PING, PING]),
-        ("twice with another between", [PARIS, PING, PARIS]),
-        ("twice with text between", [PARIS, "Again.", PARIS]),
-        ("twice after reasoning", [THOUGHT, PARIS, PARIS]),
-        ("text twice", ["Well, well.\n\nWell, well.", PARIS]),
-    )
-)
+_REPEATED: Final[dict[str, list[Say]]] = {
+    "twice": [PARIS, PARIS],
+    "three times": [PARIS, PARIS, PARIS],
+    "twice without arguments": [PING, PING],
+    "twice with another between": [PARIS, PING, PARIS],
+    "twice with text between": [PARIS, "Again.", PARIS],
+    "twice after reasoning": [THOUGHT, PARIS, PARIS],
+    "text twice": ["Well, well.\n\nWell, well.", PARIS],
+}
+
+DUPLICATES: Final = tuple(Scenario("duplicates", name, parts, _TWICE) for name, parts in _REPEATED.items())
 
 # -- unknown
 
@@ -156,7 +154,10 @@ def _offer_none(draft: Draft) -> str | None:
 def _text_of(markup: str, draft: Draft) -> str:
     """Markup of calls as text: only what vanishes everywhere is not in it."""
     dialect = draft.able.dialect
-    closers = [reasoning_markers(draft.able)[1], *(draft.able.closer([wrapper]) for wrapper in dialect.content)]
+    closers = [
+        reasoning_markers(draft.able)[1],
+        *(draft.able.closer([wrapper]) for wrapper in dialect.content),
+    ]
     for vanishing in (*dialect.drop, *dialect.stop, *filter(None, closers)):
         markup = markup.replace(vanishing, "")
     return markup

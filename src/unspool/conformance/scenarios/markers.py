@@ -18,9 +18,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from ..._template import PAYLOADS, literals, parse_template, split_at, split_marks
+from ..._template import split_marks
 from ..model import Stretch
-from .abilities import Able
+from .abilities import Able, call_markers, reasoning_markers, section_markers
 from .meaning import PARIS, PING, THOUGHT, Say, weather
 from .scenario import Draft, Meant, Outcome, Scenario, Twist
 from .writing import Piece
@@ -32,49 +32,9 @@ TITLES: Final = {
     "quoted": "Quoted markers in prose",
 }
 
-# -- the markers of a dialect
-
-
-def _wrapper(wrappers: tuple[str, ...]) -> tuple[str, str]:
-    """What opens and closes text, without the white space around."""
-    if not wrappers:
-        return "", ""
-    before, _, after = split_at(parse_template(split_marks(wrappers[0])[1]), "text")
-    opening, closing = literals(before), literals(after)
-    return opening[0].strip() if opening else "", closing[-1].strip() if closing else ""
-
-
-def reasoning_markers(able: Able) -> tuple[str, str]:
-    """What opens and closes reasoning; empty in messages with headers."""
-    return ("", "") if able.framed else _wrapper(able.dialect.reasoning)
-
-
-def section_markers(able: Able) -> tuple[str, str]:
-    """What opens and closes the calls; empty if they need no section."""
-    if able.framed or not able.calls:
-        return "", ""
-    before, _, after = split_at(parse_template(split_marks(able.dialect.section[0])[1]), "calls")
-    opening = literals(before)[0].strip() if literals(before) else ""
-    closing = literals(after)[-1].strip() if literals(after) else ""
-    if "".join(literals(before)).endswith("["):  # the brackets of an array are no markers
-        return opening.removesuffix("["), closing.removeprefix("]")
-    return opening, closing
-
-
-def call_markers(able: Able) -> tuple[str, str]:
-    """What opens and closes one call."""
-    if able.framed or not able.calls:
-        return "", ""
-    pieces = parse_template(able.dialect.call[0])
-    before, _, after = split_at(pieces, *PAYLOADS)
-    opening, closing = literals(before), literals(after)
-    first = opening[0].strip() if opening and able.marked else ""
-    return first, closing[-1].strip() if closing else ""
-
-
 _FURNITURE: Final = "it is furniture, which vanishes wherever it stands"
 _WORDS: Final = "it counts only at the beginning, and is text elsewhere"
-_TOKEN: Final = "a control token counts wherever it stands; only ids could tell that it is mentioned"
+_CONTROL: Final = "a control token counts wherever it stands; only ids could tell that it is mentioned"
 
 Pick = Callable[[Able], str]
 _PICKS: Final[dict[str, Pick]] = {
@@ -332,9 +292,7 @@ ORPHANS: Final = (
         _twice(_PICKS["the closer of reasoning"]),
     ),
     *(
-        Scenario(
-            "orphans", f"{what}, twice", [PARIS], "The second one vanishes.", (), _twice(_PICKS[what])
-        )
+        Scenario("orphans", f"{what}, twice", [PARIS], "The second one vanishes.", (), _twice(_PICKS[what]))
         for what in ("the closer of a call", "the closer of the calls")
     ),
     *(
@@ -401,7 +359,9 @@ EMPTY: Final = (
     Scenario("empty", "reasoning", [THOUGHT, "It is sunny."], _GONE, (), _empty_reasoning("")),
     Scenario("empty", "reasoning, blanks", [THOUGHT, "It is sunny."], _GONE, (), _empty_reasoning("\n\n")),
     Scenario("empty", "reasoning before a call", [THOUGHT, PARIS], _GONE, (), _empty_reasoning("")),
-    Scenario("empty", "reasoning, blanks, before a call", [THOUGHT, PARIS], _GONE, (), _empty_reasoning("\n")),
+    Scenario(
+        "empty", "reasoning, blanks, before a call", [THOUGHT, PARIS], _GONE, (), _empty_reasoning("\n")
+    ),
     Scenario("empty", "reasoning and nothing else", [THOUGHT], _GONE, (), _empty_reasoning("")),
     Scenario("empty", "section", [PARIS], _GONE, (), _empty_section),
     Scenario("empty", "section behind text", ["See:", PARIS], _GONE, (), _empty_section),
@@ -409,7 +369,9 @@ EMPTY: Final = (
     Scenario("empty", "section behind reasoning", [THOUGHT, PARIS], _GONE, (), _empty_section),
     Scenario("empty", "arguments", [PING], "A call without arguments has {}.", ()),
     Scenario("empty", "arguments, three times", [PING, PING, PING], "A call without arguments has {}.", ()),
-    Scenario("empty", "arguments, between texts", ["See:", PING, "Well."], "A call without arguments has {}."),
+    Scenario(
+        "empty", "arguments, between texts", ["See:", PING, "Well."], "A call without arguments has {}."
+    ),
 )
 
 # -- quoted
@@ -425,7 +387,7 @@ def _mention(pick: Pick, sentence: str) -> Twist:
         if any(furniture in marker for furniture in able.dialect.drop):
             return _FURNITURE
         if able.is_control(marker) and not opens_call:
-            return _TOKEN
+            return _CONTROL
         text = sentence.format(marker)
         number = draft.find("text")
         piece = draft.pieces[number]

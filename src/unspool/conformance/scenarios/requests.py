@@ -75,26 +75,32 @@ def _continued(draft: Draft) -> str | None:
     return None
 
 
+_THEN: Final[dict[str, list[Say]]] = {
+    "nothing": [THOUGHT],
+    "text": [THOUGHT, "It is sunny."],
+    "a call": [THOUGHT, PARIS],
+    "text and calls": [THOUGHT, "Let me see.", PARIS, PING],
+}
+
 PREFILLED: Final = (
     *(
-        Scenario("prefilled", f"reasoning{name}", parts, _GIVEN, (), _prefill(bare=bare))
-        for bare in (False, True)
-        for name, parts in (
-            (", then nothing" + ", bare" * bare, [THOUGHT]),
-            (", then text" + ", bare" * bare, [THOUGHT, "It is sunny."]),
-            (", then a call" + ", bare" * bare, [THOUGHT, PARIS]),
-            (", then text and calls" + ", bare" * bare, [THOUGHT, "Let me see.", PARIS, PING]),
-        )
+        Scenario("prefilled", f"reasoning{bare}, then {name}", parts, _GIVEN, (), _prefill(bare=bool(bare)))
+        for bare in ("", " without a line break")
+        for name, parts in _THEN.items()
     ),
     Scenario("prefilled", "reasoning, of one word", [Thought("Hm."), "Sunny."], _GIVEN, (), _prefill()),
     Scenario("prefilled", "reasoning, cut off", [THOUGHT], _GIVEN, (), _cut_off),
     Scenario("prefilled", "no reasoning, text", [THOUGHT, "It is sunny."], _GIVEN, (), _closed),
     Scenario("prefilled", "no reasoning, a call", [THOUGHT, PARIS], _GIVEN, (), _closed),
-    Scenario("prefilled", "no reasoning, text and calls", [THOUGHT, "See:", PARIS, PING], _GIVEN, (), _closed),
+    Scenario(
+        "prefilled", "no reasoning, text and calls", [THOUGHT, "See:", PARIS, PING], _GIVEN, (), _closed
+    ),
     Scenario("prefilled", "answer, text", ["It is sunny."], _GIVEN, ["wrapper"], _answering),
     Scenario("prefilled", "answer, text and a call", ["Let me see.", PARIS], _GIVEN, ["wrapper"], _answering),
     Scenario("prefilled", "answer, continued", [" sunny in Paris."], _GIVEN, (), _continued),
-    Scenario("prefilled", "answer, continued, then a call", [" sunny? Let me see.", PARIS], _GIVEN, (), _continued),
+    Scenario(
+        "prefilled", "answer, continued, then a call", [" sunny? Let me see.", PARIS], _GIVEN, (), _continued
+    ),
 )
 
 # -- guided
@@ -103,10 +109,14 @@ _FORCED: Final = "A forced call is JSON: an array of calls, or the arguments of 
 
 
 def _envelopes(calls: Sequence[Call]) -> str:
-    return json.dumps([{"name": call.name, "parameters": call.arguments} for call in calls], ensure_ascii=False)
+    return json.dumps(
+        [{"name": call.name, "parameters": call.arguments} for call in calls], ensure_ascii=False
+    )
 
 
-def _guided(*, named: bool = False, start: bool = False, before: str = "", behind: str = "", indent: int = 0) -> Twist:
+def _guided(
+    *, named: bool = False, start: bool = False, before: str = "", behind: str = "", indent: int = 0
+) -> Twist:
     """The calls as guided JSON, behind the reasoning that is there.
 
     :param start: the prompt has opened the reasoning.
@@ -212,16 +222,19 @@ def _choices(n: int) -> Twist:
     return twist
 
 
+_APART: Final = "The choices of a request do not know of each other."
+_SAID: Final[dict[str, list[Say]]] = {
+    "text": ["It is sunny."],
+    "a call": [PARIS],
+    "two calls": [PARIS, PING],
+    "reasoning, text and calls": [THOUGHT, "Let me see.", PARIS, weather("Rome")],
+    "reasoning and a call": [THOUGHT, PARIS],
+}
+
 CHOICES: Final = tuple(
-    Scenario("choices", f"{n}: {name}", parts, "The choices of a request do not know of each other.", (), _choices(n))
+    Scenario("choices", f"{n}: {name}", parts, _APART, (), _choices(n))
     for n in (2, 3)
-    for name, parts in (
-        ("text", ["It is sunny."]),
-        ("a call", [PARIS]),
-        ("two calls", [PARIS, PING]),
-        ("reasoning, text and calls", [THOUGHT, "Let me see.", PARIS, weather("Rome")]),
-        ("reasoning and a call", [THOUGHT, PARIS]),
-    )
+    for name, parts in _SAID.items()
 )
 
 SCENARIOS: Final = (*PREFILLED, *GUIDED, *CHOICES)

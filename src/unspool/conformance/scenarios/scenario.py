@@ -41,7 +41,6 @@ from .meaning import TOOLS, Call, Say, Thought
 from .writing import Piece, sketch
 
 
-
 @dataclass(frozen=True, slots=True)
 class Meant:
     """A call that must come out."""
@@ -125,8 +124,8 @@ class Scenario:
         if why:
             return why
         draft = make_draft(self.parts, able)
-        why = self.twist(draft) if self.twist is not None else None
-        return why or self._case(draft)
+        obstacle = self.twist(draft) if self.twist is not None else None
+        return obstacle or self._case(draft)
 
     def _case(self, draft: Draft) -> TestCase:
         able = draft.able

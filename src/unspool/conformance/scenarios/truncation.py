@@ -131,7 +131,11 @@ def _call_left(draft: Draft, number: int, kept: int, own: Outcome | None) -> lis
             return [Unfinished("fragment", raw)]
         case "tail":
             closed = done or not draft.able.tagged
-            return [own, *([] if done else [Unfinished("fragment", piece.text[:kept])])] if closed else [truncated]
+            return (
+                [own, *([] if done else [Unfinished("fragment", piece.text[:kept])])]
+                if closed
+                else [truncated]
+            )
     return [own, *([] if done else [Unfinished("fragment", piece.text[:kept])])]
 
 

@@ -36,7 +36,17 @@ class Call:
 class Delta:
     """What one step of generation added to one choice."""
 
-    __slots__ = ("calls", "choice", "finish", "logprobs", "reasoning", "stopped_by", "text", "token_ids")
+    __slots__ = (
+        "calls",
+        "choice",
+        "finish",
+        "logprobs",
+        "plain",
+        "reasoning",
+        "stopped_by",
+        "text",
+        "token_ids",
+    )
 
     def __init__(
         self,
@@ -66,6 +76,8 @@ class Delta:
         """Reasoning that the upstream has told apart by itself."""
         self.calls = calls
         """Calls that the upstream has told apart by itself."""
+        self.plain = finish is None and logprobs is None and token_ids is None and not reasoning and not calls
+        """There is nothing but text."""
 
 
 @dataclass(slots=True)
@@ -157,4 +169,8 @@ class Upstream(Protocol):
 
     async def ready(self) -> bool:
         """Whether it would accept a task now."""
+        ...
+
+    async def count(self, prompt: str) -> int | None:
+        """How many tokens a prompt has; None: it does not say."""
         ...

@@ -80,6 +80,7 @@ class CompletionsUpstream:
         """Its name of the model."""
         self.bos_token = bos_token
         """What the template begins a prompt with."""
+        self._adds_bos: bool | None = None
         self._detect = engine is None
         self._default_tokens = default_tokens
 
@@ -131,6 +132,21 @@ class CompletionsUpstream:
             await self.look()
         return await self.connection.reachable()
 
+    async def count(self, prompt: str) -> int | None:
+        """How many tokens the engine finds in a prompt, if it can be asked."""
+        if self.engine.name not in ("vllm", "llamacpp"):
+            return None
+        body = {
+            "model": self.model,
+            "prompt": prompt,
+            "content": prompt,  # what llama.cpp calls it
+            "add_special_tokens": False,
+            "parse_special": True,
+        }
+        told = await self.connection.ask("/tokenize", body)
+        found = told.get("tokens") if isinstance(told, Mapping) else None
+        return len(found) if isinstance(found, list) else None
+
     async def open(self, task: Task) -> Stream:
         """Begin to generate."""
         if self._detect or not self.model:
@@ -140,18 +156,27 @@ class CompletionsUpstream:
         return await self._one(task)
 
     async def _one(self, task: Task) -> Stream:
-        prompt = task.prompt or ""
-        if self.engine.adds_bos and self.bos_token:
-            prompt = prompt.removeprefix(self.bos_token)
         body = {
             **self.engine.completion(task, self._default_tokens),
-            "prompt": prompt,
+            "prompt": await self._without_bos(task.prompt or ""),
             "stream": True,
             "stream_options": {"include_usage": True},
         }
         if self.model:
             body["model"] = self.model
         return CompletionStream(await self.connection.post("/v1/completions", body), task.n, task.logprobs)
+
+    async def _without_bos(self, prompt: str) -> str:
+        """The prompt without the token of the beginning, if the engine adds that anyway."""
+        if not self.engine.adds_bos or not self.bos_token or not prompt.startswith(self.bos_token):
+            return prompt
+        if self._adds_bos is None:
+            # llama.cpp does what the model's file says, and tells; others do it always.
+            told = None
+            if self.engine.name == "llamacpp":
+                told = await self.connection.ask("/tokenize", {"content": "", "add_special": True})
+            self._adds_bos = not isinstance(told, Mapping) or bool(told.get("tokens"))
+        return prompt.removeprefix(self.bos_token) if self._adds_bos else prompt
 
 
 def one_of(task: Task, number: int) -> Task:
@@ -210,6 +235,9 @@ class CompletionStream:
                         f"the upstream sent more of choice {choice.index}, which was over or never there",
                         code="upstream_protocol",
                     )
+                continue
+            if choice.finish_reason is None and choice.logprobs is None and choice.token_ids is None:
+                batch.deltas.append(Delta(choice.index, choice.text or ""))
                 continue
             reason = finish_of(choice.finish_reason)
             stopped = choice.stop_reason if choice.stop_reason is not None else choice.matched_stop

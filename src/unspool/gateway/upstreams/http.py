@@ -49,17 +49,24 @@ class Connection:
             await self._session.close()
             self._session = None
 
-    async def get(self, path: str, *, seconds: float = 5.0) -> Any:
+    async def get(self, path: str) -> Any:
         """The JSON at a path; None if there is none."""
+        return await self._json("GET", path)
+
+    async def ask(self, path: str, body: Mapping[str, Any]) -> Any:
+        """The JSON that is the answer to some other JSON; None if there is none."""
+        return await self._json("POST", path, json=body)
+
+    async def _json(self, method: str, path: str, **more: Any) -> Any:
         if self._session is None:
             return None
-        timeout = aiohttp.ClientTimeout(total=seconds)
+        timeout = aiohttp.ClientTimeout(total=5)
         try:
-            async with self._session.get(self.url + path, timeout=timeout) as response:
+            async with self._session.request(method, self.url + path, timeout=timeout, **more) as response:
                 if response.status != 200:
                     return None
-                return msgspec.json.decode(await response.content.read(self._limit))
-        except (aiohttp.ClientError, TimeoutError, msgspec.MsgspecError, UnicodeDecodeError):
+                return msgspec.json.decode(await Events(response, self._limit).all())
+        except (Failure, aiohttp.ClientError, TimeoutError, msgspec.MsgspecError, UnicodeDecodeError):
             return None
 
     async def reachable(self) -> bool:
@@ -172,7 +179,7 @@ class Events:
             return None
         if self.whole:
             self._over = self.told_end = True
-            return [await self._all()]
+            return [await self.all()]
         while True:
             portion = await self._portion()
             events = self._reader.feed(portion) if portion else self._reader.finish()
@@ -184,7 +191,8 @@ class Events:
             if events or self._over:
                 return events
 
-    async def _all(self) -> bytes:
+    async def all(self) -> bytes:
+        """The whole of a response that is not a stream."""
         portions: list[bytes] = []
         while portion := await self._portion():
             portions.append(portion)

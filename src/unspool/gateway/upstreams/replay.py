@@ -60,6 +60,11 @@ class ReplayUpstream:
         """Always."""
         return True
 
+    async def count(self, prompt: str) -> int | None:
+        """Recordings have no tokenizer."""
+        del prompt
+        return None
+
     async def open(self, task: Task) -> Stream:
         """Play a recording, from the beginning."""
         return _Playing(self._choose(task.request), task, self._delay)

@@ -1,0 +1,221 @@
+"""Run one contender over the workloads, in this process: ``python -m parsing.measure NAME FILE LIMIT``.
+
+Prints a JSON object for each workload.  Times are CPU time of the thread: programs
+beside this one cost it caches, but not time on the clock.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from time import thread_time
+from typing import Any
+
+from .contenders import Reader, Start, floor
+from .workloads import SIZES, Workload, read
+
+RUNS = 30
+"""At most so many runs of a workload; the best counts, the one that the machine disturbed least."""
+SHARE = 0.2
+"""Of the time limit, for these runs together."""
+
+Json = dict[str, Any]
+
+
+class OutOfTime(BaseException):
+    """Not an Exception: parsers that catch everything must not catch this."""
+
+
+@contextmanager
+def at_most(seconds: float) -> Iterator[None]:
+    """Raises OutOfTime after so many seconds of CPU."""
+
+    def stop(*_: object) -> None:
+        raise OutOfTime
+
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
+
+@dataclass(slots=True)
+class Run:
+    """One output, read as far as time allowed."""
+
+    stamps: list[tuple[int, float]]
+    """Deltas read since the stamp before, and the seconds they took."""
+    seconds: float
+
+    @property
+    def done(self) -> int:
+        """Deltas read."""
+        return sum(deltas for deltas, _ in self.stamps)
+
+    def curve(self) -> list[tuple[int, float]]:
+        """Nanoseconds per delta around some places, each a third farther than the one before."""
+        found: list[tuple[int, float]] = []
+        at, deltas, spent = 0, 0, 0.0
+        for more, seconds in self.stamps:
+            at, deltas, spent = at + more, deltas + more, spent + seconds
+            if deltas >= at / 4:
+                found.append((at - deltas // 2, spent / deltas * 1e9))
+                deltas, spent = 0, 0.0
+        return found
+
+
+def observed(start: Start, items: Sequence[Any], limit: float) -> Run:
+    """Read with a look at the clock now and then."""
+    feed, finish = start()
+    stamps: list[tuple[int, float]] = []
+    at, size = 0, 64
+    gc.collect()
+    began = last = thread_time()
+    while at < len(items) and last - began < limit:
+        block = items[at : at + size]
+        for item in block:
+            feed(item)
+        now = thread_time()
+        at += len(block)
+        stamps.append((len(block), now - last))
+        if now - last < 0.001:
+            size *= 2
+        last = now
+    if at == len(items):
+        finish()
+    return Run(stamps, thread_time() - began)
+
+
+def results(start: Start, items: Sequence[Any]) -> list[Any]:
+    """All that the parser gives.  Not measured: whoever keeps results pays for keeping them."""
+    feed, finish = start()
+    return [*map(feed, items), finish()]
+
+
+def undisturbed(start: Start, items: Sequence[Any]) -> float:
+    """Seconds to read everything, from the first delta to the last word."""
+    feed, finish = start()
+    began = thread_time()
+    for item in items:
+        feed(item)
+    finish()
+    return thread_time() - began
+
+
+def best(run: Callable[[], float], seconds: float) -> tuple[float, float]:
+    """The fastest of some runs, and how much the best of every other run differs from it."""
+    found = [run()]
+    gc.collect()
+    while len(found) < RUNS and (sum(found) < seconds or len(found) < 2):
+        found.append(run())
+    halves = min(found[::2]), min(found[1::2])
+    return min(halves), max(halves) / min(halves) - 1
+
+
+def stream(reader: Reader, workload: Workload, limit: float) -> Json:
+    """What a delta costs."""
+    deltas = workload.deltas()
+    items = reader.prepare(deltas)
+    try:
+        with at_most(limit * 3):
+            run = observed(reader.start, items, limit)
+    except OutOfTime:
+        return {"stopped": limit * 3}
+    seconds, noise = run.seconds, 0.0
+    cell: Json = {"deltas": len(items), "done": run.done, "characters": len(workload.text)}
+    if run.done == len(items):
+        if workload.expected is not None:
+            cell["verdict"] = reader.answer(results(reader.start, items)).differs(workload.expected)
+        if seconds < limit / 2:
+            seconds, noise = best(lambda: undisturbed(reader.start, items), limit * SHARE)
+    least, _ = best(lambda: undisturbed(floor.start, deltas), limit * SHARE / 10)
+    curve = run.curve()
+    return cell | {
+        "ns": seconds / run.done * 1e9,
+        "noise": noise,
+        "floor": least / len(deltas) * 1e9,
+        "first": curve[0][1],
+        "last": curve[-1][1],
+        "curve": curve if workload.scenario in SIZES else [],
+    }
+
+
+def whole(reader: Reader, workload: Workload, limit: float) -> Json:
+    """What a text costs that comes at once, beside ``json.loads`` of the arguments in it."""
+    assert reader.whole is not None  # noqa: S101
+    read_all, item = reader.whole, reader.prepare([workload.text])[0]
+    cell: Json = {"characters": len(workload.text), "noise": 0.0}
+
+    def once(call: Callable[[Any], Any], text: Any) -> float:
+        began = thread_time()
+        call(text)
+        return thread_time() - began
+
+    began = thread_time()
+    try:
+        with at_most(limit):
+            result = read_all(item)
+    except OutOfTime:
+        return cell | {"stopped": thread_time() - began}
+    seconds = thread_time() - began
+    if workload.expected is not None:
+        cell["verdict"] = reader.answer([result]).differs(workload.expected)
+    if seconds < limit / 4:
+        seconds, cell["noise"] = best(lambda: once(read_all, item), limit * SHARE)
+    cell["ns"] = seconds * 1e9
+    if workload.expected and workload.expected.calls:
+        arguments = workload.expected.calls[0][1]
+        cell["loads"] = best(lambda: once(json.loads, arguments), limit * SHARE)[0] * 1e9
+    return cell
+
+
+def cells(name: str, workloads: Iterator[Workload], limit: float) -> Iterator[Json]:
+    """What the contender does with each of the workloads."""
+    contender = import_module(f".contenders.{name}", __package__)
+    stopped: dict[str, str] = {}
+    for workload in workloads:
+        reader = contender.reader(workload.dialect, workload.scenario)
+        if reader is None or (workload.whole and reader.whole is None):
+            continue
+        cell: Json = {
+            "version": contender.VERSION,
+            "parser": reader.label,
+            "dialect": workload.dialect,
+            "scenario": workload.scenario,
+            "whole": workload.whole,
+        }
+        if workload.scenario in SIZES and workload.dialect in stopped:
+            yield cell | {"skipped": stopped[workload.dialect]}
+            continue
+        try:
+            cell |= (whole if workload.whole else stream)(reader, workload, limit)
+        except Exception as error:  # noqa: BLE001 - whatever a parser raises is its answer
+            cell["verdict"] = f"{type(error).__name__}: {error}"[:120]
+        if workload.scenario in SIZES and cell.get("done") != cell.get("deltas"):
+            stopped[workload.dialect] = workload.scenario
+        yield cell
+
+
+def main() -> None:
+    """Measure what the arguments say."""
+    output = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # what a peer prints is not a result
+    name, file, limit = sys.argv[1:]
+    for cell in cells(name, read(Path(file)), float(limit)):
+        output.write(json.dumps(cell) + "\n")
+        output.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+"""What a parser costs beside time per delta: memory, and its creation.  ``python -m parsing.resources``.
+
+Prints one JSON object.  Memory is what Python's allocator gave out (tracemalloc), so
+it counts what unspool keeps, not the interpreter.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import tracemalloc
+from collections.abc import Callable, Iterator
+from time import thread_time
+from typing import Any
+
+from unspool import Parser
+
+from .workloads import CODE, PIECE, TOOLS
+
+ARGUMENT = 10_000_000
+"""Characters of the argument that passes through."""
+IDLE = 10_000
+"""Parsers that exist at the same time."""
+_PROMPT = "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n<think>\n"
+
+_HEADS: dict[str, Callable[[str], tuple[str, str]]] = {
+    "hermes": lambda text: (
+        '<tool_call>\n{"name": "write_file", "arguments": {"content": "',
+        json.dumps(text, ensure_ascii=False)[1:-1],
+    ),
+    "qwen3_coder": lambda text: ("<tool_call>\n<function=write_file>\n<parameter=content>\n", text),
+}
+"""How a call begins, and how the argument is written in it."""
+
+
+def _deltas(text: str, size: int) -> Iterator[str]:
+    """New strings, as a server gets them: nobody else keeps them."""
+    for at in range(0, size, PIECE):
+        begin = at % (len(text) - PIECE)
+        yield text[begin : begin + PIECE]
+
+
+def peak(dialect: str, size: int = ARGUMENT, *, keep_raw: bool) -> int:
+    """The most bytes in use while an argument of this size passes, if the caller keeps nothing."""
+    # Deltas are cut with a period, so the text must go on where it began: at a line.
+    head, unit = _HEADS[dialect]((CODE + "\n") * 40)
+    parser = Parser(dialect, tools=TOOLS, keep_raw=keep_raw)
+    parser.feed(head)
+    gc.collect()
+    tracemalloc.start()
+    feed = parser.feed
+    for delta in _deltas(unit, size):
+        feed(delta)
+    found = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return found
+
+
+def idle(count: int = IDLE, **options: Any) -> float:
+    """Bytes for each parser that waits for its first delta."""
+    Parser("hermes", **options)
+    gc.collect()
+    tracemalloc.start()
+    kept = [Parser("hermes", **options) for _ in range(count)]
+    used = tracemalloc.get_traced_memory()[0] - kept.__sizeof__()
+    tracemalloc.stop()
+    return used / count
+
+
+def creation(dialect: str, **options: Any) -> float:
+    """Microseconds to make a parser whose dialect has been used before."""
+    found = []
+    Parser(dialect, **options)
+    for _ in range(30):
+        began = thread_time()
+        for _ in range(200):
+            Parser(dialect, **options)
+        found.append((thread_time() - began) / 200 * 1e6)
+    return min(found)
+
+
+def measured() -> dict[str, dict[str, float]]:
+    """Everything."""
+    options: dict[str, dict[str, Any]] = {
+        "no tools known": {},
+        "four tools": {"tools": TOOLS},
+        "four tools and a prompt": {"tools": TOOLS, "prompt": _PROMPT},
+    }
+    return {
+        "creation": {
+            f"{dialect}, {name}": creation(dialect, **given)
+            for dialect in ("hermes", "qwen3_coder", "harmony")
+            for name, given in options.items()
+        },
+        "idle": {name: idle(**given) for name, given in options.items()},
+        "peak": {
+            f"{dialect}, keep_raw={keep}": peak(dialect, keep_raw=keep)
+            for dialect in _HEADS
+            for keep in (True, False)
+        },
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(measured()))

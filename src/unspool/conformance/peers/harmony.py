@@ -1,0 +1,136 @@
+"""openai-harmony: the reference parser of gpt-oss, fed with token ids."""
+
+from __future__ import annotations
+
+import os
+import re
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+from openai_harmony import Message, Role, StreamableParser, load_harmony_encoding
+
+from ._protocol import Entry, Json, Place, Program, Request, Stream, Unsupported, any_of, serve
+
+_START = "<|start|>assistant"
+_FUNCTIONS = "functions."
+
+
+_encoding = cache(load_harmony_encoding)
+
+
+def _ids(text: str) -> list[int]:
+    return list(_encoding("HarmonyGptOss").encode(text, allowed_special="all"))
+
+
+def _parser(request: Request) -> StreamableParser:
+    parser = StreamableParser(_encoding("HarmonyGptOss"), role=Role.ASSISTANT)
+    for token in _ids(request.tail.removeprefix(_START)):
+        parser.process(token)
+    return parser
+
+
+class _Stream(Stream):
+    def __init__(self, request: Request) -> None:
+        self._stop = request.stop
+        self._parser = _parser(request)
+        self._messages = len(self._parser.messages)
+        self._calls = 0
+        self._open = False
+
+    def feed(self, text: str, finished: bool) -> Entry:
+        found = [delta for token in _ids(text) for delta in self._process(token)]
+        if finished:
+            self._parser.process_eos()
+        return found
+
+    def finish(self) -> Entry:
+        found = [delta for token in _ids(self._stop) for delta in self._process(token)]
+        self._parser.process_eos()
+        return found
+
+    def _process(self, token: int) -> list[Json]:
+        parser = self._parser
+        parser.process(token)
+        found: list[Json] = []
+        if len(parser.messages) > self._messages:
+            self._messages = len(parser.messages)
+            recipient = parser.messages[-1].recipient or ""
+            if recipient.startswith(_FUNCTIONS) and not self._open:  # it had no arguments
+                found += self._call(recipient, "")
+            self._open = False
+        text = parser.last_content_delta
+        if not text:
+            return found
+        recipient = parser.current_recipient or ""
+        if recipient.startswith(_FUNCTIONS):
+            return found + self._call(recipient, text)
+        return [*found, {_channel(parser.current_channel): text}]
+
+    def _call(self, recipient: str, arguments: str) -> list[Json]:
+        call: Json = {"index": self._calls, "arguments": arguments}
+        if not self._open:
+            call["name"] = recipient.removeprefix(_FUNCTIONS)
+            self._open = True
+            self._calls += 1
+        call["index"] = self._calls - 1
+        return [{"tool_calls": [call]}]
+
+    @property
+    def finish_reason(self) -> str | None:
+        return None
+
+
+def _channel(channel: str | None) -> str:
+    return "reasoning" if channel == "analysis" else "content"
+
+
+class _Harmony(Program):
+    name = "openai-harmony"
+    version = version("openai-harmony")
+
+    def dialects(self) -> dict[str, Json]:
+        return {"harmony": {"parser": "StreamableParser"}}
+
+    def whole(self, request: Request) -> re.Pattern[str] | None:
+        return any_of(request.facts.controls)
+
+    def stream(self, request: Request) -> Stream:
+        _check(request)
+        return _Stream(request)
+
+    def batch(self, request: Request) -> tuple[Entry, str | None]:
+        _check(request)
+        parser = _parser(request)
+        for token in _ids(request.text + request.stop):
+            parser.process(token)
+        parser.process_eos()
+        content: list[str] = []
+        reasoning: list[str] = []
+        calls: list[Json] = []
+        for message in parser.messages:
+            text = _text(message)
+            recipient = message.recipient or ""
+            if recipient.startswith(_FUNCTIONS):
+                name = recipient.removeprefix(_FUNCTIONS)
+                calls.append({"index": len(calls), "name": name, "arguments": text})
+            else:
+                (reasoning if message.channel == "analysis" else content).append(text)
+        entry = {"content": "\n".join(content), "reasoning": "\n".join(reasoning), "tool_calls": calls}
+        return entry, None
+
+
+def _text(message: Message) -> str:
+    return "".join(part.text for part in message.content)
+
+
+def _check(request: Request) -> None:
+    if not request.tools or request.tool_choice != "auto":
+        raise Unsupported("its parser knows nothing of requests")
+
+
+def main(facts: Path) -> None:
+    """Run the program."""
+    place = Place.read(facts)
+    os.environ.setdefault("TIKTOKEN_ENCODINGS_BASE", str(place.harmony))
+    serve(_Harmony(), place)

@@ -1,0 +1,120 @@
+"""Transformers: ``ResponseParser`` with the response templates that its server ships.
+
+``transformers serve`` has a template for the families whose tokenizers carry
+none.  What it does with a parser's events runs as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from transformers.cli.serving import utils as serving
+from transformers.utils.chat_parsing import ResponseParser
+from transformers.utils.chat_parsing.response_parser import parse_response
+
+from ._protocol import Entry, Json, Place, Program, Request, Stream, Unsupported, any_of, serve
+
+_FAMILIES = {"hermes": "qwen3", "qwen3_coder": "qwen3_5", "gemma4": "gemma4"}
+"""By our name: a model type that a shipped template is for."""
+
+
+def _template(dialect: str) -> Json:
+    shipped = serving._RESPONSE_TEMPLATE_FALLBACKS.items()  # noqa: SLF001
+    return next(template for types, template in shipped if _FAMILIES[dialect] in types)
+
+
+def _prefix(request: Request) -> str:
+    """The end of the prompt, from the template's anchor on."""
+    anchor = _template(request.dialect)["start_anchor"]
+    first = anchor if isinstance(anchor, str) else anchor[0]
+    return first + request.tail.removeprefix(request.facts.prompt).removeprefix("\n")
+
+
+def _deltas(events: list[Json], calls: int) -> list[Json]:
+    """What the server sends for these events; so many calls were sent before."""
+    found: list[Json] = []
+    for item in serving.response_events_to_chunks(events):
+        if isinstance(item, serving.ToolCall):
+            call = {"index": calls, "name": item.name, "arguments": item.arguments}
+            calls += 1
+            found.append({"tool_calls": [call]})
+        elif isinstance(item, serving.ReasoningText):
+            found.append({"reasoning": str(item)})
+        else:
+            found.append({"content": item})
+    return found
+
+
+class _Stream(Stream):
+    def __init__(self, request: Request) -> None:
+        self._stop = request.stop
+        self._parser = ResponseParser(
+            _template(request.dialect), prefix=_prefix(request), tools=request.tools
+        )
+        self._calls = 0
+
+    def feed(self, text: str, finished: bool) -> Entry:
+        found = self._send(self._parser.feed(text))
+        return found + self._send(self._parser.finalize()[1]) if finished else found
+
+    def finish(self) -> Entry:
+        # Its text still has the token that ends the turn.
+        found = self._send(self._parser.feed(self._stop))
+        return found + self._send(self._parser.finalize()[1])
+
+    def _send(self, events: list[Any]) -> list[Json]:
+        found = _deltas(events, self._calls)
+        self._calls += sum("tool_calls" in delta for delta in found)
+        return found
+
+    @property
+    def finish_reason(self) -> str | None:
+        return None
+
+
+class _Transformers(Program):
+    name = "transformers"
+    version = version("transformers")
+
+    def dialects(self) -> dict[str, Json]:
+        return {name: {"response_template": family} for name, family in _FAMILIES.items()}
+
+    def whole(self, request: Request) -> re.Pattern[str] | None:
+        return any_of(request.facts.controls)
+
+    def stream(self, request: Request) -> Stream:
+        _check(request)
+        return _Stream(request)
+
+    def batch(self, request: Request) -> tuple[Entry, str | None]:
+        _check(request)
+        message = parse_response(
+            request.text + request.stop,
+            _template(request.dialect),
+            prefix=_prefix(request),
+            tools=request.tools,
+        )
+        calls = [serving._normalize_tool_call(call) for call in message.get("tool_calls") or ()]  # noqa: SLF001
+        entry = {
+            "content": message.get("content"),
+            "reasoning": message.get("reasoning_content"),
+            "tool_calls": [
+                {"index": index, "name": call.name, "arguments": call.arguments}
+                for index, call in enumerate(calls)
+            ],
+        }
+        return entry, None
+
+
+def _check(request: Request) -> None:
+    if not request.tools or request.tool_choice != "auto":
+        raise Unsupported("its parser does not look at the request's tools")
+
+
+def main(facts: Path) -> None:
+    """Run the program."""
+    place = Place.read(facts)
+    serve(_Transformers(), place)

@@ -1,0 +1,103 @@
+"""The pytest plug-in: the suite as tests of anyone's project.
+
+``pytest --unspool-conformance mypackage.myparser:factory`` adds a test for every case
+of the dialects that the factory reads; ``adapters.py`` says what a factory is.
+Without the option nothing happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from .model import TestCase
+    from .runner import CaseResult, Runner
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The options."""
+    group = parser.getgroup("unspool", "conformance of tool-call parsers")
+    group.addoption(
+        "--unspool-conformance",
+        metavar="MODULE:NAME",
+        help="hold the parser that this factory makes against unspool's conformance suite",
+    )
+    for name, what in (
+        ("dialect", "only this dialect"),
+        ("scenario", "only this group, name or pattern"),
+        ("chunking", "cut the outputs in this way: batch, whole, characters, tokens, two, random, burst"),
+    ):
+        group.addoption(
+            f"--unspool-{name}", action="append", default=[], metavar="NAME", help=f"{what}; may be repeated"
+        )
+
+
+def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.Item]) -> None:
+    """Add the suite to the tests."""
+    if session.config.getoption("--unspool-conformance"):
+        items.extend(Suite.from_parent(session, name="unspool-conformance", path=session.path).collect())
+
+
+class Suite(pytest.Collector):
+    """The cases that the options choose."""
+
+    def __init__(self, *, path: Path, **options: Any) -> None:
+        super().__init__(path=path, **options)
+
+    def collect(self) -> Iterator[pytest.Item]:
+        from .._errors import UsageError
+        from .adapters import from_factory
+        from .model import TestCase
+        from .runner import DEFAULT_WAYS, Runner
+        from .scenarios import cases
+
+        option = self.config.getoption
+        try:
+            adapter = from_factory(option("--unspool-conformance"))
+            known = adapter.identity().dialects
+            runner = Runner(adapter, option("--unspool-chunking") or DEFAULT_WAYS)
+            for case in cases(option("--unspool-dialect"), option("--unspool-scenario")):
+                if isinstance(case, TestCase) and case.dialect in known:
+                    name = f"{case.dialect}::{case.scenario_name}"
+                    yield CaseItem.from_parent(self, name=name, case=case, runner=runner)
+        except UsageError as error:
+            raise pytest.UsageError(str(error)) from error
+
+
+class CaseItem(pytest.Item):
+    """One case as a test."""
+
+    def __init__(self, *, case: TestCase, runner: Runner, **options: Any) -> None:
+        super().__init__(**options)
+        self.case = case
+        self._runner = runner
+
+    def runtest(self) -> None:
+        result = self._runner.check(self.case)
+        if result.status == "unsupported":
+            pytest.skip(result.excuse)
+        elif result.status == "xfailed":
+            pytest.xfail(result.excuse)
+        elif result.status == "failed":
+            raise CaseFailed(result)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        if isinstance(excinfo.value, CaseFailed):
+            return str(excinfo.value)
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, None, str]:
+        return self.path, None, self.name
+
+
+class CaseFailed(AssertionError):
+    """A case did not come out as it must; the message explains it."""
+
+    def __init__(self, result: CaseResult) -> None:
+        from .runner import told
+
+        super().__init__(told(result))
