@@ -36,7 +36,7 @@ test: $(DEV) ## run the tests
 	@$(BIN)/python -m pytest -q -n $(JOBS)
 
 compiled: $(COMPILED)/unspool ## run the tests over the compiled build
-	@PYTHONPATH=$(COMPILED) $(BIN)/python -m pytest -q -n $(JOBS)
+	@UNSPOOL_BUILD=compiled PYTHONPATH=$(COMPILED) $(BIN)/python -m pytest -q -n $(JOBS)
 
 check: $(DEV) ## lint, formatting, types
 	@$(BIN)/ruff check

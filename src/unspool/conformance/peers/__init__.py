@@ -35,13 +35,20 @@ class Peer:
     """The package that it is part of."""
     about: str
     """What of it is run."""
+    vocabulary: bool = False
+    """Whether it needs what ``make tokenizers`` fetches."""
 
 
 PEERS: Final = {
     peer.name: peer
     for peer in (
-        Peer("vllm", "vllm", "tool and reasoning parsers behind its chat server's parse_delta and parse"),
-        Peer("sglang", "sglang", "tool and reasoning detectors behind its chat server's own stream"),
+        Peer(
+            "vllm",
+            "vllm",
+            "tool and reasoning parsers, called as its chat server calls them",
+            vocabulary=True,
+        ),
+        Peer("sglang", "sglang", "detectors, called by its chat server's own code", vocabulary=True),
         Peer("transformers", "transformers", "ResponseParser with a response template for each dialect"),
         Peer("harmony", "openai-harmony", "StreamableParser, for gpt-oss"),
     )
@@ -81,6 +88,8 @@ def command(name: str) -> list[str]:
     interpreter = python(name)
     if not interpreter.exists():
         raise UsageError(f"the environment of {name} is missing: make peer-{name}")
+    if PEERS[name].vocabulary and not (_vocabularies() / "node_modules").exists():
+        raise UsageError(f"{name} needs a vocabulary: make tokenizers")
     facts = root() / "dialects.json"
     # Programs may be started side by side: none may see half a file.
     draft = facts.with_suffix(f".{os.getpid()}")
