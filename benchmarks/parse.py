@@ -1,127 +1,188 @@
-"""What a delta costs: nanoseconds for each 4-character piece, beside the floor.
+"""Parsing speed, side by side with the floor and with the peers, in one run.
 
-The floor is what any reader must do: append the pieces to a list and join them
-at the end.  Each line grows one kind of text from 1k to 1M characters; a cost
-that stays flat is the claim.
+Every contender runs in a process and an environment of its own, one after the other:
+unspool as it is and compiled (``make build/compiled/unspool``), the peers where ``make
+peers`` has installed them.  What is not there is listed as such.
 
-    python benchmarks/parse.py
+    python benchmarks/parse.py                  # all of it; prints tables, keeps build/bench.json
+    python benchmarks/parse.py --only unspool,SGLang --limit 0.3    # seconds of CPU for a workload
+    python benchmarks/parse.py --publish        # then plots, docs/speed.md and history.jsonl, too
+    python benchmarks/parse.py --from build/bench.json --publish    # the same, of a run that was kept
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
 
-from unspool import Parser
+from parsing import history, report, workloads
 
-SIZES = (1_000, 10_000, 100_000, 1_000_000)
-PIECE = 4
-PROSE = "The quick brown fox jumps over the lazy dog, twice. "
-CODE = 'def f(a, b):\\n    return \\"a\\" if a else b  # São\\n'
-TOOLS = [
-    {
-        "type": "function",
-        "function": {
-            "name": "write",
-            "parameters": {"type": "object", "properties": {"text": {"type": "string"}}},
-        },
-    }
-]
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+KEPT = ROOT / "build" / "bench.json"
+PATIENCE = 900
+"""Seconds after which a process is given up."""
 
-Make = Callable[[int], tuple[str, str]]
+Json = dict[str, Any]
 
 
-def _fill(unit: str, size: int) -> str:
-    return (unit * (size // len(unit) + 1))[:size]
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """Who is measured."""
+
+    name: str
+    module: str
+    environment: str = ""
+    """Its folder in ``.peers``; empty: the environment of this process."""
+    path: str = ""
+    """A folder to import from before all others."""
+
+    @property
+    def own(self) -> bool:
+        """Whether it is unspool."""
+        return self.module == "unspool"
+
+    @property
+    def python(self) -> Path:
+        """The interpreter."""
+        given = self.environment and ROOT / ".peers" / self.environment / "bin" / "python"
+        return Path(given or sys.executable)
+
+    @property
+    def missing(self) -> str:
+        """What there is to do first."""
+        if not self.python.exists():
+            return f"not installed: make peer-{self.environment}"
+        if self.path and not (ROOT / self.path).exists():
+            return f"not built: make {self.path}/unspool"
+        return ""
+
+    def run(self, module: str, *arguments: str) -> Iterator[Json]:
+        """Start a module of ours in its environment; gives what it prints."""
+        vocabulary = ROOT / ".peers/vocabularies/node_modules/gpt-tokenizer/data"
+        environment = dict(os.environ, TIKTOKEN_ENCODINGS_BASE=str(vocabulary))
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [self.path and str(ROOT / self.path)]))
+        done = subprocess.run(  # noqa: S603 - our own
+            [str(self.python), "-m", module, *arguments],
+            cwd=HERE,
+            env=environment,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            timeout=PATIENCE,
+            check=False,
+        )
+        yield from map(json.loads, done.stdout.splitlines())
+        if done.returncode:
+            yield {"failed": (done.stderr.strip().splitlines() or ["without a word"])[-1]}
 
 
-def prose(size: int) -> tuple[str, str]:
-    """Plain content."""
-    return "", _fill(PROSE, size)
-
-
-def reasoning(size: int) -> tuple[str, str]:
-    """Reasoning."""
-    return "<think>", _fill(PROSE, size)
-
-
-def json_argument(size: int) -> tuple[str, str]:
-    """A long string in JSON arguments."""
-    text = json.loads(f'"{CODE}"')
-    return '<tool_call>{"name": "write", "arguments": {"text": "', json.dumps(
-        _fill(text, size), ensure_ascii=False
-    )[1:-1]
-
-
-def tagged_argument(size: int) -> tuple[str, str]:
-    """A long tagged value."""
-    text = json.loads(f'"{CODE}"')
-    return "<tool_call>\n<function=write>\n<parameter=text>\n", _fill(text, size)
-
-
-WORKLOADS: Sequence[tuple[str, str, Make]] = (
-    ("prose", "hermes", prose),
-    ("reasoning", "hermes", reasoning),
-    ("JSON argument", "hermes", json_argument),
-    ("tagged value", "qwen3_coder", tagged_argument),
+CONTENDERS = (
+    Contender("floor", "floor"),
+    Contender("floor, a method", "method"),
+    Contender("unspool", "unspool"),
+    Contender("unspool compiled", "unspool", path="build/compiled"),
+    Contender("vLLM", "vllm", "vllm"),
+    Contender("SGLang", "sglang", "sglang"),
+    Contender("transformers", "transformers", "transformers"),
+    Contender("openai-harmony", "harmony", "harmony"),
+    Contender("jiter", "jiter", "vllm"),
+    Contender("ijson", "ijson", "vllm"),
+    Contender("partial-json-parser", "partial_json", "vllm"),
 )
 
 
-def pieces(text: str) -> list[str]:
-    """The text in small pieces."""
-    return [text[i : i + PIECE] for i in range(0, len(text), PIECE)]
+def _conditions() -> Json:
+    """Where this runs."""
+    return {
+        "date": time.strftime("%Y-%m-%d %H:%M", time.gmtime()),
+        "revision": _git("rev-parse", "--short", "HEAD") + ("+" if _git("status", "--short", "src") else ""),
+        "machine": f"{_processor()}, {os.cpu_count()} cores",
+        "python": platform.python_version(),
+        "load": [os.getloadavg()[0]],
+    }
 
 
-def floor(chunks: list[str]) -> float:
-    """Seconds to append the chunks and join them."""
-    start = time.perf_counter()
-    out: list[str] = []
-    append = out.append
-    for chunk in chunks:
-        append(chunk)
-    "".join(out)
-    return time.perf_counter() - start
+def _git(*arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603, S607
+    return done.stdout.strip()
 
 
-def parsing(dialect: str, head: str, chunks: list[str]) -> float:
-    """Seconds to feed the chunks to a parser that has read the head."""
-    parser = Parser(dialect, tools=TOOLS)
-    parser.feed(head)
-    feed = parser.feed
-    start = time.perf_counter()
-    for chunk in chunks:
-        feed(chunk)
-    return time.perf_counter() - start
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
 
 
-def best(measure: Callable[[], float], size: int) -> float:
-    """The fastest of some runs: the one the machine disturbed least."""
-    return min(measure() for _ in range(max(3, min(200, 600_000 // size))))
+def measured(names: list[str], limit: float) -> Json:
+    """Results of all contenders of these names."""
+    results: Json = {"conditions": _conditions(), "limit": limit, "missing": {}, "resources": {}, "cells": []}
+    with tempfile.TemporaryDirectory() as folder:
+        common, own = Path(folder, "common.jsonl"), Path(folder, "own.jsonl")
+        workloads.write(common, chain(workloads.streamed(), workloads.whole()))
+        workloads.write(own, workloads.hostile())
+        for contender in CONTENDERS:
+            if names and contender.name not in names:
+                continue
+            began = time.monotonic()
+            results["missing"] |= {contender.name: contender.missing} if contender.missing else {}
+            if not contender.missing:
+                _measure(contender, results, [common, own] if contender.own else [common])
+            note = contender.missing or f"{time.monotonic() - began:.0f} s"
+            print(f"{contender.name}: {note}", file=sys.stderr, flush=True)
+    results["conditions"]["load"].append(os.getloadavg()[0])
+    return results
+
+
+def _measure(contender: Contender, results: Json, files: list[Path]) -> None:
+    try:
+        for file in files:
+            for cell in contender.run("parsing.measure", contender.module, str(file), str(results["limit"])):
+                if "failed" in cell:
+                    results["missing"][contender.name] = cell["failed"]
+                else:
+                    results["cells"].append({"contender": contender.name, **cell})
+        if contender.own:
+            results["resources"][contender.name] = next(contender.run("parsing.resources"))
+    except subprocess.TimeoutExpired:
+        results["missing"][contender.name] = f"given up after {PATIENCE} s"
 
 
 def main() -> None:
-    """Print the table."""
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--sizes", type=int, nargs="*", default=SIZES)
-    sizes = arguments.parse_args().sizes
-    print(
-        f"{'ns per delta of 4 characters':32}" + "".join(f"{size:>12,}" for size in sizes) + f"{'growth':>9}"
-    )
-    for name, dialect, make in WORKLOADS:
-        costs = []
-        floors = []
-        for size in sizes:
-            head, text = make(size)
-            chunks = pieces(text)
-            costs.append(best(lambda: parsing(dialect, head, chunks), size) / len(chunks) * 1e9)  # noqa: B023
-            floors.append(best(lambda: floor(chunks), size) / len(chunks) * 1e9)  # noqa: B023
-        growth = f"{max(costs) / min(costs) - 1:+.0%}"
-        print(
-            f"{name + ' (' + dialect + ')':32}" + "".join(f"{cost:12.0f}" for cost in costs) + f"{growth:>9}"
-        )
-        print(f"{'  floor':32}" + "".join(f"{cost:12.0f}" for cost in floors))
+    """Measure, print, publish."""
+    options = argparse.ArgumentParser(usage=__doc__)
+    options.add_argument("--only", default="")
+    options.add_argument("--limit", type=float, default=1.0)
+    options.add_argument("--from", dest="kept", type=Path)
+    options.add_argument("--publish", action="store_true")
+    given = options.parse_args()
+    if given.kept:
+        results = json.loads(given.kept.read_text(encoding="utf-8"))
+    else:
+        results = measured([name for name in given.only.split(",") if name], given.limit)
+        KEPT.parent.mkdir(exist_ok=True)
+        KEPT.write_text(json.dumps(results), encoding="utf-8")
+    print(report.text(results))
+    if given.publish:
+        from parsing import plots
+
+        plots.draw(results, ROOT / "docs" / "speed")
+        report.rewrite(ROOT / "docs" / "speed.md", results)
+        history.append(HERE / "history.jsonl", results)
 
 
 if __name__ == "__main__":

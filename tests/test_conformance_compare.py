@@ -68,6 +68,8 @@ def test_what_was_meant_matches() -> None:
         ("order", [text("Let"), PARIS, text(" me see.")]),
         ("whitespace", [text("Let me see.\n\n"), PARIS]),
         ("whitespace", [text("Let  me see."), PARIS]),
+        ("leak", [text("Let  me see.</tool_call>"), PARIS]),
+        ("loss", [text("Letting me see."), PARIS]),
         ("whitespace", [SEE, call(0, "get_weather", '{"city":"Paris","unit":"celsius"}')]),
     ],
 )
@@ -223,6 +225,16 @@ def excused(scenario: str, *deltas: DeltaMessage, finish: str | None = None, dia
                     "It is sunny.", reasoning=within("order/inside reasoning: a call, and text behind it all")
                 )
             ],
+        ),
+        (
+            "with reasoning on, text before it is part of it",
+            "order/text-reasoning",
+            [text(reasoning="Let me see."), text(reasoning="\nFirst, the weather.")],
+        ),
+        (
+            "with reasoning off, its markers are text",
+            "orphans/the closer of reasoning in text",
+            [text("One. </think> Two.")],
         ),
         ("white space, or the spelling of JSON, is not kept", "order/text", [text(" Let me see.")]),
         ("ids are its server's to give", "", []),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
@@ -129,6 +129,13 @@ def test_the_schema_accepts_every_case_and_rejects_contradictions() -> None:
     ]
     for change in wrong:
         assert not validator.is_valid(good | change), change
+
+
+def test_the_schema_has_every_field() -> None:
+    names = {field.name for field in fields(TestCase)}
+    assert json_schema()["properties"].keys() == names
+    assert set(json_schema()["required"]) == names
+    assert CASE.to_json().keys() == names
 
 
 def test_the_text_form_shows_what_matters() -> None:

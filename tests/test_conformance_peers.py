@@ -92,6 +92,16 @@ def test_what_moved_to_the_prompt_is_in_no_chunk() -> None:
     [
         ("content", None, "Hi.", False, "<|im_start|>assistant<think></think>"),
         ("content", None, "<think>Hm.</think>Hi.", True, "<|im_start|>assistant"),
+        ("content", None, "<think>Hm", True, "<|im_start|>assistant"),
+        ("content", None, "Well.<think>Hm.</think>", True, "<|im_start|>assistant"),
+        (
+            "content",
+            None,
+            "Put `<think>` and `</think>` there.",
+            False,
+            "<|im_start|>assistant<think></think>",
+        ),
+        ("content", None, '{"a": "<think>x</think>"}', False, "<|im_start|>assistant<think></think>"),
         ("reasoning", None, "Hm.</think>Hi.", True, "<|im_start|>assistant<think>"),
         ("reasoning", "<think>\n", "Hm.</think>Hi.", True, "<think>\n"),
         ("content", "<think>\n\n</think>", "Hi.", False, "<think>\n\n</think>"),

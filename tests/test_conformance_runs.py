@@ -528,6 +528,8 @@ def test_the_plug_in_runs_the_suite(project: Path) -> None:
         "--unspool-conformance=tiny:factory",
         "--unspool-scenario=duplicates/twice*",
         "--unspool-scenario=standard/3 parallel calls: two functions",
+        "--unspool-chunking=batch",
+        "--unspool-chunking=characters",
         "-vv",
     )
     assert "test_tiny.py::test_mine PASSED" in printed

@@ -17,6 +17,7 @@ from unspool import Message, TextPart, ToolCall, UsageError, render
 from unspool.gateway import Settings
 from unspool.gateway.answers import ChatAnswer
 from unspool.gateway.body import chat_job
+from unspool.gateway.failure import Failure
 from unspool.gateway.model import Model, load_model
 from unspool.gateway.reading import Reader
 from unspool.gateway.upstreams.base import Delta, Task
@@ -58,10 +59,13 @@ def test_a_call_arrives(name: str, choice: str) -> None:
         with pytest.raises(UsageError, match="does not tell the dialect"):
             model(name)
         return
-    if name in OWN_VARIABLES:
-        pytest.skip("its template cannot be rendered as Transformers does")
     body: dict[str, Any] = {"messages": [{"role": "user", "content": "Hi"}], "tools": [WEATHER]}
     job = chat_job({**body, "tool_choice": choice, "stream": True})
+    if name in OWN_VARIABLES:
+        with pytest.raises(Failure, match=r"chat template \(line \d+\)") as failed:
+            model(name).prepare(job.request, constraints=("native",), renders=False)
+        assert failed.value.status == 400
+        return
     prepared = model(name).prepare(job.request, constraints=("native",), renders=False)
     plan = prepared.plan
     task = Task("x", job.request, plan, prepared.prompt, prepared.tools)

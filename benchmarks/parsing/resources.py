@@ -1,7 +1,6 @@
 """What a parser costs beside time per delta: memory, and its creation.  ``python -m parsing.resources``.
 
-Prints one JSON object.  Memory is what Python's allocator gave out (tracemalloc), so
-it counts what unspool keeps, not the interpreter.
+Prints one JSON object.
 """
 
 from __future__ import annotations
@@ -10,6 +9,9 @@ import gc
 import json
 import tracemalloc
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from resource import RUSAGE_SELF, getrusage
 from time import thread_time
 from typing import Any
 
@@ -40,24 +42,21 @@ def _deltas(text: str, size: int) -> Iterator[str]:
         yield text[begin : begin + PIECE]
 
 
-def peak(dialect: str, size: int = ARGUMENT, *, keep_raw: bool) -> int:
-    """The most bytes in use while an argument of this size passes, if the caller keeps nothing."""
-    # Deltas are cut with a period, so the text must go on where it began: at a line.
-    head, unit = _HEADS[dialect]((CODE + "\n") * 40)
+def passing(dialect: str, keep_raw: bool, size: int = ARGUMENT) -> int:
+    """By how many bytes this process grows while an argument passes, if the caller keeps nothing."""
+    # Deltas are cut out of the same text again and again, so it must go on where it began.
+    head, text = _HEADS[dialect]((CODE + "\n") * 40)
     parser = Parser(dialect, tools=TOOLS, keep_raw=keep_raw)
     parser.feed(head)
-    gc.collect()
-    tracemalloc.start()
     feed = parser.feed
-    for delta in _deltas(unit, size):
+    before = getrusage(RUSAGE_SELF).ru_maxrss
+    for delta in _deltas(text, size):
         feed(delta)
-    found = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    return found
+    return (getrusage(RUSAGE_SELF).ru_maxrss - before) * 1024
 
 
 def idle(count: int = IDLE, **options: Any) -> float:
-    """Bytes for each parser that waits for its first delta."""
+    """Bytes that Python's allocator gave out for each parser that waits for its first delta."""
     Parser("hermes", **options)
     gc.collect()
     tracemalloc.start()
@@ -86,6 +85,8 @@ def measured() -> dict[str, dict[str, float]]:
         "four tools": {"tools": TOOLS},
         "four tools and a prompt": {"tools": TOOLS, "prompt": _PROMPT},
     }
+    # The most that a process ever used is all that it tells, so each case has one of its own.
+    alone = ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1)
     return {
         "creation": {
             f"{dialect}, {name}": creation(dialect, **given)
@@ -94,7 +95,7 @@ def measured() -> dict[str, dict[str, float]]:
         },
         "idle": {name: idle(**given) for name, given in options.items()},
         "peak": {
-            f"{dialect}, keep_raw={keep}": peak(dialect, keep_raw=keep)
+            f"{dialect}, keep_raw={keep}": alone.submit(passing, dialect, keep).result()
             for dialect in _HEADS
             for keep in (True, False)
         },

@@ -63,12 +63,12 @@ CODE: Final = (
     '    return sum(row["price"] * row.get("count", 1) for row in rows)  # café\n'
     "\n"
     'if __name__ == "__main__":\n'
-    '    print(f"total: {total(load(\'orders.csv\')):.2f} \\u20ac")\n'
+    "    print(f\"total: {total(load('orders.csv')):.2f} \\u20ac\")\n"
 )
 
 
 def _tool(name: str, **types: str) -> Json:
-    properties = {key: {"type": type} for key, type in types.items()}
+    properties = {key: {"type": kind} for key, kind in types.items()}
     parameters = {"type": "object", "properties": properties}
     return {"type": "function", "function": {"name": name, "description": name, "parameters": parameters}}
 
@@ -122,6 +122,9 @@ class Workload:
     markers: tuple[str, ...] = ()
     """What is one delta."""
 
+    def __str__(self) -> str:
+        return f"{self.dialect}, {self.scenario}"
+
     def deltas(self) -> list[str]:
         """The text as it streams."""
         return pieces(self.text, self.markers)
@@ -156,7 +159,7 @@ def _call(name: str, **arguments: object) -> tuple[str, str]:
 
 def nested(size: int) -> list[object]:
     """A JSON value of about so many characters, of the kind that tables and trees are."""
-    row = {"id": 4711, "price": 12.5, "tags": ["new", "blue"], "stock": {"Oslo": 3, "Bergen": None}, "sale": True}
+    row = {"id": 4711, "price": 12.5, "sale": True, "tags": ["new"], "stock": {"Oslo": 3, "Bergen": None}}
     return [row] * (size // len(json.dumps([row])) + 1)
 
 

@@ -33,7 +33,7 @@ def _start() -> tuple[Callable[[Any], Any], Callable[[], Any]]:
 
     def feed(ids: list[int]) -> list[tuple[str | None, str | None, str]]:
         """What a server has to ask for after each token, to have something to send."""
-        found = []
+        found: list[tuple[str | None, str | None, str]] = []
         for token in ids:
             process(token)
             if token == border:

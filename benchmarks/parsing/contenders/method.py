@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from . import Reader
-from .floor import VERSION as VERSION
-from .floor import answer
+from . import Reader, floor
+
+VERSION = floor.VERSION
 
 
 class _Store:
@@ -27,4 +27,4 @@ def _start() -> tuple[Callable[[str], None], Callable[[], str]]:
 
 def reader(dialect: str, scenario: str) -> Reader | None:  # noqa: ARG001
     """Takes everything."""
-    return Reader(_start, answer)
+    return Reader(_start, floor.answer)

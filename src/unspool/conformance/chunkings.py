@@ -27,9 +27,9 @@ from .._errors import UsageError
 
 Chunks: TypeAlias = tuple[str, ...]
 
-SHORT: Final = 200
+SHORT: Final = 64
 """An output of this length is cut in two at every place ..."""
-PLACES: Final = 24
+PLACES: Final = 8
 """... a longer one at this many."""
 RANDOM: Final = 3
 """How many random ways there are."""

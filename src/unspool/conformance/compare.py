@@ -253,15 +253,15 @@ class _Text:
                     allowed.append(part)
                     owed = owed or (part.kind == "malformed" and channel == "content")
             elif isinstance(part, Stretch) and part.channel == channel:
-                start = text.find(part.text, at)
+                start, end = self._find(part.text, at)
                 if start < 0:
-                    self._missing(part.text, text[at:])
+                    self._add("loss", f"no {_short(part.text)!r} in {_short(text[at:])!r}")
                     return
                 self._gap(text[at:start], allowed, first=not before, last=False)
                 if before and start == at:
                     self._add("merge", f"no blank between {before[-20:]!r} and {part.text[:20]!r}")
                 owed = owed and not text[at:start].strip()
-                allowed, before, at = [], part.text, start + len(part.text)
+                allowed, before, at = [], part.text, end
         owed = owed and not text[at:].strip()
         self._gap(text[at:], allowed, first=not before, last=True)
         mended = len(actual.tool_calls) > len(case.expected_tool_calls) + sum(shown.values())
@@ -281,13 +281,17 @@ class _Text:
         if not any(_is_raw(rest, part) for part in allowed):
             self._add("leak", repr(rest))
 
-    def _missing(self, wanted: str, rest: str) -> None:
-        if _squeezed(wanted) in _squeezed(rest):
-            where = rest.strip()
-            if _squeezed(wanted) == _squeezed(rest) or len(where) < 2 * len(wanted):
-                self._add("whitespace", f"{where!r}, expected {wanted!r}")
-                return
-        self._add("loss", f"no {_short(wanted)!r} in {_short(rest)!r}")
+    def _find(self, wanted: str, at: int) -> tuple[int, int]:
+        """Where a stretch stands, behind ``at``; if need be with other white space in it."""
+        start = self.text.find(wanted, at)
+        if start >= 0:
+            return start, start + len(wanted)
+        loose = re.compile(r"\s*".join(map(re.escape, wanted.split())))
+        found = loose.search(self.text, at)
+        if found is None or not wanted.strip():
+            return -1, -1
+        self._add("whitespace", f"{_short(found[0])!r}, expected {_short(wanted)!r}")
+        return found.span()
 
 
 def _is_raw(text: str, part: Unfinished) -> bool:

@@ -201,6 +201,30 @@ def _reasoning_keeps_calls(case: TestCase) -> TestCase | None:
     return with_order(case, [Stretch("reasoning", (thought.text + kept).rstrip()), *answer])
 
 
+def _reasoning_comes_first(case: TestCase) -> TestCase | None:
+    """A request with reasoning on is answered with reasoning first: text before it belongs to it."""
+    order = list(case.expected_order)
+    first = next((n for n, part in enumerate(order) if _is_reasoning(part)), 0)
+    if not any(map(_is_content, order[:first])):
+        return None
+    for number, part in enumerate(order[:first]):
+        if isinstance(part, Stretch):
+            order[number] = Stretch("reasoning", part.text)
+    return with_order(case, order)
+
+
+def _is_reasoning(part: Part) -> bool:
+    return isinstance(part, Stretch) and part.channel == "reasoning"
+
+
+def _markers_are_text(case: TestCase) -> TestCase | None:
+    """A request with reasoning off is answered without: a marker of reasoning is text."""
+    stray = "closer of reasoning in text" in case.scenario_name or "opener of reasoning" in case.scenario_name
+    if not stray or case.expected_tools_called or case.expected_reasoning:
+        return None
+    return with_order(case, [Stretch("content", case.model_output.strip())])
+
+
 LEDGER: Final = (
     Entry("text behind the first call is dropped", _no_text_behind_calls),
     Entry("text beside calls is dropped", _no_text_beside_calls),
@@ -211,4 +235,6 @@ LEDGER: Final = (
     Entry("markup is stripped where no call was welcome", _markup_stripped),
     Entry("a stray closer means that the prompt opened the reasoning", _opened_by_the_prompt),
     Entry("a call inside reasoning is reasoning", _reasoning_keeps_calls),
+    Entry("with reasoning on, text before it is part of it", _reasoning_comes_first),
+    Entry("with reasoning off, its markers are text", _markers_are_text),
 )

@@ -136,7 +136,7 @@ class Runner:
     def once(self, case: TestCase, way: str, chunks: Chunks) -> Run:
         """One case, cut in one way."""
         run = Run(case, self._identity.name, way, chunks)
-        choices = [chunks, *(_shifted(chunks, by) for by in range(1, case.n))]
+        choices = [chunks if way == BATCH else _shifted(chunks, by) for by in range(case.n)]
         try:
             answers = self._adapter.answer(case, choices, streaming=way != BATCH)
             streams = [reconstruct(answer.deltas, answer.finish_reason) for answer in answers]
@@ -181,6 +181,8 @@ def _graver(run: Run, seen: Run) -> bool:
 
 def _shifted(chunks: Chunks, by: int) -> Chunks:
     """The same text with its cuts elsewhere, so that the choices of a request are not in step."""
+    if not by:
+        return chunks
     text = "".join(chunks)
     cuts, at = [0], 0
     for chunk in chunks:

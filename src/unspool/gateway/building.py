@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,7 +9,6 @@ from typing import Any
 
 from .._errors import UsageError
 from .app import Gateway
-from .logs import log
 from .model import Model, load_model
 from .settings import Settings
 from .upstreams.base import Upstream
@@ -69,8 +67,11 @@ async def _model(settings: Settings, upstream: Upstream) -> Model:
             settings = replace(settings, dialect="hermes")
     if not settings.model_dir and not settings.template:
         source = await upstream.tokenizer_config()
-    if not await upstream.ready():
-        log(logging.WARNING, "the upstream does not answer", url=upstream.connection.url)
+        if source is None and not upstream.renders and not await upstream.ready():
+            raise UsageError(
+                f"{settings.url} does not answer, so it cannot tell the model's chat template: "
+                "start it first, or set model_dir or template"
+            )
     model = load_model(settings, source=source, name=short_name(upstream.model), created=created)
     if model.template is None and not upstream.renders:
         raise UsageError("upstream=completions needs the model's chat template: set model_dir or template")

@@ -43,6 +43,8 @@ async def _serve(settings: Settings) -> int:
             dialect=gateway.model.family,
             settings=settings.shown(),
         )
+        if not await gateway.upstream.ready():
+            log(logging.WARNING, "the upstream does not answer yet", url=settings.url)
         await make_server(gateway).serve([listener])
     return 0
 

@@ -70,13 +70,22 @@ class Request:
     def thinking(self) -> bool:
         """Whether the request is one that asks for reasoning.
 
-        A case does not say so.  One whose output begins in reasoning or opens it
-        answers a request with reasoning on; any other one with it off, if it can
-        be off.
+        A case does not say so.  One whose output begins in reasoning, or opens it
+        and does not only mention its markers, answers a request with reasoning on;
+        any other one a request with it off.
         """
-        return self.start == "reasoning" or any(
-            opener in self.text for opener in self.facts.openers if opener
-        )
+        if self.start == "reasoning":
+            return True
+        text = self.text.lstrip()
+        for opener, closer in zip(self.facts.openers, self.facts.closers, strict=True):
+            if not opener:
+                continue
+            if text.startswith(opener):
+                return True
+            block = rf"(?<![\\\"'`]){re.escape(opener)}.*?{re.escape(closer)}"
+            if re.search(block, text, re.DOTALL):
+                return True
+        return False
 
     @property
     def named(self) -> str | None:
@@ -87,10 +96,20 @@ class Request:
     @property
     def guided(self) -> bool:
         """Whether the output is the JSON of a grammar: calls, and no markup around them."""
+        return self._behind_reasoning.startswith(("[", "{"))
+
+    @property
+    def fenced(self) -> bool:
+        """Whether the output is in a fence of Markdown, which no grammar writes."""
+        return self._behind_reasoning.startswith("```")
+
+    @property
+    def _behind_reasoning(self) -> str:
         written = self.text
         for closer in self.facts.closers:
-            written = written.rpartition(closer)[2]
-        return written.lstrip()[:1] in ("[", "{")
+            if closer:
+                written = written.rpartition(closer)[2]
+        return written.lstrip()
 
     @property
     def tail(self) -> str:
@@ -237,7 +256,7 @@ def serve(program: Program, place: Place) -> None:
         _write(output, {"id": message["id"], **answer})
 
 
-LIMIT = 10.0
+LIMIT = 4.0
 """Seconds of computing for one output.  Some parsers take time that grows with its square, and on
 the longest outputs of the suite that is hours."""
 

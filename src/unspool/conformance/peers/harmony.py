@@ -37,6 +37,8 @@ class _Stream(Stream):
         self._messages = len(self._parser.messages)
         self._calls = 0
         self._open = False
+        self._seen: set[str] = set()
+        self._new = True
 
     def feed(self, text: str, finished: bool) -> Entry:
         found = [delta for token in _ids(text) for delta in self._process(token)]
@@ -59,13 +61,19 @@ class _Stream(Stream):
             if recipient.startswith(_FUNCTIONS) and not self._open:  # it had no arguments
                 found += self._call(recipient, "")
             self._open = False
+            self._new = True
         text = parser.last_content_delta
         if not text:
             return found
         recipient = parser.current_recipient or ""
         if recipient.startswith(_FUNCTIONS):
             return found + self._call(recipient, text)
-        return [*found, {_channel(parser.current_channel): text}]
+        channel = _channel(parser.current_channel)
+        # Messages are not joined by the parser; the batch below does it in the same way.
+        border = "\n" if self._new and channel in self._seen else ""
+        self._new = False
+        self._seen.add(channel)
+        return [*found, {channel: border + text}]
 
     def _call(self, recipient: str, arguments: str) -> list[Json]:
         call: Json = {"index": self._calls, "arguments": arguments}

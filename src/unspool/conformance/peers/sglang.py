@@ -106,7 +106,6 @@ _SETUPS: Mapping[str, _Setup] = {
     "lfm2": _Setup("lfm2"),
     "ling3": _Setup("ling3", "ling3"),
     "llama3_json": _Setup("llama3"),
-    "mimo": _Setup("mimo", "mimo"),
     "minicpm5": _Setup("minicpm5"),
     "minimax_append_think": _Setup(None, "minimax-append-think"),
     "minimax_m2": _Setup("minimax-m2", "minimax", optional=True),
@@ -126,8 +125,9 @@ _SETUPS: Mapping[str, _Setup] = {
 }
 """By our name: what SGLang's registry and its detectors' documentation say is for such models.
 
-Not in it: ``cohere_command4``, which reads the markers of Command 4 only; cases are
-written with those of Command 3.
+Not in it: ``cohere_command4``, which reads the markers of Command 4 only, while cases are
+written with those of Command 3; ``mimo``, which keeps line feeds around a value, while cases
+are written with them.
 """
 
 
@@ -317,6 +317,8 @@ class _Sglang(Program):
 
         A case that is written in the other way is no output of this server.
         """
+        if request.fenced:
+            raise Unsupported("its grammars write no fences")
         native = False
         if setup.tool is not None:
             parser = FunctionCallParser(made.tools, setup.tool, tool_choice=made.tool_choice)

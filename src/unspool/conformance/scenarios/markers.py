@@ -72,17 +72,18 @@ def _drop(role: str, part: int, *more: str) -> Twist:
 
 def _drop_closers(draft: Draft) -> str | None:
     """The last call's closing marker, and that of its section."""
-    if draft.able.framed and draft.able.tagged and not draft.able.end:
-        return "it writes no such marker"
     return _drop("tail", len(draft.order) - 1, "section_close")(draft)
 
 
-def _drop_section_open(draft: Draft) -> str | None:
-    able = draft.able
-    alone = any(split_marks(section)[1].strip() == "{calls}" for section in able.dialect.section[1:])
-    if not alone or not able.marked:
-        return "its calls count only in their section"
-    return _drop("section_open", 0)(draft)
+def _drop_section_open(part: int) -> Twist:
+    def twist(draft: Draft) -> str | None:
+        able = draft.able
+        alone = any(split_marks(section)[1].strip() == "{calls}" for section in able.dialect.section[1:])
+        if not alone or not able.marked:
+            return "its calls count only in their section"
+        return _drop("section_open", part)(draft)
+
+    return twist
 
 
 def _drop_inner_tail(draft: Draft) -> str | None:
@@ -159,13 +160,13 @@ MISSING: Final = (
     _missing(
         "opener of the calls",
         [PARIS],
-        _drop_section_open,
+        _drop_section_open(0),
         "Calls that the dialect also writes without their section are calls.",
     ),
     _missing(
         "opener of the calls, after text",
         ["See:", PARIS],
-        lambda draft: _drop_section_open_of(draft, 1),
+        _drop_section_open(1),
         "Calls that the dialect also writes without their section are calls.",
     ),
     _missing(
@@ -186,29 +187,18 @@ MISSING: Final = (
 )
 
 
-def _drop_section_open_of(draft: Draft, part: int) -> str | None:
-    why = _drop_section_open(draft)
-    if why and why != "it writes no such marker":
-        return why
-    return _drop("section_open", part)(draft)
-
-
 # -- orphans
 
 
-def _first(pick: Pick) -> Twist:
-    """A marker before all else."""
-
-    def twist(draft: Draft) -> str | None:
-        marker = pick(draft.able)
-        if not marker:
-            return "it has no such marker"
-        if "late reasoning" in draft.able.lacks:
-            return _WORDS
-        draft.pieces.insert(0, Piece("text", marker + "\n", -1))
-        return None
-
-    return twist
+def _closer_first(draft: Draft) -> str | None:
+    """The closer of reasoning before all else."""
+    marker = reasoning_markers(draft.able)[1]
+    if not marker:
+        return "it has no such marker"
+    if "late reasoning" in draft.able.lacks:
+        return _WORDS
+    draft.pieces.insert(0, Piece("text", marker + "\n", -1))
+    return None
 
 
 def _in_text(pick: Pick, *, after_call: bool) -> Twist:
@@ -306,16 +296,13 @@ ORPHANS: Final = (
         )
         for what in ("the closer of a call", "the closer of the calls")
     ),
-    *(
-        Scenario(
-            "orphans",
-            f"{what} before reasoning",
-            [THOUGHT, "It is sunny."],
-            _ALONE,
-            (),
-            _first(_PICKS[what]),
-        )
-        for what in ("the closer of reasoning",)
+    Scenario(
+        "orphans",
+        "the closer of reasoning before reasoning",
+        [THOUGHT, "It is sunny."],
+        _ALONE,
+        (),
+        _closer_first,
     ),
 )
 

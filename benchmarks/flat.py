@@ -1,0 +1,170 @@
+"""Whether the cost of a delta grows: every dialect, in every state, from 1k to 100k characters.
+
+The text that leads into a state is read beforehand; only what is inside is measured.
+Growth is the cost at the largest size beside the cost at 1k.  What seems to grow by
+more than 20 % is measured again, up to three times: noise does not repeat itself.
+
+    python benchmarks/flat.py [DIALECT ...] [--state STATE] [--large] [--all]
+
+``--large`` goes up to 1M, ``--all`` prints what is flat, too.  Exit status 1 if
+something grows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+from collections.abc import Callable, Iterator
+from time import thread_time
+from typing import Final
+
+from parsing.workloads import CODE, PROSE, TOOLS, filled, nested, pieces
+
+from unspool import Message, Parser, ToolCall, UnspoolError, list_dialects, render
+
+SIZES: Final = (1_000, 10_000, 100_000)
+LARGE: Final = 1_000_000
+TOLERANCE: Final = 0.2
+BEGIN, END = "qqBEGINqq", "qqENDqq"
+"""Words that occur nowhere else: between them is what is measured."""
+
+Text = tuple[str, str]
+"""What leads into a state, and what is measured."""
+
+
+def _call(name: str, **arguments: object) -> ToolCall:
+    return ToolCall("call00000", name, json.dumps(arguments, ensure_ascii=False))
+
+
+def _within(text: str) -> Text:
+    """A rendered text, cut at the words that mark what is measured."""
+    begin = text.index(BEGIN)
+    return text[:begin], text[begin : text.rindex(END)]
+
+
+def _prose(dialect: str, size: int) -> Text:
+    return _within(render(dialect, Message(content=BEGIN + filled(PROSE, size) + END)))
+
+
+def _reasoning(dialect: str, size: int) -> Text:
+    message = Message(reasoning=BEGIN + filled(PROSE, size) + END, content="Done.")
+    return _within(render(dialect, message))
+
+
+def _string(dialect: str, size: int) -> Text:
+    call = _call("write_file", path="a.py", content=BEGIN + filled(CODE, size) + END)
+    return _within(render(dialect, Message(tool_calls=(call,))))
+
+
+def _nested(dialect: str, size: int) -> Text:
+    call = _call("insert_rows", table="stock", rows=[BEGIN, *nested(size), END])
+    return _within(render(dialect, Message(tool_calls=(call,))))
+
+
+def _calls(dialect: str, size: int) -> Text:
+    """Calls, one after the other: heads, tails and what is between."""
+    first = _call("search_web", query=BEGIN, limit=1, safe=True)
+    call = _call("search_web", query="ferry", limit=10, safe=True)
+    length = len(render(dialect, Message(tool_calls=(first, call, call)))) - len(
+        render(dialect, Message(tool_calls=(first, call)))
+    )
+    last = _call("search_web", query=END, limit=1, safe=True)
+    many = [call] * (size // length + 1)
+    return _within(render(dialect, Message(tool_calls=(first, *many, last))))
+
+
+def _after(dialect: str, size: int) -> Text:
+    """Prose behind a call."""
+    call = _call("search_web", query="ferry", limit=10, safe=True)
+    return render(dialect, Message(tool_calls=(call,))), " " + filled(PROSE, size)
+
+
+STATES: Final[dict[str, Callable[[str, int], Text]]] = {
+    "prose": _prose,
+    "reasoning": _reasoning,
+    "string": _string,
+    "nested": _nested,
+    "calls": _calls,
+    "after": _after,
+}
+
+
+def cost(dialect: str, text: Text, runs: int) -> float:
+    """Nanoseconds per delta."""
+    head, body = text
+    deltas = pieces(body)
+    found = []
+    for _ in range(runs):
+        feed = Parser(dialect, tools=TOOLS).feed
+        feed(head)
+        began = thread_time()
+        for delta in deltas:
+            feed(delta)
+        found.append(thread_time() - began)
+    return min(found) / len(deltas) * 1e9
+
+
+def texts(dialect: str, state: str, sizes: tuple[int, ...]) -> list[Text] | None:
+    """A text of each size; None if the dialect has no such state."""
+    try:
+        return [STATES[state](dialect, size) for size in sizes]
+    except (UnspoolError, ValueError):  # it cannot be rendered, or the words are not in it
+        return None
+
+
+def measured(dialect: str, given: list[Text]) -> list[float]:
+    """The cost of each text."""
+    gc.collect()
+    return [cost(dialect, text, max(3, min(40, 200_000 // len(text[1])))) for text in given]
+
+
+def growth(costs: list[float]) -> float:
+    """By how much the last exceeds the first."""
+    return costs[-1] / costs[0] - 1
+
+
+def rows(
+    dialects: list[str], states: list[str], sizes: tuple[int, ...]
+) -> Iterator[tuple[str, str, list[float]]]:
+    """Dialect, state and costs; the best of three tries where it seems to grow."""
+    for dialect in dialects:
+        for state in states:
+            given = texts(dialect, state, sizes)
+            if given is None:
+                continue
+            found = measured(dialect, given)
+            for _ in range(2):
+                if growth(found) > TOLERANCE:
+                    found = [min(pair) for pair in zip(found, measured(dialect, given), strict=True)]
+            yield dialect, state, found
+
+
+def main() -> int:
+    """Print what grows, and a summary of each state."""
+    options = argparse.ArgumentParser(usage=__doc__)
+    options.add_argument("dialects", nargs="*")
+    options.add_argument("--state", choices=STATES)
+    options.add_argument("--large", action="store_true")
+    options.add_argument("--all", action="store_true")
+    given = options.parse_args()
+    sizes = (*SIZES, LARGE) if given.large else SIZES
+    dialects = given.dialects or [dialect.name for dialect in list_dialects()]
+    states = [given.state] if given.state else list(STATES)
+    seen: dict[str, list[float]] = {state: [] for state in states}
+    print(f"{'ns per delta':32}" + "".join(f"{size:>11,}" for size in sizes) + f"{'growth':>9}")
+    for dialect, state, costs in rows(dialects, states, sizes):
+        grown = growth(costs)
+        seen[state].append(grown)
+        if given.all or grown > TOLERANCE:
+            figures = "".join(f"{value:11,.0f}" for value in costs)
+            print(f"{dialect + ', ' + state:32}{figures}{grown:+9.0%}", flush=True)
+    for state, found in seen.items():
+        grow = sum(value > TOLERANCE for value in found)
+        if found:
+            print(f"{state}: {len(found)} dialects, {grow} grow; most {max(found):+.0%}")
+    return int(any(value > TOLERANCE for found in seen.values() for value in found))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

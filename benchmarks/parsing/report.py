@@ -1,0 +1,262 @@
+"""Tables of results, for people: on the terminal and in ``docs/speed.md``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from .workloads import MARKERS, SIZES
+
+Json = dict[str, Any]
+
+PURE: Final = "unspool"
+COMPILED: Final = "unspool compiled"
+FLOORS: Final = ("floor", "floor, a method")
+PEERS: Final = ("vLLM", "SGLang", "transformers", "openai-harmony")
+BLOCKS: Final = ("jiter", "ijson", "partial-json-parser")
+STREAMS: Final = {
+    "typical": "A typical answer: 200 tokens of prose and two calls",
+    "100k": "A call with an argument of 100,000 characters; in the last row the reasoning is as long",
+    "1M": "The same with 1,000,000 characters",
+    "prose": "100,000 characters of prose",
+    "64 calls": "64 calls",
+}
+
+
+def find(results: Json, contender: str, dialect: str, scenario: str, *, whole: bool = False) -> Json:
+    """A cell; empty if the contender does not read this."""
+    for cell in results["cells"]:
+        key = cell["contender"], cell["dialect"], cell["scenario"], cell["whole"]
+        if key == (contender, dialect, scenario, whole):
+            return dict(cell)
+    return {}
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    """Markdown, aligned so that it is a table on a terminal, too."""
+    widths = [max(len(row[at]) for row in [head, *rows]) for at in range(len(head))]
+    rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
+    lines = ([head[0].ljust(widths[0]), *map(str.rjust, head[1:], widths[1:])], rule)
+    body = ([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])] for row in rows)
+    return "\n".join("| " + " | ".join(line) + " |" for line in [*lines, *body])
+
+
+def _cell(cell: Json) -> str:
+    """Nanoseconds per delta, and what must be said about them."""
+    if not cell:
+        return ""
+    if "skipped" in cell:
+        return f"not tried: stopped in {cell['skipped']}"
+    if "ns" not in cell:
+        return "stopped" if "stopped" in cell else "✗ " + cell["verdict"].partition(":")[0]
+    said = f"{cell['ns']:,.0f}"
+    if cell["done"] < cell["deltas"]:
+        said += f" (stopped at {cell['done'] / cell['deltas']:.0%}, there {cell['last']:,.0f})"
+    return said + (f" ✗ {cell['verdict']}" if cell.get("verdict") else "")
+
+
+def streams(results: Json, scenario: str) -> str:
+    """Nanoseconds per delta: a row for each dialect, a column for each contender."""
+    shown = [*FLOORS, COMPILED, PURE, *PEERS]
+    rows = [
+        [dialect, *(_cell(find(results, name, dialect, scenario)) for name in shown)]
+        for dialect in MARKERS
+        if find(results, PURE, dialect, scenario) or find(results, COMPILED, dialect, scenario)
+    ]
+    return table(["ns per delta", *shown], rows)
+
+
+def growth(results: Json) -> str:
+    """How much more a delta costs where the longest argument ended than in an argument of 1k."""
+
+    def grown(name: str, dialect: str) -> str:
+        cells = [find(results, name, dialect, size) for size in SIZES]
+        cells = [cell for cell in cells if cell.get("ns")]
+        if len(cells) < 2:
+            return ""
+        last = cells[-1]
+        reached = last["characters"] * last["done"] / last["deltas"]
+        return f"{last['last'] / cells[0]['ns']:.2g} at {_short(reached)}"
+
+    shown = [FLOORS[1], COMPILED, PURE, *PEERS]
+    rows = [[dialect, *(grown(name, dialect) for name in shown)] for dialect in MARKERS]
+    return table(["times the cost in 1k", *shown], rows)
+
+
+def _short(count: float) -> str:
+    return f"{count / 1e6:.1f}M" if count >= 950_000 else f"{count / 1e3:.0f}k"
+
+
+def blocks(results: Json) -> str:
+    """Readers of JSON, on the JSON of one call."""
+    rows = [
+        [name, *(_cell(find(results, name, "hermes", size)) for size in SIZES)]
+        for name in (*BLOCKS, PURE, COMPILED)
+    ]
+    return table(["ns per delta", *SIZES], rows)
+
+
+def whole(results: Json) -> str:
+    """A text of one million characters, read at once."""
+
+    def speed(cell: Json) -> str:
+        if not cell:
+            return ""
+        if "ns" not in cell:
+            return f"stopped after {cell['stopped']:.1f} s" if "stopped" in cell else "✗ " + cell["verdict"]
+        said = f"{cell['characters'] / cell['ns'] * 1e3:,.0f} MB/s"
+        if "loads" in cell:
+            said = f"{cell['ns'] / cell['loads']:.2g} of json.loads, {said}"
+        return said + (f" ✗ {cell['verdict']}" if cell.get("verdict") else "")
+
+    shown = [COMPILED, PURE, *PEERS]
+    keys = dict.fromkeys((cell["dialect"], cell["scenario"]) for cell in results["cells"] if cell["whole"])
+    rows = [
+        [", ".join(key), *(speed(find(results, name, *key, whole=True)) for name in shown)] for key in keys
+    ]
+    return table(["1 MB at once", *shown], rows)
+
+
+def hostile(results: Json) -> str:
+    """What a character costs in texts against the parser, as a multiple of prose in the same dialect."""
+
+    def ratio(name: str, dialect: str, scenario: str) -> str:
+        cell = find(results, name, dialect, scenario)
+        return f"{relative(results, name, cell):.1f}" if cell else ""
+
+    keys = dict.fromkeys(
+        (cell["dialect"], cell["scenario"])
+        for cell in results["cells"]
+        if cell["scenario"].startswith("hostile") and not cell["scenario"].endswith("prose")
+    )
+    rows = [
+        [f"{key[0]}: {key[1].removeprefix('hostile: ')}", *(ratio(name, *key) for name in (COMPILED, PURE))]
+        for key in keys
+    ]
+    return table(["times the cost of prose", COMPILED, PURE], rows)
+
+
+def relative(results: Json, name: str, cell: Json) -> float:
+    """Cost per character of a hostile text beside prose."""
+    prose = find(results, name, cell["dialect"], "hostile: prose")
+    return float(cell["ns"] / prose["ns"])
+
+
+def resources(results: Json) -> str:
+    """Creation and memory."""
+    units: dict[str, tuple[str, Callable[[float], str]]] = {
+        "creation": ("creation", lambda value: f"{value:.1f} µs"),
+        "idle": ("an idle parser, hermes", lambda value: f"{value:,.0f} bytes"),
+        "peak": ("10 MB argument", lambda value: f"{value / 1e6:.1f} MB"),
+    }
+    found: dict[str, dict[str, dict[str, float]]] = results["resources"]
+    rows = [
+        [f"{title}: {key}", *(said(measured[kind][key]) for measured in found.values())]
+        for kind, (title, said) in units.items()
+        for key in dict.fromkeys(key for measured in found.values() for key in measured[kind])
+    ]
+    return table(["", *found], rows)
+
+
+Values: TypeAlias = list[tuple[float, str]]
+"""Figures, each with its place."""
+
+
+def _faster(results: Json, name: str, scenario: str) -> Values:
+    """How many times as long the peers take, where their answers are right."""
+    pairs = [
+        (find(results, name, dialect, scenario), find(results, peer, dialect, scenario))
+        for dialect in MARKERS
+        for peer in PEERS
+    ]
+    return [
+        (theirs["ns"] / ours["ns"], f"{theirs['contender']}, {theirs['dialect']}")
+        for ours, theirs in pairs
+        if ours and theirs.get("ns") and not theirs.get("verdict")
+    ]
+
+
+def _over_floor(results: Json, scenario: str) -> Values:
+    cells = [find(results, COMPILED, dialect, scenario) for dialect in MARKERS]
+    return [(cell["ns"] / cell["floor"], cell["dialect"]) for cell in cells if cell]
+
+
+def _goals(results: Json) -> Iterator[tuple[str, Values, float, bool]]:
+    """What is asked, what was seen, the bound, and whether the bound is the least."""
+    for name, times in ((PURE, 3), (COMPILED, 10)):
+        ratios = _faster(results, name, "typical")
+        yield f"{name}: {times} times as fast as any peer, typical answer", ratios, times, True
+    for scenario in ("prose", "100k"):
+        yield f"{COMPILED}: under 4 times the floor, {scenario}", _over_floor(results, scenario), 4, False
+    for name, found in results["resources"].items():
+        made = [(value, key) for key, value in found["creation"].items()]
+        yield f"{name}: creation under 5 µs", made, 5, False
+    for name in (PURE, COMPILED):
+        cells = [cell for cell in results["cells"] if cell["contender"] == name]
+        speeds: Values = []
+        loads: Values = []
+        costs: Values = []
+        for cell in cells:
+            place = f"{cell['dialect']}, {cell['scenario'].removeprefix('hostile: ')}"
+            if "loads" in cell:
+                loads.append((cell["ns"] / cell["loads"], place))
+            elif cell["whole"]:
+                speeds.append((cell["characters"] / cell["ns"] * 1e3, place))
+            elif cell["scenario"].startswith("hostile"):
+                costs.append((relative(results, name, cell), place))
+        yield f"{name}: 1 MB of prose at 100 MB/s", speeds, 100, True
+        yield f"{name}: 1 MB of arguments within 3 times json.loads", loads, 3, False
+        yield f"{name}: hostile texts within 3 times prose", costs, 3, False
+
+
+def goals(results: Json) -> str:
+    """What this project asks of itself, and what this run saw."""
+    rows = []
+    for goal, values, bound, at_least in _goals(results):
+        if values:
+            worst, place = min(values) if at_least else max(values)
+            short = sum(value < bound if at_least else value > bound for value, _ in values)
+            rows.append([goal, f"{worst:.3g}, {place}", f"no: {short} of {len(values)}" if short else "yes"])
+    return table(["goal", "the worst", "met"], rows)
+
+
+def conditions(results: Json) -> str:
+    """Where, when and what."""
+    seen = results["conditions"]
+    versions = dict.fromkeys(f"{cell['contender']} {cell['version']}" for cell in results["cells"])
+    load = " before and ".join(f"{value:.1f}" for value in seen["load"])
+    busy = (
+        " **The machine was busy: differences below a half mean nothing.**" if max(seen["load"]) > 1.5 else ""
+    )
+    return (
+        f"{seen['date']} UTC, revision {seen['revision']}, {seen['machine']}, Python {seen['python']}; "
+        f"{', '.join(versions)}. Load {load} after.{busy}"
+    ) + "".join(f"\n\n{name}: {why}." for name, why in results["missing"].items())
+
+
+def sections(results: Json) -> dict[str, str]:
+    """Everything, by the name that marks its place on the page."""
+    found = {"conditions": conditions(results), "goals": goals(results)}
+    found |= {name: streams(results, name) for name in STREAMS}
+    found |= {"growth": growth(results), "blocks": blocks(results), "whole": whole(results)}
+    return found | {"hostile": hostile(results), "resources": resources(results)}
+
+
+def text(results: Json) -> str:
+    """Everything, for a terminal."""
+    return "\n\n".join(f"{STREAMS.get(name, name)}\n\n{body}" for name, body in sections(results).items())
+
+
+def rewrite(page: Path, results: Json) -> None:
+    """Put the tables between their marks."""
+    written = page.read_text(encoding="utf-8")
+    for name, body in sections(results).items():
+        mark = re.compile(rf"(<!-- bench: {re.escape(name)} -->\n).*?(<!-- end -->)", re.DOTALL)
+        head, *places = mark.split(written)
+        if len(places) != 3:
+            raise ValueError(f"{page.name} needs one place for {name!r}: <!-- bench: {name} --> <!-- end -->")
+        opening, closing, rest = places
+        written = f"{head}{opening}\n{body}\n\n{closing}{rest}"
+    page.write_text(written, encoding="utf-8")
