@@ -77,7 +77,8 @@ def _compile(sources: Path, output: Path) -> dict[str, Path]:
     os.chdir(sources)
     sys.argv[1:] = []
     modules = [f"unspool/{module}.py" for module in CORE]
-    extensions = mypycify(["--always-true=COMPILING", *modules], target_dir=str(output / "c"))
+    options = ["--config-file=", "--strict", "--always-true=COMPILING"]
+    extensions = mypycify([*options, *modules], target_dir=str(output / "c"))
     if sys.platform != "win32":
         for extension in extensions:
             # Calls between compiled functions stay inside the library, so that they can be inlined.

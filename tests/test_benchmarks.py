@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -21,13 +22,21 @@ AT_ONCE = 1e-9
 """A time limit that is over after the first look at the clock."""
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _once() -> Iterator[None]:
+    """The best of two runs is as good a figure as any where none is looked at."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(measure, "RUNS", 2)
+        yield
+
+
 @cache
 def _streamed() -> list[Workload]:
     return [workload for workload in workloads.streamed() if workload.scenario not in ("100k", "1M")]
 
 
-def _small() -> list[Workload]:
-    return [workload for workload in _streamed() if workload.scenario in ("typical", "1k")]
+def _typical() -> list[Workload]:
+    return [workload for workload in _streamed() if workload.scenario == "typical"]
 
 
 def _cells(name: str, given: list[Workload], limit: float = 60.0) -> list[dict[str, Any]]:
@@ -37,8 +46,10 @@ def _cells(name: str, given: list[Workload], limit: float = 60.0) -> list[dict[s
 @cache
 def _results() -> dict[str, Any]:
     whole = [workload for workload in workloads.whole() if workload.dialect == "hermes"]
-    hostile = [replace(workload, text=workload.text[:2_000]) for workload in workloads.hostile()]
-    cells = [cell for name in ("floor", "unspool") for cell in _cells(name, [*_small(), *whole, *hostile])]
+    texts = [workload for workload in workloads.hostile() if workload.dialect == "harmony"]
+    hostile = [replace(workload, text=workload.text[:2_000]) for workload in texts]
+    streamed = [workload for workload in _streamed() if workload.dialect == "hermes"]
+    cells = [cell for name in ("floor", "unspool") for cell in _cells(name, [*streamed, *whole, *hostile])]
     conditions = {"date": "", "revision": "", "machine": "", "python": "", "load": [0.0, 0.0]}
     resources = {"creation": {"hermes": 1.0}, "idle": {"hermes": 1.0}, "peak": {"hermes": 1.0}}
     return {
@@ -79,8 +90,8 @@ def test_long_texts_are_as_long_as_they_say() -> None:
 def test_workloads_survive_the_file(tmp_path: Path) -> None:
     file = tmp_path / "workloads"
     hostile = next(workloads.hostile())
-    workloads.write(file, [*_small(), hostile])
-    for stored, made in zip(workloads.read(file), [*_small(), hostile], strict=True):
+    workloads.write(file, [*_typical(), hostile])
+    for stored, made in zip(workloads.read(file), [*_typical(), hostile], strict=True):
         assert (stored.text, stored.markers, stored.whole) == (made.text, made.markers, made.whole)
         assert (stored.expected is None) == (made.expected is None)
         assert stored.expected is None or not stored.expected.differs(made.expected or Answer())
@@ -104,8 +115,8 @@ def test_a_wrong_answer_is_noticed(wrong: Answer, why: str) -> None:
 
 
 def test_unspool_reads_everything() -> None:
-    cells = _cells("unspool", _small())
-    assert len(cells) == len(_small())
+    cells = _cells("unspool", _typical())
+    assert len(cells) == len(_typical())
     for cell in cells:
         assert cell["verdict"] == ""
         assert cell["done"] == cell["deltas"]
@@ -126,6 +137,7 @@ def test_what_takes_long_is_stopped_and_larger_sizes_are_not_tried() -> None:
     cells = {cell["scenario"]: cell for cell in _cells("unspool", hermes, AT_ONCE)}
     assert 0 < cells["1k"]["done"] < cells["1k"]["deltas"]
     assert "verdict" not in cells["1k"]
+    assert cells["1k"]["ns"] > 0
     assert cells["10k"]["skipped"] == "1k"
     assert cells["64 calls"]["done"] > 0
 
@@ -220,10 +232,9 @@ def test_the_text_of_a_state_is_read_in_that_state(dialect: str, state: str) -> 
         pytest.skip("the dialect has no such state")
     head, body = flat.STATES[state](dialect, 3_000)
     parser = Parser(dialect, tools=workloads.TOOLS)
-    parser.feed(head)
-    parser.feed(body[: len(flat.BEGIN) + 20])
+    parser.feed(head + flat.BEGIN)
     assert parser.mode == MODES[state]
-    assert 3_000 <= len(body) < 9_000
+    assert 2_000 < len(body) < 15_000
 
 
 def test_every_dialect_has_the_states_that_all_have() -> None:

@@ -9,6 +9,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -128,6 +129,12 @@ def test_guided_json_has_no_markup(text: str, guided: bool) -> None:
     assert replace(REQUEST, text=text).guided is guided
 
 
+def test_a_control_token_in_a_string_is_spelt_out() -> None:
+    assert replace(REQUEST, text='{"a": "see <|im_end|> x"}').spelt
+    assert not replace(REQUEST, text='{"a": "b"}<|im_end|>').spelt
+    assert not replace(REQUEST, text='{"a": "<tool_call>"}').spelt
+
+
 def test_programs_know_every_dialect() -> None:
     found = peers.dialects()
     facts = {name: Facts(**row) for name, row in found.items()}  # type: ignore[arg-type]
@@ -226,6 +233,12 @@ def test_a_token_that_ends_the_turn_is_not_text(fake: Program) -> None:
     assert answer.deltas[-1].reasoning == "<|im_end|>"
 
 
+def test_an_engine_stops_at_the_first_token_that_ends_the_turn(fake: Program) -> None:
+    (answer,) = fake.answer(case("a<|im_end|><|endoftext|>"), [["a<|im_end|><|endoftext|>"]], streaming=True)
+    assert answer.deltas[-1] is not None
+    assert answer.deltas[-1].reasoning == "<|im_end|>"
+
+
 def test_at_the_limit_the_last_chunk_is_the_end(fake: Program) -> None:
     assert contents(fake, case("ab", finish_reason="length"), ["a", "b"]) == [["a", "b", None]]
 
@@ -256,7 +269,7 @@ def test_an_exception_is_an_answer_and_the_next_case_has_its_own(fake: Program) 
 
 def test_a_parser_that_does_not_come_back_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_protocol, "LIMIT", 0.01)
-    with pytest.raises(TimeoutError, match="of computing"), _protocol._limited():
+    with pytest.raises(_protocol.TooLong, match="of computing"), _protocol._limited(), suppress(Exception):
         sum(1 for _ in count())
 
 

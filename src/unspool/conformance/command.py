@@ -18,7 +18,9 @@ from .._errors import UsageError
 
 if TYPE_CHECKING:
     from .adapters import Adapter
+    from .model import TestCase
     from .runner import CaseResult, Report
+    from .scenarios import Inapplicable
 
 _SHOWN = 10
 """Failures that are printed."""
@@ -114,12 +116,13 @@ def _run(options: argparse.Namespace) -> int:
     from .scenarios import cases
 
     ways = _ways(options.chunking)
-    chosen = list(cases(options.dialect, options.scenario))
+    chosen: list[TestCase | Inapplicable] = []
     reports = []
     for make in _adapters(options):
         adapter = make()
         try:
             runner = Runner(adapter, ways, minimise=not options.no_shrink)
+            chosen = chosen or list(cases(options.dialect, options.scenario))
             with _progress(adapter.identity().name, len(chosen)) as tick:
                 reports.append(runner.run(chosen, tick))
         finally:

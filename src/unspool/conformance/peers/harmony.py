@@ -135,6 +135,8 @@ def _text(message: Message) -> str:
 def _check(request: Request) -> None:
     if not request.tools or request.tool_choice != "auto":
         raise Unsupported("its parser knows nothing of requests")
+    if request.spelt:
+        raise Unsupported("it reads ids, and a case does not tell a token from its spelling")
 
 
 def main(facts: Path) -> None:

@@ -390,6 +390,8 @@ class _Vllm(Program):
         setup = _SETUPS[request.dialect]
         if request.thinking and setup.reasoning is None:
             raise Unsupported("it has no reasoning parser for this dialect")
+        if request.spelt:
+            raise Unsupported("it reads ids, and a case does not tell a token from its spelling")
         by_ids = any(mark in request.text for mark in setup.ids_of)
         reasoning = None if setup.optional and not (request.thinking or by_ids) else setup.reasoning
         if by_ids and request.mode == "stream":
