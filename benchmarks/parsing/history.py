@@ -25,6 +25,8 @@ def ratios(results: Json) -> dict[str, list[float]]:
         name, scenario = cell["contender"], cell["scenario"]
         if name not in (PURE, COMPILED) or "ns" not in cell:
             continue
+        if scenario == "hostile: prose":
+            continue
         if scenario.startswith("hostile"):
             value = relative(results, name, cell)
         elif cell["whole"]:

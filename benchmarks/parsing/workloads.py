@@ -201,8 +201,8 @@ def streamed() -> Iterator[Workload]:
     for dialect, markers in MARKERS.items():
         answers = {"typical": _typical(dialect)}
         answers |= {name: _long(dialect, size) for name, size in SIZES.items()}
-        answers["prose"] = Answer(filled(PROSE, 100_000))
         if dialect != "reasoning":
+            answers["prose"] = Answer(filled(PROSE, 100_000))
             calls = [_call("search_web", query=f"ferry {at}", limit=at, safe=True) for at in range(64)]
             answers["64 calls"] = Answer(calls=tuple(calls))
         for scenario, answer in answers.items():

@@ -31,7 +31,7 @@ _KINDS: Final = {t.CALL: 0, t.EMPTY_SECTION: 1, t.FRAME: 2, t.OPEN_WRAPPER: 3}
 class Entry:
     """What a literal may be in some state of the text."""
 
-    __slots__ = ("closes", "control", "programs", "stray", "words")
+    __slots__ = ("closes", "control", "furnished", "programs", "stray", "words")
 
     def __init__(self, literal: str, programs: tuple[Program, ...], closes: bool, stray: str) -> None:
         self.programs: Final = programs
@@ -40,6 +40,8 @@ class Entry:
         """It closes the wrapper or body that is open."""
         self.stray: Final = stray
         """What it closes without having been opened: ``reasoning``, ``text``, ``call`` or nothing."""
+        self.furnished: Final = bool(stray) and all(program.action == t.DROP for program in programs)
+        """Nothing but furniture may begin here, and it goes with the closer."""
         self.control: Final = is_control(literal)
         self.words: Final = _WORDS.fullmatch(literal) is not None
 

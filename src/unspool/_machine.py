@@ -261,7 +261,7 @@ class Machine(Ledger):
             self._released.discard(literal)
             return _REJECTED
         programs = entry.programs
-        if programs:
+        if programs and not (entry.furnished and self._vanishes(entry, quoted)):
             fresh = state.fresh and not self._visible and not self._buf[self._pos : at].strip()
             live = [
                 program

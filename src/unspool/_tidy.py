@@ -78,6 +78,11 @@ class _Channel:
         self.shown = True
         return Text(self.name, shown, start, self.start)
 
+    def end_here(self) -> None:
+        """If nothing but blanks follows, those are not text."""
+        if self.sure is None:
+            self.sure = len(self.blanks)
+
     def flush(self, end: int) -> Text | None:
         """The blanks turned out to be text."""
         if not self.blanks:
@@ -138,6 +143,7 @@ class Tidy:
             if isinstance(event, Markup):
                 self._markup(event, out)
             elif isinstance(event, CallStart):
+                self._called = True
                 self.contexts[event.index] = (self.channel, self._call(out))
             elif isinstance(event, Finish) and not self._framed:
                 self._append(out, self._content.flush(event.start))
@@ -157,7 +163,6 @@ class Tidy:
             blanks = ""
         content.blanks.clear()
         self._reasoning.blanks.clear()
-        self._called = True
         self._framed = True
         content.join = ""
         if not content.shown:
@@ -180,18 +185,21 @@ class Tidy:
             if not content.shown:
                 content.blanks.clear()
                 content.lead = _LINE_BREAKS
+            else:
+                content.end_here()
         elif role == "dropped":
-            if content.sure is None:
-                content.sure = len(content.blanks)
+            content.end_here()
         elif role == "content_open":
             self.channel = "content"
-            content.blanks.clear()
+            if not content.shown:
+                content.blanks.clear()
             reasoning.blanks.clear()
             content.lead = ""
         elif role == "content_close":
             self._append(out, content.flush(event.start))
-            content.lead = " \t\r\n"
+            content.end_here()
         elif role == "border":
+            self.channel = "content"
             self._append(out, content.flush(event.start))
             reasoning.blanks.clear()
             content.join = reasoning.join = "\n"

@@ -417,7 +417,9 @@ def follows(what: Watch, buf: str, at: int, final: bool) -> int:
         return MATCH if final else NEED
     if what.full.match(buf, after):
         return MATCH
-    return NEED if not final and what.pending(buf, after) else FAIL
+    if what.pending(buf, after):
+        return MATCH if final else NEED  # the input may end inside it
+    return FAIL
 
 
 # What no header contains; a header that a line break ends may contain anything else.

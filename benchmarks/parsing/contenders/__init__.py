@@ -25,11 +25,9 @@ class Reader:
 
     start: Start
     """A new parser: what takes a delta, and what ends the output."""
-    answer: Callable[[list[Any]], Answer]
-    """What the parser's results say, all of them in order."""
+    answer: Callable[[list[Any]], Answer] | None = None
+    """What the parser's results say, all of them in order.  None: they say nothing."""
     prepare: Callable[[Sequence[str]], list[Any]] = list
     """The deltas as the parser takes them; not measured, since the engine has done that."""
     whole: Callable[[Any], Any] | None = None
     """Reads a whole output at once; what it gives is the only result."""
-    label: str = ""
-    """Which of its parsers it is."""

@@ -28,4 +28,4 @@ def reading(start: Start, dialect: str, scenario: str) -> Reader | None:
     """A reader of hermes' JSON, where there is one call and nothing else."""
     if dialect != "hermes" or scenario not in ("1k", "10k", "100k", "1M"):
         return None
-    return Reader(start, _answer, _payload, label="JSON only")
+    return Reader(start, _answer, _payload)

@@ -75,4 +75,4 @@ def _prepare(deltas: Sequence[str]) -> list[list[int]]:
 
 def reader(dialect: str, scenario: str) -> Reader | None:  # noqa: ARG001
     """Harmony, and nothing else."""
-    return Reader(_start, _answer, _prepare, _whole, "StreamableParser") if dialect == "harmony" else None
+    return Reader(_start, _answer, _prepare, _whole) if dialect == "harmony" else None

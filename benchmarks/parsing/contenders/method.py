@@ -27,4 +27,4 @@ def _start() -> tuple[Callable[[str], None], Callable[[], str]]:
 
 def reader(dialect: str, scenario: str) -> Reader | None:  # noqa: ARG001
     """Takes everything."""
-    return Reader(_start, floor.answer)
+    return Reader(_start)

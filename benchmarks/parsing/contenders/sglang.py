@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 from sglang import __version__
 from sglang.srt.entrypoints.openai.protocol import Tool
@@ -18,55 +18,73 @@ VERSION = __version__
 
 logging.disable(logging.CRITICAL)
 
-_PARSERS = {
-    "hermes": "hermes",
-    "mistral": "mistral",
-    "qwen3_coder": "qwen3_coder",
-    "deepseek_v3": "deepseekv3",
-    "kimi_k2": "kimi_k2",
-    "llama3_json": "llama3",
-    "pythonic": "pythonic",
-    "glm45": "glm45",
-    "harmony": "gpt-oss",
+_PARSERS: dict[str, tuple[str | None, str | None]] = {
+    "hermes": ("hermes", None),
+    "mistral": ("mistral", None),
+    "qwen3_coder": ("qwen3_coder", None),
+    "deepseek_v3": ("deepseekv3", None),
+    "kimi_k2": ("kimi_k2", None),
+    "llama3_json": ("llama3", None),
+    "pythonic": ("pythonic", None),
+    "glm45": ("glm45", None),
+    "harmony": ("gpt-oss", "gpt-oss"),
+    "reasoning": (None, "qwen3"),
 }
+"""By row: its tool parser and its reasoning parser."""
+
 _TOOLS = [Tool.model_validate(tool) for tool in TOOLS]
 
 
-def _answer(results: list[Any]) -> Answer:
-    content = ""
+Result: TypeAlias = tuple[str | None, str | None, list[Any]]
+"""Reasoning, content, pieces of calls."""
+
+
+def _answer(results: list[Result]) -> Answer:
+    said: list[list[str]] = [[], []]
     calls: dict[int, list[str]] = {}
-    for text, found in results:
-        content += text or ""
+    for reasoning, content, found in results:
+        said[0].append(reasoning or "")
+        said[1].append(content or "")
         for call in found:
             kept = calls.setdefault(call.tool_index, ["", ""])
             kept[0] += call.name or ""
             kept[1] += call.parameters or ""
-    return Answer(content, calls=[calls[index] for index in sorted(calls)])
+    return Answer("".join(said[1]), "".join(said[0]), [calls[index] for index in sorted(calls)])
 
 
-def _reasoning(results: list[Any]) -> Answer:
-    parts = [part for part in results if part is not None]
-    return Answer("".join(text or "" for _, text in parts), "".join(text or "" for text, _ in parts))
+class _Both:
+    """Reasoning first, then calls in what is left: what the server does with each delta."""
 
+    def __init__(self, calls: str | None, reasoning: str | None) -> None:
+        self._calls = calls and FunctionCallParser(_TOOLS, calls)
+        self._reasoning = reasoning and ReasoningParser(reasoning, stream_reasoning=True)
 
-def _start_reasoning() -> tuple[Callable[[str], Any], Callable[[], Any]]:
-    parser = ReasoningParser("qwen3", stream_reasoning=True)
-    return parser.parse_stream_chunk, lambda: None
+    def feed(self, text: str) -> Result:
+        reasoning, content, calls = None, text, []
+        if self._reasoning:
+            reasoning, content = self._reasoning.parse_stream_chunk(text)
+        if self._calls and content:
+            content, calls = self._calls.parse_stream_chunk(content)
+        return reasoning, content, calls
+
+    def finish(self) -> Result:
+        return (None, *self._calls.parse_stream_end()) if self._calls else (None, None, [])
+
+    def whole(self, text: str) -> Result:
+        reasoning, content, calls = None, text, []
+        if self._reasoning:
+            reasoning, content = self._reasoning.parse_non_stream(text)
+        if self._calls:
+            content, calls = self._calls.parse_non_stream(content)
+        return reasoning, content, calls
 
 
 def reader(dialect: str, scenario: str) -> Reader | None:  # noqa: ARG001
-    """Its parsers of these names.
+    """Its parsers of these names."""
+    calls, reasoning = _PARSERS[dialect]
 
-    Of harmony it is given the calls only: reasoning is for another parser of its own.
-    """
-    if dialect == "reasoning":
-        return Reader(_start_reasoning, _reasoning, label="qwen3 (reasoning)")
-    name = _PARSERS[dialect]
+    def start() -> tuple[Callable[[str], Result], Callable[[], Result]]:
+        both = _Both(calls, reasoning)
+        return both.feed, both.finish
 
-    def start() -> tuple[Callable[[str], Any], Callable[[], Any]]:
-        parser = FunctionCallParser(_TOOLS, name)
-        return parser.parse_stream_chunk, parser.parse_stream_end
-
-    return Reader(
-        start, _answer, whole=lambda text: FunctionCallParser(_TOOLS, name).parse_non_stream(text), label=name
-    )
+    return Reader(start, _answer, whole=lambda text: _Both(calls, reasoning).whole(text))

@@ -58,5 +58,4 @@ def reader(dialect: str, scenario: str) -> Reader | None:  # noqa: ARG001
         start,
         _answer,
         whole=lambda text: parse_response(text, template, prefix=prefix, tools=TOOLS),
-        label=f"template of {_FAMILIES[dialect]}",
     )

@@ -36,5 +36,4 @@ def reader(dialect: str, scenario: str) -> Reader | None:  # noqa: ARG001
             else fold(chain.from_iterable(results), dialect=name)
         ),
         whole=partial(parse, dialect=name, tools=TOOLS),
-        label=name,
     )

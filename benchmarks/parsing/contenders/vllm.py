@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Sequence
 from functools import cache, partial
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("VLLM_LOGGING_LEVEL", "CRITICAL")
@@ -58,7 +61,10 @@ def _qwen() -> Any:
 def _mistral() -> Any:
     from vllm.tokenizers.mistral import MistralTokenizer
 
-    return MistralTokenizer.from_pretrained(str(ROOT / ".peers/mistral-v11"))
+    # The conformance suite makes such a file; its programs for peers need nothing of unspool.
+    sys.path.append(str(ROOT / "src/unspool/conformance"))
+    place = import_module("peers._protocol").Place({}, Path(), ROOT / ".peers")
+    return MistralTokenizer.from_pretrained(str(place.tekken("v11")))
 
 
 @cache
@@ -121,4 +127,4 @@ def reader(dialect: str, scenario: str) -> Reader | None:  # noqa: ARG001
         parser = made(tokenizer, _REQUEST.tools)
         return parser.parse(text, _REQUEST, enable_auto_tools=True, model_output_token_ids=ids)
 
-    return Reader(start, _answer, partial(_prepare, dialect), whole, tool or f"{reasoning} (reasoning)")
+    return Reader(start, _answer, partial(_prepare, dialect), whole)

@@ -129,6 +129,10 @@ class Tagged(Codec):
             self._begin(trial, pos, out)
             return pos + trial.offset
         ends = grammar.after_params
+        if final and self._cut(buf, pos):
+            self._trial = trial
+            self._held = "head"
+            return pos
         head = grammar.heads.full.match(buf, pos)
         if head is not None:
             return self._skip_head(buf, pos, head.end(), final)
@@ -146,6 +150,13 @@ class Tagged(Codec):
         else:
             self.error = "a parameter or the end of the call"
         return pos
+
+    def _cut(self, buf: str, pos: int) -> bool:
+        """Whether the input ended inside the head of a parameter."""
+        grammar = self._grammar
+        if grammar.call_closers.pending(buf, pos):
+            return False
+        return Trial(grammar.param_programs, grammar.dialect, False).run(buf, pos, False) == NEED
 
     def _skip_head(self, buf: str, pos: int, at: int, final: bool) -> int:
         """A parameter was begun and has no value: go on behind it."""

@@ -133,6 +133,10 @@ class Tree(Codec):
             return pos
         self._trial = None
         if answer != MATCH:
+            if final and self._cut(buf, pos):
+                self._trial = trial
+                self._held = True
+                return pos
             return self._ignore(buf, pos)
         self._ignoring = False
         if trial.program in grammar.param_of:
@@ -140,6 +144,13 @@ class Tree(Codec):
         elif self._stack:
             self._end()
         return pos + trial.offset
+
+    def _cut(self, buf: str, pos: int) -> bool:
+        """Whether the input ended inside a tag that is not the call's closer."""
+        grammar = self._grammar
+        if grammar.call_closers.pending(buf, pos):
+            return False
+        return Trial(grammar.tree_programs, grammar.dialect, False).run(buf, pos, False) == NEED
 
     def _ignore(self, buf: str, pos: int) -> int:
         """Text where only parameters should be."""

@@ -2,11 +2,11 @@
 
 The page is made of four parts.  ``report.html`` is its frame.  The table of counts is
 written here, so that it can be read without JavaScript; every cell is a link to a
-fragment of the page.  The results themselves are one compressed block of JSON, which
+fragment of the page.  The results themselves are compressed blocks of JSON, which
 ``report.js`` unpacks to show what such a fragment names; ``report.css`` is how it looks.
 
 What a model or a parser wrote enters the page in two ways only: through ``escape``, or
-inside the block, from which the script makes text nodes and never markup.  The page's
+inside a block, from which the script makes text nodes and never markup.  The page's
 own policy forbids every other script, and every connection.
 
 A *known fault* of unspool (a ruling that is a defect) counts as a fault here, next to the
@@ -22,6 +22,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import product
 from pathlib import Path
 from string import Template
 from typing import Any, Final
@@ -29,11 +30,11 @@ from urllib.parse import quote
 
 from .compare import CLASSES
 from .peers import PEERS
-from .rulings import RULINGS
 
 _HERE: Final = Path(__file__).parent
-_DEFECTS: Final = frozenset(ruling.reason for ruling in RULINGS if ruling.defect)
 
+STATUSES: Final = ("failed", "known", "policy", "unsupported", "passed")
+"""How the page calls what became of a case, the worst first."""
 EVERY: Final = "*"
 """Stands for every dialect, or every group, in the address of a cell."""
 
@@ -50,13 +51,13 @@ def html_report(results: Mapping[str, Any]) -> str:
         created=escape(results["created"]),
         day=escape(results["created"][:10]),
         cases=f"{sum(tally.cases for tally in board.tallies.values()):,}",
-        versions=escape(" and ".join(f"{p['name']} {p['version']}".strip() for p in results["parsers"])),
+        versions=escape(", ".join(f"{p['name']} {p['version']}".strip() for p in results["parsers"])),
         chunkings=escape(", ".join(results["chunkings"])),
         command=escape(_command(results)),
         parsers="\n".join(board.parsers()),
         columns="".join(board.columns()),
         rows="\n".join(board.rows()),
-        data=_packed(_data(results)),
+        data="\n".join(_blocks(results)),
     )
 
 
@@ -116,9 +117,9 @@ class Tally:
 
 
 def status(entry: Mapping[str, Any]) -> str:
-    """How the page calls what became of a case."""
+    """What became of a case, out of ``STATUSES``."""
     if entry["status"] == "xfailed":
-        return "known" if entry["excuse"] in _DEFECTS else "policy"
+        return "known" if entry.get("defect") else "policy"
     return str(entry["status"])
 
 
@@ -141,18 +142,20 @@ class _Board:
                 tally = self.tallies[entry["parser"], entry["dialect"], entry["group"]]
                 tally.policy -= 1
                 tally.known += 1
+        self._sums: dict[tuple[str, ...], Tally] = {}
+        for (name, dialect, group), tally in self.tallies.items():
+            for key in product((name,), (dialect, EVERY), (group, EVERY)):
+                self._sums.setdefault(key, Tally())
+                self._sums[key] += tally
 
-    def _sum(self, parser: str, dialect: str = EVERY, group: str = EVERY) -> Tally:
-        total = Tally()
-        for (of_parser, of_dialect, of_group), tally in self.tallies.items():
-            if of_parser == parser and dialect in (EVERY, of_dialect) and group in (EVERY, of_group):
-                total += tally
-        return total
+    def _sum(self, *key: str) -> Tally:
+        """What is in a cell, or in all that ``EVERY`` stands for."""
+        return self._sums.get(key, Tally())
 
     def parsers(self) -> Iterator[str]:
         """The rows of the summary."""
         for parser in self._parsers:
-            total = self._sum(parser["name"])
+            total = self._sum(parser["name"], EVERY, EVERY)
             dialects = len({dialect for name, dialect, _ in self.tallies if name == parser["name"]})
             counts = (dialects, total.cases, total.passed, total.policy, total.failed, total.known)
             numbers = "".join(f"<td>{count:,}</td>" for count in (*counts, total.unsupported))
@@ -178,31 +181,28 @@ class _Board:
     def rows(self) -> Iterator[str]:
         """A body for all dialects together, and one for each: a row for every parser."""
         for dialect in ({"name": EVERY, "models": ""}, *self._dialects):
-            name, models = dialect["name"], dialect["models"]
-            head = "all dialects" if name == EVERY else f"{escape(name)}<small>{escape(models)}</small>"
-            yield f'<tbody data-dialect="{escape(name)}">'
+            name, models = escape(dialect["name"]), escape(dialect["models"])
+            head = "<b>all dialects</b>" if name == EVERY else f"<b>{name}</b> <small>{models}</small>"
+            yield f'<tbody data-dialect="{name}">'
             for number, parser in enumerate(self._parsers):
                 yield (
                     f'<tr data-parser="{escape(parser["name"])}"{" class=first" if not number else ""}>'
-                    f'<th scope="row" class="dialect">{head}</th>'
+                    f'<th scope="row" class="dialect" title="{models}">{head}</th>'
                     f'<th scope="row" class="parser">{escape(parser["name"])}</th>'
-                    f"{''.join(self._cells(parser, name))}</tr>"
+                    f"{''.join(self._cells(parser, dialect['name']))}</tr>"
                 )
             yield "</tbody>"
 
     def _cells(self, parser: Mapping[str, Any], dialect: str) -> Iterator[str]:
         name = parser["name"]
-        ran = dialect == EVERY or any(
-            (name, dialect, group["name"]) in self.tallies for group in self._groups
-        )
-        if not ran:
+        if self._sum(name, dialect, EVERY) == Tally():
             why = "not run" if dialect in parser["dialects"] else "not supported by this parser"
             yield f'<td class="out" colspan="{len(self._groups) + 1}">{why}</td>'
             return
         for group, title in ((EVERY, "all groups"), *((g["name"], g["title"]) for g in self._groups)):
             key = (name, dialect, group)
-            tally = self._sum(*key) if EVERY in key else self.tallies.get(key)
-            if tally is None:
+            tally = self._sum(*key)
+            if tally == Tally():
                 yield '<td class="out" title="the dialect cannot express these scenarios">·</td>'
                 continue
             kind, text = tally.look()
@@ -236,43 +236,87 @@ def chosen(parser: str) -> str:
 # -- data
 
 
-def _data(results: Mapping[str, Any]) -> dict[str, Any]:
-    """What the script needs: as in the results, without what can be told from the rest."""
-    tools: dict[str, int] = {}
-    cases = {key: _case(case, tools) for key, case in results["cases"].items()}
+def _blocks(results: Mapping[str, Any]) -> Iterator[str]:
+    """The data: an index of every entry, and a block for each dialect, which is unpacked when it is opened."""
+    yield _block("index", _index(results))
+    for dialect in results["dialects"]:
+        yield _block(f"data-{dialect['name']}", _details(results, dialect["name"]))
+
+
+def _block(name: str, data: Any) -> str:
+    # Lone surrogates, which parsers do write, have no UTF-8: escapes keep the JSON plain ASCII.
+    packed = gzip.compress(json.dumps(data, separators=(",", ":")).encode("ascii"), mtime=0)
+    text = base64.b64encode(packed).decode()
+    return f'<script type="application/octet-stream" id="{escape(name)}">{text}</script>'
+
+
+def _index(results: Mapping[str, Any]) -> dict[str, Any]:
+    scenarios = _Numbers()
+    tables = {
+        "parser": _Numbers(parser["name"] for parser in results["parsers"]),
+        "dialect": _Numbers(dialect["name"] for dialect in results["dialects"]),
+        "group": _Numbers(group["name"] for group in results["groups"]),
+        "scenario": scenarios,
+        "class": _Numbers(CLASSES),
+    }
     return {
-        "parsers": [
-            {**parser, "chosen": chosen(parser["name"])} for parser in results["parsers"]
-        ],
+        "parsers": [{**parser, "chosen": chosen(parser["name"])} for parser in results["parsers"]],
         "dialects": results["dialects"],
         "groups": results["groups"],
         "classes": CLASSES,
-        "cells": [
-            [cell["parser"], cell["dialect"], cell["group"], cell["passed"]] for cell in results["cells"]
+        "statuses": STATUSES,
+        "passed": [
+            [*(tables[key][cell[key]] for key in ("parser", "dialect", "group")), cell["passed"]]
+            for cell in results["cells"]
         ],
-        "inapplicable": [
-            [one["dialect"], one["group"], one["scenario"], one["reason"]] for one in results["inapplicable"]
+        "entries": [
+            [*(table[entry[key]] for key, table in tables.items()), STATUSES.index(status(entry))]
+            for entry in results["results"]
         ],
-        "cases": cases,
+        "scenarios": list(scenarios),
+    }
+
+
+class _Numbers(dict[str, int]):
+    """Numbers for names, in the order in which they are first asked for."""
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        super().__init__((name, number) for number, name in enumerate(names))
+
+    def __missing__(self, name: str) -> int:
+        return self.setdefault(name, len(self))
+
+
+def _details(results: Mapping[str, Any], dialect: str) -> dict[str, Any]:
+    """All about the entries of one dialect, by parser and scenario; what the index says is left out."""
+    tools = _Numbers()
+    entries = [entry for entry in results["results"] if entry["dialect"] == dialect]
+    return {
+        "results": {
+            f"{entry['parser']}/{entry['scenario']}": _entry(entry, results["cases"][entry["case"]])
+            for entry in entries
+        },
+        "cases": {
+            entry["scenario"]: _case(results["cases"][entry["case"]], tools) for entry in entries
+        },
         "tools": [json.loads(text) for text in tools],
-        "results": [_entry(entry, results["cases"]) for entry in results["results"]],
+        "inapplicable": [
+            [one["group"], one["scenario"], one["reason"]]
+            for one in results["inapplicable"]
+            if one["dialect"] == dialect
+        ],
     }
 
 
-def _case(case: Mapping[str, Any], tools: dict[str, int]) -> dict[str, Any]:
-    spelt = json.dumps(case["tools"], ensure_ascii=False)
+def _case(case: Mapping[str, Any], tools: _Numbers) -> dict[str, Any]:
     kept = {key: value for key, value in case.items() if value not in (None, "", [])}
-    return kept | {"tools": tools.setdefault(spelt, len(tools))}
+    return kept | {"tools": tools[json.dumps(case["tools"])]}
 
 
-def _entry(entry: Mapping[str, Any], cases: Mapping[str, Any]) -> dict[str, Any]:
+def _entry(entry: Mapping[str, Any], case: Mapping[str, Any]) -> dict[str, Any]:
+    packed = {key: entry[key] for key in ("chunking", "chunkings", "actual", "error", "detail", "excuse")}
+    packed["chunks"] = _cuts(entry["chunks"], case["model_output"])
     minimal = entry["minimal"]
-    packed = {
-        **{key: entry[key] for key in ("parser", "case", "class", "chunking", "chunkings", "actual")},
-        **{key: entry[key] for key in ("error", "detail", "excuse") if entry[key]},
-        "status": status(entry),
-        "chunks": _cuts(entry["chunks"], cases[entry["case"]]["model_output"]),
-    }
     if minimal is not None:
         packed["minimal"] = {
             "output": minimal["output"],
@@ -284,14 +328,3 @@ def _entry(entry: Mapping[str, Any], cases: Mapping[str, Any]) -> dict[str, Any]
 def _cuts(chunks: Sequence[str], text: str) -> list[int] | list[str]:
     """The lengths of the chunks; if they are not those of the text, which is abbreviated then, themselves."""
     return [len(chunk) for chunk in chunks] if "".join(chunks) == text else list(chunks)
-
-
-def _packed(data: Mapping[str, Any]) -> str:
-    # Lone surrogates, which parsers do write, have no UTF-8: escapes keep the JSON plain ASCII.
-    text = json.dumps(data, separators=(",", ":"))
-    return "\n".join(_wrapped(base64.b64encode(gzip.compress(text.encode("ascii"), mtime=0)).decode()))
-
-
-def _wrapped(text: str, width: int = 100_000) -> Iterable[str]:
-    """In lines, which editors prefer to one of megabytes."""
-    return (text[at : at + width] for at in range(0, len(text), width))

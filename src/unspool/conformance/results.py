@@ -27,6 +27,7 @@ One JSON object::
                   "diff": "- content ...\n+ content ...",
                   "excuse": "",            # of xfailed: the ruling's or the ledger's reason;
                                            # of unsupported: what the parser said
+                  "defect": false,         # of xfailed: whether the ruling is a known fault of unspool
                   "minimal": {"output": "...", "chunks": [...]} or null}],
      "cases": {"hermes:order/call-text": {...}}}   # TestCase.to_json(), of every case in "results"
 

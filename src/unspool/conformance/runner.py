@@ -310,6 +310,7 @@ def _entry(parser: str, result: CaseResult) -> Json:
         "detail": worst.detail if worst is not None else "",
         "diff": diff(result.case, worst.actual) if worst is not None else "",
         "excuse": result.excuse,
+        "defect": any(ruling.defect and ruling.reason == result.excuse for ruling in RULINGS),
         "minimal": None,
     }
     if result.minimal is not None:

@@ -93,6 +93,15 @@ class Request:
         choice = self.tool_choice
         return choice["function"]["name"] if isinstance(choice, dict) else None
 
+    def check_seeded(self) -> None:
+        """Refuse a case that begins in reasoning where no template would open it.
+
+        Only a client can, by beginning the answer itself, and servers do not tell
+        their parsers.
+        """
+        if self.start == "reasoning" and not self.facts.seed:
+            raise Unsupported("no template of this family opens reasoning in the prompt")
+
     @property
     def spelt(self) -> bool:
         """Whether a control token stands inside a JSON string.
@@ -106,15 +115,16 @@ class Request:
     @property
     def guided(self) -> bool:
         """Whether the output is the JSON of a grammar: calls, and no markup around them."""
-        return self._behind_reasoning.startswith(("[", "{"))
+        return self.behind_reasoning.startswith(("[", "{"))
 
     @property
     def fenced(self) -> bool:
         """Whether the output is in a fence of Markdown, which no grammar writes."""
-        return self._behind_reasoning.startswith("```")
+        return self.behind_reasoning.startswith("```")
 
     @property
-    def _behind_reasoning(self) -> str:
+    def behind_reasoning(self) -> str:
+        """The output without its reasoning and leading white space."""
         written = self.text
         for closer in self.facts.closers:
             if closer:
@@ -266,7 +276,7 @@ def serve(program: Program, place: Place) -> None:
         _write(output, {"id": message["id"], **answer})
 
 
-LIMIT = 2.0
+LIMIT = 8.0
 """Seconds of computing for one output.  Some parsers take time that grows with its square, and on
 the longest outputs of the suite that is hours."""
 
@@ -350,7 +360,11 @@ def _stream(program: Program, requests: list[Request], choices: list[list[str]])
 
 
 def aligned(chunks: Sequence[str], request: Request, whole: re.Pattern[str] | None) -> Iterator[str]:
-    """The chunks, with cuts inside a token moved to its end: no engine emits half a token."""
+    """The chunks, without cuts inside a token: no engine emits half a token.
+
+    Such a cut moves to where the token begins, or, if nothing comes before it in
+    the chunk, to where it ends.
+    """
     text = request.text
     spans = deque(match.span() for match in whole.finditer(text)) if whole else deque()
     done = 0
@@ -359,7 +373,10 @@ def aligned(chunks: Sequence[str], request: Request, whole: re.Pattern[str] | No
         end += len(chunk)
         while spans and spans[0][1] <= end:
             spans.popleft()
-        cut = spans[0][1] if spans and spans[0][0] < end else end
+        cut = end
+        if spans and spans[0][0] < end:
+            first, last = spans[0]
+            cut = first if first > done else last
         cut = max(cut, done)
         yield text[done:cut]
         done = cut

@@ -306,6 +306,7 @@ class _Sglang(Program):
         setup = _SETUPS[request.dialect]
         if request.thinking and setup.reasoning is None:
             raise Unsupported("it has no reasoning parser for this dialect")
+        request.check_seeded()
         reasoning = None if setup.optional and not request.thinking else setup.reasoning
         server = self._server(request.dialect, reasoning)
         if request.tool_choice == "required" or request.named:
@@ -326,6 +327,8 @@ class _Sglang(Program):
         if native == request.guided:
             form = "in the model's own format" if native else "as guided JSON"
             raise Unsupported(f"it has forced calls written {form}")
+        if request.named and not native and request.behind_reasoning.startswith("{"):
+            raise Unsupported("it has a named call written as an array, too")
 
     def whole(self, request: Request) -> re.Pattern[str] | None:
         return any_of(request.facts.controls) if request.facts.controls else None

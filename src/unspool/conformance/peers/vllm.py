@@ -66,8 +66,10 @@ class _Setup:
     """Markers that a parser looks up in the vocabulary, but that no vocabulary has."""
     words: str = ""
     """A pattern of words that are one token each, and that the parser knows by their ids."""
-    ids_of: tuple[str, ...] = ()
-    """Markers that the reasoning parser knows by ids of a vocabulary that cannot be had."""
+    reads: tuple[str, ...] = ()
+    """Markers of answers that the reasoning parser reads."""
+    by_ids: bool = False
+    """The reasoning parser knows its markers by ids of a vocabulary that cannot be had."""
 
 
 _DSML = tuple(
@@ -95,7 +97,7 @@ _SETUPS: Mapping[str, _Setup] = {
     "deepseek_v4": _Setup("deepseek_v4", "deepseek_v4", plain=_DSML),
     "deepseek_v41": _Setup("deepseek_v41", "deepseek_v41", plain=_DSML),
     "dots": _Setup("dots"),
-    "ernie45": _Setup("ernie45", "ernie45", seeded=True),
+    "ernie45": _Setup("ernie45", "ernie45", optional=True, seeded=True, reads=("<response>",)),
     "functiongemma": _Setup("functiongemma"),
     "gemma4": _Setup("gemma4", "gemma4"),
     "gigachat3": _Setup("gigachat3"),
@@ -107,7 +109,7 @@ _SETUPS: Mapping[str, _Setup] = {
     "granite_20b_fc": _Setup("granite-20b-fc"),
     "harmony": _Setup("openai", "openai_gptoss"),
     "hermes": _Setup("hermes", "qwen3"),
-    "hunyuan_a13b": _Setup("hunyuan_a13b", "hunyuan_a13b", optional=True, ids_of=("<think>", "<answer>")),
+    "hunyuan_a13b": _Setup("hunyuan_a13b", "hunyuan_a13b", optional=True, reads=("<answer>",), by_ids=True),
     "hy_v3": _hy("hy_v3"),
     "hy_v3:opensource": _hy("hy_v3", ":opensource"),
     "hy_v4": _hy("hy_v4"),
@@ -137,7 +139,7 @@ _SETUPS: Mapping[str, _Setup] = {
     "phi4mini": _Setup("phi4_mini_json"),
     "plamo3": _Setup("plamo3", "plamo3", plain=_PLAMO),
     "poolside_v1": _Setup("poolside_v1", "poolside_v1"),
-    "pythonic": _Setup("pythonic", "olmo3", optional=True),
+    "pythonic": _Setup("pythonic"),
     "qwen3_coder": _Setup("qwen3_coder", "qwen3"),
     "seed_oss": _Setup("seed_oss", "seed_oss"),
     "step3": _Setup("step3", "step3", optional=True, seeded=True),
@@ -390,11 +392,12 @@ class _Vllm(Program):
         setup = _SETUPS[request.dialect]
         if request.thinking and setup.reasoning is None:
             raise Unsupported("it has no reasoning parser for this dialect")
+        request.check_seeded()
         if request.spelt:
             raise Unsupported("it reads ids, and a case does not tell a token from its spelling")
-        by_ids = any(mark in request.text for mark in setup.ids_of)
-        reasoning = None if setup.optional and not (request.thinking or by_ids) else setup.reasoning
-        if by_ids and request.mode == "stream":
+        read = request.thinking or any(mark in request.text for mark in setup.reads)
+        reasoning = None if setup.optional and not read else setup.reasoning
+        if read and setup.by_ids and request.mode == "stream":
             raise Unsupported("its reasoning parser needs the ids of a vocabulary that cannot be had")
         server = self._server(request.dialect, reasoning)
         if request.tool_choice == "required" or request.named:
@@ -445,6 +448,10 @@ def _check_forced(made: ChatCompletionRequest, request: Request) -> None:
     if guided != request.guided:
         form = "as guided JSON" if guided else "in the model's own format"
         raise Unsupported(f"it has forced calls written {form}")
+    schema = params.json if params is not None and isinstance(params.json, dict) else {}
+    other = schema.get("type") == "array" if request.named else '"parameters"' not in json.dumps(schema)
+    if guided and other:
+        raise Unsupported("it has forced calls written as guided JSON of another shape")
 
 
 def main(facts: Path) -> None:

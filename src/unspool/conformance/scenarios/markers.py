@@ -336,6 +336,9 @@ def _empty_section(draft: Draft) -> str | None:
     last = max(i for i, piece in enumerate(draft.pieces) if piece.role == "section_close")
     draft.pieces[first + 1 : last] = []
     draft.order = [part for part in draft.order if not isinstance(part, Meant)]
+    if draft.able.dialect.after_calls == "drop":  # but there is no call that it stands behind
+        behind = (piece.text for piece in draft.pieces[first:] if piece.role == "text")
+        draft.order += [Stretch("content", text.strip()) for text in behind]
     return None
 
 
