@@ -167,7 +167,7 @@ def main() -> None:
     """Measure, print, publish."""
     options = argparse.ArgumentParser(usage=__doc__)
     options.add_argument("--only", default="")
-    options.add_argument("--limit", type=float, default=1.0)
+    options.add_argument("--limit", type=float, default=0.5)
     options.add_argument("--from", dest="kept", type=Path)
     options.add_argument("--publish", action="store_true")
     given = options.parse_args()

@@ -12,7 +12,7 @@ from ._fold import Fold
 from ._gate import Gate
 from ._grammar import compile_grammar
 from ._machine import Machine
-from ._native import Unchecked
+from ._native import Unchecked, mypyc_attr
 from ._policies import DEFAULTS, STRICT, Policies
 from ._prompt import relevant_tail
 from ._registry import find
@@ -27,6 +27,7 @@ ToolList = Iterable[Mapping[str, object]]
 _REASONS = (None, "stop", "length", "tool_calls", "content_filter")
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Parser:
     """Reads one output of a model as it arrives.
 

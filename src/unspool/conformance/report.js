@@ -91,6 +91,16 @@ class Board {
 
 // As _address in report.py: what is not plain is escaped, but for slashes of scenarios.
 const addressOf = (parser, dialect, what) => "#/" + [parser, dialect, ...what.split("/")].map(encodeURIComponent).join("/");
+
+// What the browser's address bar says; others may have escaped it in their own way.
+function currentAddress() {
+  try {
+    return location.hash.split("/").map((step) => encodeURIComponent(decodeURIComponent(step))).join("/").replace("%23", "#");
+  } catch {
+    return "";
+  }
+}
+
 const caseAddress = ({ parser, dialect, scenario }) => addressOf(parser, dialect, scenario);
 
 // -- filters
@@ -350,17 +360,25 @@ function eventRow([want, got], entry) {
     eventCell(want, left, "nothing"), eventCell(got, right, "nothing"));
 }
 
+const expectedOf = ({ of, chunking }) => eventsOf({
+  order: of.expected_order, calls: of.expected_tool_calls, content: of.expected_content,
+  reasoning: of.expected_reasoning, finish: of.expected_finish_reason,
+}, chunking === "batch");
+
+const actualOf = ({ actual, chunking }) => eventsOf({
+  order: actual.order, calls: actual.tool_calls, content: actual.content,
+  reasoning: actual.reasoning, finish: actual.finish_reason,
+}, chunking === "batch");
+
 function eventTable(entry) {
-  const { of, actual } = entry;
-  const whole = entry.chunking === "batch";
-  const expected = eventsOf({
-    order: of.expected_order, calls: of.expected_tool_calls, content: of.expected_content,
-    reasoning: of.expected_reasoning, finish: of.expected_finish_reason,
-  }, whole);
-  const found = eventsOf({ order: actual.order, calls: actual.tool_calls, content: actual.content, reasoning: actual.reasoning, finish: actual.finish_reason }, whole);
-  return make("table", { class: "events" },
-    make("thead", {}, make("tr", {}, make("th", { class: "mark", scope: "col" }), make("th", { scope: "col" }, "expected"), make("th", { scope: "col" }, `actual: ${entry.parser}`))),
-    make("tbody", {}, aligned(expected, found).map((row) => eventRow(row, entry))));
+  const head = (...names) => make("thead", {}, make("tr", {}, names.map((name) => make("th", { scope: "col", class: name ? null : "mark" }, name))));
+  const expected = expectedOf(entry);
+  if (!entry.actual) {
+    return make("table", { class: "events" }, head("expected"),
+      make("tbody", {}, expected.map((event) => make("tr", {}, eventCell(event, visible(event.text), "any")))));
+  }
+  return make("table", { class: "events" }, head("", "expected", `actual: ${entry.parser}`),
+    make("tbody", {}, aligned(expected, actualOf(entry)).map((row) => eventRow(row, entry))));
 }
 
 // -- a case
@@ -444,7 +462,8 @@ function caseView(board, entry, list) {
   const step = (by, text) => (at >= 0 && list[at + by] ? make("a", { href: caseAddress(list[at + by]) }, text) : "");
   const ways = Object.entries(entry.chunkings).map(([way, name]) => make("li", {}, wayChip(entry, way, name)));
   const number = entry.chunks.length;
-  const cut = entry.chunking === "batch" ? "given as a whole" : `${entry.chunking}: ${number} ${number === 1 ? "chunk" : "chunks, a line before each"}`;
+  const shortened = entry.chunks.some((chunk) => typeof chunk === "string") ? "abbreviated, " : "";
+  const cut = entry.chunking === "batch" ? "given as a whole" : `${entry.chunking}: ${shortened}${number === 1 ? "one chunk" : `${shortened ? "" : `${number} `}chunks, a line before each`}`;
   const counts = entry.status !== "unsupported" && entry.status !== "passed";
   const label = counts ? `${WORDS[entry.status]}: ${entry.class}` : WORDS[entry.status];
   const rule = of.rule ? make("p", { class: "rule" }, make("b", {}, "Rule: "), of.rule) : "";
@@ -456,13 +475,11 @@ function caseView(board, entry, list) {
     otherParsers(board, entry),
     make("h4", {}, "Output of the model", make("small", {}, entry.chunking ? cut : "")),
     rawText(of.model_output ?? "", entry.chunks),
-    entry.actual ? [
-      make("h4", {}, "What must come out, and what did", make("small", {}, entry.chunking === "batch" ? "a whole message has no order" : "")),
-      rule,
-      eventTable(entry),
-    ] : "",
-    !entry.actual && entry.status !== "unsupported" ? [make("h4", {}, "What must come out"), rule, eventTable({ ...entry, actual: { order: [] } })] : "",
-    ways.length ? [make("h4", {}, "In every way that was tried"), make("ul", { class: "chips" }, ways)] : "",
+    make("h4", {}, entry.actual ? "What must come out, and what did" : "What must come out",
+      make("small", {}, entry.actual && entry.chunking === "batch" ? "a whole message has no order" : "")),
+    rule,
+    eventTable(entry),
+    ways.length ? [make("h4", {}, "In every way that was tried", make("small", {}, counts ? "≠ differs, too; the worst one is judged" : "")), make("ul", { class: "chips" }, ways)] : "",
     minimal ? [make("h4", {}, "The smallest output that still does this", make("small", {}, minimal.chunks.length > 1 ? `${minimal.chunks.length} chunks` : "")), rawText(minimal.output, minimal.chunks)] : "",
     make("h4", {}, "The request"),
     facts(entry),
@@ -527,7 +544,7 @@ class Panel {
 
   async follow() {
     const { board } = this;
-    const address = location.hash;
+    const address = currentAddress();
     const named = board.byCase.get(address);
     if (!named && !board.lists.has(address)) {
       if (this.element.open) this.element.close();
@@ -542,7 +559,7 @@ class Panel {
     }
     const entry = named ?? this.open.list[0];
     const view = entry ? caseView(board, await board.whole(entry), this.open.list) : make("article", { class: "case" }, "All passed, as far as the filters of the page show.");
-    if (location.hash === address) this.show(entry, view); // else one has gone on meanwhile
+    if (currentAddress() === address) this.show(entry, view); // else one has gone on meanwhile
   }
 
   show(entry, view) {

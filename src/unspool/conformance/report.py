@@ -25,7 +25,7 @@ from html import escape
 from itertools import product
 from pathlib import Path
 from string import Template
-from typing import Any, Final
+from typing import Any, Final, Self
 from urllib.parse import quote
 
 from .compare import CLASSES
@@ -86,7 +86,7 @@ class Tally:
         """Those that came out wrong."""
         return self.known + self.failed
 
-    def __iadd__(self, other: Tally) -> Tally:
+    def __iadd__(self, other: Tally) -> Self:
         self.passed += other.passed
         self.policy += other.policy
         self.known += other.known
@@ -212,7 +212,8 @@ class _Board:
 
 
 def _address(*steps: str) -> str:
-    return escape("#/" + "/".join(quote(step, safe="*:") for step in steps))
+    """The fragment that opens a cell, escaped as JavaScript's ``encodeURIComponent`` does it."""
+    return escape("#/" + "/".join(quote(step, safe="!*'()") for step in steps))
 
 
 def _command(results: Mapping[str, Any]) -> str:
@@ -237,15 +238,18 @@ def chosen(parser: str) -> str:
 
 
 def _blocks(results: Mapping[str, Any]) -> Iterator[str]:
-    """The data: an index of every entry, and a block for each dialect, which is unpacked when it is opened."""
+    """The data: an index of all entries, and a block for each dialect, unpacked when it is opened."""
     yield _block("index", _index(results))
-    for dialect in results["dialects"]:
-        yield _block(f"data-{dialect['name']}", _details(results, dialect["name"]))
+    entries: dict[str, list[Mapping[str, Any]]] = {dialect["name"]: [] for dialect in results["dialects"]}
+    for entry in results["results"]:
+        entries[entry["dialect"]].append(entry)
+    for dialect, of_dialect in entries.items():
+        yield _block(f"data-{dialect}", _details(results, dialect, of_dialect))
 
 
 def _block(name: str, data: Any) -> str:
     # Lone surrogates, which parsers do write, have no UTF-8: escapes keep the JSON plain ASCII.
-    packed = gzip.compress(json.dumps(data, separators=(",", ":")).encode("ascii"), mtime=0)
+    packed = gzip.compress(json.dumps(data, separators=(",", ":")).encode("ascii"), 6, mtime=0)
     text = base64.b64encode(packed).decode()
     return f'<script type="application/octet-stream" id="{escape(name)}">{text}</script>'
 
@@ -287,18 +291,17 @@ class _Numbers(dict[str, int]):
         return self.setdefault(name, len(self))
 
 
-def _details(results: Mapping[str, Any], dialect: str) -> dict[str, Any]:
+def _details(
+    results: Mapping[str, Any], dialect: str, entries: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
     """All about the entries of one dialect, by parser and scenario; what the index says is left out."""
     tools = _Numbers()
-    entries = [entry for entry in results["results"] if entry["dialect"] == dialect]
     return {
         "results": {
             f"{entry['parser']}/{entry['scenario']}": _entry(entry, results["cases"][entry["case"]])
             for entry in entries
         },
-        "cases": {
-            entry["scenario"]: _case(results["cases"][entry["case"]], tools) for entry in entries
-        },
+        "cases": {entry["scenario"]: _case(results["cases"][entry["case"]], tools) for entry in entries},
         "tools": [json.loads(text) for text in tools],
         "inapplicable": [
             [one["group"], one["scenario"], one["reason"]]
