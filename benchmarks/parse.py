@@ -171,12 +171,15 @@ def main() -> None:
     options.add_argument("--from", dest="kept", type=Path)
     options.add_argument("--publish", action="store_true")
     given = options.parse_args()
+    if given.only and given.publish:
+        options.error("--publish needs every contender: leave --only out")
     if given.kept:
         results = json.loads(given.kept.read_text(encoding="utf-8"))
     else:
         results = measured([name for name in given.only.split(",") if name], given.limit)
-        KEPT.parent.mkdir(exist_ok=True)
-        KEPT.write_text(json.dumps(results), encoding="utf-8")
+        if not given.only:
+            KEPT.parent.mkdir(exist_ok=True)
+            KEPT.write_text(json.dumps(results), encoding="utf-8")
     print(report.text(results))
     if given.publish:
         from parsing import plots

@@ -135,10 +135,11 @@ def test_guided_json_has_no_markup(text: str, guided: bool) -> None:
     assert replace(REQUEST, text=text).guided is guided
 
 
-def test_reasoning_begins_in_the_prompt_only_where_a_template_opens_it() -> None:
-    replace(REQUEST, start="reasoning").check_seeded()
-    with pytest.raises(_protocol.Unsupported, match="no template"):
-        replace(REQUEST, start="reasoning", facts=replace(FACTS, seed="")).check_seeded()
+def test_a_client_may_begin_what_no_template_does() -> None:
+    inside = replace(REQUEST, start="reasoning")
+    assert not inside.begun
+    assert replace(inside, facts=replace(FACTS, seed="")).begun
+    assert not replace(REQUEST, facts=replace(FACTS, seed="")).begun
 
 
 def test_a_control_token_in_a_string_is_spelt_out() -> None:

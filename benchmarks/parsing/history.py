@@ -67,6 +67,8 @@ def compared(before: Json, after: Json) -> list[str]:
     lines = ["  ".join(str(run[field]) for field in fields) for run in (before, after)]
     if before["machine"] != after["machine"]:
         lines.append(f"different machines: {before['machine']}; {after['machine']}")
+    if max(*before["load"], *after["load"]) > 1.5:
+        lines.append("measured on a busy machine: run it again on an idle one before you believe it")
     lines += [f"gone: {key}" for key in sorted(before["ratios"].keys() - after["ratios"])]
     lines += [f"new: {key}" for key in sorted(after["ratios"].keys() - before["ratios"])]
     lines += [line for _, line in sorted(moved, reverse=True)] or ["nothing moved by more than noise"]

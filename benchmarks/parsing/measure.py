@@ -141,11 +141,11 @@ def stream(reader: Reader, workload: Workload, limit: float) -> Json:
             cell["verdict"] = reader.answer(results(reader.start, items)).differs(workload.expected)
         if seconds < limit / 2:
             seconds, noise = best(lambda: undisturbed(reader.start, items), limit * SHARE)
-    least, _ = best(lambda: undisturbed(floor.start, deltas), limit * SHARE / 10)
+    least, shaky = best(lambda: undisturbed(floor.start, deltas), limit * SHARE / 10)
     curve = run.curve()
     return cell | {
         "ns": seconds / run.done * 1e9,
-        "noise": noise,
+        "noise": noise + shaky,
         "floor": least / len(deltas) * 1e9,
         "first": curve[0][1],
         "last": curve[-1][1],

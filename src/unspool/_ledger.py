@@ -19,11 +19,16 @@ if TYPE_CHECKING:
     from .codecs.base import Codec
 
 
+_BLOCK: Final = 256
+"""So many pieces of a call's text are joined into one."""
+
+
 class Ledger:
     """Buffer, position, and events."""
 
     __slots__ = (
         "_base",
+        "_blocks",
         "_buf",
         "_call_seen",
         "_grammar",
@@ -69,7 +74,8 @@ class Ledger:
         self._index = -1
         self._call_seen = False
         self._silent = False  # the open call means 'no call'
-        self._raw: list[str] = []
+        self._raw: list[str] = []  # of the open call, in pieces as they came,
+        self._blocks: list[str] = []  # ... and those before them, joined
         self._notes: list[Event] = []
         self._ids: set[str] = set()
 
@@ -156,8 +162,15 @@ class Ledger:
             if self._silent:
                 self._out.append(Markup("call", raw, start, start + length))
                 return
-            self._raw.append(raw if start >= 0 else raw[-start:])  # without what the prompt holds
+            self._keep(raw if start >= 0 else raw[-start:])  # without what the prompt holds
         self._out.append(CallArgs(self._index, json, start, start + length))
+
+    def _keep(self, raw: str) -> None:
+        """Remember what the open call is made of; small strings cost many times their text."""
+        self._raw.append(raw)
+        if len(self._raw) == _BLOCK:
+            self._blocks.append("".join(self._raw))
+            self._raw.clear()
 
     def _emit_end(self, status: Status, length: int) -> None:
         start = self._base + self._pos
@@ -172,9 +185,10 @@ class Ledger:
             whole = ""
             if status != "complete" and self._keep_raw:
                 self._raw.append(raw if start >= 0 else raw[-start:])
-                whole = "".join(self._raw)
+                whole = "".join(self._blocks) + "".join(self._raw)
             self._out.append(CallEnd(self._index, status, whole, start, start + length))
         self._raw = []
+        self._blocks.clear()
         if self._state.channel == "content":
             self._show()
 

@@ -68,6 +68,7 @@ class Machine(Ledger):
         "_codec",
         "_form",
         "_framed",
+        "_inner",
         "_literal",
         "_mode",
         "_opened",
@@ -102,6 +103,7 @@ class Machine(Ledger):
         self._released: set[str] = set()  # closers of openers that turned out to be text
         # The call that is open.
         self._codec: Codec | None = None
+        self._inner: Codec | None = None  # the one in it that reads on, if it can
         self._form: CallForm | None = None
         self._section: SectionForm | None = None
         self._framed = False
@@ -190,13 +192,12 @@ class Machine(Ledger):
                 self._last = text[-1]
                 return Text(channel, text, self._base, self._base + self._pos)
         elif self._mode == PAYLOAD and not self._silent:
-            codec = self._codec
-            assert codec is not None  # noqa: S101 - the mode says so
-            end = codec.passing(text)
-            if end > 0:
+            codec = self._inner
+            end = -1 if codec is None else codec.passing(text)
+            if end > 0 and codec is not None:
                 self._pos = end
                 if self._keep_raw:
-                    self._raw.append(text if end == len(text) else text[:end])
+                    self._keep(text if end == len(text) else text[:end])
                 return CallArgs(self._index, codec.text, self._base, self._base + end)
         return None
 
@@ -532,6 +533,7 @@ class Machine(Ledger):
             self._mode = TAIL
             return True
         if not final:
+            self._inner = codec.inner
             return False
         status = codec.finish()
         if status == "truncated":
@@ -550,6 +552,7 @@ class Machine(Ledger):
         if self._repair:
             answer = follows(self._resync, self._buf, self._pos, final)
             if answer == t.NEED:
+                self._inner = None
                 return False
             if answer == t.MATCH and codec.close():
                 self._emit_args(codec.text, 0)

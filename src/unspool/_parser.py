@@ -14,7 +14,7 @@ from ._grammar import compile_grammar
 from ._machine import Machine
 from ._native import Unchecked, mypyc_attr
 from ._policies import DEFAULTS, STRICT, Policies
-from ._prompt import relevant_tail
+from ._prompt import relevant_tail, usual_tail
 from ._registry import find
 from ._schema import Tools
 from ._token_mode import TokenReader
@@ -89,7 +89,7 @@ class Parser:
         )
         if prompt is not None and self._reader is not None:
             prompt = self._reader.prompt(prompt)
-        tail = relevant_tail(spelling.start if prompt is None else prompt, grammar)
+        tail = usual_tail(grammar) if prompt is None else relevant_tail(prompt, grammar)
         self._machine = Machine(
             grammar,
             known,
@@ -128,7 +128,7 @@ class Parser:
 
     def feed(self, text: Unchecked[str]) -> list[Event]:
         """Take the next piece of output, of any length; returns what it decides."""
-        if self._plain and type(text) is str:
+        if self._plain and isinstance(text, str):
             return self._machine.feed(text)
         if self._finished:
             raise UsageError("this parser has finished; make a new Parser for the next output")

@@ -9,6 +9,7 @@ instructions are full of markup: only over the turn that the prompt ends with.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -27,6 +28,12 @@ def _header(text: str, start: int, grammar: Grammar) -> int:
     border = max(text.rfind(end, 0, start) for end in frame.ends)
     heads = (text.find(opener, border + 1, start) for opener in frame.openers)
     return min((at for at in heads if at >= 0), default=start)
+
+
+@lru_cache(maxsize=1024)
+def usual_tail(grammar: Grammar) -> str:
+    """The tail where no prompt is given: of what the dialect says a prompt ends with."""
+    return relevant_tail(grammar.dialect.start, grammar)
 
 
 def relevant_tail(prompt: str, grammar: Grammar) -> str:

@@ -49,6 +49,11 @@ class Codec:
         del text
         return -1
 
+    @property
+    def inner(self) -> Codec:
+        """Who is asked for ``passing``, until the next step: a codec inside this one, perhaps."""
+        return self
+
     def finish(self) -> Status:
         """The input is over.  Sets ``text`` to what completes the payload, if it can be complete."""
         return "complete" if self.done else "truncated"

@@ -141,13 +141,11 @@ class Envelope(Codec):
         self.text = out[0] if len(out) == 1 else "".join(out)
         return pos
 
-    def passing(self, text: str) -> int:
+    @property
+    def inner(self) -> Codec:
         value = self._value
-        if value is None or self._role != _ARGS_ROLE or not self.committed or value.kind != "{":
-            return -1
-        end = value.passing(text)
-        self.text = value.text
-        return end
+        streams = value is not None and self._role == _ARGS_ROLE and self.committed and value.kind == "{"
+        return value if value is not None and streams else self
 
     def finish(self) -> Status:
         self.text = ""

@@ -423,13 +423,13 @@ function verdict(entry) {
   const { status, excuse } = entry;
   const what = entry.error || entry.detail;
   if (status === "passed") return make("p", { class: "verdict pass" }, "Passed in every way. It stands for all that did in this cell.");
-  if (status === "unsupported") return make("p", { class: "verdict none" }, `Not supported, and not counted: ${excuse}`);
+  if (status === "unsupported") return make("p", { class: "verdict none" }, "Not supported, and not counted: ", visible(excuse));
   if (status === "policy") {
-    return [make("p", { class: "verdict policy" }, make("b", {}, "A policy, not a fault: "), `${excuse}.`),
+    return [make("p", { class: "verdict policy" }, make("b", {}, "A policy, not a fault: "), visible(excuse), "."),
       make("p", { class: "verdict none" }, visible(what))];
   }
   return [make("p", { class: "verdict" }, entry.error ? make("b", {}, "error: ") : "", visible(what)),
-    status === "known" ? make("p", { class: "verdict" }, make("b", {}, "A known fault: "), `${excuse}.`) : ""];
+    status === "known" ? make("p", { class: "verdict" }, make("b", {}, "A known fault: "), visible(excuse), ".") : ""];
 }
 
 function otherParsers(board, entry) {
@@ -466,7 +466,7 @@ function caseView(board, entry, list) {
   const cut = entry.chunking === "batch" ? "given as a whole" : `${entry.chunking}: ${shortened}${number === 1 ? "one chunk" : `${shortened ? "" : `${number} `}chunks, a line before each`}`;
   const counts = entry.status !== "unsupported" && entry.status !== "passed";
   const label = counts ? `${WORDS[entry.status]}: ${entry.class}` : WORDS[entry.status];
-  const rule = of.rule ? make("p", { class: "rule" }, make("b", {}, "Rule: "), of.rule) : "";
+  const rule = of.rule ? make("p", { class: "rule" }, make("b", {}, "Rule: "), visible(of.rule)) : "";
   return make("article", { class: "case", tabindex: "-1" },
     make("nav", { class: "steps", "aria-label": "Cases" }, step(-1, "← previous"), step(1, "next →")),
     make("h3", {}, make("a", { href: caseAddress(entry), title: "Link to this case" }, entry.scenario), " ", make("small", {}, `in ${entry.dialect}`)),

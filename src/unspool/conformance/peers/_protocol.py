@@ -93,14 +93,10 @@ class Request:
         choice = self.tool_choice
         return choice["function"]["name"] if isinstance(choice, dict) else None
 
-    def check_seeded(self) -> None:
-        """Refuse a case that begins in reasoning where no template would open it.
-
-        Only a client can, by beginning the answer itself, and servers do not tell
-        their parsers.
-        """
-        if self.start == "reasoning" and not self.facts.seed:
-            raise Unsupported("no template of this family opens reasoning in the prompt")
+    @property
+    def begun(self) -> bool:
+        """Whether the output begins in reasoning that only a client can have begun: no template does."""
+        return self.start == "reasoning" and not self.facts.seed
 
     @property
     def spelt(self) -> bool:

@@ -130,6 +130,11 @@ written with those of Command 3; ``mimo``, which keeps line feeds around a value
 are written with them.
 """
 
+_FROM_THE_OUTPUT = frozenset(
+    ("apertus", "inkling", "muse_glimmer", "harmony", "kimi", "gemma4", "k2_horizon")
+)
+"""Dialects whose templates open no reasoning, and whose parsers look for it in the output only."""
+
 
 class _Server(serving_chat.OpenAIServingChat):  # type: ignore[misc]
     """The chat server of one model, without its engine."""
@@ -306,7 +311,8 @@ class _Sglang(Program):
         setup = _SETUPS[request.dialect]
         if request.thinking and setup.reasoning is None:
             raise Unsupported("it has no reasoning parser for this dialect")
-        request.check_seeded()
+        if request.begun and request.dialect in _FROM_THE_OUTPUT:
+            raise Unsupported("no template of this family opens reasoning in the prompt")
         reasoning = None if setup.optional and not request.thinking else setup.reasoning
         server = self._server(request.dialect, reasoning)
         if request.tool_choice == "required" or request.named:

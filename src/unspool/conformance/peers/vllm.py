@@ -151,6 +151,11 @@ _SETUPS: Mapping[str, _Setup] = {
 Not in it: ``mimo``, which keeps line feeds around a value, while cases are written with them.
 """
 
+_FROM_THE_OUTPUT = frozenset(
+    ("harmony", "mistral", "mistral_v11", "muse_glimmer", "inkling", "granite", "gemma4", "k2_horizon")
+)
+"""Dialects whose templates open no reasoning, and whose parsers look for it in the output only."""
+
 
 class _Asked(dict[str, int]):
     """A vocabulary that has everything, and remembers what it was asked for."""
@@ -392,7 +397,8 @@ class _Vllm(Program):
         setup = _SETUPS[request.dialect]
         if request.thinking and setup.reasoning is None:
             raise Unsupported("it has no reasoning parser for this dialect")
-        request.check_seeded()
+        if request.begun and request.dialect in _FROM_THE_OUTPUT:
+            raise Unsupported("no template of this family opens reasoning in the prompt")
         if request.spelt:
             raise Unsupported("it reads ids, and a case does not tell a token from its spelling")
         read = request.thinking or any(mark in request.text for mark in setup.reads)
