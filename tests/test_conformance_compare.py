@@ -8,7 +8,7 @@ import pytest
 
 from unspool.conformance import CallAt, DeltaMessage, DeltaToolCall, TestCase, Unfinished, cases
 from unspool.conformance.compare import CLASSES, compare, diff, json_value, worse
-from unspool.conformance.ledger import LEDGER, excuse
+from unspool.conformance.ledger import LEDGER, ONE_BLOCK, excuse
 from unspool.conformance.reconstruct import Stream, reconstruct
 
 
@@ -236,6 +236,7 @@ def excused(scenario: str, *deltas: DeltaMessage, finish: str | None = None, dia
             "orphans/the closer of reasoning in text",
             [text("One. </think> Two.")],
         ),
+        (ONE_BLOCK, "order/text-reasoning-text", [SEE]),
         ("white space, or the spelling of JSON, is not kept", "order/text", [text(" Let me see.")]),
         ("ids are its server's to give", "", []),
         ("the finish reason is its server's to decide", "", []),

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ._grammar import Grammar
 
 _CONTROL_TOKEN: Final = re.compile(r"<[|｜][^<>\s]*[|｜]>|\[/?[A-Z_]{3,}\]|<(?:start|end)_of_turn>|</?s>")
+_CONTROL_STARTS: Final = "<["
 _REACH: Final = 65536
 """How far back to look."""
 
@@ -47,16 +48,26 @@ def relevant_tail(prompt: str, grammar: Grammar) -> str:
 def _turn(text: str, grammar: Grammar) -> str:
     """The turn that the prompt ends with, from its first marker on."""
     dialect = grammar.dialect
-    border = 0
-    for match in _CONTROL_TOKEN.finditer(text):
-        if not grammar.knows(match.group()):
-            border = match.end()
+    border = _behind_foreign(text, grammar)
     for marker in (*dialect.stop, *dialect.turn):
         at = text.rfind(marker)
         if at >= 0:
             border = max(border, at + len(marker))
     places = [at for at in (text.find(literal, border) for literal in grammar.markers) if at >= 0]
     return text[min(places) :] if places else ""
+
+
+def _behind_foreign(text: str, grammar: Grammar) -> int:
+    """Behind the last control token that is none of the dialect's; it is near the end, as a rule."""
+    last = {first: text.rfind(first) for first in _CONTROL_STARTS}
+    while True:
+        at = max(last.values())
+        if at < 0:
+            return 0
+        match = _CONTROL_TOKEN.match(text, at)
+        if match is not None and not grammar.knows(match.group()):
+            return match.end()
+        last[text[at]] = text.rfind(text[at], 0, at)
 
 
 def _framed_tail(text: str, grammar: Grammar) -> str:

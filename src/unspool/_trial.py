@@ -167,6 +167,7 @@ class Trial:
         "_cut_name",
         "_dialect",
         "_repair",
+        "_searched",
         "_step",
         "_which",
         "at_end",
@@ -199,6 +200,7 @@ class Trial:
         self.at_end = False
         """Only the end of the input confirmed what matched."""
         self._cut_name = ""
+        self._searched = 0  # how much of a header is known to hold nothing that ends it
         self._which = 0
         self._step = 0
 
@@ -216,6 +218,7 @@ class Trial:
         """What matched does not count here: try the next program."""
         self._which += 1
         self._step = 0
+        self._searched = 0
         self.offset = 0
         self.fields = {}
         self.envelope = None
@@ -362,14 +365,15 @@ class Trial:
         finished; what ordinary words open is text then.
         """
         limit = at + BOUND // 2
-        broken = (_LINE_HEADER_BREAK if step.stop == "\n" else _HEADER_BREAK).search(buf, at, limit)
+        found = at + self._searched
+        broken = (_LINE_HEADER_BREAK if step.stop == "\n" else _HEADER_BREAK).search(buf, found, limit)
         end = broken.start() if broken is not None else min(limit, len(buf))
-        found = at
         while True:
             found = step.watch.find(buf, found)
             if found < 0 or found >= end:
                 break
             if not final and step.watch.pending(buf, found):
+                self._searched = found - at
                 return -NEED - 1
             match = step.watch.full.match(buf, found)
             if match is not None:
@@ -378,6 +382,7 @@ class Trial:
                 return found if step.text or match.group() == step.stop else -FAIL - 1
             found += 1
         if broken is None and end < limit and not final:
+            self._searched = end - at
             return -NEED - 1
         if not step.text and (broken is not None or end == limit):
             return -FAIL - 1

@@ -359,9 +359,15 @@ def diff(case: TestCase, actual: ExtractedToolCallInformation | None) -> str:
     got = order_lines(actual) if actual is not None else []
     if actual is not None and actual.finish_reason is None:
         got += [line for line in order_lines(case.expected) if line.startswith("finish")]
-    return "\n".join(
-        line for line in difflib.ndiff(order_lines(case.expected), got) if not line.startswith("?")
-    )
+    wanted = order_lines(case.expected)
+    lines: list[str] = []
+    # By lines only: looking for likeness inside them takes minutes for long arguments.
+    for _, a, b, c, d in difflib.SequenceMatcher(None, wanted, got, autojunk=False).get_opcodes():
+        if wanted[a:b] == got[c:d]:
+            lines += [f"  {line}" for line in wanted[a:b]]
+        else:
+            lines += [f"- {line}" for line in wanted[a:b]] + [f"+ {line}" for line in got[c:d]]
+    return "\n".join(lines)
 
 
 def _short(text: str) -> str:

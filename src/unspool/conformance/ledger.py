@@ -36,7 +36,7 @@ def excuse(case: TestCase, stream: Stream) -> str:
         reasons = [_tolerated(difference) for difference in differences(variant, stream)]
         if all(reasons):
             return "; ".join(dict.fromkeys(filter(None, [reason, *reasons])))
-    return ""
+    return ONE_BLOCK if _reasons_late(case) else ""
 
 
 def _variants(case: TestCase) -> Iterator[tuple[str, TestCase]]:
@@ -46,6 +46,16 @@ def _variants(case: TestCase) -> Iterator[tuple[str, TestCase]]:
         if variant is not None:
             found.append((entry.reason, variant))
     yield from found
+
+
+ONE_BLOCK: Final = "reasoning is read in one block at the beginning, and only there"
+"""For cases that a parser is not made for, so that what comes out of them says nothing about it."""
+
+
+def _reasons_late(case: TestCase) -> bool:
+    order = case.expected_order
+    leading = next((n for n, part in enumerate(order) if not _is_reasoning(part)), len(order))
+    return any(map(_is_reasoning, order[leading:]))
 
 
 def _tolerated(difference: Difference) -> str:
