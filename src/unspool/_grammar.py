@@ -40,8 +40,10 @@ class Entry:
         """It closes the wrapper or body that is open."""
         self.stray: Final = stray
         """What it closes without having been opened: ``reasoning``, ``text``, ``call`` or nothing."""
-        self.furnished: Final = bool(stray) and all(program.action == t.DROP for program in programs)
-        """Nothing but furniture may begin here, and it goes with the closer."""
+        self.furnished: Final = bool(stray) and all(
+            program.action == t.DROP and program.trigger != literal for program in programs
+        )
+        """It begins with furniture, if with anything, which goes with it."""
         self.control: Final = is_control(literal)
         self.words: Final = _WORDS.fullmatch(literal) is not None
 
