@@ -39,7 +39,7 @@ from typing import Final
 from .._errors import UsageError
 from .._events import Status
 from .._pyliteral import number_to_json
-from .._scan import escaped
+from .._scan import escaped, string_run
 from .base import BOUND, Value
 from .json import json_kind
 
@@ -53,6 +53,8 @@ _PLAIN: Final = {
     'f"': re.compile(r'[^"\\{}]*+'),
 }
 """What needs no thought inside a string."""
+_LIKE_JSON: Final = _PLAIN['"']
+"""In such a string most escapes mean what they mean in JSON."""
 _PREFIXES: Final = frozenset(("r", "b", "u", "f", "rb", "br", "rf", "fr"))
 _PREFIX_LETTERS: Final = frozenset("rbufRBUF")
 _ESCAPE: Final = re.compile(
@@ -250,9 +252,14 @@ class PythonValue(Value):
     def passing(self, text: str) -> int:
         if self._state != _STRING or self._sink is not self._out:
             return -1
-        if self._plain.match(text).end() < len(text):  # type: ignore[union-attr]
+        if self._plain is _LIKE_JSON and not self._raw and string_run(text, 0) == len(text):
+            if "\\/" in text or "\\u" in text:  # no escape in Python; decoded, not copied
+                return -1
+            self.text = text
+        elif self._plain.match(text).end() < len(text):  # type: ignore[union-attr]
             return -1
-        self.text = escaped(text)
+        else:
+            self.text = escaped(text)
         return len(text)
 
     def finish(self) -> Status:
