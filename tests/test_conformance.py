@@ -247,6 +247,11 @@ class LosesText(Sabotage):
         return [DeltaMessage(None, delta.reasoning, delta.tool_calls)]
 
 
+class HalvesPairs(Sabotage):
+    def spoil(self, delta: DeltaMessage) -> list[DeltaMessage]:
+        return [DeltaMessage("\ud83d", delta.reasoning, delta.tool_calls)]
+
+
 class LeaksMarkup(Sabotage):
     def spoil(self, delta: DeltaMessage) -> list[DeltaMessage]:
         extra = DeltaMessage("</tool_call>") if delta.tool_calls and delta.tool_calls[0].arguments else None

@@ -378,6 +378,15 @@ def test_a_failure_is_exit_code_1(capsys: pytest.CaptureFixture[str]) -> None:
     assert "test_conformance:CallsFirst" in printed
 
 
+def test_half_a_surrogate_pair_can_be_written_down(tmp_path: Path) -> None:
+    results, page = tmp_path / "results.json", tmp_path / "report.html"
+    chosen = ["--dialect", "hermes", "--scenario", "order/text", "--chunking", "whole"]
+    out = ["--json", str(results), "--html", str(page)]
+    assert run("run", *chosen, "--factory", "test_conformance:HalvesPairs", *out) == 1
+    assert "\ud83d" in json.loads(results.read_text("ascii"))["results"][0]["actual"]["content"]
+    assert page.read_text("utf-8")
+
+
 def test_a_program_on_the_command_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = tmp_path / "program.py"
     file.write_text(PROGRAM, "utf-8")

@@ -288,8 +288,9 @@ def _spelt(counts: dict[str, int]) -> str:
 
 def _write(results: dict[str, Any], options: argparse.Namespace) -> None:
     if options.json:
-        Path(options.json).write_text(json.dumps(results, ensure_ascii=False, indent=1) + "\n", "utf-8")
+        # As ASCII: a parser may answer with half a surrogate pair, which UTF-8 has no bytes for.
+        Path(options.json).write_text(json.dumps(results, indent=1) + "\n", "ascii")
     if options.html:
         from .report import html_report
 
-        Path(options.html).write_text(html_report(results), "utf-8")
+        Path(options.html).write_text(html_report(results), "utf-8", errors="backslashreplace")
