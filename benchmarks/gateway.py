@@ -259,7 +259,7 @@ WORKS = (
     Work("flood 64", 64, 400),
     Work("flood 256", 256, 200),
     Work("paced 64", 64, 200, 50),
-    Work("paced 256", 256, 200, 50),
+    Work("paced 256", 256, 500, 50),
 )
 SLOW = (Work("flood 1", 1, 400), Work("flood 64", 64, 40), Work("paced 64", 64, 40, 50))
 """For what would take minutes otherwise."""
