@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
 
 from unspool import _registry as registry
+
+if TYPE_CHECKING:
+    from test_gateway_helpers import EngineProcess
 
 settings.register_profile(
     "default",
@@ -34,3 +37,13 @@ def _registry_as_it_was() -> Iterator[None]:
         if space != old:
             space.clear()
             space.update(old)
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[EngineProcess]:
+    """An engine in a process of its own, for the tests of the gateway."""
+    from test_gateway_helpers import EngineProcess
+
+    process = EngineProcess("vllm")
+    yield process
+    process.stop()

@@ -44,13 +44,6 @@ CALLS = [("get_weather", {"city": "Paris"}), ("get_weather", {"city": "Zürich"}
 
 
 @pytest.fixture(scope="module")
-def engine() -> Iterator[EngineProcess]:
-    process = EngineProcess("vllm")
-    yield process
-    process.stop()
-
-
-@pytest.fixture(scope="module")
 def gateway(engine: EngineProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayThread]:
     template = template_file(tmp_path_factory.mktemp("template"))
     with serving(

@@ -30,13 +30,6 @@ SIZE = 5
 """Characters per delta: nearly all markers come in pieces."""
 
 
-@pytest.fixture(scope="module")
-def engine() -> Iterator[EngineProcess]:
-    process = EngineProcess("vllm")
-    yield process
-    process.stop()
-
-
 @pytest.fixture
 def gateway(request: pytest.FixtureRequest, engine: EngineProcess, tmp_path: Path) -> Iterator[GatewayThread]:
     template = tmp_path / "plain.jinja"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +21,6 @@ from test_gateway_helpers import CHATML, EngineProcess, GatewayThread, post, ser
 WORDS = ["<unk>", "Hi", "<", "tool_call", ">", '{"name":"f","arguments":{}}', "</", "a"]
 TOOL = {"type": "function", "function": {"name": "f"}}
 ASK = [{"role": "user", "content": "x"}]
-
-
-@pytest.fixture(scope="module")
-def engine() -> Iterator[EngineProcess]:
-    process = EngineProcess("vllm")
-    yield process
-    process.stop()
 
 
 @pytest.fixture(scope="module")

@@ -36,13 +36,6 @@ CHAT_ENDS = {"stop": "stop", "tool_calls": "calls", "length": "length"}
 
 
 @pytest.fixture(scope="module")
-def engine() -> Iterator[EngineProcess]:
-    process = EngineProcess("vllm")
-    yield process
-    process.stop()
-
-
-@pytest.fixture(scope="module")
 def gateway(engine: EngineProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayThread]:
     template = template_file(tmp_path_factory.mktemp("template"))
     with serving(upstream="completions", url=engine.url, template=template, model="m") as found:

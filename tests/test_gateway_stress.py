@@ -48,13 +48,6 @@ APIS = list(BODIES)
 
 
 @pytest.fixture(scope="module")
-def engine() -> Iterator[EngineProcess]:
-    process = EngineProcess("vllm")
-    yield process
-    process.stop()
-
-
-@pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> str:
     return template_file(tmp_path_factory.mktemp("template"))
 
@@ -450,11 +443,8 @@ def _open(port: int) -> bool:
         return client.connect_ex(("127.0.0.1", port)) == 0
 
 
-def test_streams_are_finished_before_it_stops(
-    engine: EngineProcess, process: tuple[subprocess.Popen[bytes], str, Path]
-) -> None:
-    server, url, log = process
-    engine.script(*"secret words", delay=0.1)
+def stopped_in_a_stream(server: subprocess.Popen[bytes], url: str) -> bytes:
+    """What a client still gets if the server is told to stop while it streams."""
     path, body = BODIES["chat"]
     data = json.dumps({**body, "stream": True}).encode()
     with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2]))) as client:
@@ -467,6 +457,15 @@ def test_streams_are_finished_before_it_stops(
         server.send_signal(signal.SIGTERM)
         while portion := client.recv(10_000):
             got += portion
+    return got
+
+
+def test_streams_are_finished_before_it_stops(
+    engine: EngineProcess, process: tuple[subprocess.Popen[bytes], str, Path]
+) -> None:
+    server, url, log = process
+    engine.script(*"secret words", delay=0.1)
+    got = stopped_in_a_stream(server, url)
     assert b'"finish_reason":"stop"' in got
     assert b"data: [DONE]" in got
     server.wait(10)
@@ -481,18 +480,7 @@ def test_a_stream_that_does_not_end_is_ended_in_form(
 ) -> None:
     server, url, _ = process
     engine.script(forever="x", delay=0.05)
-    path, body = BODIES["chat"]
-    data = json.dumps({**body, "stream": True}).encode()
-    with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2]))) as client:
-        client.sendall(
-            f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
-            f"content-length: {len(data)}\r\n\r\n".encode()
-            + data
-        )
-        got = client.recv(10_000)
-        server.send_signal(signal.SIGTERM)
-        while portion := client.recv(10_000):
-            got += portion
+    got = stopped_in_a_stream(server, url)
     assert b"shutting down" in got
     assert b'"finish_reason":"stop"' not in got
     server.wait(10)

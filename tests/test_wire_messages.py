@@ -18,45 +18,13 @@ from pydantic import TypeAdapter
 
 from unspool import get_dialect
 from unspool._errors import UsageError
-from unspool._events import CallArgs, CallEnd, CallStart, Event, Finish, FinishReason, Status, Text
+from unspool._events import CallStart, Event, Text
 from unspool._fold import Fold
 from unspool._policies import Policies
 from unspool.wire import Chunk, MessagesStream, messages_object, messages_sse
-
-# Spans play no part on the wire.
+from wire_events import ALL, call, end, said, thought
 
 _EVENT: TypeAdapter[Any] = TypeAdapter(RawMessageStreamEvent)
-
-
-def said(text: str) -> Event:
-    return Text("content", text, 0, 0)
-
-
-def thought(text: str) -> Event:
-    return Text("reasoning", text, 0, 0)
-
-
-def call(index: int, *pieces: str, status: Status = "complete") -> list[Event]:
-    return [
-        CallStart(index, "f", f"toolu_{index}", 0, 0),
-        *(CallArgs(index, piece, 0, 0) for piece in pieces),
-        CallEnd(index, status, "" if status == "complete" else "raw", 0, 0),
-    ]
-
-
-def end(reason: FinishReason = "stop") -> Event:
-    return Finish(reason, 0)
-
-
-ALL = [
-    thought("I "),
-    thought("see."),
-    said("One "),
-    said("moment."),
-    *call(0, '{"a"', ": 1}"),
-    *call(1),
-    end(),
-]
 
 
 def sent(events: Iterable[Event], **options: Any) -> list[Chunk]:
@@ -138,8 +106,8 @@ def test_the_client_has_it_all() -> None:
     thinking, text, first, second = final.content
     assert (thinking.thinking, bool(thinking.signature)) == ("I see.", True)
     assert text.text == "One moment."
-    assert (first.id, first.name, first.input) == ("toolu_0", "f", {"a": 1})
-    assert (second.id, second.input) == ("toolu_1", {})
+    assert (first.id, first.name, first.input) == ("call_0", "f", {"a": 1})
+    assert (second.id, second.input) == ("call_1", {})
     assert final.stop_reason == "tool_use"
 
 

@@ -16,45 +16,13 @@ from pydantic import TypeAdapter
 
 from unspool import get_dialect
 from unspool._errors import UsageError
-from unspool._events import CallArgs, CallEnd, CallStart, Event, Finish, FinishReason, Note, Status, Text
+from unspool._events import CallStart, Event, Note, Status, Text
 from unspool._fold import Fold
 from unspool._policies import Policies
 from unspool.wire import Chunk, ResponsesStream, response_object
-
-# Spans play no part on the wire.
+from wire_events import ALL, call, end, said, thought
 
 _EVENT: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
-
-
-def said(text: str) -> Event:
-    return Text("content", text, 0, 0)
-
-
-def thought(text: str) -> Event:
-    return Text("reasoning", text, 0, 0)
-
-
-def call(index: int, *pieces: str, status: Status = "complete", name: str = "f") -> list[Event]:
-    return [
-        CallStart(index, name, f"call_{index}", 0, 0),
-        *(CallArgs(index, piece, 0, 0) for piece in pieces),
-        CallEnd(index, status, "" if status == "complete" else "raw", 0, 0),
-    ]
-
-
-def end(reason: FinishReason = "stop") -> Event:
-    return Finish(reason, 0)
-
-
-ALL = [
-    thought("I "),
-    thought("see."),
-    said("One "),
-    said("moment."),
-    *call(0, '{"a"', ": 1}"),
-    *call(1),
-    end(),
-]
 
 
 def sent(events: Iterable[Event], **options: Any) -> list[Chunk]:

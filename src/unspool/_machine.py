@@ -193,8 +193,7 @@ class Machine(Ledger):
                 return Text(channel, text, self._base, self._base + self._pos)
         elif self._mode == PAYLOAD and not self._silent:
             codec = self._inner
-            end = -1 if codec is None else codec.passing(text)
-            if end > 0 and codec is not None:
+            if codec is not None and (end := codec.passing(text)) > 0:
                 self._pos = end
                 if self._keep_raw:
                     self._keep(text if end == len(text) else text[:end])

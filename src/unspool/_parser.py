@@ -106,8 +106,7 @@ class Parser:
             self._primed.append(Text("content", self.dialect.echo, 0, 0))
         self._clip = bool(tail or self._primed)
         self._finished = False
-        # Events need nothing done to them, which is so for most of most outputs.
-        self._plain = not self._clip and self._gate is None and self._reader is None
+        self._plain = self._needs_nothing()
 
     @property
     def held(self) -> int:
@@ -177,13 +176,17 @@ class Parser:
         """A fold for this parser's events; ``source``: the output, for errors that show where."""
         return Fold(self.dialect, self.policies, source)
 
+    def _needs_nothing(self) -> bool:
+        """Whether events can go out as the machine makes them, as is so for most of most outputs."""
+        return not self._clip and self._gate is None and self._reader is None
+
     def _post(self, events: list[Event]) -> list[Event]:
         if self._clip:
             if self._primed:
                 events = self._primed + events
                 self._primed = []
             self._clip = self._machine.before_output
-            self._plain = not self._clip and self._gate is None and self._reader is None
+            self._plain = self._needs_nothing()
             events = [event for event in map(_clipped, events) if event is not None]
         if self._reader is not None:
             events = self._reader.plain(events)

@@ -144,8 +144,9 @@ class Envelope(Codec):
     @property
     def inner(self) -> Codec:
         value = self._value
-        streams = value is not None and self._role == _ARGS_ROLE and self.committed and value.kind == "{"
-        return value if value is not None and streams else self
+        if value is None or self._role != _ARGS_ROLE or not self.committed or value.kind != "{":
+            return self
+        return value
 
     def finish(self) -> Status:
         self.text = ""

@@ -64,6 +64,7 @@ class Answer:
         self.usage = Usage()
         """Token counts so far."""
         self._tidies = [Tidy(reader.plan.reads, policies) for reader in readers]
+        self._finish: list[Event] = []
 
     def opening(self) -> bytes:
         """What comes before anything is known."""
@@ -80,6 +81,13 @@ class Answer:
     def failing(self, failure: Failure) -> bytes:
         """The end of an answer that cannot go on."""
         raise NotImplementedError
+
+    def _without_finish(self, choice: int, events: Iterable[Event]) -> list[Event]:
+        """Tidy events; the last of all waits in ``_finish`` for the token counts that go with it."""
+        found = self._tidies[choice].push(events)
+        if found and isinstance(found[-1], Finish):
+            self._finish = [found.pop()]
+        return found
 
     def reasoning_tokens(self) -> int:
         """Of all choices."""
@@ -158,15 +166,12 @@ class ResponsesAnswer(Answer):
         """The whole response, when it is over."""
         self._stream = responses_stream(job, model, readers[0], policies)
         self._tells = reader_tells(job, readers[0])
-        self._finish: list[Event] = []
 
     def opening(self) -> bytes:
         return self._sse(self._stream.encode(()))
 
     def feed(self, choice: int, events: Iterable[Event]) -> bytes:
-        found = self._tidies[choice].push(events)
-        if found and isinstance(found[-1], Finish):
-            self._finish = [found.pop()]
+        found = self._without_finish(choice, events)
         if self._tells:
             self._stream.logprobs += self.readers[choice].take_answer_logprobs()
         return self._sse(self._stream.encode(found))
@@ -193,15 +198,12 @@ class MessagesAnswer(Answer):
     def __init__(self, job: Job, model: str, readers: Sequence[Reader], policies: Policies) -> None:
         super().__init__(job, model, readers, policies)
         self._stream = MessagesStream(model=model, policies=policies, forced=readers[0].plan.forced)
-        self._finish: list[Event] = []
 
     def opening(self) -> bytes:
         return self._sse(self._stream.encode(()))
 
     def feed(self, choice: int, events: Iterable[Event]) -> bytes:
-        found = self._tidies[choice].push(events)
-        if found and isinstance(found[-1], Finish):
-            self._finish = [found.pop()]
+        found = self._without_finish(choice, events)
         return self._sse(self._stream.encode(found))
 
     def closing(self) -> bytes:

@@ -318,3 +318,14 @@ def wrong_model(name: object, known: str) -> Failure:
         param="model",
         code="model_not_found",
     )
+
+
+def string_at(item: Mapping[str, Any], key: str, place: str) -> str:
+    """The string that an item of a list must have under this key."""
+    value = item.get(key)
+    if not isinstance(value, str):
+        code = "missing_required_parameter" if value is None else "invalid_type"
+        raise invalid(
+            f"{place}.{key} is {'required' if value is None else 'not a string'}", f"{place}.{key}", code
+        )
+    return value

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from .body import Count, Job, Share, checked, stops
+from .body import Count, Job, Share, checked, stops, string_at
 from .failure import invalid
 
 _SAMPLING: Final = ("temperature", "top_p", "top_k")
@@ -194,18 +194,18 @@ def _assistant(blocks: Sequence[Mapping[str, Any]], place: str) -> dict[str, Any
         kind = block.get("type")
         where = f"{place}.content[{at}]"
         if kind == "text":
-            texts.append(_string(block, "text", where))
+            texts.append(string_at(block, "text", where))
         elif kind == "thinking":
-            thoughts.append(_string(block, "thinking", where))
+            thoughts.append(string_at(block, "thinking", where))
         elif kind == "tool_use":
             arguments = block.get("input")
             if not isinstance(arguments, Mapping):
                 raise invalid(f"{where}.input is not an object", f"{where}.input", "invalid_type")
             function = {
-                "name": _string(block, "name", where),
+                "name": string_at(block, "name", where),
                 "arguments": json.dumps(arguments, ensure_ascii=False),
             }
-            calls.append({"id": _string(block, "id", where), "type": "function", "function": function})
+            calls.append({"id": string_at(block, "id", where), "type": "function", "function": function})
         elif kind != "redacted_thinking":
             raise _unreadable(kind, where)
     turn: dict[str, Any] = {"role": "assistant", "content": "".join(texts) or (None if calls else "")}
@@ -223,12 +223,12 @@ def _user(blocks: Sequence[Mapping[str, Any]], place: str) -> list[dict[str, Any
         kind = block.get("type")
         where = f"{place}.content[{at}]"
         if kind == "text":
-            parts.append({"type": "text", "text": _string(block, "text", where)})
+            parts.append({"type": "text", "text": string_at(block, "text", where)})
         elif kind == "tool_result":
             out.append(
                 {
                     "role": "tool",
-                    "tool_call_id": _string(block, "tool_use_id", where),
+                    "tool_call_id": string_at(block, "tool_use_id", where),
                     "content": _result(block, where),
                 }
             )
@@ -266,18 +266,8 @@ def _text(blocks: object, place: str) -> str:
         if not isinstance(block, Mapping) or block.get("type") != "text":
             kind = block.get("type") if isinstance(block, Mapping) else type(block).__name__
             raise _unreadable(kind, f"{place}[{at}]")
-        texts.append(_string(block, "text", f"{place}[{at}]"))
+        texts.append(string_at(block, "text", f"{place}[{at}]"))
     return "\n".join(texts)
-
-
-def _string(block: Mapping[str, Any], key: str, place: str) -> str:
-    value = block.get(key)
-    if not isinstance(value, str):
-        code = "missing_required_parameter" if value is None else "invalid_type"
-        raise invalid(
-            f"{place}.{key} is {'required' if value is None else 'not a string'}", f"{place}.{key}", code
-        )
-    return value
 
 
 def _unreadable(kind: object, place: str) -> Exception:

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Meta
 
 from ..wire.responses import CUSTOM_INPUT
-from .body import Count, Job, Share, Temperature, checked
+from .body import Count, Job, Share, Temperature, checked, string_at
 from .failure import invalid
 
 Recall: TypeAlias = Callable[[str], Sequence[Mapping[str, Any]] | None]
@@ -303,7 +303,7 @@ class _History:
                 self.messages.append(
                     {
                         "role": "tool",
-                        "tool_call_id": _string(item, "call_id", place),
+                        "tool_call_id": string_at(item, "call_id", place),
                         "content": _output(item.get("output"), f"{place}.output"),
                     }
                 )
@@ -342,9 +342,9 @@ class _History:
             turn["reasoning_content"] = text
 
     def _call(self, item: Mapping[str, Any], place: str, *, custom: bool) -> None:
-        name = _string(item, "name", place)
-        id = _string(item, "call_id", place)
-        arguments = _string(item, "input" if custom else "arguments", place)
+        name = string_at(item, "name", place)
+        id = string_at(item, "call_id", place)
+        arguments = string_at(item, "input" if custom else "arguments", place)
         if custom:
             arguments = json.dumps({CUSTOM_INPUT: arguments}, ensure_ascii=False)
         turn = self._assistant(new=lambda _: False)
@@ -359,16 +359,6 @@ class _History:
             self._turn = turn
             self.messages.append(turn)
         return turn
-
-
-def _string(item: Mapping[str, Any], key: str, place: str) -> str:
-    value = item.get(key)
-    if not isinstance(value, str):
-        code = "missing_required_parameter" if value is None else "invalid_type"
-        raise invalid(
-            f"{place}.{key} is {'required' if value is None else 'not a string'}", f"{place}.{key}", code
-        )
-    return value
 
 
 def _content(given: object, place: str) -> str | list[dict[str, Any]]:

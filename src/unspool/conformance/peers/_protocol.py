@@ -13,11 +13,11 @@ import signal
 import sys
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, TypeAlias
+from typing import IO, Any, Protocol, TypeAlias
 
 Json: TypeAlias = dict[str, Any]
 Entry: TypeAlias = Json | list[Json] | None
@@ -250,6 +250,23 @@ class Program(ABC):
     def seeded(self, dialect: str) -> bool:  # noqa: ARG002
         """Whether its parser relies on the prompt to hold what opens reasoning."""
         return False
+
+
+class Parsers(Protocol):
+    """A parser of calls and one of reasoning, where there are two."""
+
+    @property
+    def tool(self) -> str | None: ...
+    @property
+    def reasoning(self) -> str | None: ...
+
+
+def parser_names(setups: Mapping[str, Parsers]) -> dict[str, Json]:
+    """What such a program says of its dialects."""
+    return {
+        name: {"tool_parser": setup.tool, "reasoning_parser": setup.reasoning}
+        for name, setup in setups.items()
+    }
 
 
 def serve(program: Program, place: Place) -> None:

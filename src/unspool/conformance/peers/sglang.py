@@ -21,7 +21,19 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from unittest.mock import MagicMock
 
-from ._protocol import Entry, Facts, Json, Place, Program, Request, Stream, Unsupported, any_of, serve
+from ._protocol import (
+    Entry,
+    Facts,
+    Json,
+    Place,
+    Program,
+    Request,
+    Stream,
+    Unsupported,
+    any_of,
+    parser_names,
+    serve,
+)
 from ._vocabulary import Vocabulary
 
 _ENGINE = (
@@ -299,10 +311,7 @@ class _Sglang(Program):
         self._server = cache(self._make_server)
 
     def dialects(self) -> dict[str, Json]:
-        return {
-            name: {"tool_parser": setup.tool, "reasoning_parser": setup.reasoning}
-            for name, setup in _SETUPS.items()
-        }
+        return parser_names(_SETUPS)
 
     def _make_server(self, dialect: str, reasoning: str | None) -> _Server:
         return _Server(dialect, reasoning, self._place.facts[dialect], self._place)

@@ -33,6 +33,7 @@ from ._protocol import (
     Stream,
     Unsupported,
     any_of,
+    parser_names,
     serve,
 )
 from ._vocabulary import Vocabulary
@@ -382,10 +383,7 @@ class _Vllm(Program):
         self._server = cache(self._make_server)
 
     def dialects(self) -> dict[str, Json]:
-        return {
-            name: {"tool_parser": setup.tool, "reasoning_parser": setup.reasoning}
-            for name, setup in _SETUPS.items()
-        }
+        return parser_names(_SETUPS)
 
     def _make_server(self, dialect: str, reasoning: str | None) -> _Server:
         try:
