@@ -172,7 +172,8 @@ def differing(right: Right, result: Mapping[str, Any]) -> set[str]:
     """What comes out otherwise than it was written."""
     if "error" in result:
         return {"error"}
-    calls = [(name, json.loads(arguments)) for name, arguments in result["calls"]]
+    # vLLM gives a call of Cohere's without arguments an empty text, which is not JSON.
+    calls = [(name, json.loads(arguments) if arguments else arguments) for name, arguments in result["calls"]]
     return {
         kind
         for kind, wrong in (
@@ -190,7 +191,7 @@ UNTRIED = {
     ("sglang", "response_template"),
 }
 SHORTCOMINGS: Mapping[tuple[EngineName, str], set[str]] = {
-    ("vllm", "cohere"): {"error"},
+    ("vllm", "cohere"): {"calls"},
     ("vllm", "deepseek_v3_1"): {"reasoning", "content"},
     ("vllm", "deepseek_v3_2"): {"reasoning", "content"},
     ("vllm", "ernie45"): {"calls"},

@@ -258,8 +258,26 @@ DIFFERS: Final[Mapping[tuple[str, str], Reading]] = {
 ASSUME_OPEN: Final[Mapping[EngineName, frozenset[str]]] = {
     "vllm": frozenset(
         (
-            *("deepseek_r1", "deepseek_v4", "deepseek_v41", "ernie45", "glm45", "glm47", "holo2", "hy_v4"),
-            *("granite_thinking_parser", "kimi_k2", "kimi_k3", "ling3", "mimo", "minicpmv", "minimax_m2"),
+            *(
+                "cohere_command4",
+                "deepseek_r1",
+                "deepseek_v4",
+                "deepseek_v41",
+                "ernie45",
+                "glm45",
+                "glm47",
+                "holo2",
+            ),
+            *(
+                "hy_v4",
+                "granite_thinking_parser",
+                "kimi_k2",
+                "kimi_k3",
+                "ling3",
+                "mimo",
+                "minicpmv",
+                "minimax_m2",
+            ),
             *("nemotron_v3", "plamo3", "qwen3", "seed_oss", "step3", "step3p5"),
         )
     ),
