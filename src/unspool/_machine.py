@@ -154,19 +154,55 @@ class Machine(Ledger):
 
     def feed(self, text: str) -> list[Event]:
         """Read on."""
-        if self._pos < len(self._buf):
-            text = self._buf[self._pos :] + text
-        self._buf = text
-        self._base += self._pos
-        self._pos = 0
-        if text:
-            event = self._passing(text)
-            if event is not None:
-                return [event]
+        if self._buf:
+            text = self._buf + text
+        # Most pieces change nothing, or decide nothing; these need no loop.
+        mode = self._mode
+        if mode == TEXT:
+            state = self._state
+            channel = state.channel
+            if channel is not None and (self._visible or channel == "reasoning") and state.watch.absent(text):
+                if not text:
+                    return []
+                start = self._base
+                self._base = end = start + len(text)
+                self._buf = ""
+                self._last = text[-1]
+                return [Text(channel, text, start, end)]
+            if text in state.watch.prefixes:
+                self._buf = text
+                return []
+        elif mode == PAYLOAD:
+            codec = self._inner
+            if codec is not None and not self._silent and (length := codec.passing(text)) >= 0:
+                return self._passed(codec, text, length)
+        elif mode == TRIAL and self._trial is not None and self._trial.waits(text):
+            self._buf = text
+            return []
         out: list[Event] = []
         self._out = out
+        self._buf = text
         self._drain(final=False)
+        if self._pos:
+            self._base += self._pos
+            self._buf = self._buf[self._pos :]
+            self._pos = 0
         return out
+
+    def _passed(self, codec: Codec, text: str, length: int) -> list[Event]:
+        """The codec took so much of the text."""
+        if length == len(text):
+            self._buf = ""
+        else:
+            self._buf = text[length:]
+            if not length:
+                return []
+            text = text[:length]
+        if self._keep_raw:
+            self._keep(text)
+        start = self._base
+        self._base = end = start + length
+        return [CallArgs(self._index, codec.text, start, end)]
 
     def finish(self, reason: FinishReason | None) -> list[Event]:
         """No more input follows."""
@@ -181,24 +217,6 @@ class Machine(Ledger):
         return out
 
     # -- the loop
-
-    def _passing(self, text: str) -> Event | None:
-        """The one event for a piece that changes nothing, as most pieces do; None: look closer."""
-        if self._mode == TEXT:
-            state = self._state
-            channel = state.channel
-            if (self._visible or channel == "reasoning") and channel is not None and state.watch.absent(text):
-                self._pos = len(text)
-                self._last = text[-1]
-                return Text(channel, text, self._base, self._base + self._pos)
-        elif self._mode == PAYLOAD and not self._silent:
-            codec = self._inner
-            if codec is not None and (end := codec.passing(text)) > 0:
-                self._pos = end
-                if self._keep_raw:
-                    self._keep(text if end == len(text) else text[:end])
-                return CallArgs(self._index, codec.text, self._base, self._base + end)
-        return None
 
     def _drain(self, *, final: bool) -> None:
         going = True
@@ -222,30 +240,32 @@ class Machine(Ledger):
     def _read_text(self, skip: int, final: bool) -> bool:
         """Text up to the next marker.  ``skip``: what is known not to begin one."""
         buf = self._buf
-        n = len(buf)
         at = self._pos + skip
         watch = self._state.watch
         while True:
-            at = watch.find(buf, at)
+            at, literal = watch.seek(buf, at, False)
             if at < 0:
-                self._emit_text(n)
+                self._emit_text(len(buf))
                 return False
-            if watch.pending(buf, at) and (not final or _CONTROL_TOKEN.match(buf, at)):
-                self._emit_text(at)
-                if self._state.watch is not watch:  # the text before it was the first visible one
-                    watch = self._state.watch
-                    continue
-                if final:  # a piece of framing, not of text
-                    self._emit_markup("dropped", n - at)
-                return False
-            match = watch.full.match(buf, at)
-            if match is not None:
-                answer = self._marker(match.group(), at, final)
+            if not literal and final:
+                if _CONTROL_TOKEN.match(buf, at):  # a piece of framing, not of text
+                    self._emit_text(at)
+                    self._emit_markup("dropped", len(buf) - at)
+                    return False
+                literal = watch.literal_at(buf, at)
+            if literal:
+                answer = self._marker(literal, at, final)
                 if answer != _REJECTED:
                     return answer == 1
-                if self._state.watch is not watch:
-                    watch = self._state.watch
-            at += 1
+                at += 1
+            elif final:
+                at += 1
+            else:
+                self._emit_text(at)
+                if self._state.watch is watch:
+                    return False
+            # The text so far may have been the first visible one.
+            watch = self._state.watch
 
     def _marker(self, literal: str, at: int, final: bool) -> int:
         """A marker stands at ``at``.  1: the mode may have changed; 0: more input is needed."""

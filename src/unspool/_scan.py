@@ -15,8 +15,24 @@ COMPILED: Final[bool] = __file__.endswith((".so", ".pyd"))
 """Whether this is the compiled build."""
 
 _STRING_RUN: Final = re.compile(r'(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+')
+_SPACE_RUN: Final = re.compile(r"[ \t\r\n]*")
 _ESCAPES: Final = '"\\/bfnrt'
 _HEX: Final = re.compile("[0-9a-fA-F]{4}")
+
+
+def behind_space(text: str, at: int) -> int:
+    """Behind the white space that stands at ``at``, if there is any."""
+    n = len(text)
+    if not COMPILED:
+        if at < n and text[at] > " ":
+            return at
+        return _SPACE_RUN.match(text, at).end()  # type: ignore[union-attr]
+    while at < n:
+        code = ord(text[at])
+        if code > 0x20 or (code != 0x20 and code != 0x0A and code != 0x09 and code != 0x0D):  # noqa: PLR1714
+            break
+        at += 1
+    return at
 
 
 def string_run(text: str, at: int) -> int:

@@ -43,8 +43,8 @@ class Codec:
     def passing(self, text: str) -> int:
         """How much of the next input goes on the string that is open, if nothing else can begin in it.
 
-        A short cut for the most common piece of all: it does what ``step`` would
-        do, or nothing and returns -1.
+        A short cut for the most common pieces of all: it does what ``step`` would
+        do, or nothing and returns -1.  0: all of the input waits for more.
         """
         del text
         return -1

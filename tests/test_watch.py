@@ -1,0 +1,55 @@
+"""Marker search: what a text is searched with, held to what it means."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unspool._watch import Watch
+
+LITERALS = st.lists(st.text("<ab|é\n", min_size=1, max_size=5), max_size=5)
+TEXTS = st.text("<ab|é\n.", max_size=12)
+
+
+def slow_seek(literals: list[str], text: str, at: int, final: bool) -> tuple[int, str]:
+    """What ``Watch.seek`` means."""
+    for place in range(at, len(text)):
+        rest = text[place:]
+        if not final and any(len(rest) < len(literal) and literal.startswith(rest) for literal in literals):
+            return place, ""
+        standing = [literal for literal in literals if rest.startswith(literal)]
+        if standing:
+            return place, max(standing, key=len)
+    return -1, ""
+
+
+@given(LITERALS, TEXTS, st.integers(0, 4), st.booleans(), st.booleans())
+def test_seek_finds_literals_and_what_may_become_one(
+    literals: list[str], text: str, at: int, final: bool, long: bool
+) -> None:
+    at = min(at, len(text))
+    if long:  # beyond the length that the compiled build reads in a loop
+        text = "." * 80 + text
+    assert Watch(literals).seek(text, at, final) == slow_seek(literals, text, at, final)
+
+
+@given(LITERALS, TEXTS)
+def test_absent_is_the_same_as_nothing_found_in_any_continuation(literals: list[str], text: str) -> None:
+    watch = Watch(literals)
+    if watch.absent(text):
+        assert watch.seek(text, 0, False) == (-1, "")
+        assert watch.find(text, 0) == -1
+
+
+@given(LITERALS, TEXTS, st.integers(0, 12))
+def test_literal_at_is_the_longest(literals: list[str], text: str, at: int) -> None:
+    standing = [literal for literal in literals if text.startswith(literal, at)]
+    assert Watch(literals).literal_at(text, at) == max(standing, key=len, default="")
+
+
+@pytest.mark.parametrize("text", ["", "x", "<", "<tool"])
+def test_nothing_to_look_for_is_nowhere(text: str) -> None:
+    watch = Watch(())
+    assert watch.absent(text)
+    assert watch.seek(text, 0, False) == (-1, "")
