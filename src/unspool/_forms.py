@@ -224,16 +224,28 @@ class RouteForm:
 class FrameForm:
     """Messages with headers."""
 
-    __slots__ = ("_fields", "borders", "calls", "ends", "openers", "programs", "routes", "sep", "stops")
+    __slots__ = (
+        "_fields",
+        "_known",
+        "_routes",
+        "borders",
+        "calls",
+        "ends",
+        "openers",
+        "programs",
+        "sep",
+        "stops",
+    )
 
     def __init__(self, dialect: Dialect, frame: Frame) -> None:
         self.sep: Final = frame.sep
         self.ends: Final = frame.ends
         self.openers: Final = tuple(opener.lstrip("^") for opener in frame.open)
-        self.routes: Final = tuple(RouteForm(route) for route in frame.routes)
+        self._routes: Final = tuple(RouteForm(route) for route in frame.routes)
         self.calls: Final = {hole: CallForm(hole, dialect) for hole in ("{args}", "{params}")}
         """The payload of a message as a call of its own."""
         self._fields: Final = tuple(_field_pattern(field) for field in frame.fields)
+        self._known: Final[dict[str, Header]] = {}
         starts = {parse_template(field)[0].text.strip() for field in frame.fields}
         borders = (opener for opener in self.openers if opener.strip() not in starts)
         self.stops: Final = Watch((frame.sep, *frame.ends, *borders))
@@ -247,27 +259,51 @@ class FrameForm:
         text = opener.lstrip("^")
         steps = [Step(t.LITERAL, text)]
         if text != self.sep:  # else the header is empty
-            certain = "certain" if is_control(text) else ""
+            certain = text if is_control(text) else ""
             steps.append(Step(t.HEADER, certain, stop=self.sep, watch=self.stops))
         return Program(t.FRAME, steps, anchored=opener.startswith("^"))
 
-    def read_header(self, header: str) -> tuple[dict[str, str], int]:
-        """The fields of a header, the last of each kind, and where the last one ends."""
-        fields: dict[str, str] = {}
-        end = 0
-        for pattern in self._fields:
-            for match in pattern.finditer(header):
-                fields.update(match.groupdict())
-                end = max(end, match.end())
-        return fields, end
+    def read_header(self, text: str) -> Header:
+        """What a header says; the last field of each kind counts."""
+        known = self._known.get(text)
+        if known is None:
+            fields: dict[str, str] = {}
+            end = 0
+            for pattern in self._fields:
+                for match in pattern.finditer(text):
+                    fields.update(match.groupdict())
+                    end = max(end, match.end())
+            known = Header(fields, end, *self._route(fields))
+            if len(self._known) >= _HEADERS:
+                self._known.clear()
+            self._known[text] = known
+        return known
 
-    def route(self, fields: dict[str, str]) -> tuple[str, str]:
-        """Where a message with these fields goes, and the function it names."""
-        for route in self.routes:
+    def _route(self, fields: dict[str, str]) -> tuple[str, str]:
+        for route in self._routes:
             name = route.match(fields)
             if name is not None:
                 return route.into, name
         return "content", ""
+
+
+_HEADERS: Final = 256
+"""So many headers are remembered; outputs of a model have few different ones."""
+
+
+class Header:
+    """What the header of a message says."""
+
+    __slots__ = ("end", "fields", "into", "name")
+
+    def __init__(self, fields: dict[str, str], end: int, into: str, name: str) -> None:
+        self.fields: Final = fields
+        self.end: Final = end
+        """Where the last field ends."""
+        self.into: Final = into
+        """Where the message goes, and ..."""
+        self.name: Final = name
+        """... the function that it names."""
 
 
 def _field_pattern(template: str) -> re.Pattern[str]:

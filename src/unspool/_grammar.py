@@ -31,7 +31,7 @@ _KINDS: Final = {t.CALL: 0, t.EMPTY_SECTION: 1, t.FRAME: 2, t.OPEN_WRAPPER: 3}
 class Entry:
     """What a literal may be in some state of the text."""
 
-    __slots__ = ("closes", "control", "furnished", "programs", "stray", "words")
+    __slots__ = ("choosy", "closes", "control", "furnished", "programs", "stray", "verdicts", "words")
 
     def __init__(self, literal: str, programs: tuple[Program, ...], closes: bool, stray: str) -> None:
         self.programs: Final = programs
@@ -44,6 +44,10 @@ class Entry:
             program.action == t.DROP and program.trigger != literal for program in programs
         )
         """It begins with furniture, if with anything, which goes with it."""
+        self.choosy: Final = not all(program.suits(False, True) for program in programs)
+        """Some of the programs begin in some places only."""
+        self.verdicts: Final[dict[str, int]] = {}
+        """By the character behind the literal: what a trial says of both, as far as the machine has asked."""
         self.control: Final = is_control(literal)
         self.words: Final = _WORDS.fullmatch(literal) is not None
 

@@ -32,13 +32,14 @@ from typing import TYPE_CHECKING, Final
 from . import _trial as t
 from ._events import CallArgs, Event, Finish, Note, Text
 from ._ledger import Ledger
-from ._trial import SPACE_RUN, Trial, follows
+from ._scan import behind_space
+from ._trial import Trial, follows
 from .codecs.base import BOUND
 from .codecs.make import make_codec
 
 if TYPE_CHECKING:
     from ._events import FinishReason, Role, Status
-    from ._forms import CallForm, FrameForm, SectionForm
+    from ._forms import CallForm, FrameForm, Header, SectionForm
     from ._grammar import Entry, Grammar
     from ._policies import Policies
     from ._schema import Tools
@@ -275,22 +276,23 @@ class Machine(Ledger):
             self._emit_text(at)
             self._close(literal)
             return 1
-        before = self._buf[at - 1] if at > self._pos else self._last
-        quoted = before in _QUOTES and not entry.control if before else False
-        if literal in self._released:
+        if self._released and literal in self._released:
             self._released.discard(literal)
             return _REJECTED
-        programs = entry.programs
+        before = self._buf[at - 1] if at > self._pos else self._last
+        quoted = before in _QUOTES and not entry.control if before else False
+        programs: Sequence[t.Program] = entry.programs
         if programs and not (entry.furnished and self._vanishes(entry, quoted)):
-            fresh = state.fresh and not self._visible and not self._buf[self._pos : at].strip()
-            live = [
-                program
-                for program in programs
-                if (fresh or not program.anchored)
-                and not (quoted and program.action in (t.OPEN_WRAPPER, t.EMPTY_SECTION))
-            ]
-            if live:
-                trial = Trial(live, self._grammar.dialect, self._repair)
+            verdict = self._verdict(entry, literal, at + len(literal))
+            if entry.choosy:
+                fresh = state.fresh and not self._visible and not self._buf[self._pos : at].strip()
+                programs = [program for program in programs if program.suits(fresh, quoted)]
+            elif verdict == t.NEED and not final and at + len(literal) == len(self._buf):
+                self._emit_text(at)
+                return 0
+            if programs and verdict != t.FAIL:
+                trial = Trial(programs, self._grammar.dialect, self._repair)
+                trial.cut_short = final and self._reason == "length"
                 held, self._pos = self._pos, at
                 answer = self._try(trial, final)
                 self._pos = held
@@ -304,13 +306,25 @@ class Machine(Ledger):
                     self._emit_text(at)
                     self._commit(trial, answer)
                     return 1
-                self._released.update(_closers_of(live))
+            for program in programs:
+                self._released |= program.closers
         if entry.stray and self._vanishes(entry, quoted):
             self._emit_text(at)
             self._note("stray_closer", literal)
             self._emit_markup(_STRAY_ROLES[entry.stray], len(literal))
             return 1
         return _REJECTED
+
+    def _verdict(self, entry: Entry, literal: str, end: int) -> int:
+        """What a trial says of the literal and the one character behind it, of which there are few."""
+        char = self._buf[end : end + 1]
+        verdict = entry.verdicts.get(char)
+        if verdict is None:
+            trial = Trial(entry.programs, self._grammar.dialect, self._repair)
+            verdict = trial.run(literal + char, 0, False)
+            if char.isascii():
+                entry.verdicts[char] = verdict
+        return verdict
 
     def _vanishes(self, entry: Entry, quoted: bool) -> bool:
         """Whether a closer that closes nothing is to be removed."""
@@ -406,7 +420,8 @@ class Machine(Ledger):
         if self._between:
             self._leave_section()
             return True
-        self._released.update(_closers_of(trial.programs))
+        for program in trial.programs:
+            self._released |= program.closers
         entry = self._state.entries[self._literal]
         if entry.stray and self._vanishes(entry, bool(self._last) and self._last in _QUOTES):
             self._note("stray_closer", self._literal)
@@ -452,23 +467,23 @@ class Machine(Ledger):
         """A header was read: its fields decide what the body is."""
         frame = self._grammar.frame
         assert frame is not None  # noqa: S101 - only frames have headers
-        header = self._buf[self._pos : self._pos + trial.offset]
-        fields, end = frame.read_header(header)
-        into, name = frame.route(fields)
+        text = self._buf[self._pos : self._pos + trial.offset]
+        header = frame.read_header(text)
+        into = header.into
         bare = trial.program.trigger == frame.sep
         finished = bare or trial.fields["ended"] == frame.sep
         if finished:
             length = trial.offset + (0 if bare else len(frame.sep))
         else:
-            length = self._broken_header(trial, frame, header, end, fields)
+            length = self._broken_header(trial, frame, text, header)
             if self._pos + length == len(self._buf) and into.startswith("{"):
                 self._note("cut_head", "the input ended inside the header of a call")
                 self._emit_markup("cut", length)
                 return
-            self._note("broken_header", header[:80])
-        if into in frame.calls and finished:
-            if self._grammar.calls and self._wanted(name):
-                self._begin_framed_call(name, frame.calls[into], length)
+            self._note("broken_header", text[:80])
+        if finished and into in frame.calls:
+            if self._grammar.calls and self._wanted(header.name):
+                self._begin_framed_call(header.name, frame.calls[into], length)
             else:
                 # Not a tool that was offered, so this is text, header and all.
                 self._state = self._grammar.bodies["content"]
@@ -477,18 +492,17 @@ class Machine(Ledger):
         self._emit_markup("border", length)
         self._state = self._grammar.bodies.get(into, self._grammar.bodies["content"])
 
-    def _broken_header(
-        self, trial: Trial, frame: FrameForm, header: str, end: int, fields: dict[str, str]
-    ) -> int:
+    def _broken_header(self, trial: Trial, frame: FrameForm, text: str, header: Header) -> int:
         """How much of a header that was never finished is framing; the rest is text."""
         opener = len(trial.program.trigger)
         at_end = self._pos + trial.offset == len(self._buf)
-        if at_end and not header[end:].strip(" ") and (frame.sep != "\n" or self._could_be_header(fields)):
+        rest = text[header.end :]
+        if at_end and not rest.strip(" ") and (frame.sep != "\n" or self._could_be_header(header.fields)):
             return trial.offset
         if frame.sep == "\n":  # a header of words: nothing tells them from text
             return opener
-        end = max(end, opener)
-        return end + len(header[end:]) - len(header[end:].lstrip(" "))
+        rest = text[max(header.end, opener) :]
+        return len(text) - len(rest.lstrip(" "))
 
     def _wanted(self, name: str) -> bool:
         """Whether a call to this function is to be seen as one."""
@@ -589,25 +603,17 @@ class Machine(Ledger):
 
     def _read_junk(self, final: bool) -> bool:
         buf = self._buf
-        n = len(buf)
-        watch = self._resync
-        at = self._pos
         form = self._form
         assert form is not None  # noqa: S101 - the mode says so
-        while True:
-            at = watch.find(buf, at)
-            if at < 0:
-                self._emit_args("", n - self._pos)
-                if final:
-                    self._end_call("malformed", 0)
-                return final
-            if not final and watch.pending(buf, at):
-                self._emit_args("", at - self._pos)
-                return False
-            match = watch.full.match(buf, at)
-            if match is not None:
-                break
-            at += 1
+        at, literal = self._resync.seek(buf, self._pos, final)
+        if at < 0:
+            self._emit_args("", len(buf) - self._pos)
+            if final:
+                self._end_call("malformed", 0)
+            return final
+        if not literal:
+            self._emit_args("", at - self._pos)
+            return False
         self._emit_args("", at - self._pos)
         closers = form.closers
         if self._framed and self._grammar.frame is not None:
@@ -615,7 +621,7 @@ class Machine(Ledger):
         elif self._opened and self._section is not None:
             # The text of the call has the section's opener, so it gets its closer as well.
             closers = (*closers, *self._section.closers)
-        if match.group() not in closers:
+        if literal not in closers:
             self._end_call("malformed", 0)
             return True
         end = _match_closers(closers, buf, at, final)
@@ -657,7 +663,7 @@ class Machine(Ledger):
 
     def _skip_brace(self, buf: str, at: int, final: bool) -> int:
         """Repair: behind a closing brace that closes nothing.  -1: more input is needed."""
-        after = SPACE_RUN.match(buf, at).end()  # type: ignore[union-attr]
+        after = behind_space(buf, at)
         if after - at > BOUND:
             return at
         if after == len(buf):
@@ -672,18 +678,9 @@ class Machine(Ledger):
         frame = self._grammar.frame
         assert frame is not None  # noqa: S101 - the call is framed
         buf = self._buf
-        at = self._pos
-        watch = frame.borders
-        while True:
-            at = watch.find(buf, at)
-            if at < 0:
-                at = len(buf)
-                break
-            if not final and watch.pending(buf, at):
-                break
-            if watch.full.match(buf, at):
-                break
-            at += 1
+        at, literal = frame.borders.seek(buf, self._pos, final)
+        if at < 0:
+            at = len(buf)
         gap = buf[self._pos : at].strip()
         if gap and not self._notes:
             where = max(self._base + buf.index(gap, self._pos), 0)
@@ -691,12 +688,11 @@ class Machine(Ledger):
                 Note("trailing_data", "text between the arguments and the end of the message", where)
             )
         self._emit_args("", at - self._pos)
-        match = watch.full.match(buf, at) if final or not watch.pending(buf, at) else None
-        if match is None:
+        if not literal:
             if final:
                 self._end_call("complete", 0)
             return final
-        self._end_call("complete", len(match.group()) if match.group() in frame.ends else 0)
+        self._end_call("complete", len(literal) if literal in frame.ends else 0)
         return True
 
     def _end_call(self, status: Status, length: int) -> None:
@@ -713,7 +709,7 @@ class Machine(Ledger):
         section = self._section
         assert section is not None  # noqa: S101 - the mode says so
         buf = self._buf
-        after = SPACE_RUN.match(buf, self._pos).end()  # type: ignore[union-attr]
+        after = behind_space(buf, self._pos)
         if section.bare:
             self._emit_text(after)
         else:
@@ -751,22 +747,11 @@ class Machine(Ledger):
         self._mode = TEXT
 
 
-def _closers_of(programs: Sequence[t.Program]) -> set[str]:
-    """What closes what these programs would have opened."""
-    found: set[str] = set()
-    for program in programs:
-        if program.call is not None:
-            found.update(program.call.closers)
-        if program.section is not None:
-            found.update(program.section.closers)
-    return found
-
-
 def _match_closers(closers: tuple[str, ...], buf: str, at: int, final: bool) -> int:
     """Behind those of the closers that stand here, in order; -1: more input is needed."""
     end = at
     for closer in closers:
-        after = SPACE_RUN.match(buf, at).end()  # type: ignore[union-attr]
+        after = behind_space(buf, at)
         if after - at > BOUND:
             break
         if buf.startswith(closer, after):

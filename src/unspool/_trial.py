@@ -18,6 +18,7 @@ import html
 import re
 from typing import TYPE_CHECKING, Final
 
+from ._scan import behind_space
 from ._watch import Watch
 from .codecs.base import BOUND
 from .codecs.envelope import Envelope
@@ -60,6 +61,9 @@ PARAM: Final = 7
 CLOSE_PARAM: Final = 8
 
 SPACE_RUN: Final = re.compile(r"[ \t\r\n]*")
+# A step answers with a place behind it, or with one of these.
+_MORE: Final = -1
+_NO: Final = -2
 _ATTRIBUTE: Final = re.compile(
     r"""([\w:.-]+)[ \t\r\n]*=[ \t\r\n]*(?:"([^"\n<]*)"|'([^'\n<]*)'|([^\s"'<>=/]+)(?=[\s<>/]))"""
 )
@@ -92,7 +96,7 @@ class Step:
     ) -> None:
         self.kind: Final = kind
         self.text: Final = text
-        """The literal, the field's name, the characters to peek for; something if a header is certain."""
+        """The literal, the field's name, the characters to peek for; the control token before a header."""
         self.fields: Final = fields or {}
         """Attributes: name -> field."""
         self.stop: Final = stop
@@ -112,6 +116,7 @@ class Program:
         "action",
         "anchored",
         "call",
+        "closers",
         "declared",
         "demands",
         "section",
@@ -140,10 +145,20 @@ class Program:
         """Only where no visible text came before."""
         self.declared: Final = declared
         """Only for declared tools."""
+        self.closers: Final = frozenset(
+            (*(call.closers if call is not None else ()), *(section.closers if section is not None else ()))
+        )
+        """What closes what it begins."""
         self.trigger: Final = _trigger(self.steps)
         """The literal to search for."""
         self.demands: Final = sum(len(step.text) for step in self.steps if step.kind == LITERAL)
         """How much literal text it takes."""
+
+    def suits(self, fresh: bool, quoted: bool) -> bool:
+        """Whether it may begin where no visible text came before, or behind a quotation mark."""
+        if self.anchored and not fresh:
+            return False
+        return not quoted or self.action not in (OPEN_WRAPPER, EMPTY_SECTION)
 
 
 def _trigger(steps: tuple[Step, ...]) -> str:
@@ -162,45 +177,29 @@ def _trigger(steps: tuple[Step, ...]) -> str:
 class Trial:
     """Programs being tried at one place of the input."""
 
-    __slots__ = (
-        "_begun",
-        "_cut_name",
-        "_dialect",
-        "_repair",
-        "_searched",
-        "_step",
-        "_which",
-        "at_end",
-        "can_cut",
-        "cut_short",
-        "envelope",
-        "fields",
-        "offset",
-        "parts",
-        "programs",
-    )
+    # Most of this stays as it is in most trials, so it is set when it changes.
+    envelope: Envelope | None = None
+    """The envelope being read, if the program has one."""
+    can_cut: bool = False
+    """The input ended inside a head, and this is what was there of a name."""
+    cut_short: bool = False
+    """Generation hit its limit, so a name that the input ends with may be incomplete."""
+    at_end: bool = False
+    """Only the end of the input confirmed what matched."""
+    _begun: bool = False
+    _cut_name: str = ""
+    _searched: int = 0  # how much of a header is known to hold nothing that ends it
 
     def __init__(self, programs: Sequence[Program], dialect: Dialect, repair: bool) -> None:
         self.programs: Final = programs
-        self._dialect = dialect
-        self._repair = repair
+        self._dialect: Final = dialect
+        self._repair: Final = repair
         self.parts: list[str] = []
         """Text of the window that has left the buffer."""
         self.offset = 0
         """How far the current program has matched, from the start of the window in the buffer."""
         self.fields: dict[str, str] = {}
         """What the holes caught."""
-        self.envelope: Envelope | None = None
-        """The envelope being read, if the program has one."""
-        self._begun = False
-        self.can_cut = False
-        """The input ended inside a head, and this is what was there of a name."""
-        self.cut_short = False
-        """Generation hit its limit, so a name that the input ends with may be incomplete."""
-        self.at_end = False
-        """Only the end of the input confirmed what matched."""
-        self._cut_name = ""
-        self._searched = 0  # how much of a header is known to hold nothing that ends it
         self._which = 0
         self._step = 0
 
@@ -218,28 +217,31 @@ class Trial:
         """What matched does not count here: try the next program."""
         self._which += 1
         self._step = 0
-        self._searched = 0
         self.offset = 0
-        self.fields = {}
-        self.envelope = None
-        self.at_end = False
+        if self.fields:
+            self.fields = {}
+        if self._searched:
+            self._searched = 0
+        if self.envelope is not None:
+            self.envelope = None
+        if self.at_end:
+            self.at_end = False
 
-    def waits(self, buf: str) -> bool:
-        """Whether this, the window with more input, still decides nothing.
+    def waits(self, window: str) -> bool:
+        """Whether the window, with more input, still decides nothing.
 
         A short cut: it says what ``run`` would say, or False.
         """
-        step = self.program.steps[self._step]
-        offset = self.offset
-        size = len(buf) - offset
-        if self.envelope is not None or len(buf) > BOUND:
+        if self.envelope is not None or len(window) > BOUND:
             return False
+        step = self.programs[self._which].steps[self._step]
+        at = self.offset
         if step.kind == LITERAL:
-            return size < len(step.text) and step.text.startswith(buf[offset:])
+            return len(window) - at < len(step.text) and step.text.startswith(window[at:])
         if step.kind == CAPTURE and not step.stop:
-            match = step.pattern.match(buf, offset)
-            return match is not None and match.end() == len(buf)
-        return False
+            match = step.pattern.match(window, at)
+            return match is not None and match.end() == len(window)
+        return step.kind == SPACE and behind_space(window, at) == len(window)
 
     def run(self, buf: str, pos: int, final: bool) -> int:
         """Go on; the window starts at ``pos``.
@@ -275,56 +277,47 @@ class Trial:
         self._begun = self._begun or bool(self._cut_name) or self.envelope is not None
 
     def _run_program(self, buf: str, pos: int, final: bool) -> int:
-        steps = self.program.steps
+        steps = self.programs[self._which].steps
         n = len(buf)
         while self._step < len(steps):
             step = steps[self._step]
             kind = step.kind
-            if kind == ENVELOPE:
+            at = pos + self.offset
+            if kind == LITERAL:
+                end = _literal(step.text, buf, at)
+            elif kind == SPACE:
+                end = behind_space(buf, at)
+                if end == n and not final:
+                    end = _MORE
+            elif kind == ENVELOPE:
                 answer = self._envelope(step.text, buf, pos, final)
                 if answer != MATCH:
                     return answer
                 self._step += 1
                 continue
-            at = pos + self.offset
-            if kind == LITERAL:
-                end = self._literal(step.text, buf, at)
-            elif kind == SPACE:
-                end = SPACE_RUN.match(buf, at).end()  # type: ignore[union-attr]
-                if end == n and not final:
-                    end = -NEED - 1
-            elif kind == LINE_FEED:
-                end = at + buf.startswith("\n", at) if at < n or final else -NEED - 1
             elif kind == CAPTURE:
                 end = self._capture(step, buf, at, final)
             elif kind == PEEK:
-                end = at if at < n and buf[at] in step.text else (-NEED - 1 if at >= n else -FAIL - 1)
+                end = at if at < n and buf[at] in step.text else (_MORE if at >= n else _NO)
+            elif kind == LINE_FEED:
+                end = at + buf.startswith("\n", at) if at < n or final else _MORE
             elif kind == ATTRIBUTES:
                 end = self._attributes(step, buf, pos, final)
             elif kind == REPEAT:
-                end = self._literal(self.fields.get(step.text, ""), buf, at)
+                end = _literal(self.fields.get(step.text, ""), buf, at)
             elif kind == HEADER:
                 end = self._header(step, buf, at, final)
             elif kind == FOLLOWED:
                 end = self._followed(step, buf, at, final)
             else:  # END: only the end of the input may follow
-                end = at if at == n and final else (-NEED - 1 if at == n else -FAIL - 1)
+                end = at if at == n and final else (_MORE if at == n else _NO)
             if end < 0:
-                if end == -NEED - 1 and n - pos > BOUND:
-                    return FAIL
-                return -end - 1
+                return NEED if end == _MORE and n - pos <= BOUND else FAIL
             self.offset = end - pos
             if self.offset > BOUND:
                 return FAIL
             self._step += 1
         return MATCH
-
-    def _literal(self, text: str, buf: str, at: int) -> int:
-        if buf.startswith(text, at):
-            return at + len(text)
-        if len(buf) - at < len(text) and text.startswith(buf[at:]):
-            return -NEED - 1
-        return -FAIL - 1
 
     def _capture(self, step: Step, buf: str, at: int, final: bool) -> int:
         match = step.pattern.match(buf, at)
@@ -333,16 +326,16 @@ class Trial:
             stop = buf.find(step.stop, at, end + len(step.stop))
             end = stop if stop >= 0 else end
             if stop < 0 and end == len(buf) and not final:
-                return -NEED - 1
+                return _MORE
         elif end == len(buf) and not final:
             if step.text == "name":
                 self.fields["?name"] = buf[at:end]
-            return -NEED - 1
+            return _MORE
         if end == len(buf) and step.text == "name":
             self.fields["?name"] = buf[at:end]
         caught = buf[at:end].strip()
         if not caught and step.text in ("name", "id", "key"):
-            return (-NEED - 1) if at == len(buf) else (-FAIL - 1)
+            return _MORE if at == len(buf) else _NO
         self.fields[step.text] = caught
         return end
 
@@ -351,16 +344,16 @@ class Trial:
         n = len(buf)
         at = pos + self.offset
         while True:
-            after = SPACE_RUN.match(buf, at).end()  # type: ignore[union-attr]
+            after = behind_space(buf, at)
             if after == n and not final:
-                return -NEED - 1
+                return _MORE
             match = _ATTRIBUTE.match(buf, after) if after > at else None
             if match is None:
                 begun = _ATTRIBUTE_BEGUN.match(buf, after) if after > at else None
                 if begun is not None:
                     if step.fields.get(begun[1]) == "name":
                         self.fields["?name"] = begun[2] or begun[3] or ""
-                    return -NEED - 1
+                    return _MORE
                 break
             field = step.fields.get(match[1], "")
             if field and field not in self.fields:
@@ -369,10 +362,10 @@ class Trial:
             at = match.end()
             self.offset = at - pos
             if self.offset > BOUND:
-                return -FAIL - 1
+                return _NO
         for field in ("name", "key"):
             if field in step.fields.values() and not self.fields.get(field, "").strip():
-                return -FAIL - 1
+                return _NO
         return after
 
     def _header(self, step: Step, buf: str, at: int, final: bool) -> int:
@@ -381,41 +374,45 @@ class Trial:
         What a control token opens (``step.text``) is framing even if it is not
         finished; what ordinary words open is text then.
         """
+        if step.text and not self._searched:  # the same opener again: this one has no header
+            again = _literal(step.text, buf, at)
+            if again >= 0:
+                self.fields["header"] = self.fields["ended"] = ""
+                return at
+            if again == _MORE and not final:
+                return _MORE
         limit = at + BOUND // 2
         found = at + self._searched
         broken = (_LINE_HEADER_BREAK if step.stop == "\n" else _HEADER_BREAK).search(buf, found, limit)
         end = broken.start() if broken is not None else min(limit, len(buf))
-        while True:
-            found = step.watch.find(buf, found)
-            if found < 0 or found >= end:
-                break
-            if not final and step.watch.pending(buf, found):
+        window = buf[found : end + step.watch.longest]
+        place, literal = step.watch.seek(window, 0, final)
+        found += place
+        if place >= 0 and found < end:
+            if not literal:
                 self._searched = found - at
-                return -NEED - 1
-            match = step.watch.full.match(buf, found)
-            if match is not None:
-                self.fields["header"] = buf[at:found]
-                self.fields["ended"] = match.group()
-                return found if step.text or match.group() == step.stop else -FAIL - 1
-            found += 1
+                return _MORE
+            self.fields["header"] = buf[at:found]
+            self.fields["ended"] = literal
+            return found if step.text or literal == step.stop else _NO
         if broken is None and end < limit and not final:
             self._searched = end - at
-            return -NEED - 1
+            return _MORE
         if not step.text and (broken is not None or end == limit):
-            return -FAIL - 1
+            return _NO
         self.fields["header"] = buf[at:end]
         self.fields["ended"] = ""
         return end
 
     def _followed(self, step: Step, buf: str, at: int, final: bool) -> int:
         """What stands next, white space aside, must be a marker or the end of the input."""
-        after = SPACE_RUN.match(buf, at).end()  # type: ignore[union-attr]
+        after = behind_space(buf, at)
         if after == len(buf):
             self.at_end = final
-            return at if final and not self.cut_short else -NEED - 1
-        if step.watch.full.match(buf, after):
+            return at if final and not self.cut_short else _MORE
+        if step.watch.literal_at(buf, after):
             return at
-        return -NEED - 1 if not final and step.watch.pending(buf, after) else -FAIL - 1
+        return _MORE if not final and step.watch.pending(buf, after) else _NO
 
     def _envelope(self, notation: str, buf: str, pos: int, final: bool) -> int:
         envelope = self.envelope
@@ -424,20 +421,27 @@ class Trial:
         end = envelope.step(buf, pos + self.offset, final)
         self.offset = end - pos
         # Before the commit point a note has no place of its own.
-        envelope.notes = [(kind, detail, 0) for kind, detail, _ in envelope.notes]
+        if envelope.notes:
+            envelope.notes = [(kind, detail, 0) for kind, detail, _ in envelope.notes]
         if envelope.error:
             return FAIL
         return MATCH if envelope.committed else NEED
 
 
+def _literal(text: str, buf: str, at: int) -> int:
+    if buf.startswith(text, at):
+        return at + len(text)
+    return _MORE if len(buf) - at < len(text) and text.startswith(buf[at:]) else _NO
+
+
 def follows(what: Watch, buf: str, at: int, final: bool) -> int:
     """Whether one of these literals, or the end of the input, comes next, white space aside."""
-    after = SPACE_RUN.match(buf, at).end()  # type: ignore[union-attr]
+    after = behind_space(buf, at)
     if after - at > BOUND:
         return FAIL
     if after == len(buf):
         return MATCH if final else NEED
-    if what.full.match(buf, after):
+    if what.literal_at(buf, after):
         return MATCH
     if what.pending(buf, after):
         return MATCH if final else NEED  # the input may end inside it
