@@ -170,7 +170,7 @@ class SectionForm:
         self.closers: Final = literals(closing)
         self.bare: Final = not self.opener and not self.closers
         """There is nothing but the calls."""
-        self.between: tuple[Program, ...] = ()
+        self.between: list[Program] = []
         """What may follow a call, its separator included."""
         self.resync: Watch = Watch(self.closers)
         """Where a malformed call of the section ends."""
@@ -253,7 +253,7 @@ class FrameForm:
         unanchored = (opener for opener in frame.open if opener[0] != "^")
         self.borders: Final = Watch((*frame.ends, *unanchored, *dialect.stop))
         """What ends a message."""
-        self.programs: Final = tuple(self._program(opener) for opener in frame.open)
+        self.programs: Final = [self._program(opener) for opener in frame.open]
 
     def _program(self, opener: str) -> Program:
         text = opener.lstrip("^")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from . import _trial as t
 from ._forms import CallForm, FrameForm, ParamForm, SectionForm, Wrapper, closing_steps, steps_of
 from ._template import is_control, reading_pieces
-from ._trial import Program, Step
+from ._trial import ASCII, Program, Step, Trial
 from ._watch import Watch
 
 if TYPE_CHECKING:
@@ -31,9 +31,19 @@ _KINDS: Final = {t.CALL: 0, t.EMPTY_SECTION: 1, t.FRAME: 2, t.OPEN_WRAPPER: 3}
 class Entry:
     """What a literal may be in some state of the text."""
 
-    __slots__ = ("choosy", "closes", "control", "furnished", "programs", "stray", "verdicts", "words")
+    __slots__ = (
+        "anchored",
+        "closers",
+        "closes",
+        "control",
+        "furnished",
+        "programs",
+        "stray",
+        "trials",
+        "words",
+    )
 
-    def __init__(self, literal: str, programs: tuple[Program, ...], closes: bool, stray: str) -> None:
+    def __init__(self, literal: str, programs: list[Program], closes: bool, stray: str) -> None:
         self.programs: Final = programs
         """What may begin here, in the order to try."""
         self.closes: Final = closes
@@ -44,10 +54,12 @@ class Entry:
             program.action == t.DROP and program.trigger != literal for program in programs
         )
         """It begins with furniture, if with anything, which goes with it."""
-        self.choosy: Final = not all(program.suits(False, True) for program in programs)
-        """Some of the programs begin in some places only."""
-        self.verdicts: Final[dict[str, int]] = {}
-        """By the character behind the literal: what a trial says of both, as far as the machine has asked."""
+        self.anchored: Final = any(program.anchored for program in programs)
+        """Some of the programs begin only where no visible text came before."""
+        self.closers: Final = frozenset[str]().union(*(program.closers for program in programs))
+        """What closes what the programs begin."""
+        self.trials: Final[dict[str, Trial]] = {}
+        """By the characters behind the literal: a trial of it with them, once there was one."""
         self.control: Final = is_control(literal)
         self.words: Final = _WORDS.fullmatch(literal) is not None
 
@@ -82,13 +94,27 @@ class TextState:
         self.entries: Final = {
             literal: Entry(
                 literal,
-                tuple(program for program in ordered if literal.startswith(program.trigger)),
+                [program for program in ordered if literal.startswith(program.trigger)],
                 literal in closing,
                 strays.get(literal, ""),
             )
             for literal in found
         }
-        self.watch: Final = Watch(found)
+        lone = {literal: self._unless(literal) for literal in found if len(literal) == 1}
+        self.watch: Final = Watch(found, {literal: others for literal, others in lone.items() if others})
+
+    def _unless(self, literal: str) -> str:
+        """The ASCII characters behind a literal with which it means nothing at all."""
+        entry = self.entries[literal]
+        if entry.closes or entry.stray:
+            return ""
+        possible: set[str] = set()
+        for program in entry.programs:
+            # What closes it would be text, too, without it.
+            if program.may_follow is None or not program.closers.isdisjoint(self.entries):
+                return ""
+            possible |= program.may_follow
+        return "".join(character for character in ASCII if character not in possible)
 
 
 def _order(program: Program) -> tuple[int, int, int, int]:
@@ -149,9 +175,9 @@ class Grammar:
 
         # Parameters.  A head that demands more is tried first: one with CDATA before one without.
         ordered = sorted(self.params, key=lambda param: -param.head.demands)
-        self.param_programs: Final = tuple(param.head for param in ordered)
+        self.param_programs: Final = [param.head for param in ordered]
         self.param_of: Final = {param.head: param for param in self.params}
-        self.tree_programs: Final = (*(param.closing for param in self.params), *self.param_programs)
+        self.tree_programs: Final = [*(param.closing for param in self.params), *self.param_programs]
         """What may stand where a nested parameter could."""
         nested = [program.trigger for program in self.tree_programs]
         self.tree_watch: Final = Watch([*nested, *call_closers])
@@ -161,7 +187,7 @@ class Grammar:
         for param in self.params:
             param.watch = Watch([*param.closers, *soft, *("\n" + literal for literal in soft), *stops])
         for section in self.sections:
-            section.between = tuple(self._between(section))
+            section.between = list(self._between(section))
             section.resync = Watch([*closers, *section_closers, *section.closers, *openers, *ends])
 
         # States of the text.
@@ -172,7 +198,7 @@ class Grammar:
         opening = {
             w: Program(t.OPEN_WRAPPER, w.steps, wrapper=w, anchored=w.anchored) for w in (*wrappers, *answers)
         }
-        frames = list(self.frame.programs) if self.frame is not None else []
+        frames = self.frame.programs if self.frame is not None else []
         furniture = list(self._furniture())
         stray = self._stray_closers((*wrappers, *answers))
         everything = [*self._call_programs, *opening.values(), *furniture, *frames]

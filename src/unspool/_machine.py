@@ -26,7 +26,7 @@ Three rules make every result independent of chunking, and the work linear:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from . import _trial as t
@@ -38,7 +38,7 @@ from .codecs.base import BOUND
 from .codecs.make import make_codec
 
 if TYPE_CHECKING:
-    from ._events import FinishReason, Role, Status
+    from ._events import Channel, FinishReason, Role, Status
     from ._forms import CallForm, FrameForm, Header, SectionForm
     from ._grammar import Entry, Grammar
     from ._policies import Policies
@@ -56,6 +56,8 @@ MODE_NAMES: Final = ("text", "trial", "payload", "tail", "between", "junk")
 _STRAY_ROLES: Final[dict[str, Role]] = {"call": "call", "reasoning": "reasoning_close", "text": "dropped"}
 _QUOTES: Final = frozenset("\"'`")
 _REJECTED: Final = -1
+AHEAD: Final = 2
+"""How many characters behind a marker are looked at before a trial begins."""
 CODE_FUNCTION: Final = "python"
 """The function that raw code is for."""
 _CONTROL_TOKEN: Final = re.compile(r"<[|｜][^<>|｜\s]+[|｜]>|[\ud800-\udfff]")
@@ -134,7 +136,8 @@ class Machine(Ledger):
     def bound(self) -> int | None:
         """No more than this is held now; None: until a value closes."""
         if self._mode == TEXT:
-            return self._state.watch.longest
+            longest = self._state.watch.longest
+            return longest if len(self._buf) <= longest else longest + AHEAD
         if self._mode == TRIAL and self._trial is not None and self._trial.envelope is not None:
             return None
         return 2 * BOUND
@@ -155,40 +158,59 @@ class Machine(Ledger):
 
     def feed(self, text: str) -> list[Event]:
         """Read on."""
+        # Most pieces change nothing, or decide nothing: these need no loop.
+        mode = self._mode
         if self._buf:
             text = self._buf + text
-        # Most pieces change nothing, or decide nothing; these need no loop.
-        mode = self._mode
+            if mode == TEXT and text in self._state.watch.prefixes:
+                self._buf = text
+                return []
+        at = 0
+        literal = ""
         if mode == TEXT:
             state = self._state
             channel = state.channel
-            if channel is not None and (self._visible or channel == "reasoning") and state.watch.absent(text):
-                if not text:
-                    return []
-                start = self._base
-                self._base = end = start + len(text)
-                self._buf = ""
-                self._last = text[-1]
-                return [Text(channel, text, start, end)]
-            if text in state.watch.prefixes:
-                self._buf = text
-                return []
+            if channel is not None and (self._visible or channel == "reasoning"):
+                if text and state.watch.absent(text):
+                    start = self._base
+                    self._base = end = start + len(text)
+                    self._buf = ""
+                    self._last = text[-1]
+                    return [Text(channel, text, start, end)]
+                at, literal = state.watch.seek(text, 0, False)
+                if not literal:
+                    return self._flow(channel, text, at)
         elif mode == PAYLOAD:
             codec = self._inner
-            if codec is not None and not self._silent and (length := codec.passing(text)) >= 0:
-                return self._passed(codec, text, length)
+            if codec is not None and not self._silent and (end := codec.passing(text)) >= 0:
+                return self._passed(codec, text, end)
         elif mode == TRIAL and self._trial is not None and self._trial.waits(text):
             self._buf = text
             return []
         out: list[Event] = []
         self._out = out
         self._buf = text
-        self._drain(final=False)
+        if not literal or self._read_text(at, literal, final=False):
+            self._drain(final=False)
         if self._pos:
             self._base += self._pos
             self._buf = self._buf[self._pos :]
             self._pos = 0
         return out
+
+    def _flow(self, channel: Channel, text: str, length: int) -> list[Event]:
+        """Text that may become a marker at the end, behind so much of it; -1: it cannot."""
+        if length >= 0:
+            self._buf = text[length:]
+            text = text[:length]
+        else:
+            self._buf = ""
+        if not text:
+            return []
+        start = self._base
+        self._base = end = start + len(text)
+        self._last = text[-1]
+        return [Text(channel, text, start, end)]
 
     def _passed(self, codec: Codec, text: str, length: int) -> list[Event]:
         """The codec took so much of the text."""
@@ -224,7 +246,7 @@ class Machine(Ledger):
         while going:
             mode = self._mode
             if mode == TEXT:
-                going = self._read_text(0, final)
+                going = self._read_text(self._pos, "", final)
             elif mode == PAYLOAD:
                 going = self._read_payload(final)
             elif mode == TRIAL:
@@ -238,13 +260,13 @@ class Machine(Ledger):
 
     # -- running text
 
-    def _read_text(self, skip: int, final: bool) -> bool:
-        """Text up to the next marker.  ``skip``: what is known not to begin one."""
+    def _read_text(self, at: int, literal: str, final: bool) -> bool:
+        """Text up to the next marker.  ``literal``: what stands at ``at``, if that is known."""
         buf = self._buf
-        at = self._pos + skip
         watch = self._state.watch
         while True:
-            at, literal = watch.seek(buf, at, False)
+            if not literal:
+                at, literal = watch.seek(buf, at, False)
             if at < 0:
                 self._emit_text(len(buf))
                 return False
@@ -258,6 +280,7 @@ class Machine(Ledger):
                 answer = self._marker(literal, at, final)
                 if answer != _REJECTED:
                     return answer == 1
+                literal = ""
                 at += 1
             elif final:
                 at += 1
@@ -281,16 +304,21 @@ class Machine(Ledger):
             return _REJECTED
         before = self._buf[at - 1] if at > self._pos else self._last
         quoted = before in _QUOTES and not entry.control if before else False
-        programs: Sequence[t.Program] = entry.programs
+        programs = entry.programs
         if programs and not (entry.furnished and self._vanishes(entry, quoted)):
-            verdict = self._verdict(entry, literal, at + len(literal))
-            if entry.choosy:
+            known = self._known(entry, literal, at + len(literal))
+            if quoted or entry.anchored:
                 fresh = state.fresh and not self._visible and not self._buf[self._pos : at].strip()
                 programs = [program for program in programs if program.suits(fresh, quoted)]
-            elif verdict == t.NEED and not final and at + len(literal) == len(self._buf):
+            whole = len(programs) == len(entry.programs)
+            if known.answer == t.MATCH and whole and known.program.action != t.CALL:
+                self._emit_text(at)
+                self._commit(known, t.MATCH)
+                return 1
+            if known.answer == t.NEED and whole and not final and len(self._buf) < at + len(literal) + AHEAD:
                 self._emit_text(at)
                 return 0
-            if programs and verdict != t.FAIL:
+            if known.answer != t.FAIL and programs:
                 trial = Trial(programs, self._grammar.dialect, self._repair)
                 trial.cut_short = final and self._reason == "length"
                 held, self._pos = self._pos, at
@@ -306,8 +334,7 @@ class Machine(Ledger):
                     self._emit_text(at)
                     self._commit(trial, answer)
                     return 1
-            for program in programs:
-                self._released |= program.closers
+            self._release(entry.closers if whole else _closers_of(programs))
         if entry.stray and self._vanishes(entry, quoted):
             self._emit_text(at)
             self._note("stray_closer", literal)
@@ -315,16 +342,21 @@ class Machine(Ledger):
             return 1
         return _REJECTED
 
-    def _verdict(self, entry: Entry, literal: str, end: int) -> int:
-        """What a trial says of the literal and the one character behind it, of which there are few."""
-        char = self._buf[end : end + 1]
-        verdict = entry.verdicts.get(char)
-        if verdict is None:
-            trial = Trial(entry.programs, self._grammar.dialect, self._repair)
-            verdict = trial.run(literal + char, 0, False)
-            if char.isascii():
-                entry.verdicts[char] = verdict
-        return verdict
+    def _release(self, closers: frozenset[str]) -> None:
+        """What these would close is text, so they are, too, the next time."""
+        if closers:
+            self._released |= closers
+
+    def _known(self, entry: Entry, literal: str, end: int) -> Trial:
+        """A trial of the literal and the few characters behind it: mostly they are enough to decide."""
+        ahead = self._buf[end : end + AHEAD]
+        known = entry.trials.get(ahead)
+        if known is None:
+            known = Trial(entry.programs, self._grammar.dialect, self._repair)
+            known.run(literal + ahead, 0, False)
+            if ahead.isascii():
+                entry.trials[ahead] = known
+        return known
 
     def _vanishes(self, entry: Entry, quoted: bool) -> bool:
         """Whether a closer that closes nothing is to be removed."""
@@ -420,14 +452,13 @@ class Machine(Ledger):
         if self._between:
             self._leave_section()
             return True
-        for program in trial.programs:
-            self._released |= program.closers
+        self._release(_closers_of(trial.programs))
         entry = self._state.entries[self._literal]
         if entry.stray and self._vanishes(entry, bool(self._last) and self._last in _QUOTES):
             self._note("stray_closer", self._literal)
             self._emit_markup(_STRAY_ROLES[entry.stray], len(self._literal))
             return True
-        return self._read_text(1, final)
+        return self._read_text(self._pos + 1, "", final)
 
     def _commit(self, trial: Trial, answer: int) -> None:
         """Something begins here, and the trial says what."""
@@ -745,6 +776,11 @@ class Machine(Ledger):
             self._note("missing_closer", self._section.closers[-1])
         self._section = None
         self._mode = TEXT
+
+
+def _closers_of(programs: list[t.Program]) -> frozenset[str]:
+    """What closes what these programs would have opened."""
+    return frozenset[str]().union(*(program.closers for program in programs))
 
 
 def _match_closers(closers: tuple[str, ...], buf: str, at: int, final: bool) -> int:

@@ -14,10 +14,28 @@ from typing import Final
 COMPILED: Final[bool] = __file__.endswith((".so", ".pyd"))
 """Whether this is the compiled build."""
 
+MORE: Final = -1
+"""Instead of a place: more input is needed to tell."""
+NO: Final = -2
+"""Instead of a place: there is none."""
+
 _STRING_RUN: Final = re.compile(r'(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+')
 _SPACE_RUN: Final = re.compile(r"[ \t\r\n]*")
 _ESCAPES: Final = '"\\/bfnrt'
 _HEX: Final = re.compile("[0-9a-fA-F]{4}")
+
+
+def behind_literal(literal: str, text: str, at: int) -> int:
+    """Behind the literal, if it stands at ``at``; ``MORE`` if it may yet, ``NO`` if it cannot."""
+    if not COMPILED:
+        if text.startswith(literal, at):
+            return at + len(literal)
+        return MORE if len(text) - at < len(literal) and literal.startswith(text[at:]) else NO
+    n, size = len(text) - at, len(literal)
+    k = 0
+    while k < size and k < n and ord(literal[k]) == ord(text[at + k]):
+        k += 1
+    return at + k if k == size else MORE if k == n else NO
 
 
 def behind_space(text: str, at: int) -> int:

@@ -18,7 +18,7 @@ import html
 import re
 from typing import TYPE_CHECKING, Final
 
-from ._scan import behind_space
+from ._scan import MORE, NO, behind_literal, behind_space
 from ._watch import Watch
 from .codecs.base import BOUND
 from .codecs.envelope import Envelope
@@ -61,9 +61,6 @@ PARAM: Final = 7
 CLOSE_PARAM: Final = 8
 
 SPACE_RUN: Final = re.compile(r"[ \t\r\n]*")
-# A step answers with a place behind it, or with one of these.
-_MORE: Final = -1
-_NO: Final = -2
 _ATTRIBUTE: Final = re.compile(
     r"""([\w:.-]+)[ \t\r\n]*=[ \t\r\n]*(?:"([^"\n<]*)"|'([^'\n<]*)'|([^\s"'<>=/]+)(?=[\s<>/]))"""
 )
@@ -119,6 +116,7 @@ class Program:
         "closers",
         "declared",
         "demands",
+        "may_follow",
         "section",
         "steps",
         "trigger",
@@ -137,7 +135,7 @@ class Program:
         declared: bool = False,
     ) -> None:
         self.action: Final = action
-        self.steps: Final = tuple(steps)
+        self.steps: Final = list(steps)
         self.call: Final = call
         self.section: Final = section
         self.wrapper: Final = wrapper
@@ -151,6 +149,8 @@ class Program:
         """What closes what it begins."""
         self.trigger: Final = _trigger(self.steps)
         """The literal to search for."""
+        self.may_follow: Final = _may_follow(self.steps)
+        """The ASCII characters that may stand behind the trigger; None: any."""
         self.demands: Final = sum(len(step.text) for step in self.steps if step.kind == LITERAL)
         """How much literal text it takes."""
 
@@ -161,7 +161,7 @@ class Program:
         return not quoted or self.action not in (OPEN_WRAPPER, EMPTY_SECTION)
 
 
-def _trigger(steps: tuple[Step, ...]) -> str:
+def _trigger(steps: list[Step]) -> str:
     for step in steps:
         if step.kind == LITERAL:
             return step.text
@@ -172,6 +172,27 @@ def _trigger(steps: tuple[Step, ...]) -> str:
         if step.kind != SPACE:
             break
     return ""
+
+
+def _may_follow(steps: list[Step]) -> frozenset[str] | None:
+    if not steps or steps[0].kind != LITERAL:
+        return None
+    found: set[str] = set()
+    for step in steps[1:]:
+        if step.kind == SPACE:
+            found.update(" \t\r\n")
+        elif step.kind == LITERAL:
+            return frozenset(found.union(step.text[0]))
+        elif step.kind == CAPTURE and step.pattern.match("") is None:
+            return frozenset(found.union(filter(step.pattern.match, ASCII)))
+        elif step.kind == ENVELOPE:
+            return frozenset(found.union(" \t\r\n{"))
+        else:
+            break
+    return None
+
+
+ASCII: Final = "".join(map(chr, range(128)))
 
 
 class Trial:
@@ -190,7 +211,7 @@ class Trial:
     _cut_name: str = ""
     _searched: int = 0  # how much of a header is known to hold nothing that ends it
 
-    def __init__(self, programs: Sequence[Program], dialect: Dialect, repair: bool) -> None:
+    def __init__(self, programs: list[Program], dialect: Dialect, repair: bool) -> None:
         self.programs: Final = programs
         self._dialect: Final = dialect
         self._repair: Final = repair
@@ -200,6 +221,8 @@ class Trial:
         """How far the current program has matched, from the start of the window in the buffer."""
         self.fields: dict[str, str] = {}
         """What the holes caught."""
+        self.answer = NEED
+        """What it said last."""
         self._which = 0
         self._step = 0
 
@@ -241,6 +264,8 @@ class Trial:
         if step.kind == CAPTURE and not step.stop:
             match = step.pattern.match(window, at)
             return match is not None and match.end() == len(window)
+        if step.kind == HEADER:
+            return self._header(step, window, at, False) == MORE
         return step.kind == SPACE and behind_space(window, at) == len(window)
 
     def run(self, buf: str, pos: int, final: bool) -> int:
@@ -255,13 +280,15 @@ class Trial:
             if answer == MATCH:
                 # A call that was cut off is more than the furniture that it begins like.
                 action = self.program.action
-                return CUT if self._begun and action in (DROP, STOP) else MATCH
+                self.answer = CUT if self._begun and action in (DROP, STOP) else MATCH
+                return self.answer
             if answer == NEED:
                 if not final:
                     return NEED
                 self._remember_cut()
             self.reject()
-        return CUT if final and self.can_cut else FAIL
+        self.answer = CUT if final and self.can_cut else FAIL
+        return self.answer
 
     def _remember_cut(self) -> None:
         """A head that only the end of the input keeps from matching."""
@@ -284,11 +311,11 @@ class Trial:
             kind = step.kind
             at = pos + self.offset
             if kind == LITERAL:
-                end = _literal(step.text, buf, at)
+                end = behind_literal(step.text, buf, at)
             elif kind == SPACE:
                 end = behind_space(buf, at)
                 if end == n and not final:
-                    end = _MORE
+                    end = MORE
             elif kind == ENVELOPE:
                 answer = self._envelope(step.text, buf, pos, final)
                 if answer != MATCH:
@@ -298,21 +325,21 @@ class Trial:
             elif kind == CAPTURE:
                 end = self._capture(step, buf, at, final)
             elif kind == PEEK:
-                end = at if at < n and buf[at] in step.text else (_MORE if at >= n else _NO)
+                end = at if at < n and buf[at] in step.text else (MORE if at >= n else NO)
             elif kind == LINE_FEED:
-                end = at + buf.startswith("\n", at) if at < n or final else _MORE
+                end = at + buf.startswith("\n", at) if at < n or final else MORE
             elif kind == ATTRIBUTES:
                 end = self._attributes(step, buf, pos, final)
             elif kind == REPEAT:
-                end = _literal(self.fields.get(step.text, ""), buf, at)
+                end = behind_literal(self.fields.get(step.text, ""), buf, at)
             elif kind == HEADER:
                 end = self._header(step, buf, at, final)
             elif kind == FOLLOWED:
                 end = self._followed(step, buf, at, final)
             else:  # END: only the end of the input may follow
-                end = at if at == n and final else (_MORE if at == n else _NO)
+                end = at if at == n and final else (MORE if at == n else NO)
             if end < 0:
-                return NEED if end == _MORE and n - pos <= BOUND else FAIL
+                return NEED if end == MORE and n - pos <= BOUND else FAIL
             self.offset = end - pos
             if self.offset > BOUND:
                 return FAIL
@@ -326,16 +353,16 @@ class Trial:
             stop = buf.find(step.stop, at, end + len(step.stop))
             end = stop if stop >= 0 else end
             if stop < 0 and end == len(buf) and not final:
-                return _MORE
+                return MORE
         elif end == len(buf) and not final:
             if step.text == "name":
                 self.fields["?name"] = buf[at:end]
-            return _MORE
+            return MORE
         if end == len(buf) and step.text == "name":
             self.fields["?name"] = buf[at:end]
         caught = buf[at:end].strip()
         if not caught and step.text in ("name", "id", "key"):
-            return _MORE if at == len(buf) else _NO
+            return MORE if at == len(buf) else NO
         self.fields[step.text] = caught
         return end
 
@@ -346,14 +373,14 @@ class Trial:
         while True:
             after = behind_space(buf, at)
             if after == n and not final:
-                return _MORE
+                return MORE
             match = _ATTRIBUTE.match(buf, after) if after > at else None
             if match is None:
                 begun = _ATTRIBUTE_BEGUN.match(buf, after) if after > at else None
                 if begun is not None:
                     if step.fields.get(begun[1]) == "name":
                         self.fields["?name"] = begun[2] or begun[3] or ""
-                    return _MORE
+                    return MORE
                 break
             field = step.fields.get(match[1], "")
             if field and field not in self.fields:
@@ -362,10 +389,10 @@ class Trial:
             at = match.end()
             self.offset = at - pos
             if self.offset > BOUND:
-                return _NO
+                return NO
         for field in ("name", "key"):
             if field in step.fields.values() and not self.fields.get(field, "").strip():
-                return _NO
+                return NO
         return after
 
     def _header(self, step: Step, buf: str, at: int, final: bool) -> int:
@@ -375,12 +402,12 @@ class Trial:
         finished; what ordinary words open is text then.
         """
         if step.text and not self._searched:  # the same opener again: this one has no header
-            again = _literal(step.text, buf, at)
+            again = behind_literal(step.text, buf, at)
             if again >= 0:
                 self.fields["header"] = self.fields["ended"] = ""
                 return at
-            if again == _MORE and not final:
-                return _MORE
+            if again == MORE and not final:
+                return MORE
         limit = at + BOUND // 2
         found = at + self._searched
         broken = (_LINE_HEADER_BREAK if step.stop == "\n" else _HEADER_BREAK).search(buf, found, limit)
@@ -391,15 +418,15 @@ class Trial:
         if place >= 0 and found < end:
             if not literal:
                 self._searched = found - at
-                return _MORE
+                return MORE
             self.fields["header"] = buf[at:found]
             self.fields["ended"] = literal
-            return found if step.text or literal == step.stop else _NO
+            return found if step.text or literal == step.stop else NO
         if broken is None and end < limit and not final:
             self._searched = end - at
-            return _MORE
+            return MORE
         if not step.text and (broken is not None or end == limit):
-            return _NO
+            return NO
         self.fields["header"] = buf[at:end]
         self.fields["ended"] = ""
         return end
@@ -409,10 +436,10 @@ class Trial:
         after = behind_space(buf, at)
         if after == len(buf):
             self.at_end = final
-            return at if final and not self.cut_short else _MORE
+            return at if final and not self.cut_short else MORE
         if step.watch.literal_at(buf, after):
             return at
-        return _MORE if not final and step.watch.pending(buf, after) else _NO
+        return MORE if not final and step.watch.pending(buf, after) else NO
 
     def _envelope(self, notation: str, buf: str, pos: int, final: bool) -> int:
         envelope = self.envelope
@@ -426,12 +453,6 @@ class Trial:
         if envelope.error:
             return FAIL
         return MATCH if envelope.committed else NEED
-
-
-def _literal(text: str, buf: str, at: int) -> int:
-    if buf.startswith(text, at):
-        return at + len(text)
-    return _MORE if len(buf) - at < len(text) and text.startswith(buf[at:]) else _NO
 
 
 def follows(what: Watch, buf: str, at: int, final: bool) -> int:

@@ -10,7 +10,7 @@ than the longest literal.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from ._scan import COMPILED
@@ -18,13 +18,13 @@ from ._scan import COMPILED
 _SHORT: Final = 64
 """In the compiled build a loop reads texts up to this length; a C-level search pays for longer ones only."""
 _ASCII: Final = 128
+_NO_MATTER_WHAT: Final[Mapping[str, str]] = {}
 
 
 class Watch:
     """A set of literals to look for."""
 
     __slots__ = (
-        "_begun",
         "_by_first",
         "_char",
         "_first",
@@ -37,7 +37,8 @@ class Watch:
         "prefixes",
     )
 
-    def __init__(self, literals: Iterable[str]) -> None:
+    def __init__(self, literals: Iterable[str], unless: Mapping[str, str] = _NO_MATTER_WHAT) -> None:
+        """``unless``: of literals that are one character, the ASCII characters behind it that rule it out."""
         found = sorted(set(literals), key=len, reverse=True)
         self.literals: Final = tuple(found)
         """The literals, the longest first."""
@@ -45,8 +46,8 @@ class Watch:
         """Length of the longest literal."""
         self.prefixes: Final[frozenset[str]] = frozenset(
             literal[:i] for literal in found for i in range(1, len(literal))
-        )
-        """Every text that may still become a literal, or a longer one."""
+        ).union(unless)
+        """Every text that may still become a literal, or a longer one, or be ruled out."""
         self.full: Final = re.compile("|".join(map(re.escape, found)) if found else r"(?!)")
         """Matches a whole literal, the longest at its place."""
         self._by_first: Final[dict[str, list[str]]] = {}
@@ -54,10 +55,12 @@ class Watch:
             self._by_first.setdefault(literal[0], []).append(literal)
         self._firsts: Final = "".join(sorted(self._by_first))
         self._char: Final[str] = self._firsts if len(self._firsts) == 1 else ""
-        self._first: Final = re.compile(_beginnings(found) if found else r"(?!)")
-        self._begun: Final = re.compile(_begun(found) if found else r"(?!)")
-        self._first_flags: Final = _flags(literal[:1] for literal in found)
-        self._second_flags: Final = _flags(literal[1:2] for literal in found)
+        beginnings = [_beginning(first, some, unless) for first, some in self._by_first.items()]
+        self._first: Final = re.compile("|".join(beginnings) or r"(?!)")
+        self._first_flags: Final = _flags(self._by_first)
+        self._second_flags: Final = _flags(
+            character for literal in found for character in _possible_seconds(literal, unless)
+        )
 
     def absent(self, text: str) -> bool:
         """Whether no literal can begin in the text."""
@@ -85,15 +88,24 @@ class Watch:
         Nothing stands there if the text ends in what may still become a
         literal, or a longer one; a final text does not.  -1: there is no such place.
         """
-        if COMPILED and len(text) - at <= _SHORT:
+        if COMPILED:
             return self._seek(text, at, final)
-        match = (self.full if final else self._begun).search(text, at)
-        if match is None:
-            return -1, ""
-        found: str = match.group()
-        if not final and match.end() == len(text) and found in self.prefixes:
-            found = ""
-        return match.start(), found
+        n = len(text)
+        if n - at > _SHORT:
+            at = self.find(text, at)
+            if at < 0:
+                return -1, ""
+        while True:
+            match = self._first.search(text, at)
+            if match is None:
+                return -1, ""
+            at = match.start()
+            if not final and n - at <= self.longest and text[at:] in self.prefixes:
+                return at, ""
+            match = self.full.match(text, at)
+            if match is not None:
+                return at, match.group()
+            at += 1
 
     def literal_at(self, text: str, at: int) -> str:
         """The literal that stands at this place, the longest; or nothing."""
@@ -106,8 +118,8 @@ class Watch:
         return ""
 
     def pending(self, text: str, at: int) -> bool:
-        """Whether the rest of the text can still become a literal, or a longer one."""
-        return len(text) - at < self.longest and text[at:] in self.prefixes
+        """Whether the rest of the text can still become a literal, or a longer one, or be ruled out."""
+        return len(text) - at <= self.longest and text[at:] in self.prefixes
 
     def _candidate(self, text: str, at: int) -> int:
         """``find`` as a loop."""
@@ -128,9 +140,11 @@ class Watch:
         """``seek`` as a loop."""
         n = len(text)
         while True:
-            at = self._candidate(text, at)
+            at = self.find(text, at)
             if at < 0:
                 return -1, ""
+            if at + 1 == n and not final and text[at] in self.prefixes:
+                return at, ""
             found = ""
             for literal in self._by_first.get(text[at], _NONE):
                 size = len(literal)
@@ -151,44 +165,30 @@ _NONE: Final[list[str]] = []
 
 
 def _flags(characters: Iterable[str]) -> bytes:
-    """By code: whether it is one of these; the last flag is for all beyond ASCII, an empty one for any."""
-    found = set(characters)
-    if "" in found:
-        return bytes([1] * (_ASCII + 1))
+    """By code: whether it is one of these; the last flag is for all beyond ASCII, and always set."""
     flags = bytearray(_ASCII + 1)
-    for character in found:
+    for character in characters:
         flags[min(ord(character), _ASCII)] = 1
+    flags[_ASCII] = 1
     return bytes(flags)
 
 
-def _beginnings(literals: list[str]) -> str:
-    """A pattern for the first two characters of the literals, the second perhaps still missing."""
-    seconds: dict[str, set[str]] = {}
-    for literal in literals:
-        seconds.setdefault(literal[0], set()).add(literal[1:2])
-    parts = []
-    for first, second in sorted(seconds.items()):
-        if "" in second:
-            parts.append(re.escape(first))
-        else:
-            parts.append(re.escape(first) + "(?:[" + "".join(map(re.escape, sorted(second))) + r"]|\Z)")
-    return "|".join(parts)
+def _possible_seconds(literal: str, unless: Mapping[str, str]) -> str:
+    """Its second character, or those that may stand behind its only one."""
+    if len(literal) > 1:
+        return literal[1]
+    return "".join({chr(code) for code in range(_ASCII)}.difference(unless.get(literal, "")))
 
 
-def _begun(literals: Iterable[str]) -> str:
-    """A pattern for the literals, the longest at its place, or for the beginning of one at the text's end."""
-    return "|".join(_branches(literals))
+def _beginning(first: str, literals: list[str], unless: Mapping[str, str]) -> str:
+    """A pattern for the first two characters of these literals, the second perhaps still missing."""
+    seconds = "".join(sorted({re.escape(literal[1]) for literal in literals if len(literal) > 1}))
+    parts = [rf"[{seconds}]|\Z"] if seconds else []
+    if len(literals[-1]) == 1:
+        parts.append(_unless(first, unless))
+    return f"{re.escape(first)}(?:{'|'.join(parts)})"
 
 
-def _branches(literals: Iterable[str]) -> list[str]:
-    """A branch for every first character; the text may end before the others."""
-    rests: dict[str, list[str]] = {}
-    for literal in filter(None, literals):
-        rests.setdefault(literal[0], []).append(literal[1:])
-    branches = []
-    for first, rest in rests.items():
-        further = _branches(rest)
-        if further:
-            further.append("" if "" in rest else r"\Z")
-        branches.append(re.escape(first) + ("(?:" + "|".join(further) + ")" if further else ""))
-    return branches
+def _unless(literal: str, unless: Mapping[str, str]) -> str:
+    """A pattern for what must not stand behind a literal."""
+    return f"(?![{re.escape(unless[literal])}])" if literal in unless else ""
