@@ -37,6 +37,7 @@ class Entry:
         "closes",
         "control",
         "furnished",
+        "plain",
         "programs",
         "stray",
         "trials",
@@ -56,6 +57,8 @@ class Entry:
         """It begins with furniture, if with anything, which goes with it."""
         self.anchored: Final = any(program.anchored for program in programs)
         """Some of the programs begin only where no visible text came before."""
+        self.plain: Final = bool(programs) and not (self.anchored or stray)
+        """It is nothing where its programs do not begin."""
         self.closers: Final = frozenset[str]().union(*(program.closers for program in programs))
         """What closes what the programs begin."""
         self.trials: Final[dict[str, Trial]] = {}

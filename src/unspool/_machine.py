@@ -171,7 +171,7 @@ class Machine(Ledger):
             state = self._state
             channel = state.channel
             if channel is not None and (self._visible or channel == "reasoning"):
-                if text and state.watch.absent(text):
+                if text and state.watch.plain(text):
                     start = self._base
                     self._base = end = start + len(text)
                     self._buf = ""
@@ -302,11 +302,17 @@ class Machine(Ledger):
         if self._released and literal in self._released:
             self._released.discard(literal)
             return _REJECTED
+        ahead = self._buf[at + len(literal) : at + len(literal) + AHEAD]
+        known = entry.trials.get(ahead)
+        if known is None:
+            known = self._short_trial(entry, literal, ahead)
+        if known.answer == t.FAIL and entry.plain:
+            self._released |= entry.closers
+            return _REJECTED
         before = self._buf[at - 1] if at > self._pos else self._last
         quoted = before in _QUOTES and not entry.control if before else False
         programs = entry.programs
         if programs and not (entry.furnished and self._vanishes(entry, quoted)):
-            known = self._known(entry, literal, at + len(literal))
             if quoted or entry.anchored:
                 fresh = state.fresh and not self._visible and not self._buf[self._pos : at].strip()
                 programs = [program for program in programs if program.suits(fresh, quoted)]
@@ -315,11 +321,11 @@ class Machine(Ledger):
                 self._emit_text(at)
                 self._commit(known, t.MATCH)
                 return 1
-            if known.answer == t.NEED and whole and not final and len(self._buf) < at + len(literal) + AHEAD:
+            if known.answer == t.NEED and whole and not final and len(ahead) < AHEAD:
                 self._emit_text(at)
                 return 0
             if known.answer != t.FAIL and programs:
-                trial = Trial(programs, self._grammar.dialect, self._repair)
+                trial = known.again() if whole else Trial(programs, self._grammar.dialect, self._repair)
                 trial.cut_short = final and self._reason == "length"
                 held, self._pos = self._pos, at
                 answer = self._try(trial, final)
@@ -334,7 +340,7 @@ class Machine(Ledger):
                     self._emit_text(at)
                     self._commit(trial, answer)
                     return 1
-            self._release(entry.closers if whole else _closers_of(programs))
+            self._released |= entry.closers if whole else _closers_of(programs)
         if entry.stray and self._vanishes(entry, quoted):
             self._emit_text(at)
             self._note("stray_closer", literal)
@@ -342,21 +348,13 @@ class Machine(Ledger):
             return 1
         return _REJECTED
 
-    def _release(self, closers: frozenset[str]) -> None:
-        """What these would close is text, so they are, too, the next time."""
-        if closers:
-            self._released |= closers
-
-    def _known(self, entry: Entry, literal: str, end: int) -> Trial:
-        """A trial of the literal and the few characters behind it: mostly they are enough to decide."""
-        ahead = self._buf[end : end + AHEAD]
-        known = entry.trials.get(ahead)
-        if known is None:
-            known = Trial(entry.programs, self._grammar.dialect, self._repair)
-            known.run(literal + ahead, 0, False)
-            if ahead.isascii():
-                entry.trials[ahead] = known
-        return known
+    def _short_trial(self, entry: Entry, literal: str, ahead: str) -> Trial:
+        """A trial of a literal and the few characters behind it: mostly they are enough to decide."""
+        trial = Trial(entry.programs, self._grammar.dialect, self._repair)
+        trial.run(literal + ahead, 0, False)
+        if ahead.isascii():
+            entry.trials[ahead] = trial
+        return trial
 
     def _vanishes(self, entry: Entry, quoted: bool) -> bool:
         """Whether a closer that closes nothing is to be removed."""
@@ -452,7 +450,7 @@ class Machine(Ledger):
         if self._between:
             self._leave_section()
             return True
-        self._release(_closers_of(trial.programs))
+        self._released |= _closers_of(trial.programs)
         entry = self._state.entries[self._literal]
         if entry.stray and self._vanishes(entry, bool(self._last) and self._last in _QUOTES):
             self._note("stray_closer", self._literal)

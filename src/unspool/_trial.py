@@ -135,7 +135,9 @@ class Program:
         declared: bool = False,
     ) -> None:
         self.action: Final = action
-        self.steps: Final = list(steps)
+        self.steps: Final = [
+            step for i, step in enumerate(steps) if not i or step.kind != SPACE or steps[i - 1].kind != SPACE
+        ]
         self.call: Final = call
         self.section: Final = section
         self.wrapper: Final = wrapper
@@ -225,6 +227,16 @@ class Trial:
         """What it said last."""
         self._which = 0
         self._step = 0
+
+    def again(self) -> Trial:
+        """A trial that goes on where this one waits; an envelope is read from its beginning."""
+        trial = Trial(self.programs, self._dialect, self._repair)
+        trial._which = self._which
+        if self.envelope is None:
+            trial._step = self._step
+            trial.offset = self.offset
+            trial.fields = dict(self.fields)
+        return trial
 
     @property
     def program(self) -> Program:

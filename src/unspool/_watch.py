@@ -62,6 +62,15 @@ class Watch:
             character for literal in found for character in _possible_seconds(literal, unless)
         )
 
+    def plain(self, text: str) -> bool:
+        """Whether at a glance no literal can begin in the text."""
+        if COMPILED and len(text) <= _SHORT:
+            return self._candidate(text, 0) < 0
+        for first in self._firsts:  # noqa: SIM110 - a generator costs several times as much
+            if first in text:
+                return False
+        return True
+
     def absent(self, text: str) -> bool:
         """Whether no literal can begin in the text."""
         if COMPILED and len(text) <= _SHORT:
