@@ -79,10 +79,25 @@ def string_run(text: str, at: int) -> int:
 
 def escaped(text: str) -> str:
     """The text as it stands inside a JSON string."""
-    if COMPILED:
-        for i in range(len(text)):
-            code = ord(text[i])
-            if code == 0x22 or code == 0x5C or code < 0x20:  # noqa: PLR1714 - compares characters, not sets
-                return encode_basestring(text)[1:-1]
-        return text
-    return encode_basestring(text)[1:-1]
+    if not COMPILED:
+        return encode_basestring(text)[1:-1]
+    backslash = quote = line_feed = False
+    for i in range(len(text)):
+        code = ord(text[i])
+        if code > 0x5C:
+            continue
+        if code == 0x5C:
+            backslash = True
+        elif code == 0x22:
+            quote = True
+        elif code == 0x0A:
+            line_feed = True
+        elif code < 0x20:
+            return encode_basestring(text)[1:-1]
+    if backslash:
+        text = text.replace("\\", "\\\\")
+    if quote:
+        text = text.replace('"', '\\"')
+    if line_feed:
+        text = text.replace("\n", "\\n")
+    return text

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from .._forms import HEAD_END
 from .._scan import behind_space, escaped
 from .._schema import coerce, quote
 from .._trial import FAIL, MATCH, NEED, Trial, follows
@@ -21,6 +22,8 @@ from .base import BOUND, Codec
 from .json import json_kind
 
 if TYPE_CHECKING:
+    from re import Match
+
     from .._events import Status
     from .._forms import ParamForm
     from .._grammar import Grammar
@@ -37,8 +40,12 @@ class Tagged(Codec):
 
     __slots__ = (
         "_at_start",
+        "_awaited",
+        "_closer",
+        "_confirms",
         "_cut",
         "_declared",
+        "_first",
         "_form",
         "_function",
         "_grammar",
@@ -52,7 +59,6 @@ class Tagged(Codec):
         "_tools",
         "_trial",
         "_type",
-        "_unconfirmed",
     )
 
     def __init__(self, grammar: Grammar, tools: Tools, function: str, policies: Policies) -> None:
@@ -61,9 +67,11 @@ class Tagged(Codec):
         self._tools: Final = tools
         self._function: Final = function
         self._policies: Final = policies
+        self._confirms: Final = policies.close_in_value == "confirmed"
         self._state = _SEEK
         self._seen: set[str] = set()
-        self._form: ParamForm = grammar.params[0]
+        self._first: Final = grammar.param_of[grammar.param_programs[0]]
+        self._form: ParamForm = self._first
         self._trial: Trial | None = None
         self._type: ValueType | None = None
         self._streams = True
@@ -72,7 +80,8 @@ class Tagged(Codec):
         self._at_start = True
         self._raw: list[str] = []
         self._held = False  # what stands here may still become something else
-        self._unconfirmed = 0  # the length of a closer that stands here, if more input must confirm it
+        self._closer = ""  # stands here and ends the value, if what follows confirms it,
+        self._awaited = 0  # ... and where that begins
         self._cut = False  # the input ended inside a parameter's head
 
     @property
@@ -82,44 +91,55 @@ class Tagged(Codec):
     def step(self, buf: str, pos: int, final: bool) -> int:
         out: list[str] = []
         self._held = False
-        while not self._held and not self.done and not self.error:
-            before = pos
+        while pos < len(buf) and not (self._held or self.done or self.error):
             if self._state == _SEEK:
                 pos = self._seek(buf, pos, final, out)
             else:
                 pos = self._value(buf, pos, final, out)
-            if pos == before and pos == len(buf):
-                break
         self.text = out[0] if len(out) == 1 else "".join(out)
         return pos
 
     def passing(self, text: str) -> int:
-        if self._state == _SEEK:
-            return 0 if self._waits(text) else -1
-        if self._unconfirmed:
-            at = behind_space(text, self._unconfirmed)
-            waits = at == len(text) or text[at:] in self._grammar.after_value.prefixes
-            return 0 if waits and at <= BOUND else -1
-        watch = self._form.watch
-        if not watch.absent(text):
-            at, literal = watch.seek(text, 0, False)
-            if literal or not at:
-                return -1 if literal else 0
+        if self._held and self._waits(text):
+            return 0
+        if self._state == _SEEK or self._closer:
+            return -1
+        at, literal = self._form.watch.seek(text, 0, False)
+        if literal and not self._unconfirmed(literal, text, at + len(literal)):
+            return -1
+        self._held = at >= 0
+        if self._held:
+            self._closer = literal
+            self._awaited = len(literal)
             text = text[:at]
-        self._at_start = False
-        if self._streams and not self._skip:
-            self.text = escaped(text)
-        else:
-            self.text = ""
-            self._keep(text)
+        if text:
+            self._at_start = False
+            if self._streams and not self._skip:
+                self.text = escaped(text)
+            else:
+                self.text = ""
+                self._keep(text)
         return len(text)
 
     def _waits(self, text: str) -> bool:
-        """Whether this, between parameters, still decides nothing."""
-        trial = self._trial
-        if trial is None:
-            return text in self._grammar.after_value.prefixes
-        return trial.run(text, 0, False) == NEED
+        """Whether this, what was held and more input, still decides nothing."""
+        if self._state == _VALUE:
+            if not self._closer:
+                return text in self._form.watch.prefixes
+            at = self._awaited = behind_space(text, self._awaited)
+            return at <= BOUND and (at == len(text) or text[at:] in self._grammar.after_value.prefixes)
+        if self._trial is not None:
+            return self._trial.run(text, 0, False) == NEED
+        if text in self._grammar.after_value.prefixes:
+            return True
+        head = self._plain_head(text, 0)
+        return head is not None and head.lastgroup != HEAD_END
+
+    def _unconfirmed(self, literal: str, text: str, end: int) -> bool:
+        """Whether this is a closer, and too little follows it to tell that it is meant."""
+        if not self._confirms or literal not in self._form.closers:
+            return False
+        return follows(self._grammar.after_value, text, end, False) == NEED
 
     def finish(self) -> Status:
         self.text = ""
@@ -140,7 +160,11 @@ class Tagged(Codec):
         grammar = self._grammar
         trial = self._trial
         if trial is None:
-            if not final and grammar.after_value.pending(buf, pos):
+            head = None if final else self._plain_head(buf, pos)
+            if head is not None and head.lastgroup == HEAD_END:
+                self._begin(self._first, {"key": head["key"].strip()}, pos, out)
+                return head.end()
+            if head is not None or (not final and grammar.after_value.pending(buf, pos)):
                 self._held = True
                 return pos
             if not grammar.heads.literal_at(buf, pos):
@@ -153,11 +177,16 @@ class Tagged(Codec):
             return pos
         self._trial = None
         if answer == MATCH:
-            self._begin(trial, pos, out)
+            self._begin(grammar.param_of[trial.program], trial.fields, pos, out)
             return pos + trial.offset
         if final and self._ends_in_head(buf, pos):
             return self._cut_head(pos)
         return self._skip_head(buf, pos, pos + len(grammar.heads.literal_at(buf, pos)), final)
+
+    def _plain_head(self, buf: str, pos: int) -> Match[str] | None:
+        """The head of a parameter that stands here, or what there is of it, if it needs no trial."""
+        head = self._first.whole.match(buf, pos)
+        return head if head is not None and head.end() - pos <= BOUND else None
 
     def _params_end(self, buf: str, pos: int, out: list[str]) -> int:
         """Here is no parameter, so the call ends; the input may, too, and cut off what stands here."""
@@ -201,10 +230,9 @@ class Tagged(Codec):
         self.notes.append(("trailing_data", buf[pos:at][:80], pos))
         return at
 
-    def _begin(self, trial: Trial, at: int, out: list[str]) -> None:
-        fields = trial.fields
+    def _begin(self, form: ParamForm, fields: dict[str, str], at: int, out: list[str]) -> None:
         key = fields.get("key", "")
-        self._form = self._grammar.param_of[trial.program]
+        self._form = form
         self._skip = key in self._seen
         self._state = _VALUE
         self._at_start = True
@@ -231,19 +259,20 @@ class Tagged(Codec):
 
     def _value(self, buf: str, pos: int, final: bool, out: list[str]) -> int:
         watch = self._form.watch
-        at = pos
-        while True:
-            at, literal = watch.seek(buf, at, final)
-            if at < 0:
-                self._data(buf[pos:], out)
-                return len(buf)
-            answer = NEED
-            if literal:
-                answer = self._closes(literal, buf, at, at == pos and self._at_start, final)
+        at, literal = pos, self._closer
+        self._closer = ""
+        if not literal:
+            at, literal = watch.seek(buf, pos, final)
+        answer = NEED
+        while literal:
+            answer = self._closes(literal, buf, at, at == pos and self._at_start, final)
             if answer != FAIL:
                 break
             # Without its line feed it is none, either.
-            at += 2 if literal[0] == "\n" else 1
+            at, literal = watch.seek(buf, at + (2 if literal[0] == "\n" else 1), final)
+        if at < 0:
+            self._data(buf[pos:], out)
+            return len(buf)
         self._data(buf[pos:at], out)
         if answer == MATCH:
             return self._value_ends(literal, at, out)
@@ -255,11 +284,7 @@ class Tagged(Codec):
         grammar = self._grammar
         end = at + len(literal)
         if literal in self._form.closers:
-            if self._policies.close_in_value == "first":
-                return MATCH
-            answer = follows(grammar.after_value, buf, end, final)
-            self._unconfirmed = len(literal) if answer == NEED else 0
-            return answer
+            return follows(grammar.after_value, buf, end, final) if self._confirms else MATCH
         if literal in grammar.dialect.stop:
             after = behind_space(buf, end)
             return FAIL if after < len(buf) or after - end > BOUND else MATCH if final else NEED
