@@ -151,12 +151,13 @@ class ValueType:
         self._schema = schema
         self._root = schema if root is None else root
         self._inside: _Inside | None = None
-        self.types: frozenset[str] = _types(schema, self._root, {}, 0)
+        types = _types(schema, self._root, {}, 0)
+        self.types: frozenset[str] = types
         """Names of JSON types.  All of them: the schema says nothing; none of
         them: there is no schema."""
-        self.is_any: bool = self.types == _EVERYTHING
+        self.is_any: bool = types == _EVERYTHING
         """JSON where the text is JSON, else a string."""
-        self.is_string: bool = self.types <= {"string"}
+        self.is_string: bool = types <= _ONE["string"]
         """The text is the value, whatever it looks like, so that it can stream."""
 
     def __repr__(self) -> str:
@@ -195,12 +196,12 @@ class _Inside:
         declared = False
         for part in _parts(schema, root):
             properties = part.get("properties")
-            if isinstance(properties, Mapping):
+            if isinstance(properties, (dict, Mapping)):
                 declared = True
                 for key, value in properties.items():
                     members.setdefault(key, []).append(value)
             additional = part.get("additionalProperties")
-            if isinstance(additional, Mapping):
+            if isinstance(additional, (dict, Mapping)):
                 others.append(additional)
             items = part.get("items")
             leading = _list(part.get("prefixItems")) or _list(items)
@@ -208,7 +209,7 @@ class _Inside:
                 if index == len(prefix):
                     prefix.append([])
                 prefix[index].append(value)
-            if isinstance(items, (bool, Mapping)):
+            if isinstance(items, (bool, dict, Mapping)):
                 rest.append(items)
         self._root = root
         self._schemas = members
@@ -237,7 +238,7 @@ def _types(schema: object, root: object, seen: dict[int, frozenset[str]], depth:
     """The types that ``schema`` allows: all those named by the keywords that name any."""
     if schema is True or depth > _DEEPEST:
         return _EVERYTHING
-    if not isinstance(schema, dict | Mapping):
+    if not isinstance(schema, (dict, Mapping)):
         return _NOTHING
     if _COMPOUND.isdisjoint(schema):
         return _own_types(schema)
@@ -299,11 +300,13 @@ def _type_of(value: object) -> str:
 
 def _parts(schema: object, root: object) -> list[Mapping[str, object]]:
     """``schema`` and all that it refers to and is made of."""
+    if isinstance(schema, (dict, Mapping)) and _COMPOUND.isdisjoint(schema):
+        return [schema]
     todo: list[object] = [schema]
     seen: set[int] = set()
     parts: list[Mapping[str, object]] = []
     for part in todo:
-        if isinstance(part, Mapping) and id(part) not in seen:
+        if isinstance(part, (dict, Mapping)) and id(part) not in seen:
             seen.add(id(part))
             parts.append(part)
             if "$ref" in part:

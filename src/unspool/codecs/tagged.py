@@ -86,7 +86,7 @@ class Tagged(Codec):
 
     @property
     def waiting(self) -> bool:
-        return self._state == _VALUE and not self._streams
+        return self._state == _VALUE and not self._streams and not self._skip
 
     def step(self, buf: str, pos: int, final: bool) -> int:
         out: list[str] = []
@@ -100,34 +100,41 @@ class Tagged(Codec):
         return pos
 
     def passing(self, text: str) -> int:
-        if self._held and self._waits(text):
-            return 0
-        if self._state == _SEEK or self._closer:
-            return -1
-        at, literal = self._form.watch.seek(text, 0, False)
-        if literal and not self._unconfirmed(literal, text, at + len(literal)):
-            return -1
-        self._held = at >= 0
+        if self._state == _SEEK:
+            return 0 if self._held and self._waits(text) else -1
+        watch = self._form.watch
+        at = 0
         if self._held:
+            if self._closer:
+                answer = self._confirmation(text)
+                if answer != FAIL:
+                    return 0 if answer == NEED else -1
+                at = _behind(self._closer)
+                self._closer = ""
+            elif text in watch.prefixes:
+                return 0
+        at, literal = watch.seek(text, at, False)
+        if at >= 0:
+            if literal and not self._unconfirmed(literal, text, at + len(literal)):
+                return -1
+            self._held = True
             self._closer = literal
             self._awaited = len(literal)
+            if not at:
+                return 0
             text = text[:at]
-        if text:
-            self._at_start = False
-            if self._streams and not self._skip:
-                self.text = escaped(text)
-            else:
-                self.text = ""
-                self._keep(text)
+        else:
+            self._held = False
+        self._at_start = False
+        if self._streams:
+            self.text = escaped(text)
+        else:
+            self.text = ""
+            self._keep(text)
         return len(text)
 
     def _waits(self, text: str) -> bool:
-        """Whether this, what was held and more input, still decides nothing."""
-        if self._state == _VALUE:
-            if not self._closer:
-                return text in self._form.watch.prefixes
-            at = self._awaited = behind_space(text, self._awaited)
-            return at <= BOUND and (at == len(text) or text[at:] in self._grammar.after_value.prefixes)
+        """Whether this, which stands between parameters, still decides nothing."""
         if self._trial is not None:
             return self._trial.run(text, 0, False) == NEED
         if text in self._grammar.after_value.prefixes:
@@ -140,6 +147,16 @@ class Tagged(Codec):
         if not self._confirms or literal not in self._form.closers:
             return False
         return follows(self._grammar.after_value, text, end, False) == NEED
+
+    def _confirmation(self, text: str) -> int:
+        """What ``follows`` says of the closer at the beginning; of what follows it nothing is read twice."""
+        at = self._awaited = behind_space(text, self._awaited)
+        if at - len(self._closer) > BOUND:
+            return FAIL
+        following = self._grammar.after_value
+        if at == len(text) or text[at:] in following.prefixes:
+            return NEED
+        return MATCH if following.literal_at(text, at) else FAIL
 
     def finish(self) -> Status:
         self.text = ""
@@ -239,7 +256,7 @@ class Tagged(Codec):
         self._raw.clear()
         if self._skip:
             self.notes.append(("duplicate_argument", key, at))
-            self._streams = True
+            self._streams = False
             return
         kind = self._tools.value_type(self._function, key)
         self._type = kind
@@ -268,8 +285,7 @@ class Tagged(Codec):
             answer = self._closes(literal, buf, at, at == pos and self._at_start, final)
             if answer != FAIL:
                 break
-            # Without its line feed it is none, either.
-            at, literal = watch.seek(buf, at + (2 if literal[0] == "\n" else 1), final)
+            at, literal = watch.seek(buf, at + _behind(literal), final)
         if at < 0:
             self._data(buf[pos:], out)
             return len(buf)
@@ -305,13 +321,13 @@ class Tagged(Codec):
         if not text:
             return
         self._at_start = False
-        if self._streams and not self._skip:
+        if self._streams:
             out.append(escaped(text))
         else:
             self._keep(text)
 
     def _keep(self, text: str) -> None:
-        """What is no string waits for the end of the value."""
+        """What is no string waits for the end of the value, if it counts."""
         if not self._skip:
             self._raw.append(text)
 
@@ -324,11 +340,10 @@ class Tagged(Codec):
         else:
             end = at + len(literal) - len(literal.lstrip("\n"))
         self._state = _SEEK
-        if not self._skip:
-            if self._streams:
-                out.append('"')
-            elif self._type is not None:
-                out.append(self._typed("".join(self._raw), self._type, at))
+        if self._streams:
+            out.append('"')
+        elif self._type is not None and not self._skip:
+            out.append(self._typed("".join(self._raw), self._type, at))
         self._raw.clear()
         return end
 
@@ -345,3 +360,8 @@ class Tagged(Codec):
         if not fits:
             self.notes.append(("coerced_to_string", text[:80], at))
         return value
+
+
+def _behind(literal: str) -> int:
+    """Where to look on if a literal does not end the value: without its line feed it doesn't, either."""
+    return 2 if literal[0] == "\n" else 1
