@@ -562,3 +562,16 @@ def test_batch_is_the_stream_fed_once() -> None:
 def _anonymous(message: Message) -> tuple[object, ...]:
     found: Sequence[object] = calls(message)
     return message.reasoning, message.content, tuple(found), message.problems, message.finish_reason
+
+
+def test_an_opener_that_comes_twice_has_no_header_the_first_time() -> None:
+    message = parse("<|channel|><|channel|>final<|message|>Hi", "harmony", prompt="")
+    assert message.content == "Hi"
+    assert [problem.kind for problem in message.problems] == ["broken_header"]
+
+
+def test_many_openers_without_headers_are_read_one_by_one() -> None:
+    parser = Parser("harmony", prompt="")
+    for _ in range(1_000):
+        parser.feed("<|channel|>")
+        assert parser.held <= len("<|channel|><|channel|>")
