@@ -37,6 +37,7 @@ def _registry_as_it_was() -> Iterator[None]:
         if space != old:
             space.clear()
             space.update(old)
+            registry._found.cache_clear()
 
 
 @pytest.fixture(scope="module")

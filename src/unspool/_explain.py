@@ -49,7 +49,7 @@ def state_diagram(dialect: str | Dialect) -> str:
 
 def markers(dialect: str | Dialect) -> tuple[str, ...]:
     """Every marker of the dialect that looks like a control token."""
-    return tuple(sorted(literal for literal in _grammar(find(dialect)).markers if is_control(literal)))
+    return tuple(sorted(filter(is_control, _grammar(find(dialect)).markers.literals)))
 
 
 def hold_back(dialect: str | Dialect) -> int:

@@ -130,6 +130,21 @@ def _order(program: Program) -> tuple[int, int, int, int]:
     )
 
 
+class Start:
+    """Where a machine stands that has read nothing but framing."""
+
+    __slots__ = ("closed", "held", "last", "state", "visible")
+
+    def __init__(self, state: TextState, visible: bool, last: str, held: str, closed: bool) -> None:
+        self.state: Final = state
+        self.visible: Final = visible
+        self.last: Final = last
+        self.held: Final = held
+        """Text that is not decided yet."""
+        self.closed: Final = closed
+        """Whether it ended with the end of reasoning."""
+
+
 class Grammar:
     """A dialect as the machine reads it."""
 
@@ -239,20 +254,23 @@ class Grammar:
                 "content", [*unanchored, *borders], closers=self.frame.ends, body=True
             )
 
-    @property
-    def markers(self) -> frozenset[str]:
-        """Every literal that means something in running text."""
+        # What prompts are searched for.
         found = set(self.fresh.entries)
-        if self.frame is not None:
+        fields: tuple[str, ...] = ()
+        if dialect.frame is not None and self.frame is not None:
             found.add(self.frame.sep)
+            fields = dialect.frame.fields
         # A lone bracket is not a marker, but a token's code point is.
-        return frozenset(literal for literal in found if len(literal) > 1 or is_control(literal))
+        self.markers: Final = Watch(each for each in found if len(each) > 1 or is_control(each))
+        """Every literal that means something in running text."""
+        templates = (*dialect.call, *dialect.section, *dialect.param, *fields)
+        self._markup: Final = "\n".join([*self.markers.literals, *templates])
+        self.starts: Final[dict[str, Start]] = {}
+        """What reading the tail of a prompt comes to, where it is short and depends on nothing else."""
 
     def knows(self, token: str) -> bool:
-        """Whether a control token is part of this dialect's own markup."""
-        fields = self.dialect.frame.fields if self.dialect.frame is not None else ()
-        templates = (*self.dialect.call, *self.dialect.section, *self.dialect.param, *fields)
-        return any(token in literal for literal in (*self.markers, *templates))
+        """Whether a control token, which has no white space in it, is part of this dialect's own markup."""
+        return token in self._markup
 
     def refine(self, caught: str, tools: Tools) -> tuple[str, str]:
         """Name and native id in what a name hole caught."""

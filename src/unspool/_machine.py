@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Final
 
 from . import _trial as t
 from ._events import CallArgs, Event, Finish, Note, Text
+from ._grammar import Start
 from ._ledger import Ledger
 from ._scan import behind_space
 from ._trial import Trial, follows
@@ -151,6 +152,20 @@ class Machine(Ledger):
     def call_open(self) -> bool:
         """Whether a call has started and not ended."""
         return self._mode in (PAYLOAD, TAIL, JUNK)
+
+    def start(self, *, closed: bool) -> Start | None:
+        """Where it stands, if that is in running text and it has not come upon any call."""
+        if self._mode != TEXT or self._call_seen or self._released or self._section is not None:
+            return None
+        return Start(self._state, self._visible, self._last, self._buf, closed)
+
+    def stand(self, start: Start) -> None:
+        """Begin as if what leads there had been read."""
+        self._state = start.state
+        self._visible = start.visible
+        self._last = start.last
+        self._buf = start.held
+        self._base = -len(start.held)
 
     def begin_output(self) -> None:
         """What was read so far was the prompt: calls of the output are counted from 0."""

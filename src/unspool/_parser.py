@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from ._dialect import Dialect
 from ._errors import UsageError
-from ._events import CallArgs, CallStart, Event, FinishReason, Markup, Text
+from ._events import Event, FinishReason, Markup, Text
 from ._fold import Fold
 from ._gate import Gate
 from ._grammar import compile_grammar
 from ._machine import Machine
 from ._native import Unchecked, mypyc_attr
 from ._policies import DEFAULTS, STRICT, Policies
-from ._prompt import relevant_tail, usual_tail
+from ._prompt import read_prompt, relevant_tail, usual_tail
 from ._registry import find
 from ._schema import Tools
 from ._token_mode import TokenReader
@@ -75,17 +75,16 @@ class Parser:
             raise UsageError(f"prompt must be the rendered prompt as text, got {type(prompt).__name__}")
         self.dialect = find(dialect, tokenizer)
         """The dialect being read."""
-        self.policies = STRICT if strict else policies or DEFAULTS
+        self.policies = chosen = STRICT if strict else policies or DEFAULTS
         """The policies in force."""
         known = Tools(tools)
         self._reader = None if tokenizer is None else TokenReader(self.dialect, tokenizer)
         spelling = self.dialect if self._reader is None else self._reader.dialect
-        offered = not known.known or bool(known.names) or self.policies.no_tools == "strip"
         grammar = compile_grammar(
             spelling,
-            calls=offered,
-            calls_in_reasoning=self.policies.calls_in_reasoning == "call",
-            repair=self.policies.malformed_call == "repair",
+            calls=not known.refused or chosen.no_tools == "strip",
+            calls_in_reasoning=chosen.calls_in_reasoning == "call",
+            repair=chosen.malformed_call == "repair",
         )
         if prompt is not None and self._reader is not None:
             prompt = self._reader.prompt(prompt)
@@ -93,15 +92,14 @@ class Parser:
         self._machine = Machine(
             grammar,
             known,
-            self.policies,
+            chosen,
             base=-len(tail),
             keep_raw=keep_raw,
             new_id=new_id or spelling.id_format.new,
-            strip=known.known and not known.names,
+            strip=known.refused,
         )
-        self._gate = Gate(self._machine, self.policies) if self.policies.commit == "call" else None
-        self._primed: list[Event] = _begun_in_prompt(self._machine.feed(tail), self._machine) if tail else []
-        self._machine.begin_output()
+        self._gate = Gate(self._machine, chosen) if chosen.commit == "call" else None
+        self._primed: list[Event] = read_prompt(self._machine, grammar, tail) if tail else []
         if self.dialect.echo:
             self._primed.append(Text("content", self.dialect.echo, 0, 0))
         self._clip = bool(tail or self._primed)
@@ -193,23 +191,6 @@ class Parser:
         if self._gate is not None:
             events = self._gate.push(events)
         return events
-
-
-def _begun_in_prompt(events: Sequence[Event], machine: Machine) -> list[Event]:
-    """What the prompt began and the output goes on with, though it is not of its text."""
-    if not machine.call_open:
-        shown = [event for event in events if not isinstance(event, Text) or event.text.strip()]
-        if shown and isinstance(shown[-1], Markup) and shown[-1].role == "reasoning_close":
-            # White space behind reasoning is framing, wherever it was closed.
-            return [Markup("reasoning_close", "", 0, 0)]
-        return []
-    for i in range(len(events) - 1, -1, -1):
-        if isinstance(events[i], CallStart):
-            for event in events[i:]:
-                if isinstance(event, CallStart | CallArgs):
-                    event.index = 0
-            return list(events[i:])
-    return []
 
 
 def _clipped(event: Event) -> Event | None:

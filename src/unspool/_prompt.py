@@ -12,23 +12,64 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from ._events import CallArgs, CallStart, Event, Markup, Text
+
 if TYPE_CHECKING:
     from ._grammar import Grammar
+    from ._machine import Machine
 
 _CONTROL_TOKEN: Final = re.compile(r"<[|｜][^<>\s]*[|｜]>|\[/?[A-Z_]{3,}\]|<(?:start|end)_of_turn>|</?s>")
-_CONTROL_STARTS: Final = "<["
+_NEAR: Final = 256
+"""How far back to look first: nearly always the last turn begins there."""
 _REACH: Final = 65536
-"""How far back to look."""
+"""How far back to look at most."""
+_USUAL: Final = 64
+"""Tails of up to so many characters, and so many of them, are remembered."""
+_FRAMING: Final = frozenset(
+    {"reasoning_open", "reasoning_close", "content_open", "content_close", "border", "dropped"}
+)
 
 
-def _header(text: str, start: int, grammar: Grammar) -> int:
-    """Where the header begins whose last marker stands at ``start``."""
-    frame = grammar.frame
-    if frame is None or not frame.ends:
-        return start
-    border = max(text.rfind(end, 0, start) for end in frame.ends)
-    heads = (text.find(opener, border + 1, start) for opener in frame.openers)
-    return min((at for at in heads if at >= 0), default=start)
+def read_prompt(machine: Machine, grammar: Grammar, tail: str) -> list[Event]:
+    """Read what counts of the prompt; what it began and the output goes on with, though not of its text."""
+    start = grammar.starts.get(tail) if len(tail) <= _USUAL else None
+    if start is None:
+        events = machine.feed(tail)
+        machine.begin_output()
+        begun = _begun(events, machine)
+        if len(tail) <= _USUAL and len(grammar.starts) < _USUAL and all(map(_is_framing, events)):
+            start = machine.start(closed=bool(begun))
+            if start is not None:
+                grammar.starts[tail] = start
+        return begun
+    machine.stand(start)
+    return [_reasoning_closed()] if start.closed else []
+
+
+def _begun(events: list[Event], machine: Machine) -> list[Event]:
+    if not machine.call_open:
+        shown = [event for event in events if not isinstance(event, Text) or event.text.strip()]
+        last = shown[-1] if shown else None
+        return [_reasoning_closed()] if isinstance(last, Markup) and last.role == "reasoning_close" else []
+    for i in range(len(events) - 1, -1, -1):
+        if isinstance(events[i], CallStart):
+            for event in events[i:]:
+                if isinstance(event, CallStart | CallArgs):
+                    event.index = 0
+            return events[i:]
+    return []
+
+
+def _reasoning_closed() -> Markup:
+    # White space behind reasoning is framing, wherever it was closed.
+    return Markup("reasoning_close", "", 0, 0)
+
+
+def _is_framing(event: Event) -> bool:
+    """Whether it is the same whatever tools there are: neither of a call nor of what was taken for one."""
+    if isinstance(event, Markup):
+        return event.role in _FRAMING
+    return isinstance(event, Text) and not event.text.strip()
 
 
 @lru_cache(maxsize=1024)
@@ -39,54 +80,63 @@ def usual_tail(grammar: Grammar) -> str:
 
 def relevant_tail(prompt: str, grammar: Grammar) -> str:
     """The part of the prompt that the machine must read before the output."""
-    if not prompt:
-        return ""
-    text = prompt[-_REACH:]
-    return _framed_tail(text, grammar) if grammar.frame is not None else _turn(text, grammar)
+    tail_in = _turn if grammar.frame is None else _message
+    bounded, tail = tail_in(prompt[-_NEAR:], grammar)
+    if not bounded and len(prompt) > _NEAR:
+        _, tail = tail_in(prompt[-_REACH:], grammar)
+    return tail
 
 
-def _turn(text: str, grammar: Grammar) -> str:
-    """The turn that the prompt ends with, from its first marker on."""
+def _turn(text: str, grammar: Grammar) -> tuple[bool, str]:
+    """The turn that the text ends with, from its first marker on; and whether it begins in this text."""
     dialect = grammar.dialect
     border = _behind_foreign(text, grammar)
     for marker in (*dialect.stop, *dialect.turn):
         at = text.rfind(marker)
         if at >= 0:
             border = max(border, at + len(marker))
-    places = [at for at in (text.find(literal, border) for literal in grammar.markers) if at >= 0]
-    return text[min(places) :] if places else ""
+    first, _ = grammar.markers.seek(text, border, True)
+    return border > 0, text[first:] if first >= 0 else ""
 
 
 def _behind_foreign(text: str, grammar: Grammar) -> int:
     """Behind the last control token that is none of the dialect's; it is near the end, as a rule."""
-    last = {first: text.rfind(first) for first in _CONTROL_STARTS}
+    angle, square = text.rfind("<"), text.rfind("[")
     while True:
-        at = max(last.values())
+        at = max(angle, square)
         if at < 0:
             return 0
         match = _CONTROL_TOKEN.match(text, at)
         if match is not None and not grammar.knows(match.group()):
             return match.end()
-        last[text[at]] = text.rfind(text[at], 0, at)
+        if at == angle:
+            angle = text.rfind("<", 0, at)
+        else:
+            square = text.rfind("[", 0, at)
 
 
-def _framed_tail(text: str, grammar: Grammar) -> str:
-    """The message that the prompt ends with: its own markers tell where it begins."""
+def _message(text: str, grammar: Grammar) -> tuple[bool, str]:
+    """The message that the text ends with, and whether that is sure to begin in this text."""
     dialect = grammar.dialect
-    start = -1
-    for literal in grammar.markers:
-        start = max(start, text.rfind(literal))
-    if start < 0:
-        return ""
-    # The longest marker that begins there, or a little earlier.
-    for literal in grammar.markers:
-        at = text.rfind(literal)
-        if at >= 0 and at < start < at + len(literal):
-            start = at
-    tail = text[_header(text, start, grammar) :]
-    own = [literal for literal in grammar.markers if tail.startswith(literal)]
-    behind = tail[max(map(len, own)) :]
-    if any(marker in behind for marker in (*dialect.stop, *dialect.turn)):
-        return ""
+    frame = grammar.frame
+    assert frame is not None  # noqa: S101 - only frames have messages
+    places: list[tuple[int, str]] = []
+    at, literal = grammar.markers.seek(text, 0, True)
+    while at >= 0:
+        places.append((at, literal))
+        at, literal = grammar.markers.seek(text, at + len(literal), True)
+    if not places:
+        return False, ""
+    start, opener = places.pop()
+    bounded = not frame.ends
+    while places and not bounded:
+        at, literal = places.pop()
+        if literal in frame.ends:
+            bounded = True
+        elif literal in frame.openers:
+            start, opener = at, literal
+    behind = text[start + len(opener) :]
+    over = any(marker in behind for marker in (*dialect.stop, *dialect.turn))
     foreign = (match.group() for match in _CONTROL_TOKEN.finditer(behind))
-    return "" if any(not grammar.knows(token) for token in foreign) else tail
+    over = over or any(not grammar.knows(token) for token in foreign)
+    return bounded, "" if over else opener + behind

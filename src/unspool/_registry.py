@@ -13,6 +13,7 @@ import pkgutil
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import replace as changed
+from functools import lru_cache
 from importlib.metadata import entry_points
 from threading import RLock
 
@@ -57,6 +58,7 @@ def register(dialect: Dialect, *, replace: bool = False) -> Dialect:
         _aliases.setdefault(_plain(alias), name)
     for alias in dialect.reasoning_aliases:
         _reasoning.setdefault(_plain(alias), name)
+    _found.cache_clear()
     return dialect
 
 
@@ -160,6 +162,10 @@ def _named(name: str, spaces: tuple[Mapping[str, object], ...]) -> Dialect:
     raise UnknownDialect(f"no dialect {name!r}: {hint}")
 
 
+_found = lru_cache(maxsize=1024)(get_dialect)
+"""For every parser."""
+
+
 def list_dialects() -> tuple[Dialect, ...]:
     """Every dialect that is registered, by name."""
     _load_built_ins()
@@ -169,7 +175,9 @@ def list_dialects() -> tuple[Dialect, ...]:
 
 def find(dialect: str | Dialect, tokenizer: object | None = None) -> Dialect:
     """The dialect itself, or the one of that name; its variant for the vocabulary, if there is one."""
-    found = dialect if isinstance(dialect, Dialect) else get_dialect(dialect)
+    found = _found(dialect) if isinstance(dialect, str) else dialect
+    if not isinstance(found, Dialect):
+        raise UsageError(f"a dialect is a Dialect value or a name, got {type(found).__name__}")
     if tokenizer is not None and found.variants:
         tokens = frozenset(as_tokenizer(tokenizer).special_tokens().values())
         for token, variant in found.variants:

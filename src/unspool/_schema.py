@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from json import JSONDecoder
 from json.encoder import encode_basestring
 from typing import Final
@@ -76,42 +77,47 @@ class Tools:
     ValueType(integer)
     """
 
-    __slots__ = ("_parameters", "_schemas", "known", "names")
+    __slots__ = ("_functions", "_parameters", "known", "refused")
 
     def __init__(self, tools: Iterable[Mapping[str, object]] | None) -> None:
-        self._schemas: dict[str, object] = {}
+        self._functions: dict[str, Mapping[str, object]] = {}
         self._parameters: dict[str, ValueType] = {}
-        for index, tool in enumerate(_mappings(tools)):
+        for index, tool in enumerate(_listed(tools)):
+            if not isinstance(tool, (dict, Mapping)):  # asking for Mapping alone is slow
+                raise UsageError(f"tools[{index}] is a {type(tool).__name__}; {_TOOLS_USAGE}")
             # Pydantic dumps absent fields as None.
             if tool.get("type") not in (None, "function") and tool.get("input_schema") is None:
                 continue
             function = tool.get("function")
             body = tool if function is None else function
-            name = body.get("name") if isinstance(body, dict | Mapping) else None
-            if not isinstance(body, dict | Mapping) or not isinstance(name, str):
+            name = body.get("name") if isinstance(body, (dict, Mapping)) else None
+            if not isinstance(name, str):
                 raise UsageError(f"tools[{index}] is a function without a name; {_TOOLS_USAGE}")
-            parameters = body.get("parameters")
-            schema = body.get("input_schema") if parameters is None else parameters
-            self._schemas[name] = schema
+            self._functions[name] = body
         self.known: bool = tools is not None
         """Whether the caller said which tools there are."""
-        self.names: frozenset[str] = frozenset(self._schemas)
+        self.refused: bool = self.known and not self._functions
+        """Whether the caller said that there are none."""
+
+    @property
+    def names(self) -> AbstractSet[str]:
         """The functions offered; other kinds of tools do not count."""
+        return self._functions.keys()
 
     def declares(self, name: str) -> bool:
         """Whether a function of that name is offered."""
-        return name in self._schemas
+        return name in self._functions
 
     def could_become(self, prefix: str) -> bool:
         """Whether some function's name may begin so; always, where none are known."""
-        return not self.known or any(name.startswith(prefix) for name in self._schemas)
+        return not self.known or any(name.startswith(prefix) for name in self._functions)
 
     def parameters(self, function: str) -> ValueType:
         """The type of a function's arguments."""
         if function not in self._parameters:
             # Not before somebody asks: most requests offer more tools than the model calls.
-            known = function in self._schemas
-            self._parameters[function] = ValueType(self._schemas[function]) if known else UNKNOWN
+            body = self._functions.get(function)
+            self._parameters[function] = UNKNOWN if body is None else ValueType(_schema(body))
         return self._parameters[function]
 
     def value_type(self, function: str, key: str) -> ValueType:
@@ -129,16 +135,20 @@ _TOOLS_USAGE: Final = (
 )
 
 
-def _mappings(tools: object) -> list[Mapping[str, object]]:
+def _listed(tools: object) -> list[object]:
+    if isinstance(tools, list):
+        return tools
     if tools is None:
         return []
     if isinstance(tools, (str, bytes, Mapping)) or not isinstance(tools, Iterable):
         raise UsageError(f"tools is a {type(tools).__name__}; {_TOOLS_USAGE}")
-    found = list(tools)
-    for index, tool in enumerate(found):
-        if not isinstance(tool, dict | Mapping):  # asking for Mapping alone is slow
-            raise UsageError(f"tools[{index}] is a {type(tool).__name__}; {_TOOLS_USAGE}")
-    return found
+    return list(tools)
+
+
+def _schema(function: Mapping[str, object]) -> object:
+    """The schema of a function's arguments, wherever the API has it."""
+    parameters = function.get("parameters")
+    return function.get("input_schema") if parameters is None else parameters
 
 
 class ValueType:
