@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from codecs import getincrementaldecoder
+from codecs import utf_8_decode
 from collections.abc import Iterable, Mapping
-from typing import Final
 
 from ._errors import UsageError
-from ._tokens import Tokenizer
-
-_Utf8Decoder: Final = getincrementaldecoder("utf-8")
+from ._tokens import Tokenizer, learnt_of
 
 
 def restore(text: str, code_points_back: Mapping[str, str]) -> str:
@@ -29,23 +26,28 @@ class OffsetMap:
     O(1); one that goes back costs the code points in between.
     """
 
-    __slots__ = ("_before", "_cursor", "_places")
+    __slots__ = ("_before", "_cursor", "_places", "last", "shift")
 
     def __init__(self) -> None:
         self._places: list[int] = []  # of the code points, ascending
         self._before: list[int] = [0]  # characters that the first n of them stand for, over n
         self._cursor = 0  # how many of them lie before the last query
+        self.last = -1
+        """Where the last code point stands."""
+        self.shift = 0
+        """How far everything behind it is shifted."""
 
     def note(self, position: int, extra: int) -> None:
         """The character at ``position`` stands for ``1 + extra`` characters; in ascending order."""
+        self.last = position
+        self.shift += extra
         self._places.append(position)
-        self._before.append(self._before[-1] + extra)
-
-    def __bool__(self) -> bool:
-        return bool(self._places)
+        self._before.append(self.shift)
 
     def to_text(self, position: int) -> int:
         """Where the offset ``position`` is in the text."""
+        if position > self.last:
+            return position + self.shift
         places = self._places
         cursor = self._cursor
         while cursor < len(places) and places[cursor] < position:
@@ -64,16 +66,17 @@ class Detokenizer:
     the joined text.
     """
 
-    __slots__ = ("_code_points", "_length", "_midway", "_special", "_tokenizer", "_utf8", "offsets")
+    __slots__ = ("_begun", "_code_points", "_length", "_special", "_texts", "_tokenizer", "offsets")
 
     def __init__(self, tokenizer: Tokenizer, code_points: Mapping[str, str]) -> None:
         self.offsets = OffsetMap()
         """From offsets in the text returned so far to offsets in the plain text."""
         self._tokenizer = tokenizer
-        self._special = tokenizer.special_tokens()
+        learnt = learnt_of(tokenizer)
+        self._special: Mapping[int, str] = learnt.special
+        self._texts: dict[int, str] = learnt.texts
         self._code_points = code_points
-        self._utf8 = _Utf8Decoder("replace")  # holds the beginning of a character
-        self._midway = False  # ... if it holds one
+        self._begun = b""  # the beginning of a character
         self._length = 0  # of the text returned so far
 
     def feed(self, ids: Iterable[int]) -> str:
@@ -83,10 +86,16 @@ class Detokenizer:
         has none.  An ordinary token comes out as text whatever it spells.
         An unknown id raises ``UsageError``, and then none of ``ids`` counts.
         """
+        # Most come one at a time, and are whole.
+        if not self._begun and isinstance(ids, list) and len(ids) == 1:
+            text = self._texts.get(ids[0])
+            if text is not None:
+                self._length += len(text)
+                return text
         out: list[str] = []
-        for piece in [self._piece(id) for id in ids]:
+        for id, piece in [(id, self._piece(id)) for id in ids]:
             if isinstance(piece, bytes):
-                out.append(self._decode(piece))
+                out.append(self._decode(id, piece))
                 continue
             out.append(self.finish())
             code_point = self._code_points.get(piece)
@@ -101,10 +110,10 @@ class Detokenizer:
 
     def finish(self) -> str:
         """What is left: U+FFFD if the input ended inside a character."""
-        if not self._midway:
+        if not self._begun:
             return ""
-        self._midway = False
-        text = self._utf8.decode(b"", final=True)
+        text, _ = utf_8_decode(self._begun, "replace", True)
+        self._begun = b""
         self._length += len(text)
         return text
 
@@ -120,11 +129,12 @@ class Detokenizer:
                 f"the tokenizer has no token with the id {id}: is it the one of the model that wrote this?"
             ) from None
 
-    def _decode(self, data: bytes) -> str:
-        if data.isascii() and not self._midway:
-            text = data.decode("ascii")
-        else:
-            text = self._utf8.decode(data)
-            self._midway = bool(self._utf8.getstate()[0])
+    def _decode(self, id: int, data: bytes) -> str:
+        begun = self._begun
+        data = begun + data
+        text, end = utf_8_decode(data, "replace", False)
+        self._begun = data[end:]
+        if not begun and not self._begun:
+            self._texts[id] = text
         self._length += len(text)
         return text

@@ -32,7 +32,9 @@ class Fold:
         self._source = source
         self._tidy = Tidy(dialect, policies)
         self._policies = policies
-        self._parts: list[TextPart | _OpenCall] = []
+        self._parts: list[_Run | _OpenCall] = []
+        self._channel = ""  # of the text that came last, if no call came after it
+        self._pieces: list[str] = []  # ... and that text
         self._calls: dict[int, _OpenCall] = {}
         self._problems: list[Problem] = []
         self._finish = FinishRule(forced=forced, policies=policies)
@@ -40,12 +42,19 @@ class Fold:
     def push(self, events: Iterable[Event]) -> None:
         """Take further events of the stream."""
         for event in self._tidy.push(events):
-            self._finish.see(event)
             if isinstance(event, Text):
-                self._parts.append(TextPart(event.channel, event.text))
-            elif isinstance(event, CallArgs):
+                if event.channel != self._channel:
+                    self._channel = event.channel
+                    self._pieces = []
+                    self._parts.append(_Run(event.channel, self._pieces))
+                self._pieces.append(event.text)
+                continue
+            if isinstance(event, CallArgs):
                 self._calls[event.index].arguments.append(event.json)
-            elif isinstance(event, CallStart):
+                continue
+            self._finish.see(event)
+            if isinstance(event, CallStart):
+                self._channel = ""
                 call = _OpenCall(event)
                 self._calls[event.index] = call
                 self._parts.append(call)
@@ -99,8 +108,7 @@ class Fold:
             for problem in self._problems:
                 if problem.kind in _UNFINISHED:
                     raise self._error(problem)
-        shown = [part.part(policies) if isinstance(part, _OpenCall) else part for part in self._parts]
-        parts = _merged(part for part in shown if part is not None)
+        parts = _merged([part.part(policies) for part in self._parts])
         return Message(
             reasoning=_joined(parts, "reasoning"),
             content=_joined(parts, "content"),
@@ -109,6 +117,19 @@ class Fold:
             finish_reason=self._finish.reason(),
             parts=tuple(parts),
         )
+
+
+class _Run:
+    """Text of one channel."""
+
+    __slots__ = ("channel", "pieces")
+
+    def __init__(self, channel: Channel, pieces: list[str]) -> None:
+        self.channel: Channel = channel
+        self.pieces = pieces
+
+    def part(self, _: Policies) -> Part:
+        return TextPart(self.channel, "".join(self.pieces))
 
 
 class _OpenCall:
@@ -140,10 +161,11 @@ class _OpenCall:
         return ToolCall(self.id, self.name, arguments)
 
 
-def _merged(parts: Iterable[Part]) -> list[Part]:
+def _merged(parts: list[Part | None]) -> list[Part]:
     """Neighbouring text of one channel is one part; each run is joined once."""
+    shown = [part for part in parts if part is not None]
     out: list[Part] = []
-    for channel, group in groupby(parts, lambda part: part.channel if isinstance(part, TextPart) else None):
+    for channel, group in groupby(shown, lambda part: part.channel if isinstance(part, TextPart) else None):
         if channel is None:
             out += group
         else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ._events import CallArgs, CallEnd, CallStart, Event, Markup, Note, Text
@@ -28,15 +27,16 @@ class Gate:
         """Characters that the events held account for."""
         return self._held[-1].end - self._held[0].start if self._held else 0
 
-    def push(self, events: Iterable[Event]) -> list[Event]:
+    def push(self, events: list[Event]) -> list[Event]:
         """What may pass of these events and of those held."""
         out: list[Event] = []
+        held = self._held
         for event in events:
-            if isinstance(event, CallStart) or self._held:
-                self._held.append(event)
+            if held or isinstance(event, CallStart):
+                held.append(event)
                 if isinstance(event, CallEnd):
                     out += self._release(event)
-                    self._held = []
+                    self._held = held = []
             else:
                 out.append(event)
         return out

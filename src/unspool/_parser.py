@@ -20,6 +20,7 @@ from ._schema import Tools
 from ._token_mode import TokenReader
 
 if TYPE_CHECKING:
+    from ._grammar import Grammar
     from ._message import Message
 
 ToolList = Iterable[Mapping[str, object]]
@@ -80,15 +81,13 @@ class Parser:
         known = Tools(tools)
         self._reader = None if tokenizer is None else TokenReader(self.dialect, tokenizer)
         spelling = self.dialect if self._reader is None else self._reader.dialect
-        grammar = compile_grammar(
-            spelling,
-            calls=not known.refused or chosen.no_tools == "strip",
-            calls_in_reasoning=chosen.calls_in_reasoning == "call",
-            repair=chosen.malformed_call == "repair",
-        )
-        if prompt is not None and self._reader is not None:
-            prompt = self._reader.prompt(prompt)
-        tail = usual_tail(grammar) if prompt is None else relevant_tail(prompt, grammar)
+        grammar = _grammar(spelling, chosen, known)
+        if prompt is None:
+            tail = usual_tail(grammar)
+        elif self._reader is None:
+            tail = relevant_tail(prompt, grammar)
+        else:
+            tail = self._reader.prompt(relevant_tail(prompt, _grammar(self.dialect, chosen, known)))
         self._machine = Machine(
             grammar,
             known,
@@ -148,7 +147,10 @@ class Parser:
             raise UsageError("this parser has finished; make a new Parser for the next output")
         if self._reader is None:
             raise UsageError("feed_tokens() needs the model's tokenizer: Parser(..., tokenizer=...)")
-        return self._post(self._machine.feed(self._reader.read(ids)))
+        events = self._machine.feed(self._reader.feed(ids))
+        if self._clip or self._gate is not None:
+            return self._post(events)
+        return self._reader.plain(events)
 
     def finish(self, reason: Unchecked[FinishReason | None] = None) -> list[Event]:
         """No more output follows.
@@ -193,6 +195,15 @@ class Parser:
         return events
 
 
+def _grammar(dialect: Dialect, policies: Policies, tools: Tools) -> Grammar:
+    return compile_grammar(
+        dialect,
+        calls=not tools.refused or policies.no_tools == "strip",
+        calls_in_reasoning=policies.calls_in_reasoning == "call",
+        repair=policies.malformed_call == "repair",
+    )
+
+
 def _clipped(event: Event) -> Event | None:
     """The part of an event that belongs to the output, not to the prompt."""
     if event.start >= 0:
@@ -200,7 +211,7 @@ def _clipped(event: Event) -> Event | None:
     beyond = -event.start
     event.start = 0
     event.end = max(event.end, 0)
-    if isinstance(event, Text | Markup):
+    if isinstance(event, (Text, Markup)):
         if not event.end:
             return None
         event.text = event.text[beyond:]

@@ -54,7 +54,7 @@ def _begun(events: list[Event], machine: Machine) -> list[Event]:
     for i in range(len(events) - 1, -1, -1):
         if isinstance(events[i], CallStart):
             for event in events[i:]:
-                if isinstance(event, CallStart | CallArgs):
+                if isinstance(event, (CallStart, CallArgs)):
                     event.index = 0
             return events[i:]
     return []

@@ -20,7 +20,7 @@ from threading import RLock
 from ._dialect import Dialect
 from ._errors import SpecError, UnknownDialect, UsageError
 from ._switches import check_facts
-from ._tokens import as_tokenizer
+from ._tokens import as_tokenizer, learnt_of
 
 GROUP = "unspool.dialects"
 
@@ -179,7 +179,7 @@ def find(dialect: str | Dialect, tokenizer: object | None = None) -> Dialect:
     if not isinstance(found, Dialect):
         raise UsageError(f"a dialect is a Dialect value or a name, got {type(found).__name__}")
     if tokenizer is not None and found.variants:
-        tokens = frozenset(as_tokenizer(tokenizer).special_tokens().values())
+        tokens = learnt_of(as_tokenizer(tokenizer)).literals
         for token, variant in found.variants:
             if token in tokens:
                 return get_dialect(variant)

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ._events import CallStart, Event, Finish, Markup, Text
+from ._events import CallArgs, CallStart, Event, Finish, Markup, Text
 
 if TYPE_CHECKING:
     from ._dialect import Dialect
@@ -49,6 +49,11 @@ class _Channel:
 
     def text(self, event: Text) -> Text | None:
         text = event.text
+        if not (self.blanks or self.lead or self.join or text[-1:].isspace()):
+            self.shown = self.shown or bool(text)
+            self.sure = None
+            self.start = event.end
+            return event
         if self.lead:
             text = text.lstrip(self.lead)
             if not text:
@@ -131,16 +136,20 @@ class Tidy:
         out: list[Event] = []
         for given in events:
             event = given
-            if isinstance(event, Markup) and event.role == "cut" and self._cut_is_text:
+            if self._cut_is_text and isinstance(event, Markup) and event.role == "cut":
                 event = Text("content", event.text, event.start, event.end)
             if isinstance(event, Text):
                 self.channel = event.channel
                 if event.channel == "reasoning":
-                    self._append(out, self._reasoning.text(event))
-                elif not (self._drop and self._called):
-                    self._append(out, self._content.text(event))
+                    shown = self._reasoning.text(event)
+                else:
+                    shown = None if self._called and self._drop else self._content.text(event)
+                if shown is not None:
+                    out.append(shown)
                 continue
-            if isinstance(event, Markup):
+            if isinstance(event, CallArgs):
+                pass
+            elif isinstance(event, Markup):
                 self._markup(event, out)
             elif isinstance(event, CallStart):
                 self._called = True

@@ -9,14 +9,14 @@ is plain text again, with spans in plain text.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ._detokenizer import Detokenizer, restore
 from ._events import CallArgs, CallEnd, CallStart, Event, Markup, Note, Text
-from ._tokens import Tokenizer, as_tokenizer, assign_code_points, substitute
+from ._tokens import Tokenizer, as_tokenizer, assign_code_points, learnt_of, substitute
 
 if TYPE_CHECKING:
     from ._dialect import Dialect
@@ -24,52 +24,63 @@ if TYPE_CHECKING:
 _TEMPLATES = ("call", "section", "param", "reasoning", "content", "drop", "stop", "turn")
 
 
-class TokenReader:
+class Reading:
+    """What a dialect is in a vocabulary."""
+
+    __slots__ = ("back", "code_points", "dialect")
+
+    def __init__(self, dialect: Dialect, tokenizer: Tokenizer) -> None:
+        self.code_points: Final = assign_code_points(literals(dialect), tokenizer)
+        self.back: Final = {code_point: literal for literal, code_point in self.code_points.items()}
+        """What they stand for."""
+        self.dialect: Final[Dialect] = _substituted(dialect, tuple(self.code_points.items()))
+        """The dialect with its special tokens as code points."""
+
+
+class TokenReader(Detokenizer):
     """Ids to the machine's text, and the machine's events to plain ones."""
 
-    __slots__ = ("_back", "_code_points", "_detokenizer", "dialect")
+    __slots__ = ("_back", "dialect")
 
     def __init__(self, dialect: Dialect, tokenizer: object) -> None:
         vocabulary = as_tokenizer(tokenizer)
-        self._code_points = assign_code_points(literals(dialect), vocabulary)
-        self._back = {code_point: literal for literal, code_point in self._code_points.items()}
-        self._detokenizer = Detokenizer(vocabulary, self._code_points)
-        self.dialect: Dialect = _substituted(dialect, tuple(self._code_points.items()))
-        """The dialect with its special tokens as code points."""
+        readings = learnt_of(vocabulary).readings
+        reading = readings.get(dialect)
+        if reading is None:
+            reading = readings[dialect] = Reading(dialect, vocabulary)
+        super().__init__(vocabulary, reading.code_points)
+        self._back = reading.back
+        self.dialect: Dialect = reading.dialect
 
     def prompt(self, text: str) -> str:
         """A prompt, which is always given as text."""
         return substitute(text, self._code_points)
 
-    def read(self, ids: Iterable[int]) -> str:
-        """The next tokens."""
-        return self._detokenizer.feed(ids)
-
-    def finish(self) -> str:
-        """What is left of a character that was never completed."""
-        return self._detokenizer.finish()
-
-    def plain(self, events: Iterable[Event]) -> list[Event]:
+    def plain(self, events: list[Event]) -> list[Event]:
         """Events as callers see them."""
-        offsets = self._detokenizer.offsets
+        offsets = self.offsets
+        last, shift = offsets.last, offsets.shift
         back = self._back
-        out: list[Event] = []
         for event in events:
-            if offsets:
+            if event.start > last:
+                event.start += shift
+                event.end += shift
+                if isinstance(event, Text):  # that of its span
+                    continue
+            else:
                 event.start = offsets.to_text(event.start)
                 event.end = offsets.to_text(event.end)
-            if isinstance(event, Text | Markup):
-                event.text = restore(event.text, back)
-            elif isinstance(event, CallArgs):
+            if isinstance(event, CallArgs):
                 event.json = restore(event.json, back)
+            elif isinstance(event, (Text, Markup)):
+                event.text = restore(event.text, back)
             elif isinstance(event, CallEnd):
                 event.raw = restore(event.raw, back)
             elif isinstance(event, Note):
                 event.detail = restore(event.detail, back)
             elif isinstance(event, CallStart):
                 event.name = restore(event.name, back)
-            out.append(event)
-        return out
+        return events
 
 
 def uses(dialect: Dialect, tokenizer: object) -> frozenset[str]:
@@ -119,7 +130,3 @@ def _substituted(dialect: Dialect, pairs: tuple[tuple[str, str], ...]) -> Dialec
         start=substitute(dialect.start, code_points),
         frame=frame,
     )
-
-
-if TYPE_CHECKING:
-    _ = Tokenizer

@@ -21,10 +21,15 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any, Final, Protocol, runtime_checkable
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 from weakref import WeakKeyDictionary
 
 from ._errors import UsageError
+
+if TYPE_CHECKING:
+    from ._dialect import Dialect
+    from ._token_mode import Reading
 
 _FIRST_SURROGATE: Final = 0xD800
 _SURROGATES: Final = 0x800
@@ -123,9 +128,13 @@ def substitute(literal: str, code_points: Mapping[str, str]) -> str:
     """
     if not code_points:
         return literal
-    longest_first = sorted(code_points, key=len, reverse=True)
-    pattern = "|".join(re.escape(token) for token in longest_first)
-    return re.sub(pattern, lambda match: code_points[match[0]], literal)
+    return _one_of(tuple(code_points)).sub(lambda match: code_points[match[0]], literal)
+
+
+@lru_cache(maxsize=256)
+def _one_of(tokens: tuple[str, ...]) -> re.Pattern[str]:
+    longest_first = sorted(tokens, key=len, reverse=True)
+    return re.compile("|".join(re.escape(token) for token in longest_first))
 
 
 # --- how vocabularies spell tokens ---
@@ -206,20 +215,21 @@ def _spelling(decoder: object) -> _Spelling | None:
 # --- adapters: a source is what we recognise of a foreign class ---
 
 
-class _Vocabulary:
+class Learnt:
     """What has been learnt of one tokenizer.
 
     It must not refer to the tokenizer: it is the value under that weak key,
     and would keep it alive for ever.
     """
 
-    __slots__ = ("bytes", "filling", "special", "spelling")
+    __slots__ = ("bytes", "filling", "literals", "readings", "special", "spelling", "texts")
 
     def __init__(
-        self, special: Mapping[int, str], spelling: _Spelling | None, filling: int | None = None
+        self, special: Mapping[int, str], spelling: _Spelling | None = None, filling: int | None = None
     ) -> None:
         self.special = special
         """Id and literal of the special tokens."""
+        self.literals = frozenset(special.values())
         self.spelling = spelling
         """How the other tokens are spelt, where a rule says so."""
         self.filling = filling
@@ -227,22 +237,26 @@ class _Vocabulary:
         self.bytes: dict[int, bytes] = {}
         """The other tokens, as they are first needed: a model uses few of them, and
         converting a whole vocabulary would stall the first request of a server."""
+        self.texts: dict[int, str] = {}
+        """The text of those that are whole characters."""
+        self.readings: dict[Dialect, Reading] = {}
+        """What dialects are to it."""
 
 
-_VOCABULARIES: Final[WeakKeyDictionary[object, _Vocabulary]] = WeakKeyDictionary()
+_VOCABULARIES: Final[WeakKeyDictionary[object, Learnt]] = WeakKeyDictionary()
 
 
 class _Adapter:
     """A :class:`Tokenizer` that remembers."""
 
-    __slots__ = ("_bytes", "_vocabulary")
+    __slots__ = ("_bytes", "learnt")
 
     def __init__(self, source: object) -> None:
-        vocabulary = _VOCABULARIES.get(source)
-        if vocabulary is None:
-            vocabulary = _VOCABULARIES[source] = self._study()
-        self._vocabulary = vocabulary
-        self._bytes = vocabulary.bytes
+        learnt = _VOCABULARIES.get(source)
+        if learnt is None:
+            learnt = _VOCABULARIES[source] = self._study()
+        self.learnt = learnt
+        self._bytes = learnt.bytes
 
     def token_bytes(self, id: int) -> bytes:
         known = self._bytes.get(id)
@@ -251,13 +265,18 @@ class _Adapter:
         return known
 
     def special_tokens(self) -> Mapping[int, str]:
-        return self._vocabulary.special
+        return self.learnt.special
 
-    def _study(self) -> _Vocabulary:
+    def _study(self) -> Learnt:
         raise NotImplementedError
 
     def _read(self, id: int) -> bytes:
         raise NotImplementedError
+
+
+def learnt_of(tokenizer: Tokenizer) -> Learnt:
+    """What is known of a tokenizer; of one that is not ours, only what it says itself."""
+    return tokenizer.learnt if isinstance(tokenizer, _Adapter) else Learnt(tokenizer.special_tokens())
 
 
 class _AddedToken(Protocol):
@@ -292,7 +311,7 @@ class _HuggingFace(_Adapter):
         self._source = source
         super().__init__(source)
 
-    def _study(self) -> _Vocabulary:
+    def _study(self) -> Learnt:
         try:
             decoder = self._decoder()
         except Exception:  # noqa: BLE001 - the class it raises for a decoder written in Python
@@ -305,7 +324,7 @@ class _HuggingFace(_Adapter):
             for id, literal in sorted(added.items())
             if (spelling.to_bytes(literal) if spelling else literal.encode()).strip()
         }
-        return _Vocabulary(special, spelling, None if spelling else self._plain_token(added))
+        return Learnt(special, spelling, None if spelling else self._plain_token(added))
 
     def _decoder(self) -> object:
         # Pickled, a decoder is its part of tokenizer.json; the whole takes up to a second.
@@ -330,10 +349,10 @@ class _HuggingFace(_Adapter):
             piece = None
         if piece is None:
             raise KeyError(id)
-        vocabulary = self._vocabulary
-        if vocabulary.spelling is not None:
-            return vocabulary.spelling.to_bytes(piece)
-        filling = vocabulary.filling
+        spelling = self.learnt.spelling
+        if spelling is not None:
+            return spelling.to_bytes(piece)
+        filling = self.learnt.filling
         if filling is None:
             return self._text([id]).encode()
         left = self._text([filling])
@@ -360,9 +379,9 @@ class _SentencePiece(_Adapter):
         self._source = source
         super().__init__(source)
 
-    def _study(self) -> _Vocabulary:
+    def _study(self) -> Learnt:
         source = self._source
-        return _Vocabulary({id: source.id_to_piece(id) for id in sorted(source.special_ids)}, _SENTENCEPIECE)
+        return Learnt({id: source.id_to_piece(id) for id in sorted(source.special_ids)}, _SENTENCEPIECE)
 
     def _read(self, id: int) -> bytes:
         if not 0 <= id < self._source.n_words:
@@ -384,9 +403,9 @@ class _Tekken(_Adapter):
         self._source = source
         super().__init__(source)
 
-    def _study(self) -> _Vocabulary:
+    def _study(self) -> Learnt:
         source = self._source
-        return _Vocabulary({id: source.id_to_piece(id) for id in sorted(source.special_ids)}, None)
+        return Learnt({id: source.id_to_piece(id) for id in sorted(source.special_ids)})
 
     def _read(self, id: int) -> bytes:
         if not 0 <= id < self._source.n_words:
