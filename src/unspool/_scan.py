@@ -20,9 +20,9 @@ NO: Final = -2
 """Instead of a place: there is none."""
 
 _STRING_RUN: Final = re.compile(r'(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+')
+_ESCAPE_BEGUN: Final = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
 _SPACE_RUN: Final = re.compile(r"[ \t\r\n]*")
-_ESCAPES: Final = '"\\/bfnrt'
-_HEX: Final = re.compile("[0-9a-fA-F]{4}")
+_ESCAPES: Final = bytes(chr(code) in '"\\/bfnrt' for code in range(0x80))
 
 
 def behind_literal(literal: str, text: str, at: int) -> int:
@@ -61,20 +61,39 @@ def string_run(text: str, at: int) -> int:
     while at < n:
         code = ord(text[at])
         if code == 0x5C:  # a backslash
-            if at + 1 == n:
+            size = _escape_size(text, at)
+            if size <= 0:
                 break
-            escape = text[at + 1]
-            if escape in _ESCAPES:
-                at += 2
-            elif escape == "u" and _HEX.match(text, at + 2):
-                at += 6
-            else:
-                break
+            at += size
         elif code == 0x22 or code < 0x20:  # a quote, a control character
             break
         else:
             at += 1
     return at
+
+
+def escape_begun(text: str, at: int) -> bool:
+    """Whether the text ends inside what stands at ``at`` and may become an escape."""
+    if COMPILED:
+        return ord(text[at]) == 0x5C and _escape_size(text, at) == 0
+    return text[at] == "\\" and (at + 1 == len(text) or _ESCAPE_BEGUN.match(text, at) is not None)
+
+
+def _escape_size(text: str, at: int) -> int:
+    """Length of the escape at this backslash; 0: it may become one, -1: it is none."""
+    n = len(text)
+    if at + 1 == n:
+        return 0
+    code = ord(text[at + 1])
+    if code != 0x75:  # u
+        return 2 if code < 0x80 and _ESCAPES[code] else -1
+    for i in range(at + 2, at + 6):
+        if i == n:
+            return 0
+        code = ord(text[i])
+        if not (0x30 <= code <= 0x39 or 0x61 <= code <= 0x66 or 0x41 <= code <= 0x46):
+            return -1
+    return 6
 
 
 def escaped(text: str) -> str:

@@ -19,22 +19,17 @@ from json.encoder import encode_basestring
 from typing import Final, NoReturn
 
 from .._events import Status
-from .._scan import escaped, string_run
+from .._scan import behind_space, escape_begun, escaped, string_run
 from .base import Value
 
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 _LIST_GAP: Final = re.compile(r"[ \t\r\n,]*")
-_SINGLE_RUN: Final = re.compile(r"[^'\"\\\x00-\x1f]*")
-_ESCAPE: Final = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})')
-_ESCAPE_BEGUN: Final = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
-_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?(?=[ \t\r\n,\]}])")
+_SINGLE_RUN: Final = re.compile(r"(?:[^'\"\\\x00-\x1f]++|\\(?:[\"\\/bfnrt]|u[0-9a-fA-F]{4}))*+")
 _TOKEN: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[\]{},:]|[^\s"\[\]{},:]++')
 _SPACED: Final = {",": ", ", ":": ": "}
-_WORDS: Final = {"t": "true", "f": "false", "n": "null"}
 _PYTHON_WORDS: Final = {"T": ("True", "true"), "F": ("False", "false"), "N": ("None", "null")}
-_DIGITS: Final = frozenset("0123456789")
 _TOKEN_STARTS: Final = frozenset("\"'{[-0123456789tfnTFN")
-_BLANKS: Final = frozenset(" \t\r\n")
+_BLANKS: Final = " \t\r\n"
 
 # What the scanner expects next.
 _START: Final = 0
@@ -44,9 +39,31 @@ _KEY_OR_END: Final = 3
 _KEY: Final = 4
 _COLON: Final = 5
 _NEXT: Final = 6
-_STRING: Final = 7
-_NUMBER_PART: Final = 8
-_WORD: Final = 9
+# Inside a number, by what was last.
+_MINUS: Final = 7
+_ZERO: Final = 8
+_INTEGER: Final = 9
+_POINT: Final = 10
+_FRACTION: Final = 11
+_E: Final = 12
+_SIGN: Final = 13
+_EXPONENT: Final = 14
+# The first of the states inside true, false and null.
+_WORD: Final = 15
+# Where the scanner of strict JSON has no say; a state with an odd number is a key's.
+_PYTHON_WORD: Final = 26
+_STRING: Final = 28
+_KEY_STRING: Final = 29
+_SINGLE_STRING: Final = 30
+_SINGLE_KEY: Final = 31
+# What a character does instead of just leading to another state.
+_OPEN_OBJECT: Final = 32
+_OPEN_LIST: Final = 33
+_CLOSE: Final = 34
+_COMMA: Final = 35
+_NUMBER_ENDS: Final = 36
+_REFUSED: Final = 37
+
 _EXPECTED: Final = (
     "a JSON value",
     "a JSON value",
@@ -55,241 +72,127 @@ _EXPECTED: Final = (
     "a string key",
     "':'",
     "',' or a closing bracket",
-    "'\"'",
-    "a digit",
-    "true, false or null",
+    *(["a digit"] * 8),
+    *(["true, false or null"] * 12),
 )
-# Number automaton: state -> what a digit, '.', 'e' or a sign leads to.
-_MINUS: Final = 0
-_ZERO: Final = 1
-_INTEGER: Final = 2
-_POINT: Final = 3
-_FRACTION: Final = 4
-_E: Final = 5
-_SIGN: Final = 6
-_EXPONENT: Final = 7
-_NUMBER_ENDS: Final = frozenset((_ZERO, _INTEGER, _FRACTION, _EXPONENT))
-_ON_DIGIT: Final = (_INTEGER, -1, _INTEGER, _FRACTION, _FRACTION, _EXPONENT, _EXPONENT, _EXPONENT)
+_AFTER_A_NUMBER: Final = (_ZERO, _INTEGER, _FRACTION, _EXPONENT)
+_ASCII: Final = 128
+
+
+def _table(*, repair: bool) -> bytes:
+    """By state and ASCII character: what the character leads to or does."""
+    table = bytearray([_REFUSED]) * (_OPEN_OBJECT * _ASCII)
+
+    def put(state: int, characters: str, after: int) -> None:
+        for character in characters:
+            table[state * _ASCII + ord(character)] = after
+
+    for state in (_VALUE, _ITEM_OR_END, _KEY_OR_END, _KEY, _COLON, _NEXT):
+        put(state, _BLANKS, state)
+    for state in (_VALUE, _ITEM_OR_END):
+        put(state, '"', _STRING)
+        put(state, "{", _OPEN_OBJECT)
+        put(state, "[", _OPEN_LIST)
+        put(state, "-", _MINUS)
+        put(state, "0", _ZERO)
+        put(state, "123456789", _INTEGER)
+    put(_ITEM_OR_END, "]", _CLOSE)
+    put(_KEY_OR_END, '"', _KEY_STRING)
+    put(_KEY_OR_END, "}", _CLOSE)
+    put(_KEY, '"', _KEY_STRING)
+    put(_COLON, ":", _VALUE)
+    put(_NEXT, "}]", _CLOSE)
+    put(_NEXT, ",", _COMMA)
+    if repair:  # it depends on what comes behind them
+        put(_NEXT, "," + _BLANKS, _REFUSED)
+    for state in _AFTER_A_NUMBER:
+        put(state, "".join(map(chr, range(_ASCII))), _NUMBER_ENDS)
+        put(state, "0123456789.eE+-", _REFUSED)
+    put(_MINUS, "0", _ZERO)
+    put(_MINUS, "123456789", _INTEGER)
+    put(_INTEGER, "0123456789", _INTEGER)
+    put(_POINT, "0123456789", _FRACTION)
+    put(_FRACTION, "0123456789", _FRACTION)
+    for state in (_E, _SIGN, _EXPONENT):
+        put(state, "0123456789", _EXPONENT)
+    put(_E, "+-", _SIGN)
+    for state in (_ZERO, _INTEGER):
+        put(state, ".", _POINT)
+    for state in (_ZERO, _INTEGER, _FRACTION):
+        put(state, "eE", _E)
+    state = _WORD
+    for word in ("true", "false", "null"):
+        put(_VALUE, word[0], state)
+        put(_ITEM_OR_END, word[0], state)
+        for character in word[1:-1]:
+            put(state, character, state + 1)
+            state += 1
+        put(state, word[-1], _NEXT)
+        state += 1
+    return bytes(table)
+
+
+_STRICT: Final = _table(repair=False)
+_REPAIRING: Final = _table(repair=True)
 
 
 class JsonValue(Value):
     """One JSON value."""
 
     __slots__ = (
+        "_ahead",
         "_comma",
-        "_number",
         "_out",
-        "_quote",
         "_repair",
         "_stack",
         "_state",
+        "_table",
+        "_tries",
         "_word",
         "_word_at",
     )
 
     def __init__(self, repair: bool = False) -> None:
         super().__init__()
-        self._repair = repair
+        self._repair: Final = repair
+        self._table: Final = _REPAIRING if repair else _STRICT
         self._state = _START
         self._stack: list[str] = []
+        self._ahead = 0  # how much of the next input has been read already
+        self._tries = 0
+        # Under repair: what was read, a word of Python, and a comma and white space that wait.
         self._out: list[str] = []
-        self._quote = '"'
         self._word = ""
         self._word_at = 0
-        self._number = 0
-        # Under repair a comma, and white space after a value, wait for what follows.
         self._comma: list[str] = []
 
     def step(self, buf: str, pos: int, final: bool) -> int:
         n = len(buf)
-        start = pos
-        tries = _TRIES
-        while pos < n and not self.done:
-            state = self._state
-            if state == _STRING:
-                if self._quote == '"':
-                    pos = string_run(buf, pos)
-                    if pos == n:
-                        break
-                    char = buf[pos]
-                    if char == '"':
-                        pos += 1
-                        self._string_ends()
-                        continue
-                else:
-                    pos = _SINGLE_RUN.match(buf, pos).end()  # type: ignore[union-attr]
-                    if pos == n:
-                        break
-                    char = buf[pos]
-                    if char == "'":
-                        self._replace(buf, start, pos, '"')
-                        pos += 1
-                        start = pos
-                        self._string_ends()
-                        continue
-                    if char == '"':
-                        self._replace(buf, start, pos, '\\"')
-                        pos += 1
-                        start = pos
-                        continue
-                if char == "\\":
-                    if pos + 1 == n and not final:
-                        break
-                    escape = _ESCAPE.match(buf, pos)
-                    if escape is not None:
-                        pos = escape.end()
-                        continue
-                    if not final and _ESCAPE_BEGUN.match(buf, pos):
-                        break
-                    if self._repair and pos + 1 < n and buf[pos + 1] == "'":
-                        self._replace(buf, start, pos, "'")
-                        pos += 2
-                        start = pos
-                        continue
-                    self.error = "a valid escape sequence"
-                    break
-                if not self._repair:
-                    self.error = "an escape sequence instead of a control character"
-                    break
-                self._replace(buf, start, pos, escaped(char))
-                self.notes.append(("repaired", "control character inside a string escaped", pos))
-                pos += 1
-                start = pos
-                continue
-            if state == _NUMBER_PART:
-                pos = self._scan_number(buf, pos)
-                if self.error or pos == n:
-                    break
-                continue
-            if state == _WORD:
-                pos = self._scan_word(buf, pos)
-                if self._word_at == len(self._word):
-                    spelling = _PYTHON_WORDS.get(self._word[0])
-                    if spelling is not None:
-                        self._out.append(spelling[1])
-                        start = pos
-                    self._value_ends()
-                    continue
-                if self._word[0] in _PYTHON_WORDS:
-                    start = pos
-                if pos < n:
-                    self.error = _EXPECTED[_WORD]
-                break
-            if buf[pos] in _BLANKS:
-                blank = pos
-                pos = _SPACE.match(buf, pos).end()  # type: ignore[union-attr]
-                if state == _START:
-                    start = pos
-                elif self._comma or (self._repair and state == _NEXT):
-                    self._replace(buf, start, blank, "")
-                    self._comma.append(buf[blank:pos])
-                    start = pos
-                continue
-            char = buf[pos]
-            if self._comma and (char in _TOKEN_STARTS or (state == _NEXT and char in ",}]")):
-                self._out.append("".join(self._comma))
-                self._comma.clear()
-                start = pos
-            if state == _NEXT:
-                if char == ",":
-                    if self._repair:
-                        self._replace(buf, start, pos, "")
-                        self._comma.append(",")
-                        start = pos + 1
-                    self._state = _KEY if self._stack[-1] == "}" else _VALUE
-                    pos += 1
-                elif char == self._stack[-1]:
-                    pos += 1
-                    self._stack.pop()
-                    self._value_ends()
-                elif self._repair and char in "}]":
-                    pos, start = self._close_mismatch(buf, start, pos)
-                else:
-                    self.error = _EXPECTED[_NEXT]
-                    break
-                continue
-            if state == _COLON:
-                if char != ":":
-                    self.error = _EXPECTED[_COLON]
-                    break
-                pos += 1
+        if self._state == _START:
+            pos = behind_space(buf, pos)
+            if pos < n:
+                char = buf[pos]
+                self.kind = '"' if self._repair and char == "'" else char
                 self._state = _VALUE
-                continue
-            if char == '"':
-                if not self.kind:
-                    self.kind = char
-                pos += 1
-                self._quote = '"'
-                # A key is told from a value by what is expected behind it.
-                self._begin_string(state)
-                continue
-            if char == "'" and self._repair:
-                if not self.kind:
-                    self.kind = '"'
-                self._replace(buf, start, pos, '"')
-                self.notes.append(("repaired", "single quotes replaced", pos))
-                pos += 1
-                start = pos
-                self._quote = "'"
-                self._begin_string(state)
-                continue
-            if char in "}]" and self._stack and char == self._stack[-1]:
-                if state in (_ITEM_OR_END, _KEY_OR_END) or self._comma:
-                    if self._comma:
-                        self._comma.clear()
-                        self.notes.append(("repaired", "trailing comma removed", pos))
-                        start = pos
-                    pos += 1
-                    self._stack.pop()
-                    self._value_ends()
-                    continue
-                self.error = _EXPECTED[state]
+        start = pos
+        pos += self._ahead
+        self._ahead = 0
+        self._tries = _TRIES
+        while pos < n and not self.done and not self.error:
+            if not self._comma:
+                pos = self._read(buf, pos)
+                if pos == n or self.done:
+                    break
+            if self._state >= _STRING and not final and escape_begun(buf, pos):
                 break
-            if state in (_KEY, _KEY_OR_END):
-                self.error = _EXPECTED[state]
-                break
-            if not self.kind:
-                self.kind = char
-            if char in "{[" and tries and n - pos > _SHORT:
-                end = _behind_whole_value(buf, pos)
-                if end:
-                    pos = end
-                    self._value_ends()
-                    continue
-                tries -= 1
-            if char == "{":
-                self._stack.append("}")
-                self._state = _KEY_OR_END
-                pos += 1
-            elif char == "[":
-                self._stack.append("]")
-                self._state = _ITEM_OR_END
-                pos += 1
-            elif char in _DIGITS or char == "-":
-                whole = _NUMBER.match(buf, pos)
-                if whole is not None:
-                    pos = whole.end()
-                    self._value_ends()
-                    continue
-                self._number = _MINUS if char == "-" else _ZERO if char == "0" else _INTEGER
-                self._state = _NUMBER_PART
-                pos += 1
-            elif char in _WORDS:
-                self._word = _WORDS[char]
-                self._word_at = 0
-                self._state = _WORD
-            elif self._repair and char in _PYTHON_WORDS:
-                self._replace(buf, start, pos, "")
-                start = pos
-                self.notes.append(("repaired", "Python literal replaced", pos))
-                self._word = _PYTHON_WORDS[char][0]
-                self._word_at = 0
-                self._state = _WORD
+            if self._repair:
+                if pos > start:
+                    self._out.append(buf[start:pos])
+                start = pos = self._mend(buf, pos)
             else:
-                self.error = _EXPECTED[state]
-                break
+                self.error = self._expected(buf[pos])
         if self._out:
-            self._replace(buf, start, pos, "")
+            self._out.append(buf[start:pos])
             self.text = "".join(self._out)
             self._out.clear()
         else:
@@ -297,25 +200,37 @@ class JsonValue(Value):
         return pos
 
     def passing(self, text: str) -> int:
-        if self._state != _STRING or self._quote != '"':
+        state = self._state
+        end = 0
+        if state >= _STRING:
+            if state <= _KEY_STRING:
+                end = string_run(text, 0)
+            if end == len(text):
+                self.text = text
+                return end
+        elif state == _START or self._comma:
             return -1
-        end = string_run(text, 0)
-        if end == len(text):
-            self.text = text
-        elif end == len(text) - 1 and text[end] == "\\":
+        if state < _STRING or text[end] == '"':
+            self._tries = _TRIES
+            end = self._read(text, end)
+            if end == len(text) and not self.done:
+                self.text = text
+                return end
+        if self._state >= _STRING and escape_begun(text, end):
             self.text = text[:end]
-        else:
-            return -1
-        return end
+            return end
+        # ``step`` gets the same text next.
+        self._ahead = end
+        return -1
 
     def finish(self) -> Status:
         self.text = ""
-        if self._state == _NUMBER_PART and not self._stack and self._number in _NUMBER_ENDS:
+        if self._state in _AFTER_A_NUMBER and not self._stack:
             self.done = True
         return "complete" if self.done else "truncated"
 
     def close(self) -> bool:
-        if self._state == _NUMBER_PART and self._number in _NUMBER_ENDS:
+        if self._state in _AFTER_A_NUMBER:
             self._state = _NEXT
         if not (self._state in (_NEXT, _ITEM_OR_END, _KEY_OR_END) or self._comma) or not self._stack:
             return False
@@ -327,75 +242,192 @@ class JsonValue(Value):
         self.done = True
         return True
 
-    def _replace(self, buf: str, start: int, pos: int, text: str) -> None:
-        """The run from ``start`` to ``pos`` is verbatim, then comes ``text``."""
-        if pos > start:
-            self._out.append(buf[start:pos])
-        if text:
-            self._out.append(text)
+    def _read(self, buf: str, pos: int) -> int:
+        """JSON, up to its end or to what is not JSON, or not yet."""
+        n = len(buf)
+        state = self._state
+        stack = self._stack
+        table = self._table
+        if state >= _SINGLE_STRING:
+            return pos
+        while pos < n:
+            if state >= _STRING:
+                if buf[pos] != '"':
+                    pos = string_run(buf, pos)
+                    if pos == n or buf[pos] != '"':
+                        break
+                pos += 1
+                if state == _KEY_STRING:
+                    state = _COLON
+                    continue
+                state = _NEXT
+            else:
+                code = ord(buf[pos])
+                after = table[state * _ASCII + code] if code < _ASCII else _beyond_ascii(state)
+                if after < _OPEN_OBJECT:
+                    state = after
+                    pos += 1
+                    if after != _NEXT:
+                        continue
+                elif after <= _OPEN_LIST:
+                    if n - pos <= _SHORT or not (end := self._behind_whole_value(buf, pos)):
+                        if after == _OPEN_OBJECT:
+                            stack.append("}")
+                            state = _KEY_OR_END
+                        else:
+                            stack.append("]")
+                            state = _ITEM_OR_END
+                        pos += 1
+                        continue
+                    pos = end
+                    state = _NEXT
+                elif after == _COMMA:
+                    state = _KEY if stack[-1] == "}" else _VALUE
+                    pos += 1
+                    continue
+                elif after == _NUMBER_ENDS:
+                    state = _NEXT
+                elif after == _CLOSE and buf[pos] == stack[-1]:
+                    stack.pop()
+                    state = _NEXT
+                    pos += 1
+                else:
+                    break
+            if not stack:
+                self.done = True
+                break
+        self._state = state
+        return pos
 
-    def _begin_string(self, state: int) -> None:
-        self._word_at = 1 if state in (_KEY, _KEY_OR_END) else 0
-        self._state = _STRING
+    def _behind_whole_value(self, buf: str, pos: int) -> int:
+        """Behind the value at ``pos`` if all of it is there and in order, else 0.
 
-    def _string_ends(self) -> None:
-        if self._word_at:
-            self._state = _COLON
+        The standard library reads at the speed of C what the scanner would accept, and nothing else.
+        """
+        if not self._tries:
+            return 0
+        try:
+            return _WHOLE.raw_decode(buf, pos)[1]
+        except (ValueError, RecursionError):
+            self._tries -= 1
+            return 0
+
+    def _expected(self, char: str) -> str:
+        """What should stand here instead of this character."""
+        state = self._state
+        if state >= _STRING:
+            return (
+                "a valid escape sequence"
+                if char == "\\"
+                else "an escape sequence instead of a control character"
+            )
+        return _EXPECTED[_NEXT if state in _AFTER_A_NUMBER else state]
+
+    def _mend(self, buf: str, pos: int) -> int:
+        """Read what stands here instead of JSON, and put out what it means."""
+        state = self._state
+        char = buf[pos]
+        if state >= _STRING:
+            return self._mend_string(buf, pos)
+        if state == _PYTHON_WORD:
+            return self._read_python_word(buf, pos)
+        if char in _BLANKS and (self._comma or state == _NEXT):
+            end = _SPACE.match(buf, pos).end()  # type: ignore[union-attr]
+            self._comma.append(buf[pos:end])
+            return end
+        if self._comma:
+            if state != _NEXT and char == self._stack[-1]:
+                self._comma.clear()
+                self.notes.append(("repaired", "trailing comma removed", pos))
+                self._out.append(self._stack.pop())
+                self._value_ends()
+                return pos + 1
+            if char in _TOKEN_STARTS or (state == _NEXT and char in ",}]"):
+                self._out += self._comma
+                self._comma.clear()
+                return pos
+        elif state == _NEXT:
+            if char == ",":
+                self._comma.append(char)
+                self._state = _KEY if self._stack[-1] == "}" else _VALUE
+                return pos + 1
+            if char in "}]":
+                return self._close_mismatch(char, pos)
+        elif char == "'" and state in (_VALUE, _ITEM_OR_END, _KEY_OR_END, _KEY):
+            self._out.append('"')
+            self.notes.append(("repaired", "single quotes replaced", pos))
+            self._state = _SINGLE_STRING if state in (_VALUE, _ITEM_OR_END) else _SINGLE_KEY
+            return pos + 1
+        elif char in _PYTHON_WORDS and state in (_VALUE, _ITEM_OR_END):
+            self.notes.append(("repaired", "Python literal replaced", pos))
+            self._word = _PYTHON_WORDS[char][0]
+            self._word_at = 0
+            self._state = _PYTHON_WORD
+            return pos
+        self.error = self._expected(char)
+        return pos
+
+    def _mend_string(self, buf: str, pos: int) -> int:
+        char = buf[pos]
+        if self._state >= _SINGLE_STRING:
+            end = _SINGLE_RUN.match(buf, pos).end()  # type: ignore[union-attr]
+            if end > pos:
+                self._out.append(buf[pos:end])
+                return end
+            if char == "'":
+                self._out.append('"')
+                if self._state == _SINGLE_KEY:
+                    self._state = _COLON
+                else:
+                    self._value_ends()
+                return pos + 1
+        if char == '"':
+            self._out.append('\\"')
+        elif char != "\\":
+            self._out.append(escaped(char))
+            self.notes.append(("repaired", "control character inside a string escaped", pos))
+        elif buf.startswith("'", pos + 1):
+            self._out.append("'")
+            return pos + 2
         else:
+            self.error = self._expected(char)
+            return pos
+        return pos + 1
+
+    def _read_python_word(self, buf: str, pos: int) -> int:
+        word, at = self._word, self._word_at
+        while pos < len(buf) and at < len(word) and buf[pos] == word[at]:
+            pos += 1
+            at += 1
+        self._word_at = at
+        if at == len(word):
+            self._out.append(_PYTHON_WORDS[word[0]][1])
             self._value_ends()
+        elif pos < len(buf):
+            self.error = _EXPECTED[_PYTHON_WORD]
+        return pos
+
+    def _close_mismatch(self, char: str, pos: int) -> int:
+        """A closing bracket of the wrong kind: supply those that are missing before it."""
+        missing = ""
+        while self._stack and self._stack[-1] != char:
+            missing += self._stack.pop()
+        self._out.append(missing)
+        self.notes.append(("repaired", f"missing {missing} added", pos))
+        if self._stack:
+            self._out.append(self._stack.pop())
+            pos += 1
+        self._value_ends()
+        return pos
 
     def _value_ends(self) -> None:
         self._state = _NEXT
         if not self._stack:
             self.done = True
 
-    def _close_mismatch(self, buf: str, start: int, pos: int) -> tuple[int, int]:
-        """A closing bracket of the wrong kind: supply those that are missing before it."""
-        char = buf[pos]
-        missing = ""
-        while self._stack and self._stack[-1] != char:
-            missing += self._stack.pop()
-        self._replace(buf, start, pos, missing)
-        self.notes.append(("repaired", f"missing {missing} added", pos))
-        if self._stack:
-            self._stack.pop()
-            self._out.append(char)
-            pos += 1
-        self._value_ends()
-        return pos, pos
 
-    def _scan_word(self, buf: str, pos: int) -> int:
-        word, at = self._word, self._word_at
-        while pos < len(buf) and at < len(word) and buf[pos] == word[at]:
-            pos += 1
-            at += 1
-        self._word_at = at
-        return pos
-
-    def _scan_number(self, buf: str, pos: int) -> int:
-        state = self._number
-        while pos < len(buf):
-            char = buf[pos]
-            after = -1
-            if char in _DIGITS:
-                after = _ON_DIGIT[state]
-                if state == _MINUS and char == "0":
-                    after = _ZERO
-            elif char == ".":
-                after = _POINT if state in (_ZERO, _INTEGER) else -1
-            elif char in "eE":
-                after = _E if state in (_ZERO, _INTEGER, _FRACTION) else -1
-            elif char in "+-":
-                after = _SIGN if state == _E else -1
-            elif state in _NUMBER_ENDS:
-                self._value_ends()
-                return pos
-            if after < 0:
-                self.error = _EXPECTED[_NUMBER_PART] if state not in _NUMBER_ENDS else _EXPECTED[_NEXT]
-                return pos
-            self._number = state = after
-            pos += 1
-        return pos
+def _beyond_ascii(state: int) -> int:
+    return _NUMBER_ENDS if state in _AFTER_A_NUMBER else _REFUSED
 
 
 def _refuse(constant: str) -> NoReturn:
@@ -407,17 +439,6 @@ _SHORT: Final = 64
 """Input of no more than this is not worth a look ahead."""
 _TRIES: Final = 3
 """How often a step looks ahead in vain; each look may go over all of its input."""
-
-
-def _behind_whole_value(buf: str, pos: int) -> int:
-    """Behind the value at ``pos`` if all of it is there and in order, else 0: the scanner shall look.
-
-    The standard library reads at the speed of C what the scanner would accept, and nothing else.
-    """
-    try:
-        return _WHOLE.raw_decode(buf, pos)[1]
-    except (ValueError, RecursionError):
-        return 0
 
 
 def json_kind(text: str) -> str:
