@@ -20,14 +20,15 @@ DAMAGE = st.sampled_from(
 )
 
 
-def read(pieces: Sequence[str], *, repair: bool) -> tuple[str, str, bool, list[str]]:
+def read(pieces: Sequence[str], *, repair: bool, short_cut: bool = False) -> tuple[str, str, bool, list[str]]:
     """The JSON text that came out, the error, whether it is complete, and the notes."""
     value = JsonValue(repair)
     out = []
     held = ""
     for piece in pieces:
         held += piece
-        held = held[value.step(held, 0, final=False) :]
+        end = value.passing(held) if short_cut else -1
+        held = held[end if end >= 0 else value.step(held, 0, final=False) :]
         out.append(value.text)
         if value.done or value.error:
             break
@@ -47,6 +48,12 @@ def damaged(draw: st.DrawFn) -> str:
 @given(text=damaged(), repair=st.booleans())
 def test_a_whole_value_is_read_as_its_characters_are(text: str, repair: bool) -> None:
     assert read([text], repair=repair) == read(list(text), repair=repair)
+
+
+@given(text=damaged(), size=st.integers(1, 9), repair=st.booleans())
+def test_the_short_cut_leads_to_the_same(text: str, size: int, repair: bool) -> None:
+    pieces = [text[at : at + size] for at in range(0, len(text), size)]
+    assert read(pieces, repair=repair, short_cut=True) == read([text], repair=repair)
 
 
 @given(value=VALUES)

@@ -199,8 +199,9 @@ class Machine(Ledger):
             codec = self._inner
             if codec is not None and not self._silent and (end := codec.passing(text)) >= 0:
                 return self._passed(codec, text, end)
-        elif mode == TRIAL and self._trial is not None and self._trial.waits(text):
-            self._buf = text
+        elif mode == TRIAL and self._trial is not None and (end := self._trial.passing(text)) >= 0:
+            self._base += end
+            self._buf = text[end:]
             return []
         out: list[Event] = []
         self._out = out
@@ -229,12 +230,13 @@ class Machine(Ledger):
 
     def _passed(self, codec: Codec, text: str, length: int) -> list[Event]:
         """The codec took so much of the text."""
+        if not length:
+            self._buf = text
+            return []
         if length == len(text):
             self._buf = ""
         else:
             self._buf = text[length:]
-            if not length:
-                return []
             text = text[:length]
         if self._keep_raw:
             self._keep(text)

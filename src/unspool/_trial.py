@@ -262,17 +262,27 @@ class Trial:
         if self.at_end:
             self.at_end = False
 
-    def waits(self, window: str) -> bool:
-        """Whether the window, with more input, still decides nothing.
+    def passing(self, window: str) -> int:
+        """How much of the window, with more input, leaves the buffer, if that decides nothing; else -1.
 
-        A short cut: it says what ``run`` would say, or False.
+        A short cut: it does what ``run`` would do, or nothing.
         """
-        if self.envelope is not None or len(window) > BOUND:
+        envelope = self.envelope
+        if envelope is None:
+            return 0 if self._waits(window) else -1
+        length = -1 if envelope.committed else envelope.passing(window)
+        if length > 0:
+            self.parts.append(window[:length])
+        return length
+
+    def _waits(self, window: str) -> bool:
+        """Whether the step where this stopped needs still more."""
+        if len(window) > BOUND:
             return False
         step = self.programs[self._which].steps[self._step]
         at = self.offset
         if step.kind == LITERAL:
-            return len(window) - at < len(step.text) and step.text.startswith(window[at:])
+            return behind_literal(step.text, window, at) == MORE
         if step.kind == CAPTURE and not step.stop:
             match = step.pattern.match(window, at)
             return match is not None and match.end() == len(window)

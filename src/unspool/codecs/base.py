@@ -41,10 +41,10 @@ class Codec:
         raise NotImplementedError
 
     def passing(self, text: str) -> int:
-        """How much of the next input goes on the string that is open, if nothing else can begin in it.
+        """How much of the next input is consumed, if nothing ends in it, breaks or is to be noted.
 
-        A short cut for the most common pieces of all: it does what ``step`` would
-        do, or nothing and returns -1.  0: all of the input waits for more.
+        A short cut for most pieces: it does what ``step`` would do, or returns -1 and
+        leaves that to ``step``, which gets the same text next.  0: all of the input waits for more.
         """
         del text
         return -1

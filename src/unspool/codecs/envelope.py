@@ -13,9 +13,9 @@ before the name wait inside.
 from __future__ import annotations
 
 import json
-import re
 from typing import TYPE_CHECKING, Final
 
+from .._scan import behind_space
 from .base import BOUND, Codec, Value
 from .json import JsonValue, json_kind
 from .python import PythonValue
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .._dialect import Dialect
     from .._events import Status
 
-_SPACE: Final = re.compile(r"[ \t\r\n]*")
+_BLANKS: Final = " \t\r\n"
 _OPEN: Final = 0
 _FIRST_KEY: Final = 1
 _KEY: Final = 2
@@ -43,12 +43,14 @@ class Envelope(Codec):
     """The object, up to its closing brace."""
 
     __slots__ = (
+        "_ahead",
         "_at",
         "_captured",
-        "_comma",
         "_depth",
         "_dialect",
         "_has_args",
+        "_json",
+        "_lenient",
         "_pending",
         "_python",
         "_repair",
@@ -56,6 +58,7 @@ class Envelope(Codec):
         "_slack",
         "_state",
         "_value",
+        "_wrong",
         "committed",
         "id",
         "name",
@@ -73,16 +76,19 @@ class Envelope(Codec):
         self._dialect = dialect
         self._repair = repair
         self._python = python
+        self._lenient: Final = repair or python
         self._state = _OPEN
         self._depth = 0
         self._role = _NO_ROLE
         self._value: Value | None = None
+        self._json: Final = JsonValue(repair)  # every value, one after the other
         self._captured: list[str] = []
         self._pending: list[str] = []
         self._has_args = False
-        self._comma = False
         self._slack = 0
         self._at = 0
+        self._wrong = ""  # the error that the next step comes to
+        self._ahead = -1  # how far it gets, if that is known
 
     @property
     def waiting(self) -> bool:
@@ -96,48 +102,63 @@ class Envelope(Codec):
         return "".join(self._captured)[1:]
 
     def step(self, buf: str, pos: int, final: bool) -> int:
+        if self._ahead < 0:
+            pos = self._advance(buf, pos, final)
+        else:
+            pos += self._ahead
+            self._ahead = -1
+        self.error = self._wrong
+        return pos
+
+    def passing(self, text: str) -> int:
+        value = self._value
+        if value is not None:
+            end = value.passing(text)
+            if end >= 0:
+                out: list[str] = []
+                self._take(value, out)
+                self.text = "".join(out)
+                return end
+        was_committed = self.committed
+        end = self._advance(text, 0, False)
+        if (
+            self.done
+            or self._wrong
+            or self.notes
+            or self.committed != was_committed
+            or self.inner is not self
+        ):
+            self._ahead = end  # ``step`` gets the same text next
+            return -1
+        return end
+
+    def _advance(self, buf: str, pos: int, final: bool) -> int:
         n = len(buf)
         out: list[str] = []
-        while pos < n and not self.done:
+        was_committed = self.committed
+        while pos < n and not self.done and not self._wrong and self.committed == was_committed:
             value = self._value
-            if value is not None:
-                pos = value.step(buf, pos, final)
-                if value.notes:
-                    self.notes.extend(value.notes)
-                    value.notes.clear()
-                self._take(value, out)
-                if value.error:
-                    self.error = value.error
-                    break
-                if not value.done:
-                    break
-                self._at = pos
-                was_committed = self.committed
-                if not self._value_ends(out):
-                    break
-                if self.committed and not was_committed:
-                    break
+            if value is None:
+                pos = self._structure(buf, pos)
                 continue
-            after = _SPACE.match(buf, pos).end()  # type: ignore[union-attr]
-            if not self.committed:
-                self._slack += after - pos
-                if self._slack > BOUND:
-                    self.error = "a call's name"
-                    break
-            pos = after
-            if pos == n:
+            pos = value.step(buf, pos, final)
+            if value.notes:
+                self.notes.extend(value.notes)
+                value.notes.clear()
+            if value.text:
+                self._take(value, out)
+            if value.error or not value.done:
+                self._wrong = value.error
                 break
             self._at = pos
-            step = self._structure(buf[pos])
-            if step < 0:
-                break
-            pos += step
-        if self.done and not self._has_args and self.committed:
-            self._has_args = True
-            out.append("{}")
-        if self.committed and self._pending:
-            out[:0] = self._pending
-            self._pending.clear()
+            self._value_ends(out)
+        if self.committed:
+            if self.done and not self._has_args:
+                self._has_args = True
+                out.append("{}")
+            if self._pending:
+                out[:0] = self._pending
+                self._pending.clear()
         self.text = out[0] if len(out) == 1 else "".join(out)
         return pos
 
@@ -155,7 +176,8 @@ class Envelope(Codec):
         value = self._value
         if value is not None and self._role == _ARGS_ROLE and value.finish() == "complete":
             out: list[str] = []
-            self._take(value, out)
+            if value.text:
+                self._take(value, out)
             self._value_ends(out)
             self.text = "".join(out)
         if self.committed and self._has_args and self._value is None:
@@ -184,67 +206,70 @@ class Envelope(Codec):
         self.done = True
         return True
 
-    def _structure(self, char: str) -> int:
-        """Read one structural character; -1: it does not belong here."""
-        state = self._state
-        if state == _OPEN:
-            if char == "{":
-                self._state = _FIRST_KEY
-                return 1
-        elif state in (_FIRST_KEY, _KEY):
-            if char == '"' or (char == "'" and (self._repair or self._python)):
-                self._begin(_KEY_ROLE)
-                return 0
-            if char == "}" and (state == _FIRST_KEY or (self._comma and (self._repair or self._python))):
-                if self._comma and not self._python:
-                    self.notes.append(("repaired", "trailing comma removed", self._at))
-                return self._object_ends()
-            if char == "{" and state == _FIRST_KEY and self._repair and self._depth == 0:
-                self.notes.append(("repaired", "doubled braces", self._at))
-                self._depth = 1
-                return 1
-        elif state == _COLON:
-            if char == ":":
+    def _structure(self, buf: str, pos: int) -> int:
+        """Read what is between the values, up to the next one or to what does not belong here."""
+        n = len(buf)
+        while True:
+            if pos < n and buf[pos] in _BLANKS:
+                after = behind_space(buf, pos)
+                self._slack += after - pos
+                pos = after
+            if self._slack > BOUND and not self.committed:
+                self._wrong = "a call's name"
+                return pos
+            if pos == n:
+                return pos
+            char = buf[pos]
+            state = self._state
+            if state == _COLON and char == ":":
                 self._state = _VALUE
-                return 1
-        elif state == _VALUE:
-            if char == "{" and self._role == _NO_ROLE and self._captured == ["function"]:
+            elif state == _VALUE:
+                if char != "{" or self._role != _NO_ROLE or self._captured != ["function"]:
+                    self._begin(self._role)
+                    return pos
                 self._captured.clear()
                 self._depth += 1
                 self._state = _FIRST_KEY
-                return 1
-            self._begin(self._role)
-            return 0
-        elif char == ",":
-            self._comma = True
-            self._state = _KEY
-            return 1
-        elif char == "}":
-            return self._object_ends()
-        self.error = _EXPECTED[state]
-        return -1
+            elif state == _NEXT and char == ",":
+                self._state = _KEY
+            elif state in (_FIRST_KEY, _KEY) and (char == '"' or (char == "'" and self._lenient)):
+                self._begin(_KEY_ROLE)
+                return pos
+            elif char == "}" and (state in (_NEXT, _FIRST_KEY) or (state == _KEY and self._lenient)):
+                if state == _KEY and not self._python:
+                    self.notes.append(("repaired", "trailing comma removed", pos))
+                self._object_ends()
+                if self._wrong:
+                    return pos
+                if self.done:
+                    return pos + 1
+            elif char == "{" and state == _OPEN:
+                self._state = _FIRST_KEY
+            elif char == "{" and state == _FIRST_KEY and self._repair and self._depth == 0:
+                self.notes.append(("repaired", "doubled braces", pos))
+                self._depth = 1
+            else:
+                self._wrong = _EXPECTED[state]
+                return pos
+            pos += 1
 
     def _begin(self, role: int) -> None:
         self._role = role
         self._captured.clear()
-        self._value = PythonValue() if self._python else JsonValue(self._repair)
+        self._value = PythonValue() if self._python else self._json.again()
 
-    def _object_ends(self) -> int:
+    def _object_ends(self) -> None:
         self._state = _NEXT
         if self._depth:
             self._depth -= 1
         elif self.committed:
             self.done = True
         else:
-            self.error = "a call's name"
-            return -1
-        return 1
+            self._wrong = "a call's name"
 
     def _take(self, value: Value, out: list[str]) -> None:
         """Put what a value gave where its role says."""
         text = value.text
-        if not text:
-            return
         role = self._role
         if role == _ARGS_ROLE:
             # A string may hold encoded arguments, and null means none: both wait.
@@ -257,44 +282,42 @@ class Envelope(Codec):
         elif role != _NO_ROLE:
             self._captured.append(text)
 
-    def _value_ends(self, out: list[str]) -> bool:
-        """A key or value is complete.  False: it is not what it must be."""
+    def _value_ends(self, out: list[str]) -> None:
+        """A key or value is complete."""
         role, self._value = self._role, None
         self._state = _NEXT
         text = "".join(self._captured)
         if role == _KEY_ROLE:
-            self._key_ends(json.loads(text))
-            return not self.error
+            self._key_ends(_unquoted(text))
+            return
         if role == _ARGS_ROLE:
             self._has_args = True
             if text:
                 (out if self.committed else self._pending).append(_decoded(text))
         elif role == _NAME_ROLE:
             if text[:1] != '"' or len(text) < 3 or len(text) > BOUND:
-                self.error = "the function's name as a string"
-                return False
-            self.name = json.loads(text)
+                self._wrong = "the function's name as a string"
+                return
+            self.name = _unquoted(text)
             self.committed = True
         elif role == _ID_ROLE and text[:1] == '"':
-            native = json.loads(text)
+            native = _unquoted(text)
             if self.committed:
                 self.notes.append(("late_id", native, self._at))
             else:
                 self.id = native
         self._role = _NO_ROLE
         self._captured.clear()
-        return True
 
     def _key_ends(self, key: str) -> None:
         dialect = self._dialect
-        self._comma = False
         self._slack += len(key)
         self._state = _COLON
         self._role = _NO_ROLE
         self._captured.clear()
         if dialect.keyed:
             if self.committed:
-                self.error = "'}': one function to an object"
+                self._wrong = "'}': one function to an object"
                 return
             self.name = key
             self.committed = bool(key)
@@ -307,6 +330,11 @@ class Envelope(Codec):
             self._role = _ID_ROLE
         elif key == "function":
             self._captured.append(key)
+
+
+def _unquoted(text: str) -> str:
+    """What a JSON string says."""
+    return json.loads(text) if "\\" in text else text[1:-1]
 
 
 def _decoded(text: str) -> str:

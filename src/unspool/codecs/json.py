@@ -166,6 +166,13 @@ class JsonValue(Value):
         self._word_at = 0
         self._comma: list[str] = []
 
+    def again(self) -> JsonValue:
+        """Itself, for another value; the one before is complete."""
+        self._state = _START
+        self.kind = ""
+        self.done = False
+        return self
+
     def step(self, buf: str, pos: int, final: bool) -> int:
         n = len(buf)
         if self._state == _START:
