@@ -14,6 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from unspool._errors import UsageError
+from unspool._schema import Tools
 from unspool.codecs.base import BOUND
 from unspool.codecs.python import PythonArguments, PythonValue, encode_python
 
@@ -34,16 +35,25 @@ def loose() -> PythonArguments:
     return PythonArguments(loose=True)
 
 
+def positional(*names: str) -> PythonArguments:
+    tool = {"name": "f", "parameters": {"properties": {name: {} for name in names}}}
+    return PythonArguments(tools=Tools([tool]), function="f")
+
+
 def feed(codec: PythonValue, chunks: Sequence[str]) -> Outcome:
     """Feed the codec as the machine does."""
     out: list[str] = []
     buf, pos, base = "", 0, 0
+    begun = False
     notes: list[tuple[str, str, int]] = []
     for final, chunk in [*((False, chunk) for chunk in chunks), (True, "")]:
         buf, base, pos = buf[pos:] + chunk, base + pos, 0
-        if not buf:
+        if not buf and not begun:
             continue
-        pos = codec.step(buf, 0, final)
+        pos = codec.passing(buf) if begun and not final else -1
+        if pos < 0:
+            pos = codec.step(buf, 0, final)
+        begun = True
         assert 0 <= pos <= len(buf)
         out.append(codec.text)
         assert all(0 <= at <= pos for _, _, at in codec.notes)
@@ -237,12 +247,20 @@ def test_notes(text: str, notes: list[tuple[str, str, int]]) -> None:
     ],
 )
 def test_positional_arguments(text: str, expected: str) -> None:
-    assert complete(text, lambda: PythonArguments(positional=["q", "n"])) == expected
+    assert complete(text, lambda: positional("q", "n")) == expected
 
 
 @pytest.mark.parametrize("text", ["('x', 2, 3)", "(q='x', 2)", "(a=1, 'x')"])
 def test_positional_arguments_without_a_name(text: str) -> None:
-    assert read(text, lambda: PythonArguments(positional=["q", "n"])).error == "an argument's name or ')'"
+    assert read(text, lambda: positional("q", "n")).error == "an argument's name or ')'"
+
+
+def test_an_empty_chunk_inside_a_number_changes_nothing() -> None:
+    assert feed(PythonArguments(), ["(n=1e", "", "-5)"]) == read("(n=1e-5)")
+
+
+def test_a_positional_name_that_json_must_escape() -> None:
+    assert complete("(1)", lambda: positional('a"\n')) == '{"a\\"\\n": 1}'
 
 
 # -- values
@@ -613,7 +631,7 @@ def test_python_agrees_where_both_accept(text: str) -> None:
 MAKERS: list[Make] = [
     PythonArguments,
     loose,
-    lambda: PythonArguments(positional=["a", "q"]),
+    lambda: positional("a", "q"),
     PythonValue,
     lambda: PythonValue(loose=True),
 ]

@@ -23,6 +23,14 @@ _STRING_RUN: Final = re.compile(r'(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-f
 _ESCAPE_BEGUN: Final = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
 _SPACE_RUN: Final = re.compile(r"[ \t\r\n]*")
 _ESCAPES: Final = bytes(chr(code) in '"\\/bfnrt' for code in range(0x80))
+_SAME_ESCAPES: Final = bytes(chr(code) in '"\\bfnrt' for code in range(128))
+_SAME_RUN: Final = {
+    quote: re.compile(rf'(?:[^{quote[0]}"\\\x00-\x1f]++|\\["\\bfnrt])*+')
+    for quote in ("'", '"', "'''", '"""')
+}
+_UNTIL: Final = {stops: re.compile(f"[^{re.escape(stops)}]*+") for stops in ("'\\", '"\\', "'\\{}", '"\\{}')}
+_WORD_RUN: Final = re.compile(r"[0-9A-Za-z_.\x80-\ud7ff\ue000-\U0010ffff]*+")
+_IN_WORDS: Final = bytes(chr(code).isalnum() or chr(code) in "_." for code in range(128))
 
 
 def behind_literal(literal: str, text: str, at: int) -> int:
@@ -120,3 +128,62 @@ def escaped(text: str) -> str:
     if line_feed:
         text = text.replace("\n", "\\n")
     return text
+
+
+def same_run(text: str, at: int, quote: str) -> int:
+    """Behind what goes on a Python string from ``at`` on and is written the same in JSON."""
+    if not COMPILED:
+        return _SAME_RUN[quote].match(text, at).end()  # type: ignore[union-attr]
+    n = len(text)
+    closer = ord(quote[0])
+    while at < n:
+        code = ord(text[at])
+        if code == 0x5C:  # a backslash
+            if at + 1 == n:
+                break
+            code = ord(text[at + 1])
+            if code >= 0x80 or not _SAME_ESCAPES[code]:
+                break
+            at += 2
+        elif code == closer or code == 0x22 or code < 0x20:  # noqa: PLR1714 - compares characters, not sets
+            break
+        else:
+            at += 1
+    return at
+
+
+def run_until(text: str, at: int, stops: str) -> int:
+    """Behind the characters from ``at`` on that are no ``stops``: a quote, a backslash, perhaps braces."""
+    if not COMPILED:
+        return _UNTIL[stops].match(text, at).end()  # type: ignore[union-attr]
+    n = len(text)
+    quote = ord(stops[0])
+    braces = len(stops) > 2
+    while at < n:
+        code = ord(text[at])
+        if code == quote or code == 0x5C or (braces and (code == 0x7B or code == 0x7D)):  # noqa: PLR1714
+            break
+        at += 1
+    return at
+
+
+def in_word(char: str) -> bool:
+    """Whether it is one of the characters that ``word_run`` runs over."""
+    code = ord(char)
+    return bool(_IN_WORDS[code]) if code < 0x80 else not 0xD800 <= code <= 0xDFFF
+
+
+def word_run(text: str, at: int) -> int:
+    """Behind the letters, digits, dots and underscores from ``at`` on, and what lies beyond ASCII."""
+    if not COMPILED:
+        return _WORD_RUN.match(text, at).end()  # type: ignore[union-attr]
+    n = len(text)
+    while at < n:
+        code = ord(text[at])
+        if code < 0x80:
+            if not _IN_WORDS[code]:
+                break
+        elif 0xD800 <= code <= 0xDFFF:  # stands for a control token
+            break
+        at += 1
+    return at

@@ -34,7 +34,7 @@ def make_codec(form: CallForm, grammar: Grammar, tools: Tools, function: str, po
         )
     if form.notation == "json":
         return JsonValue(repair)
-    return PythonArguments(loose=form.notation == "loose", positional=tools.keys(function) or ())
+    return PythonArguments(loose=form.notation == "loose", tools=tools, function=function)
 
 
 def encode_arguments(notation: str, arguments: str, dialect: Dialect) -> str:

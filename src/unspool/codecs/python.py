@@ -31,56 +31,48 @@ import json
 import re
 import sys
 import unicodedata
-from collections.abc import Sequence
 from contextlib import suppress
 from json.encoder import encode_basestring
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from .._errors import UsageError
 from .._events import Status
 from .._pyliteral import number_to_json
-from .._scan import escaped, string_run
+from .._scan import escaped, in_word, run_until, same_run, word_run
 from .base import BOUND, Value
 from .json import json_kind
 
-_BLANKS: Final = frozenset(" \t\r\n\f")
+if TYPE_CHECKING:
+    from .._schema import Tools
+
+_BLANKS: Final = " \t\r\n\f"
 _SPACE: Final = re.compile(r"[ \t\r\n\f]*+")
-_QUOTES: Final = frozenset("'\"")
-_PLAIN: Final = {
-    "'": re.compile(r"[^'\\]*+"),
-    '"': re.compile(r'[^"\\]*+'),
-    "f'": re.compile(r"[^'\\{}]*+"),
-    'f"': re.compile(r'[^"\\{}]*+'),
-}
-"""What needs no thought inside a string."""
-_LIKE_JSON: Final = _PLAIN['"']
-"""In such a string most escapes mean what they mean in JSON."""
+_QUOTES: Final = "'\""
 _PREFIXES: Final = frozenset(("r", "b", "u", "f", "rb", "br", "rf", "fr"))
-_PREFIX_LETTERS: Final = frozenset("rbufRBUF")
+_PREFIX_LETTERS: Final = "rbufRBUF"
 _ESCAPE: Final = re.compile(
-    r"\\(?:(?P<octal>[0-7]{1,3})|x(?P<byte>[0-9a-fA-F]{2})|u(?P<half>[0-9a-fA-F]{4})|U(?P<full>[0-9a-fA-F]{8})"
-    r"|N\{(?P<name>[A-Za-z0-9 -]{1,90})\}|(?P<continued>\r?\n|\r)|(?P<other>.))"
-)
-_ESCAPE_BEGUN: Final = re.compile(
-    r"\\(?:[0-7]{1,2}|x[0-9a-fA-F]?|u[0-9a-fA-F]{0,3}|U[0-9a-fA-F]{0,7}|N(?:\{[A-Za-z0-9 -]{0,90})?|\r)?\Z"
+    r"\\(?:(?P<begun>(?:[0-7]{1,2}|x[0-9a-fA-F]?|u[0-9a-fA-F]{0,3}|U[0-9a-fA-F]{0,7}"
+    r"|N(?:\{[A-Za-z0-9 -]{0,90})?|\r)\Z)"
+    r"|(?P<octal>[0-7]{1,3})|x(?P<byte>[0-9a-fA-F]{2})|u(?P<half>[0-9a-fA-F]{4})|U(?P<full>[0-9a-fA-F]{8})"
+    r"|N\{(?P<name>[A-Za-z0-9 -]{1,90})\}|(?P<continued>\r\n?)|(?P<other>.))"
 )
 _ESCAPED: Final = {
-    "\\": "\\",
+    "\\": "\\\\",
     "'": "'",
-    '"': '"',
-    "a": "\a",
-    "b": "\b",
-    "f": "\f",
-    "n": "\n",
-    "r": "\r",
-    "t": "\t",
-    "v": "\v",
+    '"': '\\"',
+    "a": "\\u0007",
+    "b": "\\b",
+    "f": "\\f",
+    "n": "\\n",
+    "r": "\\r",
+    "t": "\\t",
+    "v": "\\u000b",
+    "\n": "",
 }
+"""By the character behind a backslash: how JSON writes what both stand for."""
 
 _ATOM_CHARACTERS: Final = r"0-9A-Za-z_\x80-\ud7ff\ue000-\U0010ffff"
 """More than identifiers may hold; ``str.isidentifier`` judges the whole."""
-_ATOM_RUN: Final = re.compile(f"[{_ATOM_CHARACTERS}.]*+")
-_ATOM_START: Final = re.compile(f"[{_ATOM_CHARACTERS}.+-]")
 _WORDS: Final = {
     "True": "true",
     "true": "true",
@@ -89,19 +81,20 @@ _WORDS: Final = {
     "None": "null",
     "null": "null",
 }
-_NUMBER_STARTS: Final = frozenset("+-.0123456789")
-_JSON_INTEGER: Final = re.compile(r"-?(?:0|[1-9][0-9]*+)")
+_NOT_FINITE: Final = frozenset(
+    sign + word for sign in ("", "+", "-") for word in ("inf", "nan", "Infinity", "NaN")
+)
+_NUMBER_STARTS: Final = "+-.0123456789"
 _DECIMAL: Final = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?")
 _RADIX: Final = re.compile(r"[+-]?0(?:[xX][0-9a-fA-F]++|[oO][0-7]++|[bB][01]++)")
-_NOT_FINITE: Final = re.compile(r"[+-]?(?:inf|nan|Infinity|NaN)")
 _GROUPING: Final = re.compile(r"(?<=[0-9a-fA-FxXoO])_(?=[0-9a-fA-F])")
-_BEHIND_WORD: Final = frozenset(",)]}:")
+_BEHIND_WORD: Final = ",)]}:"
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 
 # What is expected next; the last two are for messages only.
-_OPEN: Final = 0
-_VALUE: Final = 1
-_ITEM: Final = 2
+_VALUE: Final = 0
+_ITEM: Final = 1
+_OPEN: Final = 2
 _KEY: Final = 3
 _COLON: Final = 4
 _NEXT: Final = 5
@@ -112,9 +105,9 @@ _ATOM_END: Final = 9
 _NAME: Final = 10
 _END: Final = 11
 _EXPECTED: Final = (
-    "'('",
     "a value",
     "a value or a closing bracket",
+    "'('",
     "a key or a closing bracket",
     "':'",
     "',' or a closing bracket",
@@ -139,7 +132,6 @@ _TUPLE: Final = 4
 _SET: Final = 5
 _PAREN: Final = 6
 _BRACE: Final = 7
-_OPENERS: Final = {"[": _LIST, "(": _PAREN, "{": _BRACE}
 _CLOSERS: Final = ")}}])})}"
 _JSON_CLOSERS: Final = ("}", "", "}", "]", "]", "]")
 # Whether a quote closes a loose string.
@@ -159,20 +151,20 @@ class PythonValue(Value):
         "_atom",
         "_comma",
         "_held",
-        "_last",
         "_loose",
         "_marks",
         "_numeric",
         "_out",
         "_pending",
-        "_plain",
+        "_prefix",
         "_quote",
-        "_raw",
         "_role",
         "_simple",
         "_sink",
+        "_skips",
         "_stack",
         "_state",
+        "_stops",
     )
 
     def __init__(self, *, loose: bool = False) -> None:
@@ -187,14 +179,14 @@ class PythonValue(Value):
         self._held: list[str] = []
         self._marks: list[int] = []
         self._sink = self._out
+        self._skips = False  # the argument was given before
         # The string or atom that is being read.
         self._role = _AS_VALUE
         self._quote = ""
+        self._prefix = ""
+        self._stops = ""  # what needs thought in the string
         self._pending = False  # the string may go on in another one next to it
-        self._raw = False
-        self._plain = _PLAIN["'"]
         self._atom: list[str] = []
-        self._last = ""
         self._numeric = False
 
     @property
@@ -206,25 +198,26 @@ class PythonValue(Value):
         while pos < n and not self.done:
             state = self._state
             if state == _STRING:
-                end = self._plain.match(buf, pos).end()  # type: ignore[union-attr]
+                end = run_until(buf, pos, self._stops)
                 if end > pos:
                     self._sink.append(escaped(buf[pos:end]))
                     pos = end
-                    continue
+                    if pos == n:
+                        break
                 after = self._special(buf, pos, final)
             elif state == _ATOM:
-                end = _ATOM_RUN.match(buf, pos).end()  # type: ignore[union-attr]
+                end = word_run(buf, pos)
                 if end > pos:
                     self._atom.append(buf[pos:end])
-                    self._last = buf[end - 1]
                     pos = end
-                    continue
+                    if pos == n:
+                        break
                 after = self._behind_atom(buf, pos, final)
-            elif buf[pos] in _BLANKS:
-                after = _SPACE.match(buf, pos).end()  # type: ignore[union-attr]
+            elif ord(buf[pos]) <= 0x20 and buf[pos] in _BLANKS:
+                after = pos + 1
             elif state == _NEXT:
                 after = self._next(buf[pos], pos)
-            elif state in (_VALUE, _ITEM):
+            elif state <= _ITEM:
                 after = self._begin_value(buf, pos, final)
             elif state == _STRING_END:
                 after = self._behind_string(buf, pos, final)
@@ -250,17 +243,28 @@ class PythonValue(Value):
         return pos
 
     def passing(self, text: str) -> int:
-        if self._state != _STRING or self._sink is not self._out:
-            return -1
-        if self._plain is _LIKE_JSON and not self._raw and string_run(text, 0) == len(text):
-            if "\\/" in text or "\\u" in text:  # no escape in Python; decoded, not copied
-                return -1
-            self.text = text
-        elif self._plain.match(text).end() < len(text):  # type: ignore[union-attr]
-            return -1
-        else:
-            self.text = escaped(text)
-        return len(text)
+        length = len(text)
+        state = self._state
+        if state == _STRING and self._sink is self._out:
+            if not self._prefix:
+                end = same_run(text, 0, self._quote)
+                if end == length:
+                    self.text = text
+                    return length
+                char = text[end]
+                if char == "\\" and end == length - 1:
+                    self.text = text[:end]
+                    return end
+                if char in self._stops:
+                    return -1
+            if run_until(text, 0, self._stops) == length:
+                self.text = escaped(text)
+                return length
+        elif state == _ATOM and 0 < length == word_run(text, 0):
+            self._atom.append(text)
+            self.text = ""
+            return length
+        return -1
 
     def finish(self) -> Status:
         self.text = ""
@@ -295,8 +299,11 @@ class PythonValue(Value):
 
     def _flush(self) -> None:
         out = self._out
-        self.text = out[0] if len(out) == 1 else "".join(out)
-        out.clear()
+        if len(out) == 1:
+            self.text = out.pop()
+        else:
+            self.text = "".join(out)
+            out.clear()
         if not self.kind:
             self.kind = self.text[:1]
 
@@ -332,20 +339,25 @@ class PythonValue(Value):
 
     def _begin_value(self, buf: str, pos: int, final: bool) -> int:
         char = buf[pos]
+        if char == "[":
+            self._separate()
+            start = pos
+            while pos < len(buf) and buf[pos] == "[":
+                self._stack.append(_LIST)
+                pos += 1
+            self._sink.append(buf[start:pos])
+            self._state = _ITEM
+            return pos
         if char in _QUOTES:
             self._role = _AS_VALUE
             return self._begin_string(buf, pos, final, "")
-        bracket = _OPENERS.get(char)
-        if bracket is not None:
+        if char in "({":
             self._separate()
-            if bracket == _LIST:
-                self._sink.append("[")
-            else:
-                self._mark()
-            self._stack.append(bracket)
+            self._mark()
+            self._stack.append(_PAREN if char == "(" else _BRACE)
             self._state = _ITEM
             return pos + 1
-        if _ATOM_START.match(char):
+        if char in "+-" or in_word(char):
             return self._begin_atom(_AS_VALUE, char, pos)
         if self._state == _ITEM and char == _CLOSERS[self._stack[-1]]:
             self._close_bracket()
@@ -360,7 +372,7 @@ class PythonValue(Value):
         if char == _CLOSERS[self._stack[-1]]:
             self._close_bracket()
             return pos + 1
-        if _ATOM_START.match(char):
+        if char in "+-" or in_word(char):
             return self._begin_atom(_AS_KEY, char, pos)
         return self._fail(_KEY)
 
@@ -401,17 +413,22 @@ class PythonValue(Value):
     def _value_ends(self, *, simple: bool) -> None:
         self._simple = simple
         self._state = _NEXT
-        self.done = not self._stack
+        if not self._stack:
+            self.done = True
+        elif self._skips and len(self._stack) == 1:
+            self._skips = False
+            self._decide("", drop=True)
 
     # -- strings
 
     def _begin_string(self, buf: str, pos: int, final: bool, prefix: str) -> int:
         quote = buf[pos]
         known = len(buf) - pos
-        if not final and (known == 1 or (known == 2 and buf[pos + 1] == quote)):
-            return -1
-        if buf.startswith(quote * 3, pos):
-            quote *= 3
+        if known == 1 or buf[pos + 1] == quote:
+            if known <= 2 and not final:
+                return -1
+            if buf.startswith(quote * 3, pos):
+                quote *= 3
         self._atom.clear()
         if self._pending:
             self._pending = False
@@ -419,8 +436,8 @@ class PythonValue(Value):
             self._separate()
             self._sink.append('"')
         self._quote = quote
-        self._raw = "r" in prefix
-        self._plain = _PLAIN[("f" if "f" in prefix else "") + quote[0]]
+        self._prefix = prefix
+        self._stops = quote[0] + ("\\{}" if "f" in prefix else "\\")
         self._state = _STRING
         return pos + len(quote)
 
@@ -454,16 +471,20 @@ class PythonValue(Value):
         return pos + 2
 
     def _escape(self, buf: str, pos: int) -> int:
-        if self._raw:
-            if pos + 1 == len(buf):
-                return -1
+        if pos + 1 == len(buf):
+            return -1
+        if "r" in self._prefix:
             end = pos + (1 if buf[pos + 1] in "{}" else 2)  # braces are doubled in an f-string
             self._sink.append(escaped(buf[pos:end]))
             return end
-        if _ESCAPE_BEGUN.match(buf, pos):
-            return -1
+        simple = _ESCAPED.get(buf[pos + 1])
+        if simple is not None:
+            self._sink.append(simple)
+            return pos + 2
         escape = _ESCAPE.match(buf, pos)
         assert escape is not None  # noqa: S101 - any character may follow
+        if escape.lastgroup == "begun":
+            return -1
         self._sink.append(_escaped(escape))
         return escape.end()
 
@@ -535,16 +556,17 @@ class PythonValue(Value):
 
     def _begin_atom(self, role: int, char: str, pos: int) -> int:
         self._role = role
-        self._atom.append(char)
-        self._last = char
         self._numeric = char in _NUMBER_STARTS
         self._state = _ATOM
+        if char not in "+-":
+            return pos
+        self._atom.append(char)
         return pos + 1
 
     def _behind_atom(self, buf: str, pos: int, final: bool) -> int:
         """The run of an atom's characters is over."""
         char = buf[pos]
-        if self._numeric and char in "+-" and self._last in "eE":
+        if self._numeric and char in "+-" and self._atom[-1][-1] in "eE":
             self._numeric = False  # there is one exponent at most
             self._atom.append(char)
             return pos + 1
@@ -559,6 +581,10 @@ class PythonValue(Value):
             return pos
         return self._atom_ends(buf, pos)
 
+    def _whole_atom(self) -> str:
+        atom = self._atom
+        return atom[0] if len(atom) == 1 else "".join(atom)
+
     def _take_position(self, pos: int) -> bool:
         """What was taken for an argument's name is its value.  False: that cannot be."""
         raise NotImplementedError
@@ -568,7 +594,7 @@ class PythonValue(Value):
         char = buf[pos]
         if self._pending:
             return self._fail(_NEXT)
-        text = "".join(self._atom)
+        text = self._whole_atom()
         value = _constant(text)
         if not value and self._stack and char in _BEHIND_WORD and _is_word(text):
             value = encode_basestring(text)
@@ -597,20 +623,20 @@ class PythonArguments(PythonValue):
     An object as the only argument stands for its members.
     """
 
-    __slots__ = ("_named", "_only", "_positional", "_seen", "_skips")
+    __slots__ = ("_function", "_named", "_only", "_seen", "_tools")
 
-    def __init__(self, *, loose: bool = False, positional: Sequence[str] = ()) -> None:
-        """``positional``: names for arguments that come without, in order; else that is an error.
+    def __init__(self, *, loose: bool = False, tools: Tools | None = None, function: str = "") -> None:
+        """``tools``: these give names to arguments that come without, in order; else that is an error.
 
         Not if ``loose``: there ``, 'b'`` goes on with the string before it.
         """
         super().__init__(loose=loose)
         self._state = _OPEN
-        self._positional: Final = () if loose else tuple(positional)
+        self._tools: Final = None if loose else tools
+        self._function: Final = function
         self._seen: set[str] = set()
         self._named = False
         self._only = False  # there was an object, so nothing else may come
-        self._skips = False  # the argument was given before
 
     def _begin_key(self, buf: str, pos: int, final: bool) -> int:
         char = buf[pos]
@@ -622,33 +648,40 @@ class PythonArguments(PythonValue):
             return pos + 1
         if self._only:
             return self._fail(_END)
-        if char in _QUOTES or char in _OPENERS:
+        if char in _QUOTES or char in "[({":
             if not self._take_position(pos):
                 return self._fail(_NAME)
             self._state = _VALUE
             return pos
-        if _ATOM_START.match(char):
+        if char in "+-" or in_word(char):
             return self._begin_atom(_AS_ARGUMENT, char, pos)
         return self._fail(_NAME)
 
     def _atom_ends(self, buf: str, pos: int) -> int:
         if self._role == _AS_ARGUMENT and buf[pos] in "=:":
-            name = "".join(self._atom)
+            name = self._whole_atom()
             if not name.isidentifier():
                 return self._fail(_NAME)
             self._atom.clear()
             self._named = True
             self._begin_argument(name, pos)
+            self._sink.append(f'"{name}": ')
             self._state = _VALUE
             return pos + 1
         return super()._atom_ends(buf, pos)
 
     def _take_position(self, pos: int) -> bool:
+        tools = self._tools
+        if self._named or tools is None:
+            return False
+        names = tools.keys(self._function)
         count = len(self._seen)
-        if self._named or count >= len(self._positional):
+        if names is None or count >= len(names):
             return False
         self._role = _AS_VALUE
-        self._begin_argument(self._positional[count], pos)
+        name = names[count]
+        self._begin_argument(name, pos)
+        self._sink.append(f"{encode_basestring(name)}: ")
         return True
 
     def _begin_argument(self, name: str, pos: int) -> None:
@@ -658,13 +691,6 @@ class PythonArguments(PythonValue):
             self._mark()
         self._seen.add(name)
         self._separate()
-        self._sink.append(f"{encode_basestring(name)}: ")
-
-    def _value_ends(self, *, simple: bool) -> None:
-        super()._value_ends(simple=simple)
-        if self._skips and len(self._stack) == 1:
-            self._skips = False
-            self._decide("", drop=True)
 
 
 def _skip(buf: str, at: int, end: int) -> int:
@@ -699,14 +725,12 @@ def _escaped(escape: re.Match[str]) -> str:
     kind = escape.lastgroup or ""
     source = escape[kind]
     char = escape.group()
-    if kind == "other":
-        char = _ESCAPED.get(source, char)
-    elif kind == "continued":
+    if kind == "continued":
         char = ""
     elif kind == "name":
         with suppress(KeyError):
             char = unicodedata.lookup(source)
-    else:
+    elif kind != "other":
         code = int(source, 8 if kind == "octal" else 16)
         if 0xD800 <= code <= 0xDFFF:
             return f"\\u{code:04x}"  # so that two halves of a pair meet again
@@ -727,10 +751,12 @@ def _constant(text: str) -> str:
     word = _WORDS.get(text)
     if word is not None:
         return word
-    if _JSON_INTEGER.fullmatch(text):
+    if text.isascii() and text.isdigit() and (text[0] != "0" or text == "0"):
         return text
-    if _NOT_FINITE.fullmatch(text):
+    if text in _NOT_FINITE:
         return encode_basestring(text)
+    if text[0] not in _NUMBER_STARTS:
+        return ""
     digits = _GROUPING.sub("", text) if "_" in text else text
     if _DECIMAL.fullmatch(digits):
         number = number_to_json(digits)
