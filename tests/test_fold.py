@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -402,6 +405,25 @@ def test_native_ids_are_used_once() -> None:
     assert first.id == "functions.f:0"
     assert second.id != first.id
     assert "bad_id" in kinds(message)
+
+
+_FORKING = """
+import os
+from unspool._ids import OPENAI_ID
+OPENAI_ID.new("f", 0)
+child = os.fork()
+print("\\n".join(OPENAI_ID.new("f", 0) for _ in range(500)), flush=True)
+if child:
+    os.waitpid(child, 0)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_ids_of_many_calls_and_of_a_forked_process_differ() -> None:
+    done = subprocess.run([sys.executable, "-c", _FORKING], capture_output=True, text=True, check=True)
+    ids = done.stdout.split()
+    assert len(set(ids)) == len(ids) == 1_000
+    assert {len(identity) for identity in ids} == {len("call_") + 24}
 
 
 def test_generated_ids() -> None:

@@ -12,6 +12,29 @@ _ALPHANUMERIC = (string.ascii_letters + string.digits).encode()
 _TO_ALPHANUMERIC = bytes(_ALPHANUMERIC[byte % len(_ALPHANUMERIC)] for byte in range(256))
 
 
+_SIZE = 32
+_spare: list[str] = []
+# A process that is forked off must not use what its parent may use, too.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_spare.clear)
+
+
+def _random(length: int) -> str:
+    """So many random alphanumerics; asking the system for those of each id costs more than all the rest."""
+    if length > _SIZE:
+        return _alphanumerics(length)
+    try:
+        return _spare.pop()[:length]
+    except IndexError:
+        fresh = _alphanumerics(64 * _SIZE)
+        _spare.extend(fresh[at : at + _SIZE] for at in range(_SIZE, len(fresh), _SIZE))
+        return fresh[:length]
+
+
+def _alphanumerics(length: int) -> str:
+    return os.urandom(length).translate(_TO_ALPHANUMERIC).decode()
+
+
 @dataclass(frozen=True, slots=True)
 class IdFormat:
     """A pattern for ids: ``{random}``, ``{name}`` and ``{index}`` are filled in.
@@ -35,9 +58,11 @@ class IdFormat:
 
     def new(self, name: str, index: int) -> str:
         """An id for the call ``index`` of the function ``name``."""
-        text = self.pattern.replace("{index}", str(index))
+        text = self.pattern
+        if "{index}" in text:
+            text = text.replace("{index}", str(index))
         if "{random}" in text:
-            text = text.replace("{random}", os.urandom(self.length).translate(_TO_ALPHANUMERIC).decode())
+            text = text.replace("{random}", _random(self.length))
         return text.replace("{name}", name)
 
     def accepts(self, native: str) -> bool:
