@@ -412,9 +412,9 @@ import os
 from unspool._ids import OPENAI_ID
 OPENAI_ID.new("f", 0)
 child = os.fork()
-print("\\n".join(OPENAI_ID.new("f", 0) for _ in range(500)), flush=True)
 if child:
     os.waitpid(child, 0)
+print("\\n".join(OPENAI_ID.new("f", 0) for _ in range(500)), flush=True)
 """
 
 
