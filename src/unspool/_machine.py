@@ -357,7 +357,7 @@ class Machine(Ledger):
                     self._emit_text(at)
                     self._commit(trial, answer)
                     return 1
-            self._released |= entry.closers if whole else _closers_of(programs)
+            self._released |= _closers_of(programs, entry)
         if entry.stray and self._vanishes(entry, quoted):
             self._emit_text(at)
             self._note("stray_closer", literal)
@@ -467,8 +467,8 @@ class Machine(Ledger):
         if self._between:
             self._leave_section()
             return True
-        self._released |= _closers_of(trial.programs)
         entry = self._state.entries[self._literal]
+        self._released |= _closers_of(trial.programs, entry)
         if entry.stray and self._vanishes(entry, bool(self._last) and self._last in _QUOTES):
             self._note("stray_closer", self._literal)
             self._emit_markup(_STRAY_ROLES[entry.stray], len(self._literal))
@@ -793,8 +793,10 @@ class Machine(Ledger):
         self._mode = TEXT
 
 
-def _closers_of(programs: list[t.Program]) -> frozenset[str]:
-    """What closes what these programs would have opened."""
+def _closers_of(programs: list[t.Program], entry: Entry) -> frozenset[str]:
+    """What closes what these programs of the entry would have opened."""
+    if len(programs) == len(entry.programs):
+        return entry.closers
     return frozenset[str]().union(*(program.closers for program in programs))
 
 
