@@ -121,9 +121,10 @@ class Watch:
         if not COMPILED:
             match = self.full.match(text, at)
             return match.group() if match is not None else ""
-        for literal in self._by_first.get(text[at : at + 1], _NONE):
-            if text.startswith(literal, at):
-                return literal
+        if at < len(text):
+            for literal in self._by_first.get(text[at], _NONE):
+                if _agreement(literal, text, at) == len(literal):
+                    return literal
         return ""
 
     def pending(self, text: str, at: int) -> bool:
@@ -156,14 +157,11 @@ class Watch:
                 return at, ""
             found = ""
             for literal in self._by_first.get(text[at], _NONE):
-                size = len(literal)
-                k = 1
-                while k < size and at + k < n and ord(literal[k]) == ord(text[at + k]):
-                    k += 1
-                if k == size:
+                size = _agreement(literal, text, at)
+                if size == len(literal):
                     if not found:
                         found = literal
-                elif at + k == n and not final:
+                elif at + size == n and not final:
                     return at, ""
             if found:
                 return at, found
@@ -171,6 +169,15 @@ class Watch:
 
 
 _NONE: Final[list[str]] = []
+
+
+def _agreement(literal: str, text: str, at: int) -> int:
+    """How much of a literal stands at this place, of which the first character does."""
+    size, n = len(literal), len(text)
+    k = 1
+    while k < size and at + k < n and ord(literal[k]) == ord(text[at + k]):
+        k += 1
+    return k
 
 
 def _flags(characters: Iterable[str]) -> bytes:

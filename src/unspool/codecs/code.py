@@ -45,8 +45,13 @@ class RawText(Codec):
         return end
 
     def passing(self, text: str) -> int:
-        if self.done or not self._begun or not self._ends.absent(text):
+        if self.done or not self._begun:
             return -1
+        if not self._ends.absent(text):
+            end, marker = self._find_end(text, 0, final=False)
+            if marker or not end:
+                return -1 if marker else 0
+            text = text[:end]
         self.text = escaped(text)
         return len(text)
 
@@ -63,15 +68,8 @@ class RawText(Codec):
 
     def _find_end(self, buf: str, pos: int, *, final: bool) -> tuple[int, bool]:
         """How far the text certainly reaches, and whether a marker stands there."""
-        ends = self._ends
-        at = ends.find(buf, pos)
-        while at >= 0:
-            if not final and ends.pending(buf, at):
-                return at, False
-            if ends.full.match(buf, at):
-                return at, True
-            at = ends.find(buf, at + 1)
-        return len(buf), False
+        at, literal = self._ends.seek(buf, pos, final)
+        return (len(buf) if at < 0 else at), bool(literal)
 
 
 def encode_code(arguments: str) -> str:

@@ -102,29 +102,11 @@ class Tagged(Codec):
     def passing(self, text: str) -> int:
         if self._state == _SEEK:
             return 0 if self._held and self._waits(text) else -1
-        watch = self._form.watch
-        at = 0
-        if self._held:
-            if self._closer:
-                answer = self._confirmation(text)
-                if answer != FAIL:
-                    return 0 if answer == NEED else -1
-                at = _behind(self._closer)
-                self._closer = ""
-            elif text in watch.prefixes:
-                return 0
-        at, literal = watch.seek(text, at, False)
-        if at >= 0:
-            if literal and not self._unconfirmed(literal, text, at + len(literal)):
-                return -1
-            self._held = True
-            self._closer = literal
-            self._awaited = len(literal)
-            if not at:
-                return 0
-            text = text[:at]
-        else:
-            self._held = False
+        if self._held or not self._form.watch.absent(text):
+            reach = self._reach(text)
+            if reach <= 0:
+                return reach
+            text = text[:reach]
         self._at_start = False
         if self._streams:
             self.text = escaped(text)
@@ -132,6 +114,28 @@ class Tagged(Codec):
             self.text = ""
             self._keep(text)
         return len(text)
+
+    def _reach(self, text: str) -> int:
+        """How far the value goes on for certain; -1: it takes a step to tell."""
+        watch = self._form.watch
+        at, literal = 0, self._closer
+        if not literal:
+            if text in watch.prefixes:
+                self._held = True
+                return 0
+            at, literal = watch.seek(text, 0, False)
+        if literal:
+            if at or not self._confirms or literal not in self._form.closers:
+                return -1
+            answer = self._confirmation(literal, text)
+            if answer != FAIL:
+                self._held = True
+                return 0 if answer == NEED else -1
+            at, literal = watch.seek(text, _behind(literal), False)
+            if literal:
+                return -1
+        self._held = at >= 0
+        return at if self._held else len(text)
 
     def _waits(self, text: str) -> bool:
         """Whether this, which stands between parameters, still decides nothing."""
@@ -142,21 +146,20 @@ class Tagged(Codec):
         head = self._plain_head(text, 0)
         return head is not None and head.lastgroup != HEAD_END
 
-    def _unconfirmed(self, literal: str, text: str, end: int) -> bool:
-        """Whether this is a closer, and too little follows it to tell that it is meant."""
-        if not self._confirms or literal not in self._form.closers:
-            return False
-        return follows(self._grammar.after_value, text, end, False) == NEED
-
-    def _confirmation(self, text: str) -> int:
-        """What ``follows`` says of the closer at the beginning; of what follows it nothing is read twice."""
+    def _confirmation(self, closer: str, text: str) -> int:
+        """What ``follows`` says of the closer that the text begins with, without reading anything twice."""
+        if not self._closer:
+            self._closer = closer
+            self._awaited = len(closer)
         at = self._awaited = behind_space(text, self._awaited)
-        if at - len(self._closer) > BOUND:
-            return FAIL
         following = self._grammar.after_value
-        if at == len(text) or text[at:] in following.prefixes:
-            return NEED
-        return MATCH if following.literal_at(text, at) else FAIL
+        if at - len(closer) <= BOUND:
+            if at == len(text) or text[at:] in following.prefixes:
+                return NEED
+            if following.literal_at(text, at):
+                return MATCH
+        self._closer = ""
+        return FAIL
 
     def finish(self) -> Status:
         self.text = ""

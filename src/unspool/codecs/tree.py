@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from .._scan import escaped
+from .._scan import behind_space, escaped
 from .._schema import coerce, quote
-from .._trial import FAIL, MATCH, NEED, SPACE_RUN, Trial, follows
+from .._trial import FAIL, MATCH, NEED, Trial, follows
 from .base import BOUND, Codec
 from .json import json_kind
 
@@ -99,8 +99,12 @@ class Tree(Codec):
         element = self._stack[-1] if self._stack else self._root
         if element.shape != _TEXT or not element.streams or element.skip:
             return -1
-        if not self._grammar.tree_watch.absent(text):
-            return -1
+        watch = self._grammar.tree_watch
+        if not watch.absent(text):
+            at, literal = watch.seek(text, 0, False)
+            if literal or not at:
+                return -1 if literal else 0
+            text = text[:at]
         self.text = escaped(text)
         return len(text)
 
@@ -114,13 +118,13 @@ class Tree(Codec):
     # -- between children
 
     def _children(self, element: _Element, buf: str, pos: int, final: bool) -> int:
-        pos = SPACE_RUN.match(buf, pos).end()  # type: ignore[union-attr]
+        pos = behind_space(buf, pos)
         if pos == len(buf):
             return pos
         grammar = self._grammar
         if self._trial is None:
             ends = grammar.after_params
-            if ends.full.match(buf, pos):
+            if ends.literal_at(buf, pos):
                 return self._end_all(pos)
             if not final and ends.pending(buf, pos):
                 self._held = True
@@ -195,13 +199,10 @@ class Tree(Codec):
         watch = self._grammar.tree_watch
         at = pos
         while True:
-            at = watch.find(buf, at)
+            at, literal = watch.seek(buf, at, final)
             if at < 0:
                 return self._data(element, buf, pos, len(buf), final)
-            if not final and watch.pending(buf, at):
-                self._held = True
-                return self._data(element, buf, pos, at, final)
-            answer = self._closes(element, buf, pos, at, final)
+            answer = self._closes(element, buf, pos, at, final) if literal else NEED
             if answer == NEED:
                 self._held = True
                 return self._data(element, buf, pos, at, final)
@@ -214,9 +215,9 @@ class Tree(Codec):
     def _closes(self, element: _Element, buf: str, pos: int, at: int, final: bool) -> int:
         """What the marker at ``at`` is: a closer (MATCH), the first child, or data."""
         grammar = self._grammar
-        closer = grammar.call_closers.full.match(buf, at)
-        if closer is not None:
-            return follows(grammar.after_call, buf, closer.end(), final)
+        closer = grammar.call_closers.literal_at(buf, at)
+        if closer:
+            return follows(grammar.after_call, buf, at + len(closer), final)
         trial = Trial(grammar.tree_programs, grammar.dialect, False)
         answer = trial.run(buf, at, final)
         if answer != MATCH:
@@ -269,7 +270,7 @@ class Tree(Codec):
         if not element.skip:
             self._out.append('"' if element.streams else self._typed(element, pos))
         self._stack.pop()
-        if self._grammar.call_closers.full.match(buf, at):
+        if self._grammar.call_closers.literal_at(buf, at):
             return pos
         trial = Trial(self._grammar.tree_programs, self._grammar.dialect, False)
         trial.run(buf, at, True)
