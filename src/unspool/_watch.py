@@ -181,11 +181,10 @@ def _agreement(literal: str, text: str, at: int) -> int:
 
 
 def _flags(characters: Iterable[str]) -> bytes:
-    """By code: whether it is one of these; the last flag is for all beyond ASCII, and always set."""
+    """By code: whether it is one of these; the last flag is for all beyond ASCII."""
     flags = bytearray(_ASCII + 1)
     for character in characters:
         flags[min(ord(character), _ASCII)] = 1
-    flags[_ASCII] = 1
     return bytes(flags)
 
 
@@ -193,7 +192,7 @@ def _possible_seconds(literal: str, unless: Mapping[str, str]) -> str:
     """Its second character, or those that may stand behind its only one."""
     if len(literal) > 1:
         return literal[1]
-    return "".join({chr(code) for code in range(_ASCII)}.difference(unless.get(literal, "")))
+    return "".join({chr(code) for code in range(_ASCII + 1)}.difference(unless.get(literal, "")))
 
 
 def _beginning(first: str, literals: list[str], unless: Mapping[str, str]) -> str:

@@ -47,7 +47,7 @@ class RawText(Codec):
     def passing(self, text: str) -> int:
         if self.done or not self._begun:
             return -1
-        if not self._ends.absent(text):
+        if not self._ends.plain(text):
             end, marker = self._find_end(text, 0, final=False)
             if marker or not end:
                 return -1 if marker else 0

@@ -102,7 +102,7 @@ class Tagged(Codec):
     def passing(self, text: str) -> int:
         if self._state == _SEEK:
             return 0 if self._held and self._waits(text) else -1
-        if self._held or not self._form.watch.absent(text):
+        if self._held or not self._form.watch.plain(text):
             reach = self._reach(text)
             if reach <= 0:
                 return reach

@@ -100,7 +100,7 @@ class Tree(Codec):
         if element.shape != _TEXT or not element.streams or element.skip:
             return -1
         watch = self._grammar.tree_watch
-        if not watch.absent(text):
+        if not watch.plain(text):
             at, literal = watch.seek(text, 0, False)
             if literal or not at:
                 return -1 if literal else 0
