@@ -22,7 +22,6 @@ from .._events import Status
 from .._scan import behind_space, escape_begun, escaped, string_run
 from .base import Value
 
-_SPACE: Final = re.compile(r"[ \t\r\n]*")
 _LIST_GAP: Final = re.compile(r"[ \t\r\n,]*")
 _SINGLE_RUN: Final = re.compile(r"(?:[^'\"\\\x00-\x1f]++|\\(?:[\"\\/bfnrt]|u[0-9a-fA-F]{4}))*+")
 _TOKEN: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[\]{},:]|[^\s"\[\]{},:]++')
@@ -50,7 +49,7 @@ _SIGN: Final = 13
 _EXPONENT: Final = 14
 # The first of the states inside true, false and null.
 _WORD: Final = 15
-# Where the scanner of strict JSON has no say; a state with an odd number is a key's.
+# Where the table has no say.
 _PYTHON_WORD: Final = 26
 _STRING: Final = 28
 _KEY_STRING: Final = 29
@@ -80,7 +79,7 @@ _ASCII: Final = 128
 
 
 def _table(*, repair: bool) -> bytes:
-    """By state and ASCII character: what the character leads to or does."""
+    """By state and ASCII character: the state that the character leads to, or what it does."""
     table = bytearray([_REFUSED]) * (_OPEN_OBJECT * _ASCII)
 
     def put(state: int, characters: str, after: int) -> None:
@@ -339,7 +338,7 @@ class JsonValue(Value):
         if state == _PYTHON_WORD:
             return self._read_python_word(buf, pos)
         if char in _BLANKS and (self._comma or state == _NEXT):
-            end = _SPACE.match(buf, pos).end()  # type: ignore[union-attr]
+            end = behind_space(buf, pos)
             self._comma.append(buf[pos:end])
             return end
         if self._comma:
