@@ -55,7 +55,9 @@ def read(
         buf = held + (chunk or "")
         # What stands before `pos` is none of the codec's business.
         shift = len(buf) % 3
-        at = codec.step("{" * shift + buf, shift, chunk is None) - shift
+        at = codec.passing(buf) if out.end and chunk is not None else -1
+        if at < 0:
+            at = codec.step("{" * shift + buf, shift, chunk is None) - shift
         assert 0 <= at <= len(buf)
         pieces.append(codec.text)
         assert all(where >= shift for _, _, where in codec.notes)

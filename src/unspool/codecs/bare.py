@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
 from json.encoder import encode_basestring
 from typing import Final, TypeAlias
@@ -34,15 +34,15 @@ from typing import Final, TypeAlias
 from .._errors import UsageError
 from .._events import Status
 from .._pyliteral import number_to_json
-from .._scan import escaped, string_run
+from .._scan import behind_space, escaped, string_run
 from .._schema import UNKNOWN, ValueType, coerce
 from .._watch import Watch
 from .base import BOUND, Codec
 from .json import json_kind
 
-_SPACE: Final = re.compile(r"[ \t\r\n]*+")
 _BLANKS: Final = frozenset(" \t\r\n")
 _CLOSING: Final = re.compile(r"[ \t\r\n\])}]*+")
+_CLOSING_STARTS: Final = " \t\r\n])}"
 _JSON_RUN: Final = re.compile(r'[^"\\\x00-\x1f]*+')
 _JSON_STRING: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _ESCAPE: Final = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})')
@@ -89,17 +89,15 @@ _NO_ENDS: Final = Watch(())
 class _Marks:
     """What depends on the delimiter and the markers only."""
 
-    __slots__ = ("_begun", "_longest", "any", "blanks", "half", "key", "run")
+    __slots__ = ("any", "blanks", "delimiter", "end_starts", "key", "run")
 
     def __init__(self, quote: str, ends: Watch) -> None:
-        delimiter = Watch((quote,))
+        self.delimiter: Final = Watch((quote,))
         self.any: Final = Watch((quote, *ends.literals))
         """Delimiters and markers."""
+        self.end_starts: Final = "".join(literal[0] for literal in ends.literals)
+        """First characters of the markers."""
         mark = f"{re.escape(quote)}|{ends.full.pattern}"
-        self._longest: Final = max(delimiter.longest, ends.longest)
-        self._begun: Final = _at_the_end(delimiter.prefixes | ends.prefixes)
-        self.half: Final = _at_the_end(delimiter.prefixes)
-        """The beginning of a delimiter that the input ends with."""
         self.run: Final = re.compile(rf"(?:(?!{mark})[^,\[\](){{}} \t\r\n])*+")
         """Text without delimiters: as far as it needs no thought."""
         self.blanks: Final = re.compile(rf"(?:(?!{mark})[ \t\r\n])*+")
@@ -107,15 +105,18 @@ class _Marks:
         self.key: Final = re.compile(rf"(?![\s\"'])(?:(?!{mark})[^:=,\[\](){{}}\r\n])++")
         """A bare key."""
 
-    def visible(self, buf: str, pos: int) -> int:
-        """How far the text is certain: behind that, a delimiter or marker may have begun."""
-        begun = self._begun.search(buf, max(pos, len(buf) - self._longest + 1))
-        return len(buf) if begun is None else begun.start()
 
-
-def _at_the_end(texts: Iterable[str]) -> re.Pattern[str]:
-    """A pattern that finds the longest of these texts at the end of the input."""
-    return re.compile(f"(?:{'|'.join(map(re.escape, texts)) or '(?!)'})\\Z")
+def _certain(buf: str, pos: int, watch: Watch) -> int:
+    """How far the text is certain: behind that, one of the literals may have begun."""
+    n = len(buf)
+    at = max(pos, n - watch.longest + 1)
+    while True:
+        at = watch.find(buf, at)
+        if at < 0:
+            return n
+        if watch.pending(buf, at):
+            return at
+        at += 1
 
 
 _marks: Final = lru_cache(maxsize=256)(_Marks)
@@ -201,7 +202,7 @@ class BareObject(Codec):
 
     def step(self, buf: str, pos: int, final: bool) -> int:
         """Read on; see the base class."""
-        self._n = n = len(buf) if final else self._marks.visible(buf, pos)
+        self._n = n = len(buf) if final else _certain(buf, pos, self._marks.any)
         self._final = final
         self._need = bool(self.error)
         while pos < n and not self._need and not self.done:
@@ -213,7 +214,7 @@ class BareObject(Codec):
             elif state == _BARE:
                 pos = self._read_bare(buf, pos)
             elif buf[pos] in _BLANKS:
-                pos = _SPACE.match(buf, pos, n).end()  # type: ignore[union-attr]
+                pos += 1
             elif state == _NEXT:
                 pos = self._read_next(buf, pos)
             elif state == _KEY:
@@ -231,17 +232,26 @@ class BareObject(Codec):
         return pos
 
     def passing(self, text: str) -> int:
-        if self._state == _STRING:
-            if not self._streams or not self._marks.any.absent(text):
-                return -1
-            self.text = escaped(text)
+        # Inside a string, markers are text.
+        length = len(text)
+        if self._state == _STRING and self._streams:
+            delimiter = self._marks.delimiter
+            if delimiter.absent(text):
+                self.text = escaped(text)
+                return length
+            if self._quote not in text:
+                end = _certain(text, 0, delimiter)
+                self.text = escaped(text[:end])
+                return end
         elif self._state == _JSON:
-            if string_run(text, 0) < len(text) or not self._marks.any.absent(text):
-                return -1
-            self.text = text
-        else:
-            return -1
-        return len(text)
+            end = string_run(text, 0)
+            if end == length:
+                self.text = text
+                return length
+            if end == length - 1 and text[end] == "\\":
+                self.text = text[:end]
+                return end
+        return -1
 
     def finish(self) -> Status:
         """The input is over."""
@@ -348,7 +358,7 @@ class BareObject(Codec):
             end = match.end()
             text = encode_basestring(match.group().rstrip(" \t"))
             quoted = False
-        after = _SPACE.match(buf, end, limit).end()  # type: ignore[union-attr]
+        after = min(behind_space(buf, end), limit)
         if after == limit:
             return _MORE
         if buf[after] not in ":=":
@@ -362,9 +372,11 @@ class BareObject(Codec):
         limit = min(self._n, at + BOUND)
         if at >= limit:
             return _YES if self._final else _MORE
-        match = _CLOSING.match(buf, at, limit)
-        after = match.end()  # type: ignore[union-attr]
-        closing = "".join(match.group().split())  # type: ignore[union-attr]
+        after = at
+        closing = ""
+        if buf[at] in _CLOSING_STARTS:
+            after = _CLOSING.match(buf, at, limit).end()  # type: ignore[union-attr]
+            closing = "".join(buf[at:after].split())
         depth = len(self._closers)
         if closing:
             expected = "".join(reversed(self._closers[-len(closing) :]))
@@ -379,17 +391,17 @@ class BareObject(Codec):
             level = self._levels[depth - 1 - len(closing)] if inside else _OUTSIDE
             return _YES if level.closer == "]" else self._separates(level, buf, after + 1, at + BOUND)
         if inside:
-            return _YES if self._ends.full.match(buf, after) else _NO
+            return _YES if self._ends.literal_at(buf, after) else _NO
         # If the string goes on behind the brackets, they belong to it.
         return _NO if buf.startswith(self._quote, after) else _YES
 
     def _separates(self, level: _Level, buf: str, at: int, bound: int) -> int:
         """Whether the comma before ``at`` ends a string in an object: another key follows, or nothing."""
         limit = min(self._n, bound)
-        after = _SPACE.match(buf, at, limit).end()  # type: ignore[union-attr]
+        after = min(behind_space(buf, at), limit)
         found: _Key | int = _MORE
         if after < limit:
-            if buf[after] == level.closer or self._ends.full.match(buf, after):
+            if buf[after] == level.closer or self._ends.literal_at(buf, after):
                 return _YES
             found = self._key(buf, after, limit)
         if isinstance(found, int):
@@ -412,7 +424,7 @@ class BareObject(Codec):
         item = self._state == _ITEM
         if item and char == "]":
             return self._close_level(pos)
-        if self._ends.full.match(buf, pos):
+        if char in self._marks.end_starts and self._ends.literal_at(buf, pos):
             self._fail()
             return pos
         if not item and char in (",", level.closer):
@@ -473,8 +485,7 @@ class BareObject(Codec):
         while True:
             at = buf.find(self._quote, at)
             if not 0 <= at < self._n:
-                half = self._marks.half.search(buf, pos) if self._final else None
-                end = self._n if half is None else half.start()
+                end = _certain(buf, pos, self._marks.delimiter) if self._final else self._n
                 self._need = True
                 self._data(buf[pos:end])
                 return end
@@ -565,7 +576,7 @@ class BareObject(Codec):
                     self._inner.clear()
                     self._string_ends(pos)
                     return pos + len(self._quote)
-            elif self._ends.full.match(buf, pos):
+            elif self._ends.literal_at(buf, pos):
                 break
             elif buf[pos] in _BLANKS:
                 end = min(self._marks.blanks.match(buf, pos).end(), n)  # type: ignore[union-attr]
