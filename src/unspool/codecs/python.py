@@ -341,13 +341,15 @@ class PythonValue(Value):
         char = buf[pos]
         if char == "[":
             self._separate()
-            start = pos
-            while pos < len(buf) and buf[pos] == "[":
-                self._stack.append(_LIST)
-                pos += 1
-            self._sink.append(buf[start:pos])
+            stack = self._stack
+            n = len(buf)
+            end = pos
+            while end < n and buf[end] == "[":
+                stack.append(_LIST)
+                end += 1
+            self._sink.append(buf[pos:end])
             self._state = _ITEM
-            return pos
+            return end
         if char in _QUOTES:
             self._role = _AS_VALUE
             return self._begin_string(buf, pos, final, "")
