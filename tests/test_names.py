@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from unspool import UsageError, get_dialect, get_parser, list_dialects
+from unspool import Dialect, Parser, UsageError, get_dialect, get_parser, list_dialects, register
 
 NAMES = {
     "apertus": "apertus apertus2509",
@@ -101,3 +103,10 @@ def test_calls_of_one_and_reasoning_of_another() -> None:
 def test_a_tokenizers_own_template_is_asked_for(name: str) -> None:
     with pytest.raises(UsageError, match="from_response_template"):
         get_dialect(name)
+
+
+def test_a_dialect_that_is_replaced_is_the_new_one_from_then_on() -> None:
+    old = register(Dialect("mine", call=("<call>{envelope}</call>",), request="hermes"))
+    assert Parser("mine").dialect is old
+    new = register(replace(old, call=("<tool>{envelope}</tool>",)), replace=True)
+    assert Parser("mine").dialect is new

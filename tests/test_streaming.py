@@ -575,3 +575,41 @@ def test_many_openers_without_headers_are_read_one_by_one() -> None:
     for _ in range(1_000):
         parser.feed("<|channel|>")
         assert parser.held <= len("<|channel|><|channel|>")
+
+
+# --- prompts: what is remembered of them, and how far back they are read
+
+
+@pytest.mark.parametrize("dialect", ["hermes", "qwen3_coder", "pythonic", "harmony", "deepseek_v3_1"])
+@pytest.mark.parametrize(
+    "tail",
+    [
+        "<think>\n",
+        "<think>\n\n</think>\n\n",
+        "<think>\nHm.\n</think>\n",
+        "[g(",
+        "<tool_call>\n",
+        "<|start|>assistant",
+    ],
+)
+def test_a_prompt_says_the_same_every_time(dialect: str, tail: str) -> None:
+    prompt = f"<|im_start|>assistant\n{tail}"
+    offered = [None, [tool("g", a="string")], [tool("h")], []]
+
+    def read_all() -> list[tuple[list[Event], int, str]]:
+        found = []
+        for tools in offered:
+            parser = Parser(dialect, tools=tools, prompt=prompt, new_id=lambda name, index: f"{name}{index}")
+            held, mode = parser.held, parser.mode
+            events = parser.feed("a='x')] </think> Hi") + parser.finish()
+            found.append((events, held, mode))
+        return found
+
+    assert read_all() == read_all()
+
+
+def test_a_turn_that_begins_far_back() -> None:
+    begun = "<|im_start|>assistant\n<think>\n" + "Let me see. " * 100
+    assert Parser("hermes", prompt=begun).feed("So") == [Text("reasoning", "So", 0, 2)]
+    closed = begun + "</think>\n\n" + "It is so. " * 100
+    assert Parser("hermes", prompt=closed).feed("So") == [Text("content", "So", 0, 2)]
