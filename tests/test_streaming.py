@@ -548,38 +548,6 @@ def test_calls_of_the_prompt_do_not_count() -> None:
     ]
 
 
-def test_batch_is_the_stream_fed_once() -> None:
-    raw = f"<think>Hm.</think>Let me see.\n{HERMES}\n{HERMES}"
-    whole = parse(raw, "hermes")
-    parser = Parser("hermes")
-    fold = parser.fold()
-    for character in raw:
-        fold.push(parser.feed(character))
-    fold.push(parser.finish())
-    assert _anonymous(fold.message()) == _anonymous(whole)
-
-
-def _anonymous(message: Message) -> tuple[object, ...]:
-    found: Sequence[object] = calls(message)
-    return message.reasoning, message.content, tuple(found), message.problems, message.finish_reason
-
-
-def test_an_opener_that_comes_twice_has_no_header_the_first_time() -> None:
-    message = parse("<|channel|><|channel|>final<|message|>Hi", "harmony", prompt="")
-    assert message.content == "Hi"
-    assert [problem.kind for problem in message.problems] == ["broken_header"]
-
-
-def test_many_openers_without_headers_are_read_one_by_one() -> None:
-    parser = Parser("harmony", prompt="")
-    for _ in range(1_000):
-        parser.feed("<|channel|>")
-        assert parser.held <= len("<|channel|><|channel|>")
-
-
-# --- prompts: what is remembered of them, and how far back they are read
-
-
 @pytest.mark.parametrize("dialect", ["hermes", "qwen3_coder", "pythonic", "harmony", "deepseek_v3_1"])
 @pytest.mark.parametrize(
     "tail",
@@ -613,3 +581,32 @@ def test_a_turn_that_begins_far_back() -> None:
     assert Parser("hermes", prompt=begun).feed("So") == [Text("reasoning", "So", 0, 2)]
     closed = begun + "</think>\n\n" + "It is so. " * 100
     assert Parser("hermes", prompt=closed).feed("So") == [Text("content", "So", 0, 2)]
+
+
+def test_batch_is_the_stream_fed_once() -> None:
+    raw = f"<think>Hm.</think>Let me see.\n{HERMES}\n{HERMES}"
+    whole = parse(raw, "hermes")
+    parser = Parser("hermes")
+    fold = parser.fold()
+    for character in raw:
+        fold.push(parser.feed(character))
+    fold.push(parser.finish())
+    assert _anonymous(fold.message()) == _anonymous(whole)
+
+
+def _anonymous(message: Message) -> tuple[object, ...]:
+    found: Sequence[object] = calls(message)
+    return message.reasoning, message.content, tuple(found), message.problems, message.finish_reason
+
+
+def test_an_opener_that_comes_twice_has_no_header_the_first_time() -> None:
+    message = parse("<|channel|><|channel|>final<|message|>Hi", "harmony", prompt="")
+    assert message.content == "Hi"
+    assert [problem.kind for problem in message.problems] == ["broken_header"]
+
+
+def test_many_openers_without_headers_are_read_one_by_one() -> None:
+    parser = Parser("harmony", prompt="")
+    for _ in range(1_000):
+        parser.feed("<|channel|>")
+        assert parser.held <= len("<|channel|><|channel|>")

@@ -19,8 +19,10 @@ else:
 """A parameter whose type the compiler must not enforce: our own errors say what to do about it."""
 
 if TYPE_CHECKING:
+    from mypy_extensions import i64 as i64  # noqa: PLC0414 - handed on
     from mypy_extensions import mypyc_attr as mypyc_attr  # noqa: PLC0414 - handed on
 else:
+    i64 = int  # for loops that count: a machine's integer, where it matters
 
     def mypyc_attr(**_attributes: bool | int):  # noqa: ANN202 - see the real one
         """A hint for the compiler, which knows it by its name; it need not be there at run time."""

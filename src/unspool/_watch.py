@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from ._native import i64
 from ._scan import COMPILED
 
 _SHORT: Final = 64
@@ -131,17 +132,20 @@ class Watch:
         """Whether the rest of the text can still become a literal, or a longer one, or be ruled out."""
         return len(text) - at <= self.longest and text[at:] in self.prefixes
 
-    def _candidate(self, text: str, at: int) -> int:
+    def _candidate(self, text: str, start: int) -> int:
         """``find`` as a loop."""
-        n = len(text)
+        n: i64 = len(text)
+        at: i64 = start
         firsts, seconds = self._first_flags, self._second_flags
         while at < n:
-            code = ord(text[at])
-            if firsts[code if code < _ASCII else _ASCII]:  # noqa: FURB136 - faster where it counts
+            code: i64 = ord(text[at])
+            code = min(code, _ASCII)
+            if firsts[code]:
                 if at + 1 == n:
                     return at
                 code = ord(text[at + 1])
-                if seconds[code if code < _ASCII else _ASCII]:  # noqa: FURB136 - faster where it counts
+                code = min(code, _ASCII)
+                if seconds[code]:
                     return at
             at += 1
         return -1
@@ -171,11 +175,14 @@ class Watch:
 _NONE: Final[list[str]] = []
 
 
-def _agreement(literal: str, text: str, at: int) -> int:
+def _agreement(literal: str, text: str, start: int) -> int:
     """How much of a literal stands at this place, of which the first character does."""
-    size, n = len(literal), len(text)
-    k = 1
-    while k < size and at + k < n and ord(literal[k]) == ord(text[at + k]):
+    at: i64 = start
+    size: i64 = len(literal)
+    rest: i64 = len(text) - at
+    size = min(size, rest)
+    k: i64 = 1
+    while k < size and ord(literal[k]) == ord(text[at + k]):
         k += 1
     return k
 
