@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .codecs.base import Codec
 
 
-_BLOCK: Final = 256
+BLOCK: Final = 256
 """So many pieces of a call's text are joined into one."""
 
 
@@ -162,15 +162,15 @@ class Ledger:
             if self._silent:
                 self._out.append(Markup("call", raw, start, start + length))
                 return
-            self._keep(raw if start >= 0 else raw[-start:])  # without what the prompt holds
+            self._raw.append(raw if start >= 0 else raw[-start:])  # without what the prompt holds
+            if len(self._raw) == BLOCK:
+                self._join_raw()
         self._out.append(CallArgs(self._index, json, start, start + length))
 
-    def _keep(self, raw: str) -> None:
-        """Remember what the open call is made of; small strings cost many times their text."""
-        self._raw.append(raw)
-        if len(self._raw) == _BLOCK:
-            self._blocks.append("".join(self._raw))
-            self._raw.clear()
+    def _join_raw(self) -> None:
+        """What the open call is made of, in one piece: small strings cost many times their text."""
+        self._blocks.append("".join(self._raw))
+        self._raw.clear()
 
     def _emit_end(self, status: Status, length: int) -> None:
         start = self._base + self._pos

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Final
 from . import _trial as t
 from ._events import CallArgs, Event, Finish, Note, Text
 from ._grammar import Start
-from ._ledger import Ledger
+from ._ledger import BLOCK, Ledger
 from ._scan import behind_space
 from ._trial import Trial, follows
 from .codecs.base import BOUND
@@ -197,11 +197,24 @@ class Machine(Ledger):
                     return self._flow(channel, text, at)
         elif mode == PAYLOAD:
             codec = self._inner
-            if codec is not None and not self._silent and (end := codec.passing(text)) >= 0:
-                return self._passed(codec, text, end)
-        elif mode == TRIAL and self._trial is not None and (end := self._trial.passing(text)) >= 0:
-            self._base += end
-            self._buf = text[end:]
+            if codec is not None and not self._silent and (length := codec.passing(text)) >= 0:
+                if length < len(text):
+                    self._buf = text[length:]
+                    text = text[:length]
+                else:
+                    self._buf = ""
+                if not length:
+                    return []
+                if self._keep_raw:
+                    self._raw.append(text)
+                    if len(self._raw) == BLOCK:
+                        self._join_raw()
+                start = self._base
+                self._base = end = start + length
+                return [CallArgs(self._index, codec.text, start, end)]
+        elif mode == TRIAL and self._trial is not None and (length := self._trial.passing(text)) >= 0:
+            self._base += length
+            self._buf = text[length:]
             return []
         out: list[Event] = []
         self._out = out
@@ -227,22 +240,6 @@ class Machine(Ledger):
         self._base = end = start + len(text)
         self._last = text[-1]
         return [Text(channel, text, start, end)]
-
-    def _passed(self, codec: Codec, text: str, length: int) -> list[Event]:
-        """The codec took so much of the text."""
-        if not length:
-            self._buf = text
-            return []
-        if length == len(text):
-            self._buf = ""
-        else:
-            self._buf = text[length:]
-            text = text[:length]
-        if self._keep_raw:
-            self._keep(text)
-        start = self._base
-        self._base = end = start + length
-        return [CallArgs(self._index, codec.text, start, end)]
 
     def finish(self, reason: FinishReason | None) -> list[Event]:
         """No more input follows."""
