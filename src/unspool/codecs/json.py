@@ -185,7 +185,7 @@ class JsonValue(Value):
         self._ahead = 0
         self._tries = _TRIES
         while pos < n and not self.done and not self.error:
-            if not self._comma:
+            if not self._comma and self._state < _SINGLE_STRING:
                 pos = self._read(buf, pos)
                 if pos == n or self.done:
                     break
@@ -209,8 +209,9 @@ class JsonValue(Value):
         state = self._state
         end = 0
         if state >= _STRING:
-            if state <= _KEY_STRING:
-                end = string_run(text, 0)
+            if state >= _SINGLE_STRING:
+                return -1
+            end = string_run(text, 0)
             if end == len(text):
                 self.text = text
                 return end
@@ -254,8 +255,6 @@ class JsonValue(Value):
         state = self._state
         stack = self._stack
         table = self._table
-        if state >= _SINGLE_STRING:
-            return pos
         while pos < n:
             if state >= _STRING:
                 if buf[pos] != '"':
