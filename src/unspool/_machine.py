@@ -175,8 +175,9 @@ class Machine(Ledger):
         """Read on."""
         # Most pieces change nothing, or decide nothing: these need no loop.
         mode = self._mode
-        if self._buf:
-            text = self._buf + text
+        held = self._buf
+        if held:
+            text = held + text
             if mode == TEXT and text in self._state.watch.prefixes:
                 self._buf = text
                 return []
@@ -186,10 +187,9 @@ class Machine(Ledger):
             state = self._state
             channel = state.channel
             if channel is not None and (self._visible or channel == "reasoning"):
-                if text and state.watch.plain(text):
+                if not held and text and state.watch.plain(text):
                     start = self._base
                     self._base = end = start + len(text)
-                    self._buf = ""
                     self._last = text[-1]
                     return [Text(channel, text, start, end)]
                 at, literal = state.watch.seek(text, 0, False)
@@ -292,10 +292,13 @@ class Machine(Ledger):
                 literal = watch.literal_at(buf, at)
             if literal:
                 answer = self._marker(literal, at, final)
-                if answer != _REJECTED:
+                if answer == _REJECTED:
+                    at += 1
+                elif answer == 1 and self._mode == TEXT:
+                    at = self._pos
+                else:
                     return answer == 1
                 literal = ""
-                at += 1
             elif final:
                 at += 1
             else:
