@@ -118,6 +118,8 @@ class Machine(Ledger):
     @property
     def mode(self) -> str:
         """Name of the mode, for people."""
+        if self._mode == TEXT and self._buf and self._buf not in self._state.watch.prefixes:
+            return MODE_NAMES[TRIAL]  # a whole marker is held, and the trial is put off
         return MODE_NAMES[self._mode]
 
     @property
@@ -138,7 +140,7 @@ class Machine(Ledger):
         """No more than this is held now; None: until a value closes."""
         if self._mode == TEXT:
             longest = self._state.watch.longest
-            return longest if len(self._buf) <= longest else longest + AHEAD
+            return longest if len(self._buf) <= longest else longest + AHEAD  # a whole marker, and a little
         if self._mode == TRIAL and self._trial is not None and self._trial.envelope is not None:
             return None
         return 2 * BOUND
