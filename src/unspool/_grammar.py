@@ -57,7 +57,7 @@ class Entry:
         """It begins with furniture, if with anything, which goes with it."""
         self.anchored: Final = any(program.anchored for program in programs)
         """Some of the programs begin only where no visible text came before."""
-        self.plain: Final = bool(programs) and not (self.anchored or stray)
+        self.plain: Final = bool(programs) and not (self.anchored or closes or stray)
         """It is nothing where its programs do not begin."""
         self.closers: Final = frozenset[str]().union(*(program.closers for program in programs))
         """What closes what the programs begin."""

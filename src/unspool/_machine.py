@@ -195,6 +195,8 @@ class Machine(Ledger):
                     self._last = text[-1]
                     return [Text(channel, text, start, end)]
                 at, literal = state.watch.seek(text, 0, False)
+                while literal and self._false_alarm(literal, text, at):
+                    at, literal = state.watch.seek(text, at + 1, False)
                 if not literal:
                     return self._flow(channel, text, at)
         elif mode == PAYLOAD:
@@ -321,10 +323,7 @@ class Machine(Ledger):
         if self._released and literal in self._released:
             self._released.discard(literal)
             return _REJECTED
-        ahead = self._buf[at + len(literal) : at + len(literal) + AHEAD]
-        known = entry.trials.get(ahead)
-        if known is None:
-            known = self._short_trial(entry, literal, ahead)
+        known = self._short_trial(entry, literal, self._buf, at)
         if known.answer == t.FAIL and entry.plain:
             self._released |= entry.closers
             return _REJECTED
@@ -340,7 +339,7 @@ class Machine(Ledger):
                 self._emit_text(at)
                 self._commit(known, t.MATCH)
                 return 1
-            if known.answer == t.NEED and whole and not final and len(ahead) < AHEAD:
+            if known.answer == t.NEED and whole and not final and len(self._buf) < at + len(literal) + AHEAD:
                 self._emit_text(at)
                 return 0
             if known.answer != t.FAIL and programs:
@@ -367,13 +366,27 @@ class Machine(Ledger):
             return 1
         return _REJECTED
 
-    def _short_trial(self, entry: Entry, literal: str, ahead: str) -> Trial:
-        """A trial of a literal and the few characters behind it: mostly they are enough to decide."""
-        trial = Trial(entry.programs, self._grammar.dialect, self._repair)
-        trial.run(literal + ahead, 0, False)
-        if ahead.isascii():
-            entry.trials[ahead] = trial
-        return trial
+    def _false_alarm(self, literal: str, text: str, at: int) -> bool:
+        """Whether what stands behind a marker already tells that it is none."""
+        entry = self._state.entries[literal]
+        if not entry.plain or literal in self._released:
+            return False
+        if self._short_trial(entry, literal, text, at).answer != t.FAIL:
+            return False
+        self._released |= entry.closers
+        return True
+
+    def _short_trial(self, entry: Entry, literal: str, text: str, at: int) -> Trial:
+        """A trial of a marker and the few characters behind it: mostly they are enough to decide."""
+        end = at + len(literal)
+        ahead = text[end : end + AHEAD]
+        known = entry.trials.get(ahead)
+        if known is None:
+            known = Trial(entry.programs, self._grammar.dialect, self._repair)
+            known.run(literal + ahead, 0, False)
+            if ahead.isascii():
+                entry.trials[ahead] = known
+        return known
 
     def _vanishes(self, entry: Entry, quoted: bool) -> bool:
         """Whether a closer that closes nothing is to be removed."""

@@ -14,10 +14,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from ._native import i64
-from ._scan import COMPILED
+from ._scan import COMPILED, SHORT
 
-_SHORT: Final = 64
-"""In the compiled build a loop reads texts up to this length; a C-level search pays for longer ones only."""
 _ASCII: Final = 128
 _NO_MATTER_WHAT: Final[Mapping[str, str]] = {}
 
@@ -31,6 +29,7 @@ class Watch:
         "_first",
         "_first_flags",
         "_firsts",
+        "_groups",
         "_second_flags",
         "full",
         "literals",
@@ -59,13 +58,11 @@ class Watch:
         beginnings = [_beginning(first, some, unless) for first, some in self._by_first.items()]
         self._first: Final = re.compile("|".join(beginnings) or r"(?!)")
         self._first_flags: Final = _flags(self._by_first)
-        self._second_flags: Final = _flags(
-            character for literal in found for character in _possible_seconds(literal, unless)
-        )
+        self._groups, self._second_flags = _grouped(found, unless)
 
     def plain(self, text: str) -> bool:
         """Whether at a glance no literal can begin in the text."""
-        if COMPILED and len(text) <= _SHORT:
+        if COMPILED and len(text) <= SHORT:
             return self._candidate(text, 0) < 0
         for first in self._firsts:  # noqa: SIM110 - a generator costs several times as much
             if first in text:
@@ -74,7 +71,7 @@ class Watch:
 
     def absent(self, text: str) -> bool:
         """Whether no literal can begin in the text."""
-        if COMPILED and len(text) <= _SHORT:
+        if COMPILED and len(text) <= SHORT:
             return self._candidate(text, 0) < 0
         for first in self._firsts:
             if first in text:
@@ -83,7 +80,7 @@ class Watch:
 
     def find(self, text: str, at: int) -> int:
         """Where a literal may begin, at or behind ``at``; -1 if nowhere."""
-        if COMPILED and len(text) - at <= _SHORT:
+        if COMPILED and len(text) - at <= SHORT:
             return self._candidate(text, at)
         if self._char:
             at = text.find(self._char, at)
@@ -101,7 +98,7 @@ class Watch:
         if COMPILED:
             return self._seek(text, at, final)
         n = len(text)
-        if n - at > _SHORT:
+        if n - at > SHORT:
             at = self.find(text, at)
             if at < 0:
                 return -1, ""
@@ -157,10 +154,14 @@ class Watch:
             at = self.find(text, at)
             if at < 0:
                 return -1, ""
-            if at + 1 == n and not final and text[at] in self.prefixes:
+            if at + 1 < n:
+                literals = self._groups[self._second_flags[min(ord(text[at + 1]), _ASCII)]]
+            elif not final and text[at] in self.prefixes:
                 return at, ""
+            else:
+                literals = self._by_first[text[at]]
             found = ""
-            for literal in self._by_first.get(text[at], _NONE):
+            for literal in literals:
                 size = _agreement(literal, text, at)
                 if size == len(literal):
                     if not found:
@@ -176,12 +177,12 @@ _NONE: Final[list[str]] = []
 
 
 def _agreement(literal: str, text: str, start: int) -> int:
-    """How much of a literal stands at this place, of which the first character does."""
+    """How much of a literal stands at this place."""
     at: i64 = start
     size: i64 = len(literal)
     rest: i64 = len(text) - at
     size = min(size, rest)
-    k: i64 = 1
+    k: i64 = 0
     while k < size and ord(literal[k]) == ord(text[at + k]):
         k += 1
     return k
@@ -195,11 +196,28 @@ def _flags(characters: Iterable[str]) -> bytes:
     return bytes(flags)
 
 
-def _possible_seconds(literal: str, unless: Mapping[str, str]) -> str:
-    """Its second character, or those that may stand behind its only one."""
+def _grouped(literals: list[str], unless: Mapping[str, str]) -> tuple[list[list[str]], bytes]:
+    """The literals in groups, and by the code of a second character the group that it leads to.
+
+    The first group is empty; the last code stands for all beyond ASCII.
+    """
+    lone = [literal for literal in literals if len(literal) == 1]
+    groups: list[list[str]] = [[], lone]
+    numbers = bytearray([1 if lone else 0] * (_ASCII + 1))
+    told_apart = {min(ord(literal[1]), _ASCII) for literal in literals if len(literal) > 1}
+    for code in told_apart.union(map(ord, "".join(unless.values()))):
+        group = [literal for literal in literals if _may_be_second(code, literal, unless)]
+        if group not in groups:
+            groups.append(group)
+        numbers[code] = groups.index(group)
+    return groups, bytes(numbers)
+
+
+def _may_be_second(code: int, literal: str, unless: Mapping[str, str]) -> bool:
+    """Whether this character may be the literal's second one, or stand behind its only one."""
     if len(literal) > 1:
-        return literal[1]
-    return "".join({chr(code) for code in range(_ASCII + 1)}.difference(unless.get(literal, "")))
+        return min(ord(literal[1]), _ASCII) == code
+    return code == _ASCII or chr(code) not in unless.get(literal, "")
 
 
 def _beginning(first: str, literals: list[str], unless: Mapping[str, str]) -> str:
