@@ -610,3 +610,9 @@ def test_many_openers_without_headers_are_read_one_by_one() -> None:
     for _ in range(1_000):
         parser.feed("<|channel|>")
         assert parser.held <= len("<|channel|><|channel|>")
+
+
+def test_content_that_ends_like_the_opener_of_a_message_begins() -> None:
+    message = parse("all\n1 >>>>now\n{}", "functionary_v32")
+    assert message.content == "1 >"
+    assert [call.name for call in message.tool_calls] == ["now"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,10 +36,21 @@ def test_seek_finds_literals_and_what_may_become_one(
     assert Watch(literals).seek(text, at, final) == slow_seek(literals, text, at, final)
 
 
+@given(LITERALS, st.text("<ab|é\n[.", max_size=12), st.text("<ab[", min_size=1, max_size=3))
+def test_a_lone_character_counts_unless_another_follows(
+    literals: list[str], text: str, excluded: str
+) -> None:
+    found = Watch([*literals, "["], {"[": excluded}).seek(text, 0, False)
+    # What rules it out is as good as a text without it; at the end that is still open.
+    plain = "".join("." if one == "[" and following in excluded else one for one, following in pairwise(text))
+    at, literal = slow_seek([*literals, "["], plain + text[-1:], 0, False)
+    assert found == (at, "" if literal == "[" and at == len(text) - 1 else literal)
+
+
 @given(LITERALS, TEXTS)
-def test_absent_is_the_same_as_nothing_found_in_any_continuation(literals: list[str], text: str) -> None:
+def test_in_plain_text_nothing_is_found(literals: list[str], text: str) -> None:
     watch = Watch(literals)
-    if watch.absent(text):
+    if watch.plain(text):
         assert watch.seek(text, 0, False) == (-1, "")
         assert watch.find(text, 0) == -1
 
@@ -51,5 +64,5 @@ def test_literal_at_is_the_longest(literals: list[str], text: str, at: int) -> N
 @pytest.mark.parametrize("text", ["", "x", "<", "<tool"])
 def test_nothing_to_look_for_is_nowhere(text: str) -> None:
     watch = Watch(())
-    assert watch.absent(text)
+    assert watch.plain(text)
     assert watch.seek(text, 0, False) == (-1, "")

@@ -60,7 +60,6 @@ FRAME: Final = 6
 PARAM: Final = 7
 CLOSE_PARAM: Final = 8
 
-SPACE_RUN: Final = re.compile(r"[ \t\r\n]*")
 _ATTRIBUTE: Final = re.compile(
     r"""([\w:.-]+)[ \t\r\n]*=[ \t\r\n]*(?:"([^"\n<]*)"|'([^'\n<]*)'|([^\s"'<>=/]+)(?=[\s<>/]))"""
 )
@@ -493,4 +492,4 @@ def follows(what: Watch, buf: str, at: int, final: bool) -> int:
 
 # What no header contains; a header that a line break ends may contain anything else.
 _HEADER_BREAK: Final = re.compile(r"[\n{}\"'!?,]")
-_LINE_HEADER_BREAK: Final = re.compile(r"[{}\"'!?,]")
+_LINE_HEADER_BREAK: Final = re.compile(r"[<>{}\"'!?,]")

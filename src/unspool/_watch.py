@@ -69,15 +69,6 @@ class Watch:
                 return False
         return True
 
-    def absent(self, text: str) -> bool:
-        """Whether no literal can begin in the text."""
-        if COMPILED and len(text) <= SHORT:
-            return self._candidate(text, 0) < 0
-        for first in self._firsts:
-            if first in text:
-                return self._first.search(text) is None
-        return True
-
     def find(self, text: str, at: int) -> int:
         """Where a literal may begin, at or behind ``at``; -1 if nowhere."""
         if COMPILED and len(text) - at <= SHORT:

@@ -236,11 +236,12 @@ class BareObject(Codec):
         length = len(text)
         if self._state == _STRING and self._streams:
             delimiter = self._marks.delimiter
-            if delimiter.absent(text):
+            if delimiter.plain(text):
                 self.text = escaped(text)
                 return length
-            if self._quote not in text:
-                end = _certain(text, 0, delimiter)
+            end, found = delimiter.seek(text, 0, False)
+            if not found:
+                end = length if end < 0 else end
                 self.text = escaped(text[:end])
                 return end
         elif self._state == _JSON:
