@@ -59,6 +59,8 @@ _QUOTES: Final = frozenset("\"'`")
 _REJECTED: Final = -1
 AHEAD: Final = 2
 """How many characters behind a marker are looked at before a trial begins."""
+_REMEMBERED: Final = 256
+"""So many texts behind a marker are remembered; models write few different ones."""
 CODE_FUNCTION: Final = "python"
 """The function that raw code is for."""
 _CONTROL_TOKEN: Final = re.compile(r"<[|｜][^<>|｜\s]+[|｜]>|[\ud800-\udfff]")
@@ -384,7 +386,7 @@ class Machine(Ledger):
         if known is None:
             known = Trial(entry.programs, self._grammar.dialect, self._repair)
             known.run(literal + ahead, 0, False)
-            if ahead.isascii():
+            if len(entry.trials) < _REMEMBERED:
                 entry.trials[ahead] = known
         return known
 
