@@ -63,7 +63,7 @@ class IdFormat:
             text = text.replace("{index}", str(index))
         if "{random}" in text:
             text = text.replace("{random}", _random(self.length))
-        return text.replace("{name}", name)
+        return text.replace("{name}", name) if "{name}" in self.pattern else text
 
     def accepts(self, native: str) -> bool:
         """Whether an id that the model wrote can be used as it is."""
