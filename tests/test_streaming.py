@@ -612,6 +612,12 @@ def test_many_openers_without_headers_are_read_one_by_one() -> None:
         assert parser.held <= len("<|channel|><|channel|>")
 
 
+def test_an_empty_piece_is_no_piece() -> None:
+    pieces = ["<tool_call>\n<function=f>\n<parameter=a>\n", "", "<parameter=b>1</parameter>\n"]
+    schema = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}}}
+    assert_laws("qwen3_coder", Case("".join(pieces), ({"name": "f", "parameters": schema},)), [pieces])
+
+
 def test_content_that_ends_like_the_opener_of_a_message_begins() -> None:
     message = parse("all\n1 >>>>now\n{}", "functionary_v32")
     assert message.content == "1 >"

@@ -177,6 +177,8 @@ class Machine(Ledger):
 
     def feed(self, text: str) -> list[Event]:
         """Read on."""
+        if not text:
+            return []
         # Most pieces change nothing, or decide nothing: these need no loop.
         mode = self._mode
         held = self._buf
@@ -191,7 +193,7 @@ class Machine(Ledger):
             state = self._state
             channel = state.channel
             if channel is not None and (self._visible or channel == "reasoning"):
-                if not held and text and state.watch.plain(text):
+                if not held and state.watch.plain(text):
                     start = self._base
                     self._base = end = start + len(text)
                     self._last = text[-1]
