@@ -22,7 +22,7 @@ from typing import Any
 from .contenders import Reader, Start, floor
 from .workloads import SIZES, Workload, read
 
-RUNS = 30
+RUNS = 200
 """At most so many runs of a workload; the best counts, the one that the machine disturbed least."""
 SHARE = 0.2
 """Of the time limit, for these runs together."""
