@@ -5,13 +5,13 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from unspool._watch import Watch
 
 LITERALS = st.lists(st.text("<ab|é\n", min_size=1, max_size=5), max_size=5)
-TEXTS = st.text("<ab|é\n.", max_size=12)
+TEXTS = st.text("<ab|éß\n.", max_size=12)
 
 
 def slow_seek(literals: list[str], text: str, at: int, final: bool) -> tuple[int, str]:
@@ -27,6 +27,7 @@ def slow_seek(literals: list[str], text: str, at: int, final: bool) -> tuple[int
 
 
 @given(LITERALS, TEXTS, st.integers(0, 4), st.booleans(), st.booleans())
+@example(literals=["é<"], text="ß", at=0, final=False, long=False)
 def test_seek_finds_literals_and_what_may_become_one(
     literals: list[str], text: str, at: int, final: bool, long: bool
 ) -> None:

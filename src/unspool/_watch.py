@@ -150,7 +150,7 @@ class Watch:
             elif not final and text[at] in self.prefixes:
                 return at, ""
             else:
-                literals = self._by_first[text[at]]
+                literals = self._by_first.get(text[at], _NONE)
             found = ""
             for literal in literals:
                 size = _agreement(literal, text, at)
