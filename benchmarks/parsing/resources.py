@@ -89,6 +89,12 @@ def creation(dialect: str, **options: Any) -> float:
     return min(found)
 
 
+def _texts() -> Iterator[tuple[str, str]]:
+    """What the next two read."""
+    yield "prose", filled(PROSE, 20_000)
+    yield "an argument", "".join(_HEADS["hermes"](filled(CODE, 20_000)))
+
+
 def tokens() -> dict[str, float]:
     """Nanoseconds for a token, as an id and as its text; nothing where there is no tokenizer."""
     if not _TOKENIZER.exists():
@@ -96,9 +102,8 @@ def tokens() -> dict[str, float]:
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(_TOKENIZER))
-    head, argument = _HEADS["hermes"](filled(CODE, 20_000))
     found = {}
-    for name, text in (("prose", filled(PROSE, 20_000)), ("an argument", head + argument)):
+    for name, text in _texts():
         ids = [[token] for token in tokenizer.encode(text, add_special_tokens=False).ids]
         texts = [tokenizer.decode(token, skip_special_tokens=False) for token in ids]
         found[f"{name}, ids"] = _fed(ids, "feed_tokens", tokenizer=tokenizer)
@@ -120,9 +125,8 @@ def _fed(deltas: list[Any], method: str, **options: Any) -> float:
 
 def folding() -> dict[str, float]:
     """Nanoseconds for the events of a delta, on their way into a message."""
-    head, argument = _HEADS["hermes"](filled(CODE, 20_000))
     found = {}
-    for name, text in (("prose", filled(PROSE, 20_000)), ("an argument", head + argument)):
+    for name, text in _texts():
         spent = []
         for _ in range(9):
             parser = Parser("hermes", tools=TOOLS)

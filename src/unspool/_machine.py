@@ -33,7 +33,7 @@ from . import _trial as t
 from ._events import CallArgs, Event, Finish, Note, Text
 from ._grammar import Start
 from ._ledger import BLOCK, Ledger
-from ._scan import behind_space
+from ._scan import MORE, behind_literal, behind_space
 from ._trial import Trial, follows
 from .codecs.base import BOUND
 from .codecs.make import make_codec
@@ -193,7 +193,7 @@ class Machine(Ledger):
             state = self._state
             channel = state.channel
             if channel is not None and (self._visible or channel == "reasoning"):
-                if not held and state.watch.plain(text):
+                if not held and state.watch.plain(text):  # most deltas there are; else as in _flow
                     start = self._base
                     self._base = end = start + len(text)
                     self._last = text[-1]
@@ -327,10 +327,9 @@ class Machine(Ledger):
         if self._released and literal in self._released:
             self._released.discard(literal)
             return _REJECTED
-        known = self._short_trial(entry, literal, self._buf, at)
-        if known.answer == t.FAIL and entry.plain:
-            self._released |= entry.closers
+        if self._false_alarm(literal, self._buf, at):
             return _REJECTED
+        known = self._short_trial(entry, literal, self._buf, at)
         before = self._buf[at - 1] if at > self._pos else self._last
         quoted = before in _QUOTES and not entry.control if before else False
         programs = entry.programs
@@ -826,9 +825,10 @@ def _match_closers(closers: tuple[str, ...], buf: str, at: int, final: bool) -> 
         after = behind_space(buf, at)
         if after - at > BOUND:
             break
-        if buf.startswith(closer, after):
-            at = end = after + len(closer)
-        elif len(buf) - after < len(closer) and closer.startswith(buf[after:]):
+        behind = behind_literal(closer, buf, after)
+        if behind >= 0:
+            at = end = behind
+        elif behind == MORE:
             if not final:
                 return -1
             if after < len(buf):
