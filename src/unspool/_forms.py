@@ -29,7 +29,7 @@ from ._template import (
     split_marks,
 )
 from ._trial import Program, Step
-from ._watch import Watch
+from ._watch import ValueWatch, Watch
 
 if TYPE_CHECKING:
     from ._dialect import Dialect, Frame, Route
@@ -78,37 +78,6 @@ def closing_steps(closers: Sequence[str]) -> list[Step]:
     return [step for literal in closers for step in (Step(t.SPACE), Step(t.LITERAL, literal))]
 
 
-HEAD_END: Final = "end"
-"""The group that shows that a head is complete."""
-
-
-def head_pattern(steps: Sequence[Step]) -> re.Pattern[str]:
-    """A head, or the beginning of one at the text's end.  Nothing if it holds more than a key."""
-    if any(
-        step.kind not in _PLAIN or step.text not in ("", "key") or step.stop
-        for step in steps
-        if step.kind != t.LITERAL
-    ):
-        return re.compile("(?!)")
-    pattern = f"(?P<{HEAD_END}>)"
-    for step in reversed(steps):
-        if step.kind == t.LITERAL:
-            begun = ""
-            for character in reversed(step.text[:-1]):
-                begun = f"(?:{re.escape(character)}{begun})?"
-            pattern = rf"(?:{re.escape(step.text)}{pattern}|{begun}\Z)"
-        elif step.kind == t.SPACE:
-            pattern = rf"[ \t\r\n]*+(?:\Z|{pattern})"
-        elif step.kind == t.LINE_FEED:
-            pattern = rf"(?:\Z|\n?+{pattern})"
-        else:
-            pattern = rf"(?:\Z|(?P<{step.text}>{step.pattern.pattern}+)(?:\Z|{pattern}))"
-    return re.compile(pattern)
-
-
-_PLAIN: Final = (t.SPACE, t.LINE_FEED, t.CAPTURE)
-
-
 class Wrapper:
     """Reasoning or content between markers."""
 
@@ -134,15 +103,13 @@ class Wrapper:
 class ParamForm:
     """How one parameter is written."""
 
-    __slots__ = ("closers", "closing", "head", "inline", "watch", "whole")
+    __slots__ = ("closers", "closing", "head", "inline", "watch")
 
     def __init__(self, template: str) -> None:
         opening, _, tail = split_at(reading_pieces(template, exact="value"), "value")
         closer = first_literal(tail)
         self.head: Final = Program(t.PARAM, steps_of(opening))
         """Up to the value."""
-        self.whole: Final = head_pattern(self.head.steps)
-        """The same in one, where that is possible."""
         self.inline: Final = not any(isinstance(piece, LineFeed) for piece in (*opening, *tail))
         """No line feed stands between markup and value."""
         self.closers: Final = ("\n" + closer, closer) if isinstance(tail[0], LineFeed) else (closer,)
@@ -156,7 +123,7 @@ class ParamForm:
             ],
         )
         """What ends a nested parameter; the name in it need not be right."""
-        self.watch: Watch = Watch(self.closers)
+        self.watch: ValueWatch = ValueWatch(self.closers)
         """What to look at inside the value."""
 
 

@@ -17,7 +17,7 @@ from . import _trial as t
 from ._forms import CallForm, FrameForm, ParamForm, SectionForm, Wrapper, closing_steps, steps_of
 from ._template import is_control, reading_pieces
 from ._trial import ASCII, Program, Step, Trial
-from ._watch import Watch
+from ._watch import ValueWatch, Watch
 
 if TYPE_CHECKING:
     from ._dialect import Dialect
@@ -186,7 +186,7 @@ class Grammar:
         """What must follow a call's closer for it to end a value that was not closed."""
         closers = [literal for form in self.forms for literal in form.closers]
         code_ends = [*call_closers, *section_closers, *openers, *ends, *stops]
-        self.code_ends: Final = Watch([*code_ends, *("\n" + literal for literal in call_closers)])
+        self.code_ends: Final = ValueWatch([*code_ends, *("\n" + literal for literal in call_closers)])
         """What ends raw code; the line feed before a closer belongs to it."""
         self.resync: Final = Watch([*closers, *section_closers, *openers, *ends])
         """Where a malformed call ends, if it is in no section."""
@@ -198,12 +198,12 @@ class Grammar:
         self.tree_programs: Final = [*(param.closing for param in self.params), *self.param_programs]
         """What may stand where a nested parameter could."""
         nested = [program.trigger for program in self.tree_programs]
-        self.tree_watch: Final = Watch([*nested, *call_closers])
+        self.tree_watch: Final = ValueWatch([*nested, *call_closers])
         self.after_nested: Final = Watch([*nested, *call_closers, *section_closers, *openers, *ends, *stops])
         """What must follow the closing tag of a nested parameter for it to count."""
         soft = [*heads, *call_closers]
         for param in self.params:
-            param.watch = Watch([*param.closers, *soft, *("\n" + literal for literal in soft), *stops])
+            param.watch = ValueWatch([*param.closers, *soft, *("\n" + literal for literal in soft), *stops])
         for section in self.sections:
             section.between = list(self._between(section))
             section.resync = Watch([*closers, *section_closers, *section.closers, *openers, *ends])

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from .codecs.base import Codec
 
 
-BLOCK: Final = 256
-"""So many pieces of a call's text are joined into one."""
+BLOCK: Final = 1024
+"""So many characters of a call's text, or more, are joined into one piece."""
 
 
 class Ledger:
@@ -34,6 +34,7 @@ class Ledger:
         "_grammar",
         "_ids",
         "_index",
+        "_join_at",
         "_keep_raw",
         "_last",
         "_make_id",
@@ -66,7 +67,7 @@ class Ledger:
         self._out: list[Event] = []
         self._state: TextState = grammar.fresh
         self._visible = False  # content that is not blank, or a call, has come
-        self._last = ""  # the character before the current position, if it was text
+        self._last = ""  # the text that ends at the current position, or nothing behind markup
         # Calls.
         self._keep_raw: Final = keep_raw
         self._make_id: Final = new_id
@@ -75,7 +76,8 @@ class Ledger:
         self._call_seen = False
         self._silent = False  # the open call means 'no call'
         self._raw: list[str] = []  # of the open call, in pieces as they came,
-        self._blocks: list[str] = []  # ... and those before them, joined
+        self._blocks: list[str] = []  # ... and those before them, joined,
+        self._join_at = BLOCK  # ... which is to be done where this is reached
         self._notes: list[Event] = []
         self._ids: set[str] = set()
 
@@ -91,7 +93,7 @@ class Ledger:
         if channel is None:
             self._out.append(Markup("dropped", text, start, self._base + end))
             return
-        self._last = text[-1]
+        self._last = text
         if not self._visible and channel == "content" and not text.isspace():
             self._show()
         self._out.append(Text(channel, text, start, self._base + end))
@@ -163,12 +165,13 @@ class Ledger:
                 self._out.append(Markup("call", raw, start, start + length))
                 return
             self._raw.append(raw if start >= 0 else raw[-start:])  # without what the prompt holds
-            if len(self._raw) == BLOCK:
-                self._join_raw()
+            if start + length >= self._join_at:
+                self._join_raw(start + length)
         self._out.append(CallArgs(self._index, json, start, start + length))
 
-    def _join_raw(self) -> None:
+    def _join_raw(self, end: int) -> None:
         """What the open call is made of, in one piece: small strings cost many times their text."""
+        self._join_at = end + BLOCK
         self._blocks.append("".join(self._raw))
         self._raw.clear()
 

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Final
 from . import _trial as t
 from ._events import CallArgs, Event, Finish, Note, Text
 from ._grammar import Start
-from ._ledger import BLOCK, Ledger
+from ._ledger import Ledger
 from ._scan import MORE, behind_literal, behind_space
 from ._trial import Trial, follows
 from .codecs.base import BOUND
@@ -72,6 +72,7 @@ class Machine(Ledger):
     __slots__ = (
         "_between",
         "_codec",
+        "_flowing",
         "_form",
         "_framed",
         "_inner",
@@ -82,6 +83,7 @@ class Machine(Ledger):
         "_released",
         "_repair",
         "_section",
+        "_sign",
         "_tools",
         "_trial",
     )
@@ -102,6 +104,9 @@ class Machine(Ledger):
         self._repair: Final = policies.malformed_call == "repair"
         self._mode = TEXT
         self._reason: FinishReason | None = None
+        # If text of a channel goes on, and nothing is held: the channel, and what its markers begin with.
+        self._flowing: Channel | None = None
+        self._sign = ""
         # A trial that waits for more: the literal that triggered it, and whether it stands between calls.
         self._trial: Trial | None = None
         self._literal = ""
@@ -161,7 +166,7 @@ class Machine(Ledger):
         """Where it stands, if that is in running text and it has not come upon any call."""
         if self._mode != TEXT or self._call_seen or self._released or self._section is not None:
             return None
-        return Start(self._state, self._visible, self._last, self._buf, closed)
+        return Start(self._state, self._visible, self._last[-1:], self._buf, closed)
 
     def stand(self, start: Start) -> None:
         """Begin as if what leads there had been read."""
@@ -177,76 +182,105 @@ class Machine(Ledger):
 
     def feed(self, text: str) -> list[Event]:
         """Read on."""
+        # Most pieces change nothing, or decide nothing: these need no loop.
+        channel = self._flowing
+        if channel is not None and text and (self._sign not in text or self._state.watch.plain(text)):
+            start = self._base
+            self._base = end = start + len(text)
+            self._last = text
+            return [Text(channel, text, start, end)]
         if not text:
             return []
-        # Most pieces change nothing, or decide nothing: these need no loop.
-        mode = self._mode
         held = self._buf
         if held:
             text = held + text
-            if mode == TEXT and text in self._state.watch.prefixes:
-                self._buf = text
-                return []
-        at = 0
-        literal = ""
-        if mode == TEXT:
-            state = self._state
-            channel = state.channel
-            if channel is not None and (self._visible or channel == "reasoning"):
-                if not held and state.watch.plain(text):  # most deltas there are; else as in _flow
-                    start = self._base
-                    self._base = end = start + len(text)
-                    self._last = text[-1]
-                    return [Text(channel, text, start, end)]
-                at, literal = state.watch.seek(text, 0, False)
-                while literal and self._false_alarm(literal, text, at):
-                    at, literal = state.watch.seek(text, at + 1, False)
-                if not literal:
-                    return self._flow(channel, text, at)
-        elif mode == PAYLOAD:
+        mode = self._mode
+        if mode == PAYLOAD:
             codec = self._inner
-            if codec is not None and not self._silent and (length := codec.passing(text)) >= 0:
+            if codec is not None:
+                length = codec.passing(text)
+                if length < 0:
+                    codec = self._codec
+                    assert codec is not None  # noqa: S101 - the mode says so
+                    length = codec.step(text, 0, False)
+                    if codec.done or codec.error or codec.notes:
+                        self._take(text)
+                        return self._settle(self._stepped(codec, length, final=False))
+                    self._inner = codec.inner
+                    if not length and codec.text:
+                        self._buf = text
+                        return [CallArgs(self._index, codec.text, self._base, self._base)]
                 if length < len(text):
                     self._buf = text[length:]
+                    if not length:
+                        return []
                     text = text[:length]
-                else:
+                elif held:
                     self._buf = ""
-                if not length:
-                    return []
-                if self._keep_raw:
-                    self._raw.append(text)
-                    if len(self._raw) == BLOCK:
-                        self._join_raw()
                 start = self._base
                 self._base = end = start + length
+                if self._keep_raw:
+                    self._raw.append(text)
+                    if end >= self._join_at:
+                        self._join_raw(end)
                 return [CallArgs(self._index, codec.text, start, end)]
+        elif mode == TEXT:
+            state = self._state
+            channel = state.channel
+            if held and text in state.watch.prefixes:
+                self._buf = text
+                return []
+            if channel is not None and (self._visible or channel == "reasoning"):
+                if not held and text in state.entries and self._awaits_more(text):
+                    return []
+                at, literal = self._next_marker(text, 0)
+                if not literal:
+                    return self._flow(channel, text, at)
+                self._take(text)
+                return self._settle(self._read_text(at, literal, final=False))
         elif mode == TRIAL and self._trial is not None and (length := self._trial.passing(text)) >= 0:
             self._base += length
             self._buf = text[length:]
             return []
-        out: list[Event] = []
-        self._out = out
+        self._take(text)
+        return self._settle(going=True)
+
+    def _take(self, text: str) -> None:
+        """Begin to read this."""
+        self._out = []
         self._buf = text
-        if not literal or self._read_text(at, literal, final=False):
+
+    def _settle(self, going: bool) -> list[Event]:
+        """Go on as long as something is decided; then only what is not is left in the buffer."""
+        if going:
             self._drain(final=False)
         if self._pos:
             self._base += self._pos
             self._buf = self._buf[self._pos :]
             self._pos = 0
-        return out
+        self._flowing = None
+        if self._mode == TEXT and not self._buf:
+            state = self._state
+            if self._visible or state.channel == "reasoning":
+                self._flowing = state.channel
+                self._sign = state.watch.sign
+        return self._out
 
     def _flow(self, channel: Channel, text: str, length: int) -> list[Event]:
         """Text that may become a marker at the end, behind so much of it; -1: it cannot."""
         if length >= 0:
+            self._flowing = None
             self._buf = text[length:]
+            if not length:
+                return []
             text = text[:length]
         else:
+            self._flowing = channel
+            self._sign = self._state.watch.sign
             self._buf = ""
-        if not text:
-            return []
         start = self._base
         self._base = end = start + len(text)
-        self._last = text[-1]
+        self._last = text
         return [Text(channel, text, start, end)]
 
     def finish(self, reason: FinishReason | None) -> list[Event]:
@@ -285,10 +319,13 @@ class Machine(Ledger):
     def _read_text(self, at: int, literal: str, final: bool) -> bool:
         """Text up to the next marker.  ``literal``: what stands at ``at``, if that is known."""
         buf = self._buf
+        if at == len(buf):
+            self._emit_text(at)
+            return False
         watch = self._state.watch
         while True:
             if not literal:
-                at, literal = watch.seek(buf, at, False)
+                at, literal = self._next_marker(buf, at)
             if at < 0:
                 self._emit_text(len(buf))
                 return False
@@ -327,16 +364,14 @@ class Machine(Ledger):
         if self._released and literal in self._released:
             self._released.discard(literal)
             return _REJECTED
-        if self._false_alarm(literal, self._buf, at):
-            return _REJECTED
-        known = self._short_trial(entry, literal, self._buf, at)
-        before = self._buf[at - 1] if at > self._pos else self._last
+        before = self._buf[at - 1] if at > self._pos else self._last[-1:]
         quoted = before in _QUOTES and not entry.control if before else False
         programs = entry.programs
         if programs and not (entry.furnished and self._vanishes(entry, quoted)):
             if quoted or entry.anchored:
                 fresh = state.fresh and not self._visible and not self._buf[self._pos : at].strip()
                 programs = [program for program in programs if program.suits(fresh, quoted)]
+            known = self._short_trial(entry, literal, self._buf, at)
             whole = len(programs) == len(entry.programs)
             if known.answer == t.MATCH and whole and known.program.action != t.CALL:
                 self._emit_text(at)
@@ -368,6 +403,30 @@ class Machine(Ledger):
             self._emit_markup(_STRAY_ROLES[entry.stray], len(literal))
             return 1
         return _REJECTED
+
+    def _next_marker(self, text: str, at: int) -> tuple[int, str]:
+        """As ``Watch.seek``, without the markers that turn out to be none."""
+        watch = self._state.watch
+        at, literal = watch.seek(text, at, False)
+        while literal and self._false_alarm(literal, text, at):
+            at, literal = watch.seek(text, at + 1, False)
+        return at, literal
+
+    def _awaits_more(self, literal: str) -> bool:
+        """A marker came, and nothing else, as one token does: begin its trial, if it has to wait."""
+        entry = self._state.entries[literal]
+        if not entry.plain or literal in self._released or self._last[-1:] in _QUOTES:
+            return False
+        known = self._short_trial(entry, literal, literal, 0)
+        if known.answer != t.NEED:
+            return False
+        self._flowing = None
+        self._buf = literal
+        self._literal = literal
+        self._between = False
+        self._trial = known.again()
+        self._mode = TRIAL
+        return True
 
     def _false_alarm(self, literal: str, text: str, at: int) -> bool:
         """Whether what stands behind a marker already tells that it is none."""
@@ -487,7 +546,7 @@ class Machine(Ledger):
             return True
         entry = self._state.entries[self._literal]
         self._released |= _closers_of(trial.programs, entry)
-        if entry.stray and self._vanishes(entry, bool(self._last) and self._last in _QUOTES):
+        if entry.stray and self._vanishes(entry, self._last[-1:] in _QUOTES):
             self._note("stray_closer", self._literal)
             self._emit_markup(_STRAY_ROLES[entry.stray], len(self._literal))
             return True
@@ -618,19 +677,27 @@ class Machine(Ledger):
         assert codec is not None  # noqa: S101 - the mode says so
         pos = self._pos
         buf = self._buf
+        end = pos
         if pos < len(buf) and not codec.error:
             end = codec.step(buf, pos, final)
-            if codec.notes:
-                self._take_notes(codec)
-            if end > pos or codec.text:
-                self._emit_args(codec.text, end - pos)
+        else:
+            codec.text = ""
+        return self._stepped(codec, end, final)
+
+    def _stepped(self, codec: Codec, end: int, final: bool) -> bool:
+        """The codec has read up to ``end``."""
+        if codec.notes:
+            self._take_notes(codec)
+        if end > self._pos or codec.text:
+            self._emit_args(codec.text, end - self._pos)
         if codec.error:
             return self._broken(codec, final)
         if codec.done:
             self._mode = TAIL
             return True
         if not final:
-            self._inner = codec.inner
+            hidden = self._silent or self._base + self._pos < 0
+            self._inner = None if hidden else codec.inner
             return False
         status = codec.finish()
         if status == "truncated":

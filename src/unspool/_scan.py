@@ -18,6 +18,8 @@ COMPILED: Final[bool] = __file__.endswith((".so", ".pyd"))
 
 SHORT: Final = 64
 """Up to so many characters a loop is faster, where it is compiled, than what C has to offer for texts."""
+MUST_BE_ESCAPED: Final = '"\\' + "".join(map(chr, range(0x20)))
+"""The characters that stand for themselves in no JSON string."""
 MORE: Final = -1
 """Instead of a place: more input is needed to tell."""
 NO: Final = -2

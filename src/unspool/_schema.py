@@ -154,13 +154,16 @@ def _schema(function: Mapping[str, object]) -> object:
 class ValueType:
     """Which JSON types a schema allows, and the same of its members."""
 
-    __slots__ = ("_inside", "_root", "_schema", "is_any", "is_string", "types")
+    __slots__ = ("_known_items", "_known_parts", "_members", "_root", "_schema", "is_any", "is_string", "types")
 
     def __init__(self, schema: object, root: object = None) -> None:
         """``root``: the document that references point into, if not ``schema`` itself."""
         self._schema = schema
         self._root = schema if root is None else root
-        self._inside: _Inside | None = None
+        # Not before somebody asks: a schema may contain itself, and most of it is never needed.
+        self._known_parts: list[Mapping[str, object]] | None = None
+        self._members: dict[str, ValueType] = {}
+        self._known_items: _Items | None = None
         types = _types(schema, self._root, {}, 0)
         self.types: frozenset[str] = types
         """Names of JSON types.  All of them: the schema says nothing; none of
@@ -175,44 +178,53 @@ class ValueType:
 
     def member(self, key: str) -> ValueType:
         """The type of an object's property."""
-        return self._look_inside().member(key)
+        found = self._members.get(key)
+        if found is None:
+            self._members[key] = found = self._look_for(key)
+        return found
 
     def items(self, index: int = 0) -> ValueType:
         """The type of an array's items; ``index`` matters where each has its own."""
-        inside = self._look_inside()
-        return inside.prefix[index] if index < len(inside.prefix) else inside.rest
+        if self._known_items is None:
+            self._known_items = _Items(self._parts(), self._root)
+        items = self._known_items
+        return items.prefix[index] if index < len(items.prefix) else items.rest
 
     def keys(self) -> tuple[str, ...] | None:
         """The properties an object declares, in order; ``None`` if it does not say."""
-        return self._look_inside().keys
-
-    def _look_inside(self) -> _Inside:
-        # Not before somebody asks: a schema may contain itself.
-        if self._inside is None:
-            self._inside = _Inside(self._schema, self._root)
-        return self._inside
-
-
-class _Inside:
-    """Types of the members of a schema, over all that it refers to and is made of."""
-
-    __slots__ = ("_members", "_root", "_schemas", "keys", "others", "prefix", "rest")
-
-    def __init__(self, schema: object, root: object) -> None:
-        members: dict[str, list[object]] = {}
-        others: list[object] = []
-        prefix: list[list[object]] = []
-        rest: list[object] = []
-        declared = False
-        for part in _parts(schema, root):
+        found: dict[str, None] | None = None
+        for part in self._parts():
             properties = part.get("properties")
             if isinstance(properties, (dict, Mapping)):
-                declared = True
-                for key, value in properties.items():
-                    members.setdefault(key, []).append(value)
-            additional = part.get("additionalProperties")
-            if isinstance(additional, (dict, Mapping)):
-                others.append(additional)
+                found = (found or {}) | dict.fromkeys(properties)
+        return None if found is None else tuple(found)
+
+    def _look_for(self, key: str) -> ValueType:
+        schemas: list[object] = []
+        for part in self._parts():
+            properties = part.get("properties")
+            if isinstance(properties, (dict, Mapping)) and key in properties:
+                schemas.append(properties[key])
+        if not schemas:
+            others = [part.get("additionalProperties") for part in self._parts()]
+            schemas = [schema for schema in others if isinstance(schema, (dict, Mapping))]
+        return _either(schemas, self._root)
+
+    def _parts(self) -> list[Mapping[str, object]]:
+        if self._known_parts is None:
+            self._known_parts = _parts(self._schema, self._root)
+        return self._known_parts
+
+
+class _Items:
+    """Types of an array's items."""
+
+    __slots__ = ("prefix", "rest")
+
+    def __init__(self, parts: list[Mapping[str, object]], root: object) -> None:
+        prefix: list[list[object]] = []
+        rest: list[object] = []
+        for part in parts:
             items = part.get("items")
             leading = _list(part.get("prefixItems")) or _list(items)
             for index, value in enumerate(leading):
@@ -221,27 +233,21 @@ class _Inside:
                 prefix[index].append(value)
             if isinstance(items, (bool, dict, Mapping)):
                 rest.append(items)
-        self._root = root
-        self._schemas = members
-        self._members: dict[str, ValueType] = {}
-        self.keys: tuple[str, ...] | None = tuple(members) if declared else None
-        self.others: ValueType = _either(others, root)
         self.prefix: list[ValueType] = [_either(values, root) for values in prefix]
         self.rest: ValueType = _either(rest, root)
-
-    def member(self, key: str) -> ValueType:
-        found = self._members.get(key)
-        if found is None:
-            schemas = self._schemas.get(key)
-            found = self.others if schemas is None else _either(schemas, self._root)
-            self._members[key] = found
-        return found
 
 
 def _either(schemas: list[object], root: object) -> ValueType:
     if not schemas:
         return UNKNOWN
-    return ValueType(schemas[0] if len(schemas) == 1 else {"anyOf": schemas}, root)
+    if len(schemas) > 1:
+        return ValueType({"anyOf": schemas}, root)
+    schema = schemas[0]
+    if isinstance(schema, dict):
+        name = schema.get("type")
+        if isinstance(name, str) and name in SCALARS and _COMPOUND.isdisjoint(schema):
+            return SCALARS[name]
+    return ValueType(schema, root)
 
 
 def _types(schema: object, root: object, seen: dict[int, frozenset[str]], depth: int) -> frozenset[str]:
@@ -349,6 +355,8 @@ ANY: Final = ValueType(schema=True)
 """Of a schema that says nothing."""
 UNKNOWN: Final = ValueType(schema=False)
 """Of a value without a schema."""
+SCALARS: Final = {name: ValueType({"type": name}) for name in ("string", "integer", "number", "boolean", "null")}
+"""Of values that have no members, by the name of their type."""
 
 
 def coerce(raw: str, kind: ValueType, python_values: bool) -> tuple[str, bool]:

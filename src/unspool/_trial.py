@@ -119,6 +119,7 @@ class Program:
         "section",
         "steps",
         "trigger",
+        "whole",
         "wrapper",
     )
 
@@ -154,6 +155,17 @@ class Program:
         """The ASCII characters that may stand behind the trigger; None: any."""
         self.demands: Final = sum(len(step.text) for step in self.steps if step.kind == LITERAL)
         """How much literal text it takes."""
+        self.whole: re.Pattern[str] | None = None
+        """What ``as_pattern`` gave, once it was asked."""
+
+    def as_pattern(self) -> re.Pattern[str]:
+        """All the steps in one: what they match, or the beginning of that at the text's end.
+
+        It matches nothing where some step needs more than a pattern.
+        """
+        if self.whole is None:  # not before it is needed: most programs never are
+            self.whole = _whole_pattern(self.steps)
+        return self.whole
 
     def suits(self, fresh: bool, quoted: bool) -> bool:
         """Whether it may begin where no visible text came before, or behind a quotation mark."""
@@ -173,6 +185,34 @@ def _trigger(steps: list[Step]) -> str:
         if step.kind != SPACE:
             break
     return ""
+
+
+WHOLE_END: Final = "end"
+"""The group that shows that all of a program's steps have matched."""
+
+
+def _whole_pattern(steps: list[Step]) -> re.Pattern[str]:
+    pattern = f"(?P<{WHOLE_END}>)"
+    for step in reversed(steps):
+        if step.kind == LITERAL:
+            begun = ""
+            for character in reversed(step.text[:-1]):
+                begun = f"(?:{re.escape(character)}{begun})?"
+            pattern = rf"(?:{re.escape(step.text)}{pattern}|{begun}\Z)"
+        elif step.kind == SPACE:
+            pattern = rf"[ \t\r\n]*+(?:\Z|{pattern})"
+        elif step.kind == LINE_FEED:
+            pattern = rf"(?:\Z|\n?+{pattern})"
+        elif step.kind == PEEK:
+            pattern = rf"(?:\Z|(?=[{re.escape(step.text)}]){pattern})"
+        elif step.kind == CAPTURE and not step.stop and step.text in ("name", "id", "key"):
+            pattern = rf"(?:\Z|(?P<{step.text}>{step.pattern.pattern}+)(?:\Z|{pattern}))"
+        else:
+            return _NOTHING
+    return re.compile(pattern)
+
+
+_NOTHING: Final = re.compile("(?!)")
 
 
 def _may_follow(steps: list[Step]) -> frozenset[str] | None:
@@ -224,6 +264,8 @@ class Trial:
         """What the holes caught."""
         self.answer = NEED
         """What it said last."""
+        self.program = programs[0]
+        """The one that matched, or is being tried."""
         self._which = 0
         self._step = 0
 
@@ -231,16 +273,12 @@ class Trial:
         """A trial that goes on where this one waits; an envelope is read from its beginning."""
         trial = Trial(self.programs, self._dialect, self._repair)
         trial._which = self._which
+        trial.program = self.program
         if self.envelope is None:
             trial._step = self._step
             trial.offset = self.offset
             trial.fields = dict(self.fields)
         return trial
-
-    @property
-    def program(self) -> Program:
-        """The program that matched, or is being tried."""
-        return self.programs[self._which]
 
     @property
     def cut_name(self) -> str:
@@ -250,6 +288,8 @@ class Trial:
     def reject(self) -> None:
         """What matched does not count here: try the next program."""
         self._which += 1
+        if self._which < len(self.programs):
+            self.program = self.programs[self._which]
         self._step = 0
         self.offset = 0
         if self.fields:
@@ -278,7 +318,17 @@ class Trial:
         """Whether the step where this stopped needs still more."""
         if len(window) > BOUND:
             return False
-        step = self.programs[self._which].steps[self._step]
+        program = self.program
+        whole = program.whole or program.as_pattern()
+        if whole is not _NOTHING:
+            head = whole.match(window)
+            if head is None or head.lastgroup != WHOLE_END:
+                return head is not None
+            self.fields = head.groupdict()  # there is no white space around names and ids
+            self.offset = head.end()
+            self._step = len(program.steps)
+            return False
+        step = program.steps[self._step]
         at = self.offset
         if step.kind == LITERAL:
             return behind_literal(step.text, window, at) == MORE
@@ -325,7 +375,7 @@ class Trial:
         self._begun = self._begun or bool(self._cut_name) or self.envelope is not None
 
     def _run_program(self, buf: str, pos: int, final: bool) -> int:
-        steps = self.programs[self._which].steps
+        steps = self.program.steps
         n = len(buf)
         while self._step < len(steps):
             step = steps[self._step]

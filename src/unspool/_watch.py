@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from ._native import i64
-from ._scan import COMPILED, SHORT
+from ._scan import COMPILED, MUST_BE_ESCAPED, SHORT
 
 _ASCII: Final = 128
 _NO_MATTER_WHAT: Final[Mapping[str, str]] = {}
@@ -25,7 +25,6 @@ class Watch:
 
     __slots__ = (
         "_by_first",
-        "_char",
         "_first",
         "_first_flags",
         "_firsts",
@@ -35,6 +34,7 @@ class Watch:
         "literals",
         "longest",
         "prefixes",
+        "sign",
     )
 
     def __init__(self, literals: Iterable[str], unless: Mapping[str, str] = _NO_MATTER_WHAT) -> None:
@@ -54,7 +54,8 @@ class Watch:
         for literal in found:
             self._by_first.setdefault(literal[0], []).append(literal)
         self._firsts: Final = "".join(sorted(self._by_first))
-        self._char: Final[str] = self._firsts if len(self._firsts) == 1 else ""
+        self.sign: Final[str] = self._firsts if len(self._firsts) == 1 else ""
+        """The character that all literals begin with, if there is one."""
         beginnings = [_beginning(first, some, unless) for first, some in self._by_first.items()]
         self._first: Final = re.compile("|".join(beginnings) or r"(?!)")
         self._first_flags: Final = _flags(self._by_first)
@@ -73,8 +74,8 @@ class Watch:
         """Where a literal may begin, at or behind ``at``; -1 if nowhere."""
         if COMPILED and len(text) - at <= SHORT:
             return self._candidate(text, at)
-        if self._char:
-            at = text.find(self._char, at)
+        if self.sign:
+            at = text.find(self.sign, at)
             if at < 0:
                 return -1
         match = self._first.search(text, at)
@@ -162,6 +163,33 @@ class Watch:
             if found:
                 return at, found
             at += 1
+
+
+class ValueWatch(Watch):
+    """The same for text that is to become a JSON string."""
+
+    __slots__ = ("_special", "_special_flags")
+
+    def __init__(self, literals: Iterable[str]) -> None:
+        super().__init__(literals)
+        special = "".join(self._by_first) + MUST_BE_ESCAPED
+        self._special: Final = re.compile(f"[{re.escape(special)}]").search
+        self._special_flags: Final = _flags(special)
+
+    def verbatim(self, text: str) -> bool:
+        """Whether at a glance no literal can begin in the text, and nothing in it has to be escaped."""
+        if not COMPILED or len(text) > SHORT:
+            return self._special(text) is None
+        flags = self._special_flags
+        n: i64 = len(text)
+        at: i64 = 0
+        while at < n:
+            code: i64 = ord(text[at])
+            code = min(code, _ASCII)
+            if flags[code]:
+                return False
+            at += 1
+        return True
 
 
 _NONE: Final[list[str]] = []

@@ -13,7 +13,7 @@ from typing import Final
 from .._errors import UsageError
 from .._events import Status
 from .._scan import escaped
-from .._watch import Watch
+from .._watch import ValueWatch
 from .base import Codec
 from .json import object_members
 
@@ -27,7 +27,7 @@ class RawText(Codec):
 
     __slots__ = ("_begun", "_ends")
 
-    def __init__(self, ends: Watch) -> None:
+    def __init__(self, ends: ValueWatch) -> None:
         super().__init__()
         self._ends: Final = ends
         self._begun = False
@@ -47,6 +47,9 @@ class RawText(Codec):
     def passing(self, text: str) -> int:
         if self.done or not self._begun:
             return -1
+        if self._ends.verbatim(text):
+            self.text = text
+            return len(text)
         if not self._ends.plain(text):
             end, marker = self._find_end(text, 0, final=False)
             if marker or not end:

@@ -19,13 +19,14 @@ from json.encoder import encode_basestring
 from typing import Final, NoReturn
 
 from .._events import Status
-from .._scan import behind_space, escape_begun, escaped, string_run
+from .._scan import COMPILED, MUST_BE_ESCAPED, behind_space, escape_begun, escaped, string_run
 from .base import Value
 
 _LIST_GAP: Final = re.compile(r"[ \t\r\n,]*")
 _SINGLE_RUN: Final = re.compile(r"(?:[^'\"\\\x00-\x1f]++|\\(?:[\"\\/bfnrt]|u[0-9a-fA-F]{4}))*+")
 _TOKEN: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[\]{},:]|[^\s"\[\]{},:]++')
 _SPACED: Final = {",": ", ", ":": ": "}
+_SPECIAL: Final = re.compile(f"[{re.escape(MUST_BE_ESCAPED)}]").search
 _PYTHON_WORDS: Final = {"T": ("True", "true"), "F": ("False", "false"), "N": ("None", "null")}
 _TOKEN_STARTS: Final = frozenset("\"'{[-0123456789tfnTFN")
 _BLANKS: Final = " \t\r\n"
@@ -211,6 +212,9 @@ class JsonValue(Value):
         if state >= _STRING:
             if state >= _SINGLE_STRING:
                 return -1
+            if not COMPILED and _SPECIAL(text) is None:  # a loop does better only where it is compiled
+                self.text = text
+                return len(text)
             end = string_run(text, 0)
             if end == len(text):
                 self.text = text

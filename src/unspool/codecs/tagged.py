@@ -14,10 +14,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from .._forms import HEAD_END
 from .._scan import behind_space, escaped
 from .._schema import coerce, quote
-from .._trial import FAIL, MATCH, NEED, Trial, follows
+from .._trial import FAIL, MATCH, NEED, WHOLE_END, Trial, follows
 from .base import BOUND, Codec
 from .json import json_kind
 
@@ -42,6 +41,7 @@ class Tagged(Codec):
         "_at_start",
         "_awaited",
         "_closer",
+        "_confirmed",
         "_confirms",
         "_cut",
         "_declared",
@@ -49,6 +49,7 @@ class Tagged(Codec):
         "_form",
         "_function",
         "_grammar",
+        "_head",
         "_held",
         "_policies",
         "_raw",
@@ -81,7 +82,9 @@ class Tagged(Codec):
         self._raw: list[str] = []
         self._held = False  # what stands here may still become something else
         self._closer = ""  # stands here and ends the value, if what follows confirms it,
-        self._awaited = 0  # ... and where that begins
+        self._awaited = 0  # ... and where that begins,
+        self._confirmed = False  # ... which it does
+        self._head: Match[str] | None = None  # of the parameter that the next step begins with
         self._cut = False  # the input ended inside a parameter's head
 
     @property
@@ -101,8 +104,15 @@ class Tagged(Codec):
 
     def passing(self, text: str) -> int:
         if self._state == _SEEK:
-            return 0 if self._held and self._waits(text) else -1
-        if self._held or not self._form.watch.plain(text):
+            return 0 if self._held and self._waits(text) else -1  # a head that was found is for the step
+        if self._closer and text[self._awaited :] in self._grammar.after_value.prefixes:
+            return 0
+        watch = self._form.watch
+        if not self._held and self._streams and watch.verbatim(text):
+            self._at_start = False
+            self.text = text
+            return len(text)
+        if self._held or not watch.plain(text):
             reach = self._reach(text)
             if reach <= 0:
                 return reach
@@ -130,6 +140,7 @@ class Tagged(Codec):
             answer = self._confirmation(literal, text)
             if answer != FAIL:
                 self._held = True
+                self._confirmed = answer == MATCH
                 return 0 if answer == NEED else -1
             at, literal = watch.seek(text, _behind(literal), False)
             if literal:
@@ -144,7 +155,10 @@ class Tagged(Codec):
         if text in self._grammar.after_value.prefixes:
             return True
         head = self._plain_head(text, 0)
-        return head is not None and head.lastgroup != HEAD_END
+        if head is None or head.lastgroup != WHOLE_END:
+            return head is not None
+        self._head = head
+        return False
 
     def _confirmation(self, closer: str, text: str) -> int:
         """What ``follows`` says of the closer that the text begins with, without reading anything twice."""
@@ -174,14 +188,19 @@ class Tagged(Codec):
     # -- between parameters
 
     def _seek(self, buf: str, pos: int, final: bool, out: list[str]) -> int:
-        pos = behind_space(buf, pos)
-        if pos == len(buf):
-            return pos
+        head = self._head
+        if head is None:
+            pos = behind_space(buf, pos)
+            if pos == len(buf):
+                return pos
         grammar = self._grammar
         trial = self._trial
         if trial is None:
-            head = None if final else self._plain_head(buf, pos)
-            if head is not None and head.lastgroup == HEAD_END:
+            if head is not None:
+                self._head = None
+            elif not final:
+                head = self._plain_head(buf, pos)
+            if head is not None and head.lastgroup == WHOLE_END:
                 self._begin(self._first, {"key": head["key"].strip()}, pos, out)
                 return head.end()
             if head is not None or (not final and grammar.after_value.pending(buf, pos)):
@@ -205,7 +224,8 @@ class Tagged(Codec):
 
     def _plain_head(self, buf: str, pos: int) -> Match[str] | None:
         """The head of a parameter that stands here, or what there is of it, if it needs no trial."""
-        head = self._first.whole.match(buf, pos)
+        program = self._first.head
+        head = (program.whole or program.as_pattern()).match(buf, pos)
         return head if head is not None and head.end() - pos <= BOUND else None
 
     def _params_end(self, buf: str, pos: int, out: list[str]) -> int:
@@ -280,8 +300,12 @@ class Tagged(Codec):
     def _value(self, buf: str, pos: int, final: bool, out: list[str]) -> int:
         watch = self._form.watch
         at, literal = pos, self._closer
-        self._closer = ""
-        if not literal:
+        if literal:
+            self._closer = ""
+            if self._confirmed:
+                self._confirmed = False
+                return self._value_ends(literal, at, out)
+        else:
             at, literal = watch.seek(buf, pos, final)
         answer = NEED
         while literal:

@@ -100,6 +100,9 @@ class Tree(Codec):
         if element.shape != _TEXT or not element.streams or element.skip:
             return -1
         watch = self._grammar.tree_watch
+        if watch.verbatim(text):
+            self.text = text
+            return len(text)
         if not watch.plain(text):
             at, literal = watch.seek(text, 0, False)
             if literal or not at:
