@@ -32,6 +32,7 @@ class Entry:
     """What a literal may be in some state of the text."""
 
     __slots__ = (
+        "alarms",
         "anchored",
         "closers",
         "closes",
@@ -63,6 +64,8 @@ class Entry:
         """What closes what the programs begin."""
         self.trials: Final[dict[str, Trial]] = {}
         """By the characters behind the literal: a trial of it with them, once there was one."""
+        self.alarms: Final[set[str]] = set()
+        """With which of them it is a false alarm."""
         self.control: Final = is_control(literal)
         self.words: Final = _WORDS.fullmatch(literal) is not None
 
@@ -70,7 +73,7 @@ class Entry:
 class TextState:
     """A state of the text: where text goes, and what is looked for in it."""
 
-    __slots__ = ("body", "channel", "entries", "fresh", "watch", "wrapper")
+    __slots__ = ("body", "channel", "entries", "fresh", "undecided", "watch", "wrapper")
 
     def __init__(
         self,
@@ -105,6 +108,8 @@ class TextState:
         }
         lone = {literal: self._unless(literal) for literal in found if len(literal) == 1}
         self.watch: Final = Watch(found, {literal: others for literal, others in lone.items() if others})
+        self.undecided: Final = dict.fromkeys(self.watch.prefixes, "")
+        """Texts that decide nothing, and the marker that each begins with, if it holds a whole one."""
 
     def _unless(self, literal: str) -> str:
         """The ASCII characters behind a literal with which it means nothing at all."""

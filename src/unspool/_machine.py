@@ -184,7 +184,7 @@ class Machine(Ledger):
         """Read on."""
         # Most pieces change nothing, or decide nothing: these need no loop.
         channel = self._flowing
-        if channel is not None and text and (self._sign not in text or self._state.watch.plain(text)):
+        if channel is not None and text and (self._sign not in text or self._plain(text)):
             start = self._base
             self._base = end = start + len(text)
             self._last = text
@@ -227,14 +227,16 @@ class Machine(Ledger):
         elif mode == TEXT:
             state = self._state
             channel = state.channel
-            if held and text in state.watch.prefixes:
+            marker = state.undecided.get(text)
+            if marker is not None and (not marker or self._is_open(marker)):
                 self._buf = text
+                self._flowing = None
                 return []
             if channel is not None and (self._visible or channel == "reasoning"):
                 if not held and text in state.entries and self._awaits_more(text):
                     return []
                 at, literal = self._next_marker(text, 0)
-                if not literal:
+                if not literal or self._undecided(literal, text, at):
                     return self._flow(channel, text, at)
                 self._take(text)
                 return self._settle(self._read_text(at, literal, final=False))
@@ -265,6 +267,10 @@ class Machine(Ledger):
                 self._flowing = state.channel
                 self._sign = state.watch.sign
         return self._out
+
+    def _plain(self, text: str) -> bool:
+        """Whether no marker begins in the text, where they do not all begin alike."""
+        return not self._sign and self._state.watch.plain(text)
 
     def _flow(self, channel: Channel, text: str, length: int) -> list[Event]:
         """Text that may become a marker at the end, behind so much of it; -1: it cannot."""
@@ -371,13 +377,14 @@ class Machine(Ledger):
             if quoted or entry.anchored:
                 fresh = state.fresh and not self._visible and not self._buf[self._pos : at].strip()
                 programs = [program for program in programs if program.suits(fresh, quoted)]
-            known = self._short_trial(entry, literal, self._buf, at)
+            end = at + len(literal)
+            known = self._short_trial(entry, literal, self._buf[end : end + AHEAD])
             whole = len(programs) == len(entry.programs)
             if known.answer == t.MATCH and whole and known.program.action != t.CALL:
                 self._emit_text(at)
                 self._commit(known, t.MATCH)
                 return 1
-            if known.answer == t.NEED and whole and not final and len(self._buf) < at + len(literal) + AHEAD:
+            if known.answer == t.NEED and whole and not final and len(self._buf) < end + AHEAD:
                 self._emit_text(at)
                 return 0
             if known.answer != t.FAIL and programs:
@@ -404,20 +411,33 @@ class Machine(Ledger):
             return 1
         return _REJECTED
 
+    def _is_open(self, literal: str) -> bool:
+        """Whether a marker, at the current position, may be one."""
+        return literal not in self._released and self._last[-1:] not in _QUOTES
+
     def _next_marker(self, text: str, at: int) -> tuple[int, str]:
         """As ``Watch.seek``, without the markers that turn out to be none."""
         watch = self._state.watch
+        entries = self._state.entries
         at, literal = watch.seek(text, at, False)
-        while literal and self._false_alarm(literal, text, at):
+        while literal:
+            entry = entries[literal]
+            if not entry.plain or literal in self._released:
+                break
+            end = at + len(literal)
+            ahead = text[end : end + AHEAD]
+            if ahead not in entry.alarms and self._short_trial(entry, literal, ahead).answer != t.FAIL:
+                break
+            self._released |= entry.closers
             at, literal = watch.seek(text, at + 1, False)
         return at, literal
 
     def _awaits_more(self, literal: str) -> bool:
         """A marker came, and nothing else, as one token does: begin its trial, if it has to wait."""
         entry = self._state.entries[literal]
-        if not entry.plain or literal in self._released or self._last[-1:] in _QUOTES:
+        if not entry.plain or not self._is_open(literal):
             return False
-        known = self._short_trial(entry, literal, literal, 0)
+        known = self._short_trial(entry, literal, "")
         if known.answer != t.NEED:
             return False
         self._flowing = None
@@ -428,26 +448,34 @@ class Machine(Ledger):
         self._mode = TRIAL
         return True
 
-    def _false_alarm(self, literal: str, text: str, at: int) -> bool:
-        """Whether what stands behind a marker already tells that it is none."""
-        entry = self._state.entries[literal]
-        if not entry.plain or literal in self._released:
-            return False
-        if self._short_trial(entry, literal, text, at).answer != t.FAIL:
-            return False
-        self._released |= entry.closers
-        return True
-
-    def _short_trial(self, entry: Entry, literal: str, text: str, at: int) -> Trial:
-        """A trial of a marker and the few characters behind it: mostly they are enough to decide."""
+    def _undecided(self, literal: str, text: str, at: int) -> bool:
+        """Whether so little stands behind a marker that it may still be a false alarm."""
         end = at + len(literal)
-        ahead = text[end : end + AHEAD]
+        if len(text) >= end + AHEAD:
+            return False
+        state = self._state
+        entry = state.entries[literal]
+        if (
+            not entry.plain
+            or literal in self._released
+            or (text[at - 1] if at else self._last[-1:]) in _QUOTES
+        ):
+            return False
+        waits = self._short_trial(entry, literal, text[end:]).answer == t.NEED
+        if waits and not at and len(state.undecided) < _REMEMBERED:
+            state.undecided[text] = literal
+        return waits
+
+    def _short_trial(self, entry: Entry, literal: str, ahead: str) -> Trial:
+        """A trial of a marker and the few characters behind it: mostly they are enough to decide."""
         known = entry.trials.get(ahead)
         if known is None:
             known = Trial(entry.programs, self._grammar.dialect, self._repair)
             known.run(literal + ahead, 0, False)
             if len(entry.trials) < _REMEMBERED:
                 entry.trials[ahead] = known
+                if known.answer == t.FAIL:
+                    entry.alarms.add(ahead)
         return known
 
     def _vanishes(self, entry: Entry, quoted: bool) -> bool:
@@ -478,7 +506,7 @@ class Machine(Ledger):
             if answer == t.MATCH and not self._acceptable(trial):
                 trial.reject()
                 continue
-            if answer in (t.MATCH, t.FAIL):
+            if trial.parts and answer != t.NEED:
                 self._restore(trial)
             if answer == t.CUT and not self._grammar.could_become(trial.cut_name, self._tools):
                 return t.FAIL
@@ -518,8 +546,6 @@ class Machine(Ledger):
 
     def _restore(self, trial: Trial) -> None:
         """Put back what left the buffer."""
-        if not trial.parts:
-            return
         text = "".join(trial.parts)
         trial.parts.clear()
         self._base += self._pos - len(text)
@@ -536,7 +562,8 @@ class Machine(Ledger):
             self._suspend(trial)
             return False
         self._trial = None
-        self._restore(trial)
+        if trial.parts:
+            self._restore(trial)
         self._mode = TEXT
         if answer != t.FAIL:
             self._commit(trial, answer)

@@ -154,7 +154,16 @@ def _schema(function: Mapping[str, object]) -> object:
 class ValueType:
     """Which JSON types a schema allows, and the same of its members."""
 
-    __slots__ = ("_known_items", "_known_parts", "_members", "_root", "_schema", "is_any", "is_string", "types")
+    __slots__ = (
+        "_known_items",
+        "_known_parts",
+        "_members",
+        "_root",
+        "_schema",
+        "is_any",
+        "is_string",
+        "types",
+    )
 
     def __init__(self, schema: object, root: object = None) -> None:
         """``root``: the document that references point into, if not ``schema`` itself."""
@@ -355,7 +364,7 @@ ANY: Final = ValueType(schema=True)
 """Of a schema that says nothing."""
 UNKNOWN: Final = ValueType(schema=False)
 """Of a value without a schema."""
-SCALARS: Final = {name: ValueType({"type": name}) for name in ("string", "integer", "number", "boolean", "null")}
+SCALARS: Final = {name: ValueType({"type": name}) for name in sorted(_EVERYTHING - _CONTAINERS)}
 """Of values that have no members, by the name of their type."""
 
 

@@ -197,7 +197,7 @@ def _whole_pattern(steps: list[Step]) -> re.Pattern[str]:
         if step.kind == LITERAL:
             begun = ""
             for character in reversed(step.text[:-1]):
-                begun = f"(?:{re.escape(character)}{begun})?"
+                begun = f"(?:{re.escape(character)}{begun})?+"
             pattern = rf"(?:{re.escape(step.text)}{pattern}|{begun}\Z)"
         elif step.kind == SPACE:
             pattern = rf"[ \t\r\n]*+(?:\Z|{pattern})"

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from os.path import commonprefix
 from typing import Final
 
 from ._native import i64
@@ -25,11 +26,12 @@ class Watch:
 
     __slots__ = (
         "_by_first",
-        "_first",
         "_first_flags",
         "_firsts",
         "_groups",
+        "_next",
         "_second_flags",
+        "_unless",
         "full",
         "literals",
         "longest",
@@ -48,7 +50,8 @@ class Watch:
             literal[:i] for literal in found for i in range(1, len(literal))
         ).union(unless)
         """Every text that may still become a literal, or a longer one, or be ruled out."""
-        self.full: Final = re.compile("|".join(map(re.escape, found)) if found else r"(?!)")
+        whole = (re.escape(literal) + _unless(literal, unless) for literal in found)
+        self.full: Final = re.compile("|".join(whole) or "(?!)")
         """Matches a whole literal, the longest at its place."""
         self._by_first: Final[dict[str, list[str]]] = {}
         for literal in found:
@@ -56,8 +59,8 @@ class Watch:
         self._firsts: Final = "".join(sorted(self._by_first))
         self.sign: Final[str] = self._firsts if len(self._firsts) == 1 else ""
         """The character that all literals begin with, if there is one."""
-        beginnings = [_beginning(first, some, unless) for first, some in self._by_first.items()]
-        self._first: Final = re.compile("|".join(beginnings) or r"(?!)")
+        self._unless: Final = unless
+        self._next: re.Pattern[str] | None = None
         self._first_flags: Final = _flags(self._by_first)
         self._groups, self._second_flags = _grouped(found, unless)
 
@@ -74,11 +77,7 @@ class Watch:
         """Where a literal may begin, at or behind ``at``; -1 if nowhere."""
         if COMPILED and len(text) - at <= SHORT:
             return self._candidate(text, at)
-        if self.sign:
-            at = text.find(self.sign, at)
-            if at < 0:
-                return -1
-        match = self._first.search(text, at)
+        match = (self._next or self._compile_next()).search(text, at)
         return -1 if match is None else match.start()
 
     def seek(self, text: str, at: int, final: bool) -> tuple[int, str]:
@@ -89,22 +88,14 @@ class Watch:
         """
         if COMPILED:
             return self._seek(text, at, final)
-        n = len(text)
-        if n - at > SHORT:
-            at = self.find(text, at)
+        if self.sign and len(text) - at > SHORT:
+            at = text.find(self.sign, at)
             if at < 0:
                 return -1, ""
-        while True:
-            match = self._first.search(text, at)
-            if match is None:
-                return -1, ""
-            at = match.start()
-            if not final and n - at <= self.longest and text[at:] in self.prefixes:
-                return at, ""
-            match = self.full.match(text, at)
-            if match is not None:
-                return at, match.group()
-            at += 1
+        match = (self.full if final else self._next or self._compile_next()).search(text, at)
+        if match is None:
+            return -1, ""
+        return match.start(), (match.group() if final or match.lastindex else "")
 
     def literal_at(self, text: str, at: int) -> str:
         """The literal that stands at this place, the longest; or nothing."""
@@ -120,6 +111,17 @@ class Watch:
     def pending(self, text: str, at: int) -> bool:
         """Whether the rest of the text can still become a literal, or a longer one, or be ruled out."""
         return len(text) - at <= self.longest and text[at:] in self.prefixes
+
+    def _compile_next(self) -> re.Pattern[str]:
+        """A pattern for a literal, or what may still become one; only a literal has a group."""
+        # Not before it is needed: many literals are never searched for.
+        parts = []
+        for first, literals in self._by_first.items():
+            rests = [literal[1:] for literal in literals]
+            excluded = _unless(first, self._unless)
+            parts.append(re.escape(first) + _rest_pattern(rests, excluded))
+        self._next = re.compile("|".join(parts) or "(?!)")
+        return self._next
 
     def _candidate(self, text: str, start: int) -> int:
         """``find`` as a loop."""
@@ -239,13 +241,28 @@ def _may_be_second(code: int, literal: str, unless: Mapping[str, str]) -> bool:
     return code == _ASCII or chr(code) not in unless.get(literal, "")
 
 
-def _beginning(first: str, literals: list[str], unless: Mapping[str, str]) -> str:
-    """A pattern for the first two characters of these literals, the second perhaps still missing."""
-    seconds = "".join(sorted({re.escape(literal[1]) for literal in literals if len(literal) > 1}))
-    parts = [rf"[{seconds}]|\Z"] if seconds else []
-    if len(literals[-1]) == 1:
-        parts.append(_unless(first, unless))
-    return f"{re.escape(first)}(?:{'|'.join(parts)})"
+def _rest_pattern(rests: list[str], excluded: str = "") -> str:
+    """A pattern for one of these, the longest, and a group; or for a part of one that the text ends with.
+
+    ``excluded``: what must not stand behind an empty one, which therefore waits for more.
+    """
+    branches: dict[str, list[str]] = {}
+    for rest in filter(None, rests):
+        branches.setdefault(rest[0], []).append(rest)
+    ways = []
+    for branch in branches.values():
+        common = commonprefix(branch)  # noqa: RUF071 - not of paths
+        ways.append(re.escape(common) + _rest_pattern([rest[len(common) :] for rest in branch]))
+        if len(common) > 1:
+            begun = ""
+            for character in reversed(common[1:-1]):
+                begun = f"(?:{re.escape(character)}{begun})?+"
+            ways.append(rf"{re.escape(common[0])}{begun}\Z")
+    if branches or excluded:
+        ways.append(r"\Z")
+    if "" in rests:
+        ways.append(f"{excluded}()")
+    return f"(?:{'|'.join(ways)})"
 
 
 def _unless(literal: str, unless: Mapping[str, str]) -> str:

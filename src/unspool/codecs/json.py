@@ -227,7 +227,7 @@ class JsonValue(Value):
             if end == len(text) and not self.done:
                 self.text = text
                 return end
-        if self._state >= _STRING and escape_begun(text, end):
+        if self._state >= _STRING and (text[end:] == "\\" or escape_begun(text, end)):
             self.text = text[:end]
             return end
         # ``step`` gets the same text next.
@@ -283,10 +283,12 @@ class JsonValue(Value):
                         if after == _OPEN_OBJECT:
                             stack.append("}")
                             state = _KEY_OR_END
+                            pos += 1
                         else:
-                            stack.append("]")
                             state = _ITEM_OR_END
-                        pos += 1
+                            while pos < n and buf[pos] == "[":  # they come in numbers
+                                stack.append("]")
+                                pos += 1
                         continue
                     pos = end
                     state = _NEXT

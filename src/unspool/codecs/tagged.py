@@ -201,7 +201,7 @@ class Tagged(Codec):
             elif not final:
                 head = self._plain_head(buf, pos)
             if head is not None and head.lastgroup == WHOLE_END:
-                self._begin(self._first, {"key": head["key"].strip()}, pos, out)
+                self._begin(self._first, head["key"].strip(), {}, pos, out)
                 return head.end()
             if head is not None or (not final and grammar.after_value.pending(buf, pos)):
                 self._held = True
@@ -216,7 +216,8 @@ class Tagged(Codec):
             return pos
         self._trial = None
         if answer == MATCH:
-            self._begin(grammar.param_of[trial.program], trial.fields, pos, out)
+            fields = trial.fields
+            self._begin(grammar.param_of[trial.program], fields.get("key", ""), fields, pos, out)
             return pos + trial.offset
         if final and self._ends_in_head(buf, pos):
             return self._cut_head(pos)
@@ -270,8 +271,7 @@ class Tagged(Codec):
         self.notes.append(("trailing_data", buf[pos:at][:80], pos))
         return at
 
-    def _begin(self, form: ParamForm, fields: dict[str, str], at: int, out: list[str]) -> None:
-        key = fields.get("key", "")
+    def _begin(self, form: ParamForm, key: str, attributes: dict[str, str], at: int, out: list[str]) -> None:
         self._form = form
         self._skip = key in self._seen
         self._state = _VALUE
@@ -283,7 +283,7 @@ class Tagged(Codec):
             return
         kind = self._tools.value_type(self._function, key)
         self._type = kind
-        declared = fields.get("string", fields.get("type", ""))
+        declared = attributes.get("string", attributes.get("type", "")) if attributes else ""
         self._declared = declared
         if declared:
             self._streams = declared in _STRINGS
@@ -291,7 +291,7 @@ class Tagged(Codec):
             self._streams = kind.is_string
         else:
             # Nothing but the text itself, and perhaps an attribute, says what it is.
-            self._streams = "string" not in fields and self._policies.schemaless_value == "string"
+            self._streams = "string" not in attributes and self._policies.schemaless_value == "string"
         out.append(("{" if not self._seen else ", ") + quote(key) + (': "' if self._streams else ": "))
         self._seen.add(key)
 
