@@ -62,7 +62,7 @@ class Watch:
         self._unless: Final = unless
         self._next: re.Pattern[str] | None = None
         self._first_flags: Final = _flags(self._by_first)
-        self._groups, self._second_flags = _grouped(found, unless)
+        self._groups, self._second_flags = _grouped(found, unless) if COMPILED else ([], b"")
 
     def plain(self, text: str) -> bool:
         """Whether at a glance no literal can begin in the text."""
@@ -73,25 +73,18 @@ class Watch:
                 return False
         return True
 
-    def find(self, text: str, at: int) -> int:
-        """Where a literal may begin, at or behind ``at``; -1 if nowhere."""
-        if COMPILED and len(text) - at <= SHORT:
-            return self._candidate(text, at)
-        match = (self._next or self._compile_next()).search(text, at)
-        return -1 if match is None else match.start()
-
     def seek(self, text: str, at: int, final: bool) -> tuple[int, str]:
         """The next place, at or behind ``at``, that matters, and the literal that stands there.
 
         Nothing stands there if the text ends in what may still become a
         literal, or a longer one; a final text does not.  -1: there is no such place.
         """
-        if COMPILED:
-            return self._seek(text, at, final)
         if self.sign and len(text) - at > SHORT:
             at = text.find(self.sign, at)
             if at < 0:
                 return -1, ""
+        if COMPILED:
+            return self._seek(text, at, final)
         match = (self.full if final else self._next or self._compile_next()).search(text, at)
         if match is None:
             return -1, ""
@@ -123,8 +116,15 @@ class Watch:
         self._next = re.compile("|".join(parts) or "(?!)")
         return self._next
 
+    def _find(self, text: str, at: int) -> int:
+        """Where a literal may begin, at or behind ``at``; -1 if nowhere."""
+        if len(text) - at <= SHORT:
+            return self._candidate(text, at)
+        match = (self._next or self._compile_next()).search(text, at)
+        return -1 if match is None else match.start()
+
     def _candidate(self, text: str, start: int) -> int:
-        """``find`` as a loop."""
+        """The same as a loop."""
         n: i64 = len(text)
         at: i64 = start
         firsts, seconds = self._first_flags, self._second_flags
@@ -145,7 +145,7 @@ class Watch:
         """``seek`` as a loop."""
         n = len(text)
         while True:
-            at = self.find(text, at)
+            at = self._find(text, at)
             if at < 0:
                 return -1, ""
             if at + 1 < n:

@@ -111,11 +111,9 @@ def _certain(buf: str, pos: int, watch: Watch) -> int:
     n = len(buf)
     at = max(pos, n - watch.longest + 1)
     while True:
-        at = watch.find(buf, at)
-        if at < 0:
-            return n
-        if watch.pending(buf, at):
-            return at
+        at, literal = watch.seek(buf, at, False)
+        if not literal:
+            return n if at < 0 else at
         at += 1
 
 

@@ -167,7 +167,7 @@ class Tree(Codec):
         if not self._ignoring:
             self._ignoring = True
             self.notes.append(("trailing_data", "text between parameters", pos))
-        at = self._grammar.tree_watch.find(buf, pos + 1)
+        at = self._grammar.after_nested.seek(buf, pos + 1, False)[0]
         return len(buf) if at < 0 else at
 
     def _begin(self, parent: _Element, trial: Trial, at: int) -> None:
