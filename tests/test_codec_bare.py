@@ -55,9 +55,9 @@ def read(
         buf = held + (chunk or "")
         # What stands before `pos` is none of the codec's business.
         shift = len(buf) % 3
-        at = codec.passing(buf) if out.end and chunk is not None else -1
-        if at < 0:
-            at = codec.step("{" * shift + buf, shift, chunk is None) - shift
+        taken = codec.passing(buf) if out.end and chunk is not None else None
+        at = codec.step("{" * shift + buf, shift, chunk is None) - shift if taken is None else len(taken)
+        assert taken is None or buf.startswith(taken)
         assert 0 <= at <= len(buf)
         pieces.append(codec.text)
         assert all(where >= shift for _, _, where in codec.notes)

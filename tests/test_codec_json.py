@@ -27,8 +27,8 @@ def read(pieces: Sequence[str], *, repair: bool, short_cut: bool = False) -> tup
     held = ""
     for piece in pieces:
         held += piece
-        end = value.passing(held) if short_cut else -1
-        held = held[end if end >= 0 else value.step(held, 0, final=False) :]
+        taken = value.passing(held) if short_cut else None
+        held = held[value.step(held, 0, final=False) if taken is None else len(taken) :]
         out.append(value.text)
         if value.done or value.error:
             break

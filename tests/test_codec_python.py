@@ -50,9 +50,9 @@ def feed(codec: PythonValue, chunks: Sequence[str]) -> Outcome:
         buf, base, pos = buf[pos:] + chunk, base + pos, 0
         if not buf and not begun:
             continue
-        pos = codec.passing(buf) if begun and not final else -1
-        if pos < 0:
-            pos = codec.step(buf, 0, final)
+        taken = codec.passing(buf) if begun and not final else None
+        pos = codec.step(buf, 0, final) if taken is None else len(taken)
+        assert taken is None or buf.startswith(taken)
         begun = True
         assert 0 <= pos <= len(buf)
         out.append(codec.text)

@@ -198,8 +198,8 @@ class Machine(Ledger):
         if mode == PAYLOAD:
             codec = self._inner
             if codec is not None:
-                length = codec.passing(text)
-                if length < 0:
+                taken = codec.passing(text)
+                if taken is None:
                     codec = self._codec
                     assert codec is not None  # noqa: S101 - the mode says so
                     length = codec.step(text, 0, False)
@@ -210,17 +210,18 @@ class Machine(Ledger):
                     if not length and codec.text:
                         self._buf = text
                         return [CallArgs(self._index, codec.text, self._base, self._base)]
+                    taken = text[:length]
+                length = len(taken)
                 if length < len(text):
                     self._buf = text[length:]
                     if not length:
                         return []
-                    text = text[:length]
                 elif held:
                     self._buf = ""
                 start = self._base
                 self._base = end = start + length
                 if self._keep_raw:
-                    self._raw.append(text)
+                    self._raw.append(taken)
                     if end >= self._join_at:
                         self._join_raw(end)
                 return [CallArgs(self._index, codec.text, start, end)]
@@ -240,10 +241,12 @@ class Machine(Ledger):
                     return self._flow(channel, text, at)
                 self._take(text)
                 return self._settle(self._read_text(at, literal, final=False))
-        elif mode == TRIAL and self._trial is not None and (length := self._trial.passing(text)) >= 0:
-            self._base += length
-            self._buf = text[length:]
-            return []
+        elif mode == TRIAL and self._trial is not None:
+            taken = self._trial.passing(text)
+            if taken is not None:
+                self._base += len(taken)
+                self._buf = text[len(taken) :]
+                return []
         self._take(text)
         return self._settle(going=True)
 

@@ -301,18 +301,18 @@ class Trial:
         if self.at_end:
             self.at_end = False
 
-    def passing(self, window: str) -> int:
-        """How much of the window, with more input, leaves the buffer, if that decides nothing; else -1.
+    def passing(self, window: str) -> str | None:
+        """What leaves the buffer of the window, with more input, if that decides nothing; else None.
 
         A short cut: it does what ``run`` would do, or nothing.
         """
         envelope = self.envelope
         if envelope is None:
-            return 0 if self._waits(window) else -1
-        length = -1 if envelope.committed else envelope.passing(window)
-        if length > 0:
-            self.parts.append(window[:length])
-        return length
+            return "" if self._waits(window) else None
+        taken = None if envelope.committed else envelope.passing(window)
+        if taken:
+            self.parts.append(taken)
+        return taken
 
     def _waits(self, window: str) -> bool:
         """Whether the step where this stopped needs still more."""

@@ -36,7 +36,7 @@ from .._events import Status
 from .._pyliteral import number_to_json
 from .._scan import behind_space, escaped, string_run
 from .._schema import UNKNOWN, ValueType, coerce
-from .._watch import Watch
+from .._watch import ValueWatch, Watch
 from .base import BOUND, Codec
 from .json import json_kind
 
@@ -92,7 +92,7 @@ class _Marks:
     __slots__ = ("any", "blanks", "delimiter", "end_starts", "key", "run")
 
     def __init__(self, quote: str, ends: Watch) -> None:
-        self.delimiter: Final = Watch((quote,))
+        self.delimiter: Final = ValueWatch((quote,))
         self.any: Final = Watch((quote, *ends.literals))
         """Delimiters and markers."""
         self.end_starts: Final = "".join(literal[0] for literal in ends.literals)
@@ -229,28 +229,28 @@ class BareObject(Codec):
         out.clear()
         return pos
 
-    def passing(self, text: str) -> int:
+    def passing(self, text: str) -> str | None:
         # Inside a string, markers are text.
-        length = len(text)
         if self._state == _STRING and self._streams:
             delimiter = self._marks.delimiter
-            if delimiter.plain(text):
-                self.text = escaped(text)
-                return length
+            if delimiter.verbatim(text):
+                self.text = text
+                return text
             end, found = delimiter.seek(text, 0, False)
             if not found:
-                end = length if end < 0 else end
-                self.text = escaped(text[:end])
-                return end
+                if end >= 0:
+                    text = text[:end]
+                self.text = escaped(text)
+                return text
         elif self._state == _JSON:
             end = string_run(text, 0)
-            if end == length:
+            if end == len(text):
                 self.text = text
-                return length
-            if end == length - 1 and text[end] == "\\":
+                return text
+            if end == len(text) - 1 and text[end] == "\\":
                 self.text = text[:end]
-                return end
-        return -1
+                return self.text
+        return None
 
     def finish(self) -> Status:
         """The input is over."""

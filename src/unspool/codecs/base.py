@@ -40,14 +40,14 @@ class Codec:
         """Read on from ``pos``; ``final``: no more input follows.  Returns how far it got."""
         raise NotImplementedError
 
-    def passing(self, text: str) -> int:
-        """How much of the next input is consumed, if nothing ends in it, breaks or is to be noted.
+    def passing(self, text: str) -> str | None:
+        """What is consumed of the next input, if nothing ends in it, breaks or is to be noted.
 
-        A short cut for most pieces: it does what ``step`` would do, or returns -1 and
-        leaves that to ``step``, which gets the same text next.  0: all of the input waits for more.
+        A short cut for most pieces: it does what ``step`` would do, or returns None and
+        leaves that to ``step``, which gets the same text next.  Nothing: the input waits for more.
         """
         del text
-        return -1
+        return None
 
     @property
     def inner(self) -> Codec:

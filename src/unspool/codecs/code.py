@@ -44,19 +44,19 @@ class RawText(Codec):
                 self.text += _CLOSING
         return end
 
-    def passing(self, text: str) -> int:
+    def passing(self, text: str) -> str | None:
         if self.done or not self._begun:
-            return -1
+            return None
         if self._ends.verbatim(text):
             self.text = text
-            return len(text)
+            return text
         if not self._ends.plain(text):
             end, marker = self._find_end(text, 0, final=False)
-            if marker or not end:
-                return -1 if marker else 0
+            if marker:
+                return None
             text = text[:end]
         self.text = escaped(text)
-        return len(text)
+        return text
 
     def finish(self) -> Status:
         """The input is over, and so is the text."""

@@ -110,15 +110,15 @@ class Envelope(Codec):
         self.error = self._wrong
         return pos
 
-    def passing(self, text: str) -> int:
+    def passing(self, text: str) -> str | None:
         value = self._value
         if value is not None:
-            end = value.passing(text)
-            if end >= 0:
+            taken = value.passing(text)
+            if taken is not None:
                 out: list[str] = []
                 self._take(value, out)
                 self.text = "".join(out)
-                return end
+                return taken
         was_committed = self.committed
         end = self._advance(text, 0, False)
         if (
@@ -129,8 +129,8 @@ class Envelope(Codec):
             or self.inner is not self
         ):
             self._ahead = end  # ``step`` gets the same text next
-            return -1
-        return end
+            return None
+        return text[:end]
 
     def _advance(self, buf: str, pos: int, final: bool) -> int:
         n = len(buf)

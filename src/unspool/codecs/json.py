@@ -206,33 +206,33 @@ class JsonValue(Value):
             self.text = buf[start:pos]
         return pos
 
-    def passing(self, text: str) -> int:
+    def passing(self, text: str) -> str | None:
         state = self._state
         end = 0
         if state >= _STRING:
             if state >= _SINGLE_STRING:
-                return -1
+                return None
             if not COMPILED and _SPECIAL(text) is None:  # a loop does better only where it is compiled
                 self.text = text
-                return len(text)
+                return text
             end = string_run(text, 0)
             if end == len(text):
                 self.text = text
-                return end
+                return text
         elif state == _START or self._comma:
-            return -1
+            return None
         if state < _STRING or text[end] == '"':
             self._tries = _TRIES
             end = self._read(text, end)
             if end == len(text) and not self.done:
                 self.text = text
-                return end
-        if self._state >= _STRING and (text[end:] == "\\" or escape_begun(text, end)):
+                return text
+        if self._state >= _STRING and escape_begun(text, end):
             self.text = text[:end]
-            return end
+            return self.text
         # ``step`` gets the same text next.
         self._ahead = end
-        return -1
+        return None
 
     def finish(self) -> Status:
         self.text = ""

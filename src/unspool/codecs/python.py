@@ -242,7 +242,7 @@ class PythonValue(Value):
         self._flush()
         return pos
 
-    def passing(self, text: str) -> int:
+    def passing(self, text: str) -> str | None:
         length = len(text)
         state = self._state
         if state == _STRING and self._sink is self._out:
@@ -250,21 +250,21 @@ class PythonValue(Value):
                 end = same_run(text, 0, self._quote)
                 if end == length:
                     self.text = text
-                    return length
+                    return text
                 char = text[end]
                 if char == "\\" and end == length - 1:
                     self.text = text[:end]
-                    return end
+                    return self.text
                 if char in self._stops:
-                    return -1
+                    return None
             if run_until(text, 0, self._stops) == length:
                 self.text = escaped(text)
-                return length
+                return text
         elif state == _ATOM and 0 < length == word_run(text, 0):
             self._atom.append(text)
             self.text = ""
-            return length
-        return -1
+            return text
+        return None
 
     def finish(self) -> Status:
         self.text = ""

@@ -102,28 +102,29 @@ class Tagged(Codec):
         self.text = out[0] if len(out) == 1 else "".join(out)
         return pos
 
-    def passing(self, text: str) -> int:
+    def passing(self, text: str) -> str | None:
         if self._state == _SEEK:
-            return 0 if self._held and self._waits(text) else -1  # a head that was found is for the step
+            return "" if self._held and self._waits(text) else None  # a head that was found is for the step
         if self._closer and text[self._awaited :] in self._grammar.after_value.prefixes:
-            return 0
+            return ""
         watch = self._form.watch
         if not self._held and self._streams and watch.verbatim(text):
             self._at_start = False
             self.text = text
-            return len(text)
+            return text
         if self._held or not watch.plain(text):
             reach = self._reach(text)
             if reach <= 0:
-                return reach
-            text = text[:reach]
+                return "" if not reach else None
+            if reach < len(text):
+                text = text[:reach]
         self._at_start = False
         if self._streams:
             self.text = escaped(text)
         else:
             self.text = ""
             self._keep(text)
-        return len(text)
+        return text
 
     def _reach(self, text: str) -> int:
         """How far the value goes on for certain; -1: it takes a step to tell."""

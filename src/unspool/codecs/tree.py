@@ -95,21 +95,22 @@ class Tree(Codec):
         self._out.clear()
         return pos
 
-    def passing(self, text: str) -> int:
+    def passing(self, text: str) -> str | None:
         element = self._stack[-1] if self._stack else self._root
         if element.shape != _TEXT or not element.streams or element.skip:
-            return -1
+            return None
         watch = self._grammar.tree_watch
         if watch.verbatim(text):
             self.text = text
-            return len(text)
+            return text
         if not watch.plain(text):
             at, literal = watch.seek(text, 0, False)
-            if literal or not at:
-                return -1 if literal else 0
-            text = text[:at]
+            if literal:
+                return None
+            if at >= 0:
+                text = text[:at]
         self.text = escaped(text)
-        return len(text)
+        return text
 
     def finish(self) -> Status:
         self.text = ""
