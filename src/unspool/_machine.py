@@ -200,17 +200,8 @@ class Machine(Ledger):
             if codec is not None:
                 taken = codec.passing(text)
                 if taken is None:
-                    codec = self._codec
-                    assert codec is not None  # noqa: S101 - the mode says so
-                    length = codec.step(text, 0, False)
-                    if codec.done or codec.error or codec.notes:
-                        self._take(text)
-                        return self._settle(self._stepped(codec, length, final=False))
-                    self._inner = codec.inner
-                    if not length and codec.text:
-                        self._buf = text
-                        return [CallArgs(self._index, codec.text, self._base, self._base)]
-                    taken = text[:length]
+                    self._take(text)
+                    return self._settle(self._read_payload(final=False))
                 length = len(taken)
                 if length < len(text):
                     self._buf = text[length:]
@@ -707,19 +698,12 @@ class Machine(Ledger):
         assert codec is not None  # noqa: S101 - the mode says so
         pos = self._pos
         buf = self._buf
-        end = pos
         if pos < len(buf) and not codec.error:
             end = codec.step(buf, pos, final)
-        else:
-            codec.text = ""
-        return self._stepped(codec, end, final)
-
-    def _stepped(self, codec: Codec, end: int, final: bool) -> bool:
-        """The codec has read up to ``end``."""
-        if codec.notes:
-            self._take_notes(codec)
-        if end > self._pos or codec.text:
-            self._emit_args(codec.text, end - self._pos)
+            if codec.notes:
+                self._take_notes(codec)
+            if end > pos or codec.text:
+                self._emit_args(codec.text, end - pos)
         if codec.error:
             return self._broken(codec, final)
         if codec.done:

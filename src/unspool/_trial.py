@@ -307,28 +307,31 @@ class Trial:
         A short cut: it does what ``run`` would do, or nothing.
         """
         envelope = self.envelope
-        if envelope is None:
+        if envelope is not None:
+            taken = None if envelope.committed else envelope.passing(window)
+            if taken:
+                self.parts.append(taken)
+            return taken
+        if len(window) > BOUND:
+            return None
+        program = self.program
+        whole = program.whole or program.as_pattern()
+        if whole is _NOTHING:
             return "" if self._waits(window) else None
-        taken = None if envelope.committed else envelope.passing(window)
-        if taken:
-            self.parts.append(taken)
-        return taken
+        head = whole.match(window)
+        if head is None:
+            return None
+        if head.lastgroup != WHOLE_END:
+            return ""
+        # ``run`` finds that all steps have matched.
+        self.fields = head.groupdict()  # there is no white space around names and ids
+        self.offset = head.end()
+        self._step = len(program.steps)
+        return None
 
     def _waits(self, window: str) -> bool:
         """Whether the step where this stopped needs still more."""
-        if len(window) > BOUND:
-            return False
-        program = self.program
-        whole = program.whole or program.as_pattern()
-        if whole is not _NOTHING:
-            head = whole.match(window)
-            if head is None or head.lastgroup != WHOLE_END:
-                return head is not None
-            self.fields = head.groupdict()  # there is no white space around names and ids
-            self.offset = head.end()
-            self._step = len(program.steps)
-            return False
-        step = program.steps[self._step]
+        step = self.program.steps[self._step]
         at = self.offset
         if step.kind == LITERAL:
             return behind_literal(step.text, window, at) == MORE

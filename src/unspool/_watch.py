@@ -170,18 +170,19 @@ class Watch:
 class ValueWatch(Watch):
     """The same for text that is to become a JSON string."""
 
-    __slots__ = ("_special", "_special_flags")
+    __slots__ = ("_special_flags", "special")
 
     def __init__(self, literals: Iterable[str]) -> None:
         super().__init__(literals)
         special = "".join(self._by_first) + MUST_BE_ESCAPED
-        self._special: Final = re.compile(f"[{re.escape(special)}]").search
+        self.special: Final = re.compile(f"[{re.escape(special)}]").search
+        """The first character that may begin a literal, or has to be escaped."""
         self._special_flags: Final = _flags(special)
 
     def verbatim(self, text: str) -> bool:
         """Whether at a glance no literal can begin in the text, and nothing in it has to be escaped."""
         if not COMPILED or len(text) > SHORT:
-            return self._special(text) is None
+            return self.special(text) is None
         flags = self._special_flags
         n: i64 = len(text)
         at: i64 = 0

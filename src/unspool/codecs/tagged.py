@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from .._scan import behind_space, escaped
+from .._scan import COMPILED, behind_space, escaped
 from .._schema import coerce, quote
 from .._trial import FAIL, MATCH, NEED, WHOLE_END, Trial, follows
 from .base import BOUND, Codec
@@ -108,7 +108,9 @@ class Tagged(Codec):
         if self._closer and text[self._awaited :] in self._grammar.after_value.prefixes:
             return ""
         watch = self._form.watch
-        if not self._held and self._streams and watch.verbatim(text):
+        streams = self._streams and not self._held
+        # In the interpreter a call would cost as much as the look itself.
+        if streams and (watch.verbatim(text) if COMPILED else not watch.special(text)):
             self._at_start = False
             self.text = text
             return text
@@ -208,7 +210,7 @@ class Tagged(Codec):
                 self._held = True
                 return pos
             if not grammar.heads.literal_at(buf, pos):
-                return self._params_end(buf, pos, out)
+                return self._params_end(buf, pos, final, out)
             trial = Trial(grammar.param_programs, grammar.dialect, False)
         answer = trial.run(buf, pos, final)
         if answer == NEED:
@@ -230,18 +232,18 @@ class Tagged(Codec):
         head = (program.whole or program.as_pattern()).match(buf, pos)
         return head if head is not None and head.end() - pos <= BOUND else None
 
-    def _params_end(self, buf: str, pos: int, out: list[str]) -> int:
+    def _params_end(self, buf: str, pos: int, final: bool, out: list[str]) -> int:
         """Here is no parameter, so the call ends; the input may, too, and cut off what stands here."""
         grammar = self._grammar
-        closing = grammar.call_closers.pending(buf, pos)
-        if grammar.heads.pending(buf, pos) and not closing:
+        closing = final and grammar.call_closers.pending(buf, pos)
+        if final and grammar.heads.pending(buf, pos) and not closing:
             return self._cut_head(pos)
         if grammar.after_params.literal_at(buf, pos):
             out.append("}" if self._seen else "{}")
             self.done = True
         elif closing:
             return len(buf)
-        elif grammar.after_params.pending(buf, pos):
+        elif final and grammar.after_params.pending(buf, pos):
             return self._cut_head(pos)
         else:
             self.error = "a parameter or the end of the call"
