@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unspool._errors import UsageError
-from unspool._watch import Watch
+from unspool._watch import ValueWatch
 from unspool.codecs.code import RawText, encode_code
 
 STOPS = ("<|eom_id|>", "<|eot_id|>", "<|end_of_text|>", "\ud801")
-ENDS = Watch(STOPS)
+ENDS = ValueWatch(STOPS)
 
 
-def read(chunks: Iterable[str], ends: Watch = ENDS) -> tuple[str, int]:
+def read(chunks: Iterable[str], ends: ValueWatch = ENDS) -> tuple[str, int]:
     """The JSON text, and where the raw text ended; driven as the machine does it."""
     codec = RawText(ends)
     pieces = []
@@ -69,7 +69,7 @@ def test_examples(code: str, behind: str) -> None:
 
 
 def test_nothing_ends_it_but_the_input() -> None:
-    assert read(["<|eom_id|>"], Watch(())) == ('{"code": "<|eom_id|>"}', 10)
+    assert read(["<|eom_id|>"], ValueWatch(())) == ('{"code": "<|eom_id|>"}', 10)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_any_chunking(text: str, data: st.DataObject) -> None:
 @given(st.text())
 def test_round_trip(code: str) -> None:
     assert encode_code(json.dumps({"code": code})) == code
-    assert read([encode_code(json.dumps({"code": code}))], Watch(())) == (
+    assert read([encode_code(json.dumps({"code": code}))], ValueWatch(())) == (
         json.dumps({"code": code}, ensure_ascii=False),
         len(code),
     )

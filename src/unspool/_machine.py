@@ -184,7 +184,12 @@ class Machine(Ledger):
         """Read on."""
         # Most pieces change nothing, or decide nothing: these need no loop.
         channel = self._flowing
-        if channel is not None and text and (self._sign not in text or self._plain(text)):
+        sign = self._sign
+        if (
+            channel is not None
+            and text
+            and (sign not in text or (not sign and self._state.watch.plain(text)))
+        ):
             start = self._base
             self._base = end = start + len(text)
             self._last = text
@@ -261,10 +266,6 @@ class Machine(Ledger):
                 self._flowing = state.channel
                 self._sign = state.watch.sign
         return self._out
-
-    def _plain(self, text: str) -> bool:
-        """Whether no marker begins in the text, where they do not all begin alike."""
-        return not self._sign and self._state.watch.plain(text)
 
     def _flow(self, channel: Channel, text: str, length: int) -> list[Event]:
         """Text that may become a marker at the end, behind so much of it; -1: it cannot."""

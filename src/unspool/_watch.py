@@ -28,9 +28,10 @@ class Watch:
         "_by_first",
         "_first_flags",
         "_firsts",
+        "_group_of",
         "_groups",
         "_next",
-        "_second_flags",
+        "_telling",
         "_unless",
         "full",
         "literals",
@@ -62,7 +63,10 @@ class Watch:
         self._unless: Final = unless
         self._next: re.Pattern[str] | None = None
         self._first_flags: Final = _flags(self._by_first)
-        self._groups, self._second_flags = _grouped(found, unless) if COMPILED else ([], b"")
+        # Where literals differ first: mostly in their second character, but many begin with the same two.
+        shortest = len(found[-1]) if found else 0
+        self._telling: Final = max(1, min(len(commonprefix(found)), shortest - 1))  # noqa: RUF071 - not of paths
+        self._groups, self._group_of = _grouped(found, self._telling, unless) if COMPILED else ([], b"")
 
     def plain(self, text: str) -> bool:
         """Whether at a glance no literal can begin in the text."""
@@ -127,16 +131,17 @@ class Watch:
         """The same as a loop."""
         n: i64 = len(text)
         at: i64 = start
-        firsts, seconds = self._first_flags, self._second_flags
+        firsts, groups = self._first_flags, self._group_of
+        telling: i64 = self._telling
         while at < n:
             code: i64 = ord(text[at])
             code = min(code, _ASCII)
             if firsts[code]:
-                if at + 1 == n:
+                if at + telling >= n:
                     return at
-                code = ord(text[at + 1])
+                code = ord(text[at + telling])
                 code = min(code, _ASCII)
-                if seconds[code]:
+                if groups[code]:
                     return at
             at += 1
         return -1
@@ -148,9 +153,9 @@ class Watch:
             at = self._find(text, at)
             if at < 0:
                 return -1, ""
-            if at + 1 < n:
-                literals = self._groups[self._second_flags[min(ord(text[at + 1]), _ASCII)]]
-            elif not final and text[at] in self.prefixes:
+            if at + self._telling < n:
+                literals = self._groups[self._group_of[min(ord(text[at + self._telling]), _ASCII)]]
+            elif not final and text[at:] in self.prefixes:
                 return at, ""
             else:
                 literals = self._by_first.get(text[at], _NONE)
@@ -218,27 +223,27 @@ def _flags(characters: Iterable[str]) -> bytes:
     return bytes(flags)
 
 
-def _grouped(literals: list[str], unless: Mapping[str, str]) -> tuple[list[list[str]], bytes]:
-    """The literals in groups, and by the code of a second character the group that it leads to.
+def _grouped(literals: list[str], place: int, unless: Mapping[str, str]) -> tuple[list[list[str]], bytes]:
+    """The literals in groups, and by the code of the character at this place the group that it leads to.
 
     The first group is empty; the last code stands for all beyond ASCII.
     """
-    lone = [literal for literal in literals if len(literal) == 1]
+    lone = [literal for literal in literals if len(literal) <= place]
     groups: list[list[str]] = [[], lone]
     numbers = bytearray([1 if lone else 0] * (_ASCII + 1))
-    told_apart = {min(ord(literal[1]), _ASCII) for literal in literals if len(literal) > 1}
+    told_apart = {min(ord(literal[place]), _ASCII) for literal in literals if len(literal) > place}
     for code in told_apart.union(map(ord, "".join(unless.values()))):
-        group = [literal for literal in literals if _may_be_second(code, literal, unless)]
+        group = [literal for literal in literals if _may_have(code, place, literal, unless)]
         if group not in groups:
             groups.append(group)
         numbers[code] = groups.index(group)
     return groups, bytes(numbers)
 
 
-def _may_be_second(code: int, literal: str, unless: Mapping[str, str]) -> bool:
-    """Whether this character may be the literal's second one, or stand behind its only one."""
-    if len(literal) > 1:
-        return min(ord(literal[1]), _ASCII) == code
+def _may_have(code: int, place: int, literal: str, unless: Mapping[str, str]) -> bool:
+    """Whether this character may stand at this place of the literal, or behind one that is shorter."""
+    if len(literal) > place:
+        return min(ord(literal[place]), _ASCII) == code
     return code == _ASCII or chr(code) not in unless.get(literal, "")
 
 
