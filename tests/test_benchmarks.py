@@ -51,7 +51,7 @@ def _results() -> dict[str, Any]:
     streamed = [workload for workload in _streamed() if workload.dialect == "hermes"]
     cells = [cell for name in ("floor", "unspool") for cell in _cells(name, [*streamed, *whole, *hostile])]
     conditions = {"date": "", "revision": "", "machine": "", "python": "", "load": [0.0, 0.0]}
-    kinds = ("creation", "tokens", "folding", "idle", "peak")
+    kinds = ("creation", "tokens", "folding", "retaining", "idle", "peak")
     resources = {kind: {"hermes": 1.0} for kind in kinds}
     return {
         "conditions": conditions,

@@ -158,6 +158,7 @@ def resources(results: Json) -> str:
         "creation": ("creation", lambda value: f"{value:.1f} µs"),
         "tokens": ("a token of Qwen3", lambda value: f"{value:,.0f} ns"),
         "folding": ("folding the events of a delta", lambda value: f"{value:,.0f} ns"),
+        "retaining": ("a delta of an argument", lambda value: f"{value:,.0f} ns"),
         "idle": ("an idle parser, hermes", lambda value: f"{value:,.0f} bytes"),
         "peak": ("10 MB argument", lambda value: f"{value / 1e6:.1f} MB"),
     }

@@ -111,11 +111,21 @@ def tokens() -> dict[str, float]:
     return found
 
 
-def _fed(deltas: list[Any], method: str, **options: Any) -> float:
+def retaining() -> dict[str, float]:
+    """Nanoseconds for a delta of an argument, if the text of the open call is kept and if not."""
+    return {
+        f"{dialect}, keep_raw={keep}": _fed(pieces("".join(written)), "feed", dialect, keep_raw=keep)
+        for dialect, write in _HEADS.items()
+        for written in [write(filled(CODE, 20_000))]
+        for keep in (True, False)
+    }
+
+
+def _fed(deltas: list[Any], method: str, dialect: str = "hermes", **options: Any) -> float:
     """Nanoseconds for a delta."""
     found = []
     for _ in range(9):
-        feed = getattr(Parser("hermes", tools=TOOLS, **options), method)
+        feed = getattr(Parser(dialect, tools=TOOLS, **options), method)
         began = thread_time()
         for delta in deltas:
             feed(delta)
@@ -158,6 +168,7 @@ def measured() -> dict[str, dict[str, float]]:
         },
         "tokens": tokens(),
         "folding": folding(),
+        "retaining": retaining(),
         "idle": {name: idle(**given) for name, given in options.items()},
         "peak": {
             f"{dialect}, keep_raw={keep}": alone.submit(passing, dialect, keep).result()

@@ -225,7 +225,7 @@ class Machine(Ledger):
             state = self._state
             channel = state.channel
             marker = state.undecided.get(text)
-            if marker is not None and (not marker or self._is_open(marker)):
+            if marker is not None and (not marker or self._may_begin(marker)):
                 self._buf = text
                 self._flowing = None
                 return []
@@ -406,8 +406,8 @@ class Machine(Ledger):
             return 1
         return _REJECTED
 
-    def _is_open(self, literal: str) -> bool:
-        """Whether a marker, at the current position, may be one."""
+    def _may_begin(self, literal: str) -> bool:
+        """Whether a marker at the current position is neither released nor quoted."""
         return literal not in self._released and self._last[-1:] not in _QUOTES
 
     def _next_marker(self, text: str, at: int) -> tuple[int, str]:
@@ -430,7 +430,7 @@ class Machine(Ledger):
     def _awaits_more(self, literal: str) -> bool:
         """A marker came, and nothing else, as one token does: begin its trial, if it has to wait."""
         entry = self._state.entries[literal]
-        if not entry.plain or not self._is_open(literal):
+        if not entry.plain or not self._may_begin(literal):
             return False
         known = self._short_trial(entry, literal, "")
         if known.answer != t.NEED:

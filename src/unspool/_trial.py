@@ -19,7 +19,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from ._scan import MORE, NO, behind_literal, behind_space
-from ._watch import Watch
+from ._watch import Watch, beginning_of
 from .codecs.base import BOUND
 from .codecs.envelope import Envelope
 
@@ -195,10 +195,7 @@ def _whole_pattern(steps: list[Step]) -> re.Pattern[str]:
     pattern = f"(?P<{WHOLE_END}>)"
     for step in reversed(steps):
         if step.kind == LITERAL:
-            begun = ""
-            for character in reversed(step.text[:-1]):
-                begun = f"(?:{re.escape(character)}{begun})?+"
-            pattern = rf"(?:{re.escape(step.text)}{pattern}|{begun}\Z)"
+            pattern = rf"(?:{re.escape(step.text)}{pattern}|{beginning_of(step.text[:-1])}\Z)"
         elif step.kind == SPACE:
             pattern = rf"[ \t\r\n]*+(?:\Z|{pattern})"
         elif step.kind == LINE_FEED:

@@ -65,7 +65,7 @@ class Watch:
         self._first_flags: Final = _flags(self._by_first)
         # Where literals differ first: mostly in their second character, but many begin with the same two.
         shortest = len(found[-1]) if found else 0
-        self._telling: Final = max(1, min(len(commonprefix(found)), shortest - 1))  # noqa: RUF071 - not of paths
+        self._telling: Final = max(1, min(len(_common_beginning(found)), shortest - 1))
         self._groups, self._group_of = _grouped(found, self._telling, unless) if COMPILED else ([], b"")
 
     def plain(self, text: str) -> bool:
@@ -257,18 +257,27 @@ def _rest_pattern(rests: list[str], excluded: str = "") -> str:
         branches.setdefault(rest[0], []).append(rest)
     ways = []
     for branch in branches.values():
-        common = commonprefix(branch)  # noqa: RUF071 - not of paths
+        common = _common_beginning(branch)
         ways.append(re.escape(common) + _rest_pattern([rest[len(common) :] for rest in branch]))
         if len(common) > 1:
-            begun = ""
-            for character in reversed(common[1:-1]):
-                begun = f"(?:{re.escape(character)}{begun})?+"
-            ways.append(rf"{re.escape(common[0])}{begun}\Z")
+            ways.append(rf"{re.escape(common[0])}{beginning_of(common[1:-1])}\Z")
     if branches or excluded:
         ways.append(r"\Z")
     if "" in rests:
         ways.append(f"{excluded}()")
     return f"(?:{'|'.join(ways)})"
+
+
+def beginning_of(text: str) -> str:
+    """A pattern for as much of a text as there is, or nothing."""
+    pattern = ""
+    for character in reversed(text):
+        pattern = f"(?:{re.escape(character)}{pattern})?+"
+    return pattern
+
+
+def _common_beginning(texts: list[str]) -> str:
+    return commonprefix(texts)  # noqa: RUF071 - not of paths
 
 
 def _unless(literal: str, unless: Mapping[str, str]) -> str:
