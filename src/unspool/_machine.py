@@ -184,16 +184,13 @@ class Machine(Ledger):
         """Read on."""
         # Most pieces change nothing, or decide nothing: these need no loop.
         channel = self._flowing
-        sign = self._sign
-        if (
-            channel is not None
-            and text
-            and (sign not in text or (not sign and self._state.watch.plain(text)))
-        ):
-            start = self._base
-            self._base = end = start + len(text)
-            self._last = text
-            return [Text(channel, text, start, end)]
+        if channel is not None and text:
+            sign = self._sign
+            if sign not in text or (not sign and self._state.watch.plain(text)):
+                start = self._base
+                self._base = end = start + len(text)
+                self._last = text
+                return [Text(channel, text, start, end)]
         if not text:
             return []
         held = self._buf
