@@ -15,10 +15,12 @@ from unspool import (
     CallArgs,
     CallEnd,
     CallStart,
+    Dialect,
     Event,
     Finish,
     Message,
     Parser,
+    Policies,
     Text,
     ToolCall,
     get_dialect,
@@ -622,3 +624,56 @@ def test_content_that_ends_like_the_opener_of_a_message_begins() -> None:
     message = parse("all\n1 >>>>now\n{}", "functionary_v32")
     assert message.content == "1 >"
     assert [call.name for call in message.tool_calls] == ["now"]
+
+
+# -- as far as a head may reach
+
+ARGUMENTS = "<arg_key>a</arg_key><arg_value>1</arg_value></tool_call>"
+
+
+def in_pieces(dialect: str | Dialect, text: str) -> list[Event]:
+    """Normalised events of the text; cut into single characters they are the same."""
+    case = Case(text, policies=Policies(call_ids="generated"))
+    assert_laws(dialect, case, [[text], list(text)])
+    return read(dialect, case, [text]).events
+
+
+@pytest.mark.parametrize("dialect", ["glm47", "spark25", "hy_v4"])
+@pytest.mark.parametrize("blanks", range(500, 520, 3))
+def test_what_confirms_a_name_lies_no_further_than_a_head_reaches(dialect: str, blanks: int) -> None:
+    in_pieces(dialect, "<tool_call>f" + " " * blanks + ARGUMENTS)
+
+
+@pytest.mark.parametrize("dialect", ["harmony", "beam", "muse_glimmer"])
+@pytest.mark.parametrize("length", [200, 230, 240, 250, 300])
+def test_a_header_that_is_too_long_is_not_cut_off(dialect: str, length: int) -> None:
+    in_pieces(dialect, f"<|channel|>analysis to=f{'y' * length}<|message|>x")
+
+
+def test_a_closer_that_nothing_can_confirm_any_more_is_released() -> None:
+    begun = '<|channel|>analysis to=f<|message|><rfl:parameter name="a">\nx'
+    whole, pieces = Parser("beam"), Parser("beam")
+    feed(whole, begun, "\n</rfl:parameter> to")
+    feed(pieces, begun, "\n</rfl:parameter>", " ", "t", "o")
+    assert pieces.held == whole.held == 0
+
+
+# -- dialects as nobody has written them yet
+
+
+def test_a_marker_may_be_long() -> None:
+    marker = f"<{'a' * 500}>"
+    dialect = Dialect(name="long", call=("<c>{name}{args}</c>",), drop=(marker,), reasoning=())
+    assert text(in_pieces(dialect, f"Hi {marker[:300]} there{marker}.")) == f"Hi {marker[:300]} there."
+
+
+def test_a_name_ends_before_what_ends_it() -> None:
+    dialect = Dialect(name="stop", call=("<c>{name}:<a>{args}</c>",), section=("{calls}",), reasoning=())
+    assert names(in_pieces(dialect, '<c>f:<a>{"x": 1}</c>')) == ["f"]
+
+
+def test_an_opener_of_the_beginning_that_comes_later_is_text() -> None:
+    dialect = Dialect(
+        name="later", call=("{name}{args}",), section=("^ab{calls}c",), drop=("a{_}|z",), reasoning=()
+    )
+    assert text(in_pieces(dialect, "Hi ab1")) == "Hi ab1"

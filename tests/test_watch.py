@@ -65,10 +65,15 @@ def test_verbatim_text_is_passed_on_as_it_is(literals: list[str], text: str, lon
     assert watch.verbatim(text) == (not begun and escaped(text) == text)
 
 
-@given(LITERALS, TEXTS, st.integers(0, 12))
-def test_literal_at_is_the_longest(literals: list[str], text: str, at: int) -> None:
-    standing = [literal for literal in literals if text.startswith(literal, at)]
-    assert Watch(literals).literal_at(text, at) == max(standing, key=len, default="")
+@given(LITERALS, TEXTS, st.integers(0, 12), st.sampled_from(["", "a", "<b"]))
+def test_literal_at_is_the_longest_that_is_not_ruled_out(
+    literals: list[str], text: str, at: int, excluded: str
+) -> None:
+    standing = [literal for literal in [*literals, "|"] if text.startswith(literal, at)]
+    if text[at + 1 : at + 2] and text[at + 1] in excluded:
+        standing = [literal for literal in standing if literal != "|"]
+    watch = Watch([*literals, "|"], {"|": excluded} if excluded else {})
+    assert watch.literal_at(text, at) == max(standing, key=len, default="")
 
 
 @pytest.mark.parametrize("text", ["", "x", "<", "<tool"])

@@ -32,12 +32,12 @@ class Entry:
     """What a literal may be in some state of the text."""
 
     __slots__ = (
-        "alarms",
         "anchored",
         "closers",
         "closes",
         "control",
         "furnished",
+        "literal",
         "plain",
         "programs",
         "stray",
@@ -46,6 +46,7 @@ class Entry:
     )
 
     def __init__(self, literal: str, programs: list[Program], closes: bool, stray: str) -> None:
+        self.literal: Final = literal
         self.programs: Final = programs
         """What may begin here, in the order to try."""
         self.closes: Final = closes
@@ -64,8 +65,6 @@ class Entry:
         """What closes what the programs begin."""
         self.trials: Final[dict[str, Trial]] = {}
         """By the characters behind the literal: a trial of it with them, once there was one."""
-        self.alarms: Final[set[str]] = set()
-        """With which of them it is a false alarm."""
         self.control: Final = is_control(literal)
         self.words: Final = _WORDS.fullmatch(literal) is not None
 
@@ -109,7 +108,10 @@ class TextState:
         lone = {literal: self._unless(literal) for literal in found if len(literal) == 1}
         self.watch: Final = Watch(found, {literal: others for literal, others in lone.items() if others})
         self.undecided: Final = dict.fromkeys(self.watch.prefixes, "")
-        """Texts that decide nothing, and the marker that each begins with, if it holds a whole one."""
+        """Texts that decide nothing, and the marker that each begins with, if it is there as a whole.
+
+        The machine adds those with a marker as it meets them.
+        """
 
     def _unless(self, literal: str) -> str:
         """The ASCII characters behind a literal with which it means nothing at all."""

@@ -77,7 +77,7 @@ class Ledger:
         self._silent = False  # the open call means 'no call'
         self._raw: list[str] = []  # of the open call, in pieces as they came,
         self._blocks: list[str] = []  # ... and those before them, joined,
-        self._join_at = BLOCK  # ... which is to be done where this is reached
+        self._join_at = BLOCK  # ... which is done when the output reaches this offset
         self._notes: list[Event] = []
         self._ids: set[str] = set()
 

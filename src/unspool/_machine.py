@@ -72,11 +72,11 @@ class Machine(Ledger):
     __slots__ = (
         "_between",
         "_codec",
+        "_entry",
         "_flowing",
         "_form",
         "_framed",
         "_inner",
-        "_literal",
         "_mode",
         "_opened",
         "_reason",
@@ -107,9 +107,9 @@ class Machine(Ledger):
         # If text of a channel goes on, and nothing is held: the channel, and what its markers begin with.
         self._flowing: Channel | None = None
         self._sign = ""
-        # A trial that waits for more: the literal that triggered it, and whether it stands between calls.
+        # A trial that waits for more: what triggered it, or that it stands between calls.
         self._trial: Trial | None = None
-        self._literal = ""
+        self._entry: Entry | None = None
         self._between = False
         self._released: set[str] = set()  # closers of openers that turned out to be text
         # The call that is open.
@@ -186,7 +186,7 @@ class Machine(Ledger):
         channel = self._flowing
         if channel is not None and text:
             sign = self._sign
-            if sign not in text or (not sign and self._state.watch.plain(text)):
+            if (sign not in text) if sign else self._state.watch.plain(text):
                 start = self._base
                 self._base = end = start + len(text)
                 self._last = text
@@ -222,15 +222,15 @@ class Machine(Ledger):
             state = self._state
             channel = state.channel
             marker = state.undecided.get(text)
-            if marker is not None and (not marker or self._may_begin(marker)):
+            if marker is not None and (not marker or self._may_begin(marker, self._last[-1:])):
                 self._buf = text
                 self._flowing = None
                 return []
             if channel is not None and (self._visible or channel == "reasoning"):
-                if not held and text in state.entries and self._awaits_more(text):
+                if not held and text in state.entries and self._begin_lone_trial(text):
                     return []
                 at, literal = self._next_marker(text, 0)
-                if not literal or self._undecided(literal, text, at):
+                if not literal or self._too_early(literal, text, at):
                     return self._flow(channel, text, at)
                 self._take(text)
                 return self._settle(self._read_text(at, literal, final=False))
@@ -370,7 +370,7 @@ class Machine(Ledger):
                 fresh = state.fresh and not self._visible and not self._buf[self._pos : at].strip()
                 programs = [program for program in programs if program.suits(fresh, quoted)]
             end = at + len(literal)
-            known = self._short_trial(entry, literal, self._buf[end : end + AHEAD])
+            known = self._short_trial(entry, self._buf[end : end + AHEAD])
             whole = len(programs) == len(entry.programs)
             if known.answer == t.MATCH and whole and known.program.action != t.CALL:
                 self._emit_text(at)
@@ -387,7 +387,7 @@ class Machine(Ledger):
                 self._pos = held
                 if answer == t.NEED:
                     self._emit_text(at)
-                    self._literal = literal
+                    self._entry = entry
                     self._between = False
                     self._suspend(trial)
                     return 0
@@ -403,12 +403,12 @@ class Machine(Ledger):
             return 1
         return _REJECTED
 
-    def _may_begin(self, literal: str) -> bool:
-        """Whether a marker at the current position is neither released nor quoted."""
-        return literal not in self._released and self._last[-1:] not in _QUOTES
+    def _may_begin(self, literal: str, before: str) -> bool:
+        """Whether a marker behind this character is neither released nor quoted."""
+        return literal not in self._released and before not in _QUOTES
 
     def _next_marker(self, text: str, at: int) -> tuple[int, str]:
-        """As ``Watch.seek``, without the markers that turn out to be none."""
+        """As ``Watch.seek``, without false alarms; what closes them is released."""
         watch = self._state.watch
         entries = self._state.entries
         at, literal = watch.seek(text, at, False)
@@ -418,56 +418,51 @@ class Machine(Ledger):
                 break
             end = at + len(literal)
             ahead = text[end : end + AHEAD]
-            if ahead not in entry.alarms and self._short_trial(entry, literal, ahead).answer != t.FAIL:
+            known = entry.trials.get(ahead) or self._short_trial(entry, ahead)
+            if known.answer != t.FAIL:
                 break
             self._released |= entry.closers
             at, literal = watch.seek(text, at + 1, False)
         return at, literal
 
-    def _awaits_more(self, literal: str) -> bool:
-        """A marker came, and nothing else, as one token does: begin its trial, if it has to wait."""
+    def _begin_lone_trial(self, literal: str) -> bool:
+        """A marker came, and nothing else, as one token does: if its trial has to wait, it begins."""
         entry = self._state.entries[literal]
-        if not entry.plain or not self._may_begin(literal):
+        if not entry.plain or not self._may_begin(literal, self._last[-1:]):
             return False
-        known = self._short_trial(entry, literal, "")
+        known = self._short_trial(entry, "")
         if known.answer != t.NEED:
             return False
         self._flowing = None
         self._buf = literal
-        self._literal = literal
+        self._entry = entry
         self._between = False
         self._trial = known.again()
         self._mode = TRIAL
         return True
 
-    def _undecided(self, literal: str, text: str, at: int) -> bool:
+    def _too_early(self, literal: str, text: str, at: int) -> bool:
         """Whether so little stands behind a marker that it may still be a false alarm."""
         end = at + len(literal)
         if len(text) >= end + AHEAD:
             return False
         state = self._state
         entry = state.entries[literal]
-        if (
-            not entry.plain
-            or literal in self._released
-            or (text[at - 1] if at else self._last[-1:]) in _QUOTES
-        ):
+        if not entry.plain or not self._may_begin(literal, text[at - 1] if at else self._last[-1:]):
             return False
-        waits = self._short_trial(entry, literal, text[end:]).answer == t.NEED
-        if waits and not at and len(state.undecided) < _REMEMBERED:
+        waits = self._short_trial(entry, text[end:]).answer == t.NEED
+        if waits and not at and len(state.undecided) < len(state.watch.prefixes) + _REMEMBERED:
             state.undecided[text] = literal
         return waits
 
-    def _short_trial(self, entry: Entry, literal: str, ahead: str) -> Trial:
+    def _short_trial(self, entry: Entry, ahead: str) -> Trial:
         """A trial of a marker and the few characters behind it: mostly they are enough to decide."""
         known = entry.trials.get(ahead)
         if known is None:
             known = Trial(entry.programs, self._grammar.dialect, self._repair)
-            known.run(literal + ahead, 0, False)
+            known.run(entry.literal + ahead, 0, False)
             if len(entry.trials) < _REMEMBERED:
                 entry.trials[ahead] = known
-                if known.answer == t.FAIL:
-                    entry.alarms.add(ahead)
         return known
 
     def _vanishes(self, entry: Entry, quoted: bool) -> bool:
@@ -554,8 +549,6 @@ class Machine(Ledger):
             self._suspend(trial)
             return False
         self._trial = None
-        if trial.parts:
-            self._restore(trial)
         self._mode = TEXT
         if answer != t.FAIL:
             self._commit(trial, answer)
@@ -563,11 +556,12 @@ class Machine(Ledger):
         if self._between:
             self._leave_section()
             return True
-        entry = self._state.entries[self._literal]
+        entry = self._entry
+        assert entry is not None  # noqa: S101 - it triggered the trial
         self._released |= _closers_of(trial.programs, entry)
         if entry.stray and self._vanishes(entry, self._last[-1:] in _QUOTES):
-            self._note("stray_closer", self._literal)
-            self._emit_markup(_STRAY_ROLES[entry.stray], len(self._literal))
+            self._note("stray_closer", entry.literal)
+            self._emit_markup(_STRAY_ROLES[entry.stray], len(entry.literal))
             return True
         return self._read_text(self._pos + 1, "", final)
 
@@ -618,7 +612,7 @@ class Machine(Ledger):
             length = trial.offset + (0 if bare else len(frame.sep))
         else:
             length = self._broken_header(trial, frame, text, header)
-            if self._pos + length == len(self._buf) and into.startswith("{"):
+            if trial.at_end and self._pos + length == len(self._buf) and into.startswith("{"):
                 self._note("cut_head", "the input ended inside the header of a call")
                 self._emit_markup("cut", length)
                 return
@@ -637,9 +631,8 @@ class Machine(Ledger):
     def _broken_header(self, trial: Trial, frame: FrameForm, text: str, header: Header) -> int:
         """How much of a header that was never finished is framing; the rest is text."""
         opener = len(trial.program.trigger)
-        at_end = self._pos + trial.offset == len(self._buf)
-        rest = text[header.end :]
-        if at_end and not rest.strip(" ") and (frame.sep != "\n" or self._could_be_header(header.fields)):
+        blank = not text[header.end :].strip(" ")
+        if trial.at_end and blank and (frame.sep != "\n" or self._could_be_header(header.fields)):
             return trial.offset
         if frame.sep == "\n":  # a header of words: nothing tells them from text
             return opener
@@ -708,6 +701,7 @@ class Machine(Ledger):
             self._mode = TAIL
             return True
         if not final:
+            # The short cut shows what it reads, as arguments of the output.
             hidden = self._silent or self._base + self._pos < 0
             self._inner = None if hidden else codec.inner
             return False

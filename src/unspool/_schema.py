@@ -49,6 +49,8 @@ _SHAPES: Final = {
     "prefixItems": "array",
 }
 """Keywords that give the type away where none is named."""
+_TELLING: Final = _COMPOUND.union(_SHAPES)
+"""Keywords that make a schema say more than its ``type``."""
 _DEEPEST: Final = 100
 """Schemas nested deeper in unions and references than this say nothing."""
 
@@ -156,6 +158,7 @@ class ValueType:
 
     __slots__ = (
         "_known_items",
+        "_known_keys",
         "_known_parts",
         "_members",
         "_root",
@@ -171,6 +174,7 @@ class ValueType:
         self._root = schema if root is None else root
         # Not before somebody asks: a schema may contain itself, and most of it is never needed.
         self._known_parts: list[Mapping[str, object]] | None = None
+        self._known_keys: tuple[str, ...] | None = None
         self._members: dict[str, ValueType] = {}
         self._known_items: _Items | None = None
         types = _types(schema, self._root, {}, 0)
@@ -189,7 +193,9 @@ class ValueType:
         """The type of an object's property."""
         found = self._members.get(key)
         if found is None:
-            self._members[key] = found = self._look_for(key)
+            found = self._look_for(key)
+            if found is not UNKNOWN:  # what the model makes up is not remembered
+                self._members[key] = found
         return found
 
     def items(self, index: int = 0) -> ValueType:
@@ -201,12 +207,8 @@ class ValueType:
 
     def keys(self) -> tuple[str, ...] | None:
         """The properties an object declares, in order; ``None`` if it does not say."""
-        found: dict[str, None] | None = None
-        for part in self._parts():
-            properties = part.get("properties")
-            if isinstance(properties, (dict, Mapping)):
-                found = (found or {}) | dict.fromkeys(properties)
-        return None if found is None else tuple(found)
+        self._parts()
+        return self._known_keys
 
     def _look_for(self, key: str) -> ValueType:
         schemas: list[object] = []
@@ -222,6 +224,10 @@ class ValueType:
     def _parts(self) -> list[Mapping[str, object]]:
         if self._known_parts is None:
             self._known_parts = _parts(self._schema, self._root)
+            for part in self._known_parts:
+                properties = part.get("properties")
+                if isinstance(properties, (dict, Mapping)):
+                    self._known_keys = tuple(dict.fromkeys([*(self._known_keys or ()), *properties]))
         return self._known_parts
 
 
@@ -254,7 +260,7 @@ def _either(schemas: list[object], root: object) -> ValueType:
     schema = schemas[0]
     if isinstance(schema, dict):
         name = schema.get("type")
-        if isinstance(name, str) and name in SCALARS and _COMPOUND.isdisjoint(schema):
+        if isinstance(name, str) and name in SCALARS and _TELLING.isdisjoint(schema):
             return SCALARS[name]
     return ValueType(schema, root)
 

@@ -406,7 +406,7 @@ class Trial:
             elif kind == HEADER:
                 end = self._header(step, buf, at, final)
             elif kind == FOLLOWED:
-                end = self._followed(step, buf, at, final)
+                end = self._followed(step, buf[: pos + BOUND], at, final and n - pos <= BOUND)
             else:  # END: only the end of the input may follow
                 end = at if at == n and final else (MORE if at == n else NO)
             if end < 0:
@@ -422,9 +422,9 @@ class Trial:
         end = match.end() if match is not None else at
         if step.stop:
             stop = buf.find(step.stop, at, end + len(step.stop))
-            end = stop if stop >= 0 else end
-            if stop < 0 and end == len(buf) and not final:
+            if stop < 0 and not final and (end == len(buf) or _ends_inside(step.stop, buf, at, end)):
                 return MORE
+            end = stop if stop >= 0 else end
         elif end == len(buf) and not final:
             if step.text == "name":
                 self.fields["?name"] = buf[at:end]
@@ -500,6 +500,7 @@ class Trial:
             return NO
         self.fields["header"] = buf[at:end]
         self.fields["ended"] = ""
+        self.at_end = final and broken is None and end < limit
         return end
 
     def _followed(self, step: Step, buf: str, at: int, final: bool) -> int:
@@ -524,6 +525,12 @@ class Trial:
         if envelope.error:
             return FAIL
         return MATCH if envelope.committed else NEED
+
+
+def _ends_inside(literal: str, buf: str, at: int, end: int) -> bool:
+    """Whether the text ends inside a literal that begins between these places."""
+    first = max(at, len(buf) - len(literal) + 1)
+    return any(literal.startswith(buf[begin:]) for begin in range(first, min(end + 1, len(buf))))
 
 
 def follows(what: Watch, buf: str, at: int, final: bool) -> int:

@@ -95,19 +95,23 @@ class Watch:
         return match.start(), (match.group() if final or match.lastindex else "")
 
     def literal_at(self, text: str, at: int) -> str:
-        """The literal that stands at this place, the longest; or nothing."""
+        """The literal that stands at this place and is not ruled out, the longest; or nothing."""
         if not COMPILED:
             match = self.full.match(text, at)
             return match.group() if match is not None else ""
         if at < len(text):
             for literal in self._by_first.get(text[at], _NONE):
-                if _agreement(literal, text, at) == len(literal):
+                if _agreement(literal, text, at) == len(literal) and not self._ruled_out(literal, text, at):
                     return literal
         return ""
 
     def pending(self, text: str, at: int) -> bool:
         """Whether the rest of the text can still become a literal, or a longer one, or be ruled out."""
         return len(text) - at <= self.longest and text[at:] in self.prefixes
+
+    def _ruled_out(self, literal: str, text: str, at: int) -> bool:
+        """Whether what stands behind a literal that is one character means that it is none."""
+        return len(literal) == 1 and at + 1 < len(text) and text[at + 1] in self._unless.get(literal, "")
 
     def _compile_next(self) -> re.Pattern[str]:
         """A pattern for a literal, or what may still become one; only a literal has a group."""
@@ -121,14 +125,14 @@ class Watch:
         return self._next
 
     def _find(self, text: str, at: int) -> int:
-        """Where a literal may begin, at or behind ``at``; -1 if nowhere."""
+        """Where a literal may begin, at or behind ``at``; -1 if nowhere.  For the compiled build."""
         if len(text) - at <= SHORT:
             return self._candidate(text, at)
         match = (self._next or self._compile_next()).search(text, at)
         return -1 if match is None else match.start()
 
     def _candidate(self, text: str, start: int) -> int:
-        """The same as a loop."""
+        """The same as a loop, for short texts."""
         n: i64 = len(text)
         at: i64 = start
         firsts, groups = self._first_flags, self._group_of
@@ -147,7 +151,7 @@ class Watch:
         return -1
 
     def _seek(self, text: str, at: int, final: bool) -> tuple[int, str]:
-        """``seek`` as a loop."""
+        """``seek`` as a loop, for the compiled build."""
         n = len(text)
         while True:
             at = self._find(text, at)
@@ -270,10 +274,10 @@ def _rest_pattern(rests: list[str], excluded: str = "") -> str:
 
 def beginning_of(text: str) -> str:
     """A pattern for as much of a text as there is, or nothing."""
-    pattern = ""
-    for character in reversed(text):
-        pattern = f"(?:{re.escape(character)}{pattern})?+"
-    return pattern
+    if len(text) < 2:
+        return text and re.escape(text) + "?+"
+    half, rest = text[: len(text) // 2], text[len(text) // 2 :]
+    return f"(?>{re.escape(half)}{beginning_of(rest)}|{beginning_of(half)})"
 
 
 def _common_beginning(texts: list[str]) -> str:

@@ -44,7 +44,7 @@ class Codec:
         """What is consumed of the next input, if nothing ends in it, breaks or is to be noted.
 
         A short cut for most pieces: it does what ``step`` would do, or returns None and
-        leaves that to ``step``, which gets the same text next.  Nothing: the input waits for more.
+        leaves that to ``step``, which gets the same text next.  An empty text: the input waits for more.
         """
         del text
         return None

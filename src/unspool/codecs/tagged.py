@@ -82,9 +82,10 @@ class Tagged(Codec):
         self._raw: list[str] = []
         self._held = False  # what stands here may still become something else
         self._closer = ""  # stands here and ends the value, if what follows confirms it,
-        self._awaited = 0  # ... and where that begins,
-        self._confirmed = False  # ... which it does
-        self._head: Match[str] | None = None  # of the parameter that the next step begins with
+        self._awaited = 0  # ... and where that begins
+        # What ``passing`` found out for the step behind it: the closer counts, a whole head stands here.
+        self._confirmed = False
+        self._head: Match[str] | None = None
         self._cut = False  # the input ended inside a parameter's head
 
     @property
@@ -104,9 +105,11 @@ class Tagged(Codec):
 
     def passing(self, text: str) -> str | None:
         if self._state == _SEEK:
-            return "" if self._held and self._waits(text) else None  # a head that was found is for the step
-        if self._closer and text[self._awaited :] in self._grammar.after_value.prefixes:
-            return ""
+            return "" if self._held and self._waits(text) else None
+        if self._closer:
+            awaited = text[self._awaited :]
+            if awaited[:1] > " " and awaited in self._grammar.after_value.prefixes:
+                return ""
         watch = self._form.watch
         streams = self._streams and not self._held
         # In the interpreter a call would cost as much as the look itself.
@@ -192,17 +195,17 @@ class Tagged(Codec):
 
     def _seek(self, buf: str, pos: int, final: bool, out: list[str]) -> int:
         head = self._head
-        if head is None:
-            pos = behind_space(buf, pos)
-            if pos == len(buf):
-                return pos
+        if head is not None:
+            self._head = None
+            self._begin(self._first, head["key"].strip(), {}, pos, out)
+            return pos + head.end()
+        pos = behind_space(buf, pos)
+        if pos == len(buf):
+            return pos
         grammar = self._grammar
         trial = self._trial
         if trial is None:
-            if head is not None:
-                self._head = None
-            elif not final:
-                head = self._plain_head(buf, pos)
+            head = None if final else self._plain_head(buf, pos)
             if head is not None and head.lastgroup == WHOLE_END:
                 self._begin(self._first, head["key"].strip(), {}, pos, out)
                 return head.end()
@@ -286,7 +289,7 @@ class Tagged(Codec):
             return
         kind = self._tools.value_type(self._function, key)
         self._type = kind
-        declared = attributes.get("string", attributes.get("type", "")) if attributes else ""
+        declared = attributes.get("string", attributes.get("type", ""))
         self._declared = declared
         if declared:
             self._streams = declared in _STRINGS
