@@ -184,13 +184,16 @@ class Machine(Ledger):
         """Read on."""
         # Most pieces change nothing, or decide nothing: these need no loop.
         channel = self._flowing
-        if channel is not None and text:
-            sign = self._sign
-            if (sign not in text) if sign else self._state.watch.plain(text):
-                start = self._base
-                self._base = end = start + len(text)
-                self._last = text
-                return [Text(channel, text, start, end)]
+        if (
+            channel is not None
+            and text
+            # Where markers begin in several ways there is no sign, and nothing is in every text.
+            and (self._sign not in text or (not self._sign and self._state.watch.plain(text)))
+        ):
+            start = self._base
+            self._base = end = start + len(text)
+            self._last = text
+            return [Text(channel, text, start, end)]
         if not text:
             return []
         held = self._buf
@@ -202,8 +205,14 @@ class Machine(Ledger):
             if codec is not None:
                 taken = codec.passing(text)
                 if taken is None:
-                    self._take(text)
-                    return self._settle(self._read_payload(final=False))
+                    codec = self._codec
+                    assert codec is not None  # noqa: S101 - the mode says so
+                    length = codec.step(text, 0, False)
+                    if codec.done or codec.error or codec.notes or not length:
+                        self._take(text)
+                        return self._settle(self._stepped(codec, length, final=False))
+                    self._inner = codec.inner
+                    taken = text[:length]
                 length = len(taken)
                 if length < len(text):
                     self._buf = text[length:]
@@ -687,14 +696,17 @@ class Machine(Ledger):
     def _read_payload(self, final: bool) -> bool:
         codec = self._codec
         assert codec is not None  # noqa: S101 - the mode says so
-        pos = self._pos
-        buf = self._buf
-        if pos < len(buf) and not codec.error:
-            end = codec.step(buf, pos, final)
-            if codec.notes:
-                self._take_notes(codec)
-            if end > pos or codec.text:
-                self._emit_args(codec.text, end - pos)
+        if self._pos == len(self._buf) or codec.error:
+            codec.text = ""
+            return self._stepped(codec, self._pos, final)
+        return self._stepped(codec, codec.step(self._buf, self._pos, final), final)
+
+    def _stepped(self, codec: Codec, end: int, final: bool) -> bool:
+        """The codec has read up to ``end``."""
+        if codec.notes:
+            self._take_notes(codec)
+        if end > self._pos or codec.text:
+            self._emit_args(codec.text, end - self._pos)
         if codec.error:
             return self._broken(codec, final)
         if codec.done:

@@ -157,8 +157,9 @@ class ValueType:
     """Which JSON types a schema allows, and the same of its members."""
 
     __slots__ = (
+        "_keys",
+        "_keys_known",
         "_known_items",
-        "_known_keys",
         "_known_parts",
         "_members",
         "_root",
@@ -174,7 +175,8 @@ class ValueType:
         self._root = schema if root is None else root
         # Not before somebody asks: a schema may contain itself, and most of it is never needed.
         self._known_parts: list[Mapping[str, object]] | None = None
-        self._known_keys: tuple[str, ...] | None = None
+        self._keys: tuple[str, ...] | None = None
+        self._keys_known = False
         self._members: dict[str, ValueType] = {}
         self._known_items: _Items | None = None
         types = _types(schema, self._root, {}, 0)
@@ -207,8 +209,13 @@ class ValueType:
 
     def keys(self) -> tuple[str, ...] | None:
         """The properties an object declares, in order; ``None`` if it does not say."""
-        self._parts()
-        return self._known_keys
+        if not self._keys_known:
+            self._keys_known = True
+            for part in self._parts():
+                properties = part.get("properties")
+                if isinstance(properties, (dict, Mapping)):
+                    self._keys = tuple(dict.fromkeys([*(self._keys or ()), *properties]))
+        return self._keys
 
     def _look_for(self, key: str) -> ValueType:
         schemas: list[object] = []
@@ -224,10 +231,6 @@ class ValueType:
     def _parts(self) -> list[Mapping[str, object]]:
         if self._known_parts is None:
             self._known_parts = _parts(self._schema, self._root)
-            for part in self._known_parts:
-                properties = part.get("properties")
-                if isinstance(properties, (dict, Mapping)):
-                    self._known_keys = tuple(dict.fromkeys([*(self._known_keys or ()), *properties]))
         return self._known_parts
 
 

@@ -158,13 +158,13 @@ class Tagged(Codec):
         """Whether this, which stands between parameters, still decides nothing."""
         if self._trial is not None:
             return self._trial.run(text, 0, False) == NEED
-        if text in self._grammar.after_value.prefixes:
-            return True
         head = self._plain_head(text, 0)
-        if head is None or head.lastgroup != WHOLE_END:
-            return head is not None
-        self._head = head
-        return False
+        if head is None:
+            return text in self._grammar.after_value.prefixes
+        if head.lastgroup == WHOLE_END:
+            self._head = head
+            return False
+        return True
 
     def _confirmation(self, closer: str, text: str) -> int:
         """What ``follows`` says of the closer that the text begins with, without reading anything twice."""
