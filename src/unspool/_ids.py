@@ -59,11 +59,9 @@ class IdFormat:
     def new(self, name: str, index: int) -> str:
         """An id for the call ``index`` of the function ``name``."""
         text = self.pattern
-        if "{index}" in text:
-            text = text.replace("{index}", str(index))
         if "{random}" in text:
             text = text.replace("{random}", _random(self.length))
-        return text.replace("{name}", name) if "{name}" in self.pattern else text
+        return text.replace("{index}", str(index)).replace("{name}", name) if "{" in text else text
 
     def accepts(self, native: str) -> bool:
         """Whether an id that the model wrote can be used as it is."""

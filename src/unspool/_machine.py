@@ -552,7 +552,8 @@ class Machine(Ledger):
     def _resume_trial(self, final: bool) -> bool:
         trial = self._trial
         assert trial is not None  # noqa: S101 - the mode says so
-        trial.cut_short = self._reason == "length"
+        if final:
+            trial.cut_short = self._reason == "length"
         answer = self._try(trial, final)
         if answer == t.NEED:
             self._suspend(trial)

@@ -155,6 +155,8 @@ def number_to_json(text: str) -> str | None:
     >>> number_to_json("+007."), number_to_json("1e999")
     ('7.0', None)
     """
+    if text.isascii() and text.isdigit() and (text[0] != "0" or len(text) == 1):
+        return text
     number = _NUMBER.fullmatch(text)
     if number is None:
         return None

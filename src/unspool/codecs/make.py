@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 def make_codec(form: CallForm, grammar: Grammar, tools: Tools, function: str, policies: Policies) -> Codec:
     """The codec for the payload of a call."""
-    repair = policies.malformed_call == "repair"
     if form.payload == "params":
         params = Tree if grammar.dialect.nested else Tagged
         return params(grammar, tools, function, policies)
     if form.payload == "code":
         return RawText(grammar.code_ends)
+    repair = policies.malformed_call == "repair"
     if form.notation == "bare":
         return BareObject(
             grammar.dialect.quote, grammar.after_params, kind=tools.parameters(function), repair=repair

@@ -106,14 +106,14 @@ class Tagged(Codec):
     def passing(self, text: str) -> str | None:
         if self._state == _SEEK:
             return "" if self._held and self._waits(text) else None
-        if self._closer:
-            awaited = text[self._awaited :]
-            if awaited[:1] > " " and awaited in self._grammar.after_value.prefixes:
-                return ""
         watch = self._form.watch
-        streams = self._streams and not self._held
+        if self._held:
+            if self._closer:
+                awaited = text[self._awaited :]
+                if awaited[:1] > " " and awaited in self._grammar.after_value.prefixes:
+                    return ""
         # In the interpreter a call would cost as much as the look itself.
-        if streams and (watch.verbatim(text) if COMPILED else not watch.special(text)):
+        elif self._streams and (watch.verbatim(text) if COMPILED else not watch.special(text)):
             self._at_start = False
             self.text = text
             return text
