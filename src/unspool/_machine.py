@@ -187,7 +187,7 @@ class Machine(Ledger):
         if (
             channel is not None
             and text
-            # Where markers begin in several ways there is no sign, and nothing is in every text.
+            # Where markers begin in several ways the sign is empty, and so is in every text.
             and (self._sign not in text or (not self._sign and self._state.watch.plain(text)))
         ):
             start = self._base
