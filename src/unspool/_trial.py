@@ -18,7 +18,7 @@ import html
 import re
 from typing import TYPE_CHECKING, Final
 
-from ._scan import MORE, NO, behind_literal, behind_space
+from ._scan import COMPILED, MORE, NO, behind_literal, behind_space
 from ._watch import Watch, beginning_of
 from .codecs.base import BOUND
 from .codecs.envelope import Envelope
@@ -312,7 +312,8 @@ class Trial:
         if len(window) > BOUND:
             return None
         program = self.program
-        whole = program.whole or program.as_pattern()
+        # Compiled, a step costs less than a pattern.
+        whole = _NOTHING if COMPILED else program.whole or program.as_pattern()
         if whole is _NOTHING:
             return "" if self._waits(window) else None
         head = whole.match(window)
