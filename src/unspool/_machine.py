@@ -426,9 +426,7 @@ class Machine(Ledger):
             if not entry.plain or literal in self._released:
                 break
             end = at + len(literal)
-            ahead = text[end : end + AHEAD]
-            known = entry.trials.get(ahead) or self._short_trial(entry, ahead)
-            if known.answer != t.FAIL:
+            if self._short_trial(entry, text[end : end + AHEAD]).answer != t.FAIL:
                 break
             self._released |= entry.closers
             at, literal = watch.seek(text, at + 1, False)
