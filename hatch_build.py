@@ -85,7 +85,8 @@ def _compile(sources: Path, output: Path) -> dict[str, Path]:
             extension.extra_compile_args.append("-fno-semantic-interposition")
     if sys.platform.startswith("linux"):
         for extension in extensions:
-            extension.extra_link_args.append("-Wl,-Bsymbolic-functions")
+            extension.extra_compile_args += ["-flto", "-fno-plt"]
+            extension.extra_link_args += ["-flto", "-O3", "-Wl,-Bsymbolic-functions"]
     command = Distribution({"ext_modules": extensions}).get_command_obj("build_ext")
     command.build_lib = str(output / "lib")  # type: ignore[attr-defined]
     command.build_temp = str(output / "temp")  # type: ignore[attr-defined]

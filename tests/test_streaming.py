@@ -658,6 +658,28 @@ def test_a_closer_that_nothing_can_confirm_any_more_is_released() -> None:
     assert pieces.held == whole.held == 0
 
 
+# -- what is remembered of texts that have come before
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_a_false_alarm_that_is_known_releases_what_would_close_it(times: int) -> None:
+    pieces = [HERMES, "So ", *["<tool_call>!", "a", "</tool_call>", "."] * times]
+    for _ in range(2):  # the second one finds what the first remembered
+        parser = Parser("hermes")
+        events = [event for piece in pieces for event in parser.feed(piece)]
+        assert text(events) == "So " + "<tool_call>!a</tool_call>." * times
+
+
+def test_texts_that_are_remembered_are_few_and_short() -> None:
+    parser = Parser("hermes")
+    parser.feed("Hi ")
+    for number in range(1_000):
+        feed(parser, f"<{number} ", f"<{number}{'x' * 1_000} ")
+    decisions = parser._machine._state.decisions
+    assert len(decisions) < 500
+    assert max(map(len, decisions)) < 100
+
+
 # -- dialects as nobody has written them yet
 
 

@@ -59,20 +59,39 @@ class Entry:
         """It begins with furniture, if with anything, which goes with it."""
         self.anchored: Final = any(program.anchored for program in programs)
         """Some of the programs begin only where no visible text came before."""
-        self.plain: Final = bool(programs) and not (self.anchored or closes or stray)
-        """It is nothing where its programs do not begin."""
         self.closers: Final = frozenset[str]().union(*(program.closers for program in programs))
         """What closes what the programs begin."""
+        self.plain: Final = bool(programs) and not (
+            self.anchored or closes or stray or literal in self.closers
+        )
+        """It is nothing where its programs do not begin."""
         self.trials: Final[dict[str, Trial]] = {}
         """By the characters behind the literal: a trial of it with them, once there was one."""
         self.control: Final = is_control(literal)
         self.words: Final = _WORDS.fullmatch(literal) is not None
 
 
+class Decision:
+    """What becomes of a text in which a marker might have begun, and none has."""
+
+    __slots__ = ("alarm", "flows", "marker")
+
+    def __init__(self, flows: int, marker: str = "", alarm: Entry | None = None) -> None:
+        self.flows: Final = flows
+        """So much of it is text, and the rest is held; -1: all of it is text."""
+        self.marker: Final = marker
+        """What is held begins with this marker, if it counts here."""
+        self.alarm: Final = alarm
+        """A marker in the text that was a false alarm, if it counts here."""
+
+
+_HOLD: Final = Decision(0)
+
+
 class TextState:
     """A state of the text: where text goes, and what is looked for in it."""
 
-    __slots__ = ("body", "channel", "entries", "fresh", "undecided", "watch", "wrapper")
+    __slots__ = ("body", "channel", "decisions", "entries", "fresh", "watch", "wrapper")
 
     def __init__(
         self,
@@ -107,11 +126,8 @@ class TextState:
         }
         lone = {literal: self._unless(literal) for literal in found if len(literal) == 1}
         self.watch: Final = Watch(found, {literal: others for literal, others in lone.items() if others})
-        self.undecided: Final = dict.fromkeys(self.watch.prefixes, "")
-        """Texts that decide nothing, and the marker that each begins with, if it is there as a whole.
-
-        The machine adds those with a marker as it meets them.
-        """
+        self.decisions: Final = dict.fromkeys(self.watch.prefixes, _HOLD)
+        """What becomes of a text.  The machine adds short ones as it meets them."""
 
     def _unless(self, literal: str) -> str:
         """The ASCII characters behind a literal with which it means nothing at all."""

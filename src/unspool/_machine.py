@@ -31,9 +31,9 @@ from typing import TYPE_CHECKING, Final
 
 from . import _trial as t
 from ._events import CallArgs, Event, Finish, Note, Text
-from ._grammar import Start
+from ._grammar import Decision, Start
 from ._ledger import Ledger
-from ._scan import MORE, behind_literal, behind_space
+from ._scan import MORE, SHORT, behind_literal, behind_space
 from ._trial import Trial, follows
 from .codecs.base import BOUND
 from .codecs.make import make_codec
@@ -70,6 +70,7 @@ class Machine(Ledger):
     """One output being read."""
 
     __slots__ = (
+        "_alarm",
         "_between",
         "_codec",
         "_entry",
@@ -111,7 +112,8 @@ class Machine(Ledger):
         self._trial: Trial | None = None
         self._entry: Entry | None = None
         self._between = False
-        self._released: set[str] = set()  # closers of openers that turned out to be text
+        self._released: set[str] = set()  # closers of openers that turned out to be text,
+        self._alarm: Entry | None = None  # ... the last of these openers, if nothing was released since
         # The call that is open.
         self._codec: Codec | None = None
         self._inner: Codec | None = None  # the one in it that reads on, if it can
@@ -214,7 +216,7 @@ class Machine(Ledger):
                     self._inner = codec.inner
                     taken = text[:length]
                 length = len(taken)
-                if length < len(text):
+                if taken is not text and length < len(text):
                     self._buf = text[length:]
                     if not length:
                         return []
@@ -230,16 +232,23 @@ class Machine(Ledger):
         elif mode == TEXT:
             state = self._state
             channel = state.channel
-            marker = state.undecided.get(text)
-            if marker is not None and (not marker or self._may_begin(marker, self._last[-1:])):
-                self._buf = text
-                self._flowing = None
-                return []
+            known = state.decisions.get(text)
+            if known is not None and not known.flows:
+                if not known.marker or self._may_begin(known.marker, self._last[-1:]):
+                    self._buf = text
+                    self._flowing = None
+                    return []
+                known = None
             if channel is not None and (self._visible or channel == "reasoning"):
+                if known is not None:
+                    alarm = known.alarm
+                    if alarm is None or alarm is self._alarm or self._is_false_alarm(alarm):
+                        return self._flow(channel, text, known.flows)
                 if not held and text in state.entries and self._begin_lone_trial(text):
                     return []
                 at, literal = self._next_marker(text, 0)
                 if not literal or self._too_early(literal, text, at):
+                    self._remember(text, at, literal)
                     return self._flow(channel, text, at)
                 self._take(text)
                 return self._settle(self._read_text(at, literal, final=False))
@@ -370,6 +379,7 @@ class Machine(Ledger):
             return 1
         if self._released and literal in self._released:
             self._released.discard(literal)
+            self._alarm = None
             return _REJECTED
         before = self._buf[at - 1] if at > self._pos else self._last[-1:]
         quoted = before in _QUOTES and not entry.control if before else False
@@ -404,13 +414,26 @@ class Machine(Ledger):
                     self._emit_text(at)
                     self._commit(trial, answer)
                     return 1
-            self._released |= _closers_of(programs, entry)
+            self._release(_closers_of(programs, entry))
         if entry.stray and self._vanishes(entry, quoted):
             self._emit_text(at)
             self._note("stray_closer", literal)
             self._emit_markup(_STRAY_ROLES[entry.stray], len(literal))
             return 1
         return _REJECTED
+
+    def _release(self, closers: frozenset[str]) -> None:
+        """What would have closed something is text."""
+        self._released |= closers
+        self._alarm = None
+
+    def _is_false_alarm(self, entry: Entry) -> bool:
+        """Whether an opener that opens nothing is an opener here; what would close it is released."""
+        if entry.literal in self._released:
+            return False
+        self._release(entry.closers)
+        self._alarm = entry
+        return True
 
     def _may_begin(self, literal: str, before: str) -> bool:
         """Whether a marker behind this character is neither released nor quoted."""
@@ -423,12 +446,13 @@ class Machine(Ledger):
         at, literal = watch.seek(text, at, False)
         while literal:
             entry = entries[literal]
-            if not entry.plain or literal in self._released:
+            if not entry.plain:
                 break
             end = at + len(literal)
             if self._short_trial(entry, text[end : end + AHEAD]).answer != t.FAIL:
                 break
-            self._released |= entry.closers
+            if entry is not self._alarm and not self._is_false_alarm(entry):
+                break
             at, literal = watch.seek(text, at + 1, False)
         return at, literal
 
@@ -453,14 +477,22 @@ class Machine(Ledger):
         end = at + len(literal)
         if len(text) >= end + AHEAD:
             return False
-        state = self._state
-        entry = state.entries[literal]
+        entry = self._state.entries[literal]
         if not entry.plain or not self._may_begin(literal, text[at - 1] if at else self._last[-1:]):
             return False
-        waits = self._short_trial(entry, text[end:]).answer == t.NEED
-        if waits and not at and len(state.undecided) < len(state.watch.prefixes) + _REMEMBERED:
-            state.undecided[text] = literal
-        return waits
+        return self._short_trial(entry, text[end:]).answer == t.NEED
+
+    def _remember(self, text: str, at: int, literal: str) -> None:
+        """What became of a text: models, and those who want to harm, write the same ones again and again."""
+        state = self._state
+        if len(text) > SHORT or len(state.decisions) >= len(state.watch.prefixes) + _REMEMBERED:
+            return
+        found = state.watch.full.finditer(text)
+        alarms = {match.group() for match in found if at < 0 or match.start() < at}
+        if not alarms and (not literal or not at):
+            state.decisions[text] = Decision(at, literal)
+        elif len(alarms) == 1 and not literal and state.watch.apart:
+            state.decisions[text] = Decision(at, alarm=state.entries[alarms.pop()])
 
     def _short_trial(self, entry: Entry, ahead: str) -> Trial:
         """A trial of a marker and the few characters behind it: mostly they are enough to decide."""
@@ -566,7 +598,7 @@ class Machine(Ledger):
             return True
         entry = self._entry
         assert entry is not None  # noqa: S101 - it triggered the trial
-        self._released |= _closers_of(trial.programs, entry)
+        self._release(_closers_of(trial.programs, entry))
         if entry.stray and self._vanishes(entry, self._last[-1:] in _QUOTES):
             self._note("stray_closer", entry.literal)
             self._emit_markup(_STRAY_ROLES[entry.stray], len(entry.literal))

@@ -20,6 +20,12 @@ from ._scan import COMPILED, MUST_BE_ESCAPED, SHORT
 _ASCII: Final = 128
 _NO_MATTER_WHAT: Final[Mapping[str, str]] = {}
 
+# What a text that is to become a JSON string has in it: nothing that stands for something else,
+# something that has to be escaped, or perhaps the beginning of a literal.
+VERBATIM: Final = 0
+TO_ESCAPE: Final = 1
+PERHAPS: Final = 2
+
 
 class Watch:
     """A set of literals to look for."""
@@ -67,6 +73,11 @@ class Watch:
         shortest = len(found[-1]) if found else 0
         self._telling: Final = max(1, min(len(_common_beginning(found)), shortest - 1))
         self._groups, self._group_of = _grouped(found, self._telling, unless) if COMPILED else ([], b"")
+
+    @property
+    def apart(self) -> bool:
+        """Whether no literal can begin inside another one."""
+        return all(self._by_first.keys().isdisjoint(literal[1:]) for literal in self.literals)
 
     def plain(self, text: str) -> bool:
         """Whether at a glance no literal can begin in the text."""
@@ -139,8 +150,7 @@ class Watch:
         telling: i64 = self._telling
         while at < n:
             code: i64 = ord(text[at])
-            code = min(code, _ASCII)
-            if firsts[code]:
+            if firsts[min(code, _ASCII)]:
                 if at + telling >= n:
                     return at
                 code = ord(text[at + telling])
@@ -188,20 +198,19 @@ class ValueWatch(Watch):
         """The first character that may begin a literal, or has to be escaped."""
         self._special_flags: Final = _flags(special)
 
-    def verbatim(self, text: str) -> bool:
-        """Whether at a glance no literal can begin in the text, and nothing in it has to be escaped."""
+    def look(self, text: str) -> int:
+        """What the text has in it at a glance."""
         if not COMPILED or len(text) > SHORT:
-            return self.special(text) is None
+            return VERBATIM if self.special(text) is None else PERHAPS
         flags = self._special_flags
         n: i64 = len(text)
         at: i64 = 0
         while at < n:
             code: i64 = ord(text[at])
-            code = min(code, _ASCII)
-            if flags[code]:
-                return False
+            if flags[min(code, _ASCII)]:
+                return TO_ESCAPE if self._candidate(text, at) < 0 else PERHAPS
             at += 1
-        return True
+        return VERBATIM
 
 
 _NONE: Final[list[str]] = []

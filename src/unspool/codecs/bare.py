@@ -36,7 +36,7 @@ from .._events import Status
 from .._pyliteral import number_to_json
 from .._scan import behind_space, escaped, string_run
 from .._schema import UNKNOWN, ValueType, coerce
-from .._watch import ValueWatch, Watch
+from .._watch import PERHAPS, VERBATIM, ValueWatch, Watch
 from .base import BOUND, Codec
 from .json import json_kind
 
@@ -233,10 +233,11 @@ class BareObject(Codec):
         # Inside a string, markers are text.
         if self._state == _STRING and self._streams:
             delimiter = self._marks.delimiter
-            if delimiter.verbatim(text):
+            looks = delimiter.look(text)
+            if looks == VERBATIM:
                 self.text = text
                 return text
-            end, found = delimiter.seek(text, 0, False)
+            end, found = delimiter.seek(text, 0, False) if looks == PERHAPS else (-1, "")
             if not found:
                 if end >= 0:
                     text = text[:end]

@@ -13,7 +13,7 @@ from typing import Final
 from .._errors import UsageError
 from .._events import Status
 from .._scan import escaped
-from .._watch import ValueWatch
+from .._watch import PERHAPS, VERBATIM, ValueWatch
 from .base import Codec
 from .json import object_members
 
@@ -47,10 +47,11 @@ class RawText(Codec):
     def passing(self, text: str) -> str | None:
         if self.done or not self._begun:
             return None
-        if self._ends.verbatim(text):
+        looks = self._ends.look(text)
+        if looks == VERBATIM:
             self.text = text
             return text
-        if not self._ends.plain(text):
+        if looks == PERHAPS and not self._ends.plain(text):
             end, marker = self._find_end(text, 0, final=False)
             if marker:
                 return None

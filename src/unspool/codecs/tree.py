@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from .._scan import behind_space, escaped
 from .._schema import coerce, quote
 from .._trial import FAIL, MATCH, NEED, Trial, follows
+from .._watch import PERHAPS, VERBATIM
 from .base import BOUND, Codec
 from .json import json_kind
 
@@ -100,10 +101,11 @@ class Tree(Codec):
         if element.shape != _TEXT or not element.streams or element.skip:
             return None
         watch = self._grammar.tree_watch
-        if watch.verbatim(text):
+        looks = watch.look(text)
+        if looks == VERBATIM:
             self.text = text
             return text
-        if not watch.plain(text):
+        if looks == PERHAPS and not watch.plain(text):
             at, literal = watch.seek(text, 0, False)
             if literal:
                 return None
