@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from unspool._scan import escaped
-from unspool._watch import TO_ESCAPE, VERBATIM, ValueWatch, Watch
+from unspool._watch import ValueWatch, Watch
 
 LITERALS = st.lists(st.text("<ab|é\n", min_size=1, max_size=5), max_size=5)
 TEXTS = st.text("<ab|éß\n.", max_size=12)
@@ -57,15 +57,37 @@ def test_in_plain_text_nothing_is_found(literals: list[str], text: str) -> None:
 
 
 @given(LITERALS, st.text('<ab|é\n."\\\x1f', max_size=12), st.booleans())
-def test_a_look_tells_what_needs_no_search(literals: list[str], text: str, long: bool) -> None:
+def test_verbatim_text_is_passed_on_as_it_is(literals: list[str], text: str, long: bool) -> None:
     watch = ValueWatch(literals)
     if long:  # beyond the length that the compiled build reads in a loop
         text += "." * 80
     begun = any(literal[0] in text for literal in literals)
-    looks = watch.look(text)
-    assert (looks == VERBATIM) == (not begun and escaped(text) == text)
-    if looks == TO_ESCAPE:
-        assert watch.seek(text, 0, False) == (-1, "")
+    assert watch.verbatim(text) == (not begun and escaped(text) == text)
+
+
+@given(LITERALS, st.lists(st.text('<ab|é\n."\\\x1f', max_size=12), min_size=1))
+def test_a_piece_of_a_value_reaches_as_far_as_no_literal_can_begin(
+    literals: list[str], texts: list[str]
+) -> None:
+    watch = ValueWatch(literals)
+    for text in texts * 2:  # the second time it is remembered
+        at, literal = watch.seek(text, 0, False)
+        piece = watch.piece(text)
+        if literal:
+            assert piece is None
+        else:
+            certain = text if at < 0 else text[:at]
+            assert piece is not None
+            assert (piece.text, piece.json, piece.whole) == (certain, escaped(certain), at < 0)
+
+
+def test_pieces_that_are_remembered_are_few_and_short() -> None:
+    watch = ValueWatch(["</value>"])
+    for number in range(5_000):
+        watch.piece(f"<{number}")
+        watch.piece(f"<{number}{'x' * 1_000}")
+    assert len(watch._pieces) <= 1_024
+    assert max(map(len, watch._pieces)) < 100
 
 
 @given(LITERALS, TEXTS, st.integers(0, 12), st.sampled_from(["", "a", "<b"]))

@@ -15,16 +15,12 @@ from os.path import commonprefix
 from typing import Final
 
 from ._native import i64
-from ._scan import COMPILED, MUST_BE_ESCAPED, SHORT
+from ._scan import COMPILED, MUST_BE_ESCAPED, SHORT, escaped
 
 _ASCII: Final = 128
 _NO_MATTER_WHAT: Final[Mapping[str, str]] = {}
-
-# What a text that is to become a JSON string has in it: nothing that stands for something else,
-# something that has to be escaped, or perhaps the beginning of a literal.
-VERBATIM: Final = 0
-TO_ESCAPE: Final = 1
-PERHAPS: Final = 2
+_REMEMBERED: Final = 1024
+"""So many pieces of values are remembered; texts repeat themselves, code above all."""
 
 
 class Watch:
@@ -186,10 +182,23 @@ class Watch:
             at += 1
 
 
+class Piece:
+    """As much of a text as belongs to a value for certain."""
+
+    __slots__ = ("json", "text", "whole")
+
+    def __init__(self, text: str, whole: bool) -> None:
+        self.text: Final = text
+        self.json: Final = escaped(text)
+        """The same inside a JSON string."""
+        self.whole: Final = whole
+        """It is the whole text; otherwise a literal may begin behind it."""
+
+
 class ValueWatch(Watch):
     """The same for text that is to become a JSON string."""
 
-    __slots__ = ("_special_flags", "special")
+    __slots__ = ("_pieces", "_special_flags", "special")
 
     def __init__(self, literals: Iterable[str]) -> None:
         super().__init__(literals)
@@ -197,20 +206,33 @@ class ValueWatch(Watch):
         self.special: Final = re.compile(f"[{re.escape(special)}]").search
         """The first character that may begin a literal, or has to be escaped."""
         self._special_flags: Final = _flags(special)
+        self._pieces: Final[dict[str, Piece]] = {}
 
-    def look(self, text: str) -> int:
-        """What the text has in it at a glance."""
+    def piece(self, text: str) -> Piece | None:
+        """As much of the text as cannot begin a literal; None if one stands in it."""
+        known = self._pieces.get(text)
+        if known is None:
+            at, literal = self.seek(text, 0, False)
+            if literal:
+                return None
+            known = Piece(text, whole=True) if at < 0 else Piece(text[:at], whole=False)
+            if len(text) <= SHORT and len(self._pieces) < _REMEMBERED:
+                self._pieces[text] = known
+        return known
+
+    def verbatim(self, text: str) -> bool:
+        """Whether at a glance no literal can begin in the text, and nothing in it has to be escaped."""
         if not COMPILED or len(text) > SHORT:
-            return VERBATIM if self.special(text) is None else PERHAPS
+            return self.special(text) is None
         flags = self._special_flags
         n: i64 = len(text)
         at: i64 = 0
         while at < n:
             code: i64 = ord(text[at])
             if flags[min(code, _ASCII)]:
-                return TO_ESCAPE if self._candidate(text, at) < 0 else PERHAPS
+                return False
             at += 1
-        return VERBATIM
+        return True
 
 
 _NONE: Final[list[str]] = []

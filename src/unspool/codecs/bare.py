@@ -36,7 +36,7 @@ from .._events import Status
 from .._pyliteral import number_to_json
 from .._scan import behind_space, escaped, string_run
 from .._schema import UNKNOWN, ValueType, coerce
-from .._watch import PERHAPS, VERBATIM, ValueWatch, Watch
+from .._watch import ValueWatch, Watch
 from .base import BOUND, Codec
 from .json import json_kind
 
@@ -233,16 +233,13 @@ class BareObject(Codec):
         # Inside a string, markers are text.
         if self._state == _STRING and self._streams:
             delimiter = self._marks.delimiter
-            looks = delimiter.look(text)
-            if looks == VERBATIM:
+            if delimiter.verbatim(text):
                 self.text = text
                 return text
-            end, found = delimiter.seek(text, 0, False) if looks == PERHAPS else (-1, "")
-            if not found:
-                if end >= 0:
-                    text = text[:end]
-                self.text = escaped(text)
-                return text
+            piece = delimiter.piece(text)
+            if piece is not None:
+                self.text = piece.json
+                return piece.text
         elif self._state == _JSON:
             end = string_run(text, 0)
             if end == len(text):

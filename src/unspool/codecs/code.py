@@ -13,7 +13,7 @@ from typing import Final
 from .._errors import UsageError
 from .._events import Status
 from .._scan import escaped
-from .._watch import PERHAPS, VERBATIM, ValueWatch
+from .._watch import ValueWatch
 from .base import Codec
 from .json import object_members
 
@@ -47,17 +47,14 @@ class RawText(Codec):
     def passing(self, text: str) -> str | None:
         if self.done or not self._begun:
             return None
-        looks = self._ends.look(text)
-        if looks == VERBATIM:
+        if self._ends.verbatim(text):
             self.text = text
             return text
-        if looks == PERHAPS and not self._ends.plain(text):
-            end, marker = self._find_end(text, 0, final=False)
-            if marker:
-                return None
-            text = text[:end]
-        self.text = escaped(text)
-        return text
+        piece = self._ends.piece(text)
+        if piece is None:
+            return None
+        self.text = piece.json
+        return piece.text
 
     def finish(self) -> Status:
         """The input is over, and so is the text."""

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Final
 from .._scan import COMPILED, behind_space, escaped
 from .._schema import coerce, quote
 from .._trial import FAIL, MATCH, NEED, WHOLE_END, Trial, follows
-from .._watch import PERHAPS, VERBATIM
 from .base import BOUND, Codec
 from .json import json_kind
 
@@ -108,20 +107,24 @@ class Tagged(Codec):
         if self._state == _SEEK:
             return "" if self._held and self._waits(text) else None
         watch = self._form.watch
-        looks = PERHAPS
-        if self._held:
-            if self._closer:
-                awaited = text[self._awaited :]
-                if awaited[:1] > " " and awaited in self._grammar.after_value.prefixes:
-                    return ""
+        if self._closer:
+            awaited = text[self._awaited :]
+            if awaited[:1] > " " and awaited in self._grammar.after_value.prefixes:
+                return ""
         elif self._streams:
             # In the interpreter a call would cost as much as the look itself.
-            looks = watch.look(text) if COMPILED else VERBATIM if not watch.special(text) else PERHAPS
-            if looks == VERBATIM:
+            if not self._held and (watch.verbatim(text) if COMPILED else not watch.special(text)):
                 self._at_start = False
                 self.text = text
                 return text
-        if looks == PERHAPS and (self._held or not watch.plain(text)):
+            piece = watch.piece(text)
+            if piece is not None:
+                self._held = not piece.whole
+                if piece.text:
+                    self._at_start = False
+                self.text = piece.json
+                return piece.text
+        if self._held or not watch.plain(text):
             reach = self._reach(text)
             if reach <= 0:
                 return "" if not reach else None

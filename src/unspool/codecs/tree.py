@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 from .._scan import behind_space, escaped
 from .._schema import coerce, quote
 from .._trial import FAIL, MATCH, NEED, Trial, follows
-from .._watch import PERHAPS, VERBATIM
 from .base import BOUND, Codec
 from .json import json_kind
 
@@ -101,18 +100,14 @@ class Tree(Codec):
         if element.shape != _TEXT or not element.streams or element.skip:
             return None
         watch = self._grammar.tree_watch
-        looks = watch.look(text)
-        if looks == VERBATIM:
+        if watch.verbatim(text):
             self.text = text
             return text
-        if looks == PERHAPS and not watch.plain(text):
-            at, literal = watch.seek(text, 0, False)
-            if literal:
-                return None
-            if at >= 0:
-                text = text[:at]
-        self.text = escaped(text)
-        return text
+        piece = watch.piece(text)
+        if piece is None:
+            return None
+        self.text = piece.json
+        return piece.text
 
     def finish(self) -> Status:
         self.text = ""
