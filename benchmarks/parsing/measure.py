@@ -24,7 +24,7 @@ from .workloads import SIZES, Workload, read
 
 RUNS = 200
 """At most so many runs of a workload; the best counts, the one that the machine disturbed least."""
-SHARE = 0.2
+SHARE = 0.3
 """Of the time limit, for these runs together."""
 PATIENCE = 3.0
 """Seconds beyond the limit, for a single delta that does not return."""

@@ -19,6 +19,16 @@ COMPILED: Final = "unspool compiled"
 FLOORS: Final = ("floor", "floor, a method")
 PEERS: Final = ("vLLM", "SGLang", "transformers", "openai-harmony")
 BLOCKS: Final = ("jiter", "ijson", "partial-json-parser")
+NAMED: Final = (
+    "openers",
+    "brackets",
+    "near-markers",
+    "near-closers",
+    "angle brackets",
+    "deep brackets",
+    "deep lists",
+)
+"""Of the hostile texts those that a parser meets without anybody's will, and in which nothing begins."""
 STREAMS: Final = {
     "typical": "A typical answer: 200 tokens of prose and two calls",
     "100k": "A call with an argument of 100,000 characters; in the last row the reasoning is as long",
@@ -220,7 +230,9 @@ def _goals(results: Json) -> Iterator[tuple[str, Values, float, bool]]:
                 costs.append((relative(results, name, cell), place))
         yield f"{name}: 1 MB of prose at 100 MB/s", speeds, 100, True
         yield f"{name}: 1 MB of JSON arguments within 3 times json.loads", loads, 3, False
-        yield f"{name}: hostile texts within 3 times prose", costs, 3, False
+        named = [(cost, place) for cost, place in costs if place.partition(", ")[2] in NAMED]
+        yield f"{name}: openers, deep brackets, near-markers within 3 times prose", named, 3, False
+        yield f"{name}: all hostile texts within 3 times prose", costs, 3, False
 
 
 def goals(results: Json) -> str:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .codecs.base import Codec
 
 
-BLOCK: Final = 4096
+BLOCK: Final = 8192
 """So many characters of a call's text, or more, are joined into one piece."""
 
 

@@ -116,7 +116,7 @@ class Machine(Ledger):
         self._alarm: Entry | None = None  # ... the last of these openers, if nothing was released since
         # The call that is open.
         self._codec: Codec | None = None
-        self._inner: Codec | None = None  # the one in it that reads on, if it can
+        self._inner: Codec | None = None  # the one in it that reads on, if its arguments go on
         self._form: CallForm | None = None
         self._section: SectionForm | None = None
         self._framed = False
@@ -201,35 +201,34 @@ class Machine(Ledger):
         held = self._buf
         if held:
             text = held + text
+        codec = self._inner
+        if codec is not None:
+            taken = codec.passing(text)
+            if taken is None:
+                codec = self._codec
+                assert codec is not None  # noqa: S101 - it has an inner one
+                length = codec.step(text, 0, False)
+                if codec.done or codec.error or codec.notes or not length:
+                    self._take(text)
+                    return self._settle(self._stepped(codec, length, final=False))
+                self._inner = codec.inner
+                taken = text[:length]
+            length = len(taken)
+            if taken is not text and length < len(text):
+                self._buf = text[length:]
+                if not length:
+                    return []
+            elif held:
+                self._buf = ""
+            start = self._base
+            self._base = end = start + length
+            if self._keep_raw:
+                self._raw.append(taken)
+                if end >= self._join_at:
+                    self._join_raw(end)
+            return [CallArgs(self._index, codec.text, start, end)]
         mode = self._mode
-        if mode == PAYLOAD:
-            codec = self._inner
-            if codec is not None:
-                taken = codec.passing(text)
-                if taken is None:
-                    codec = self._codec
-                    assert codec is not None  # noqa: S101 - the mode says so
-                    length = codec.step(text, 0, False)
-                    if codec.done or codec.error or codec.notes or not length:
-                        self._take(text)
-                        return self._settle(self._stepped(codec, length, final=False))
-                    self._inner = codec.inner
-                    taken = text[:length]
-                length = len(taken)
-                if taken is not text and length < len(text):
-                    self._buf = text[length:]
-                    if not length:
-                        return []
-                elif held:
-                    self._buf = ""
-                start = self._base
-                self._base = end = start + length
-                if self._keep_raw:
-                    self._raw.append(taken)
-                    if end >= self._join_at:
-                        self._join_raw(end)
-                return [CallArgs(self._index, codec.text, start, end)]
-        elif mode == TEXT:
+        if mode == TEXT:
             state = self._state
             channel = state.channel
             known = state.decisions.get(text)
@@ -734,6 +733,7 @@ class Machine(Ledger):
 
     def _stepped(self, codec: Codec, end: int, final: bool) -> bool:
         """The codec has read up to ``end``."""
+        self._inner = None
         if codec.notes:
             self._take_notes(codec)
         if end > self._pos or codec.text:
@@ -745,8 +745,8 @@ class Machine(Ledger):
             return True
         if not final:
             # The short cut shows what it reads, as arguments of the output.
-            hidden = self._silent or self._base + self._pos < 0
-            self._inner = None if hidden else codec.inner
+            if not self._silent and self._base + self._pos >= 0:
+                self._inner = codec.inner
             return False
         status = codec.finish()
         if status == "truncated":
@@ -765,7 +765,6 @@ class Machine(Ledger):
         if self._repair:
             answer = follows(self._resync, self._buf, self._pos, final)
             if answer == t.NEED:
-                self._inner = None
                 return False
             if answer == t.MATCH and codec.close():
                 self._emit_args(codec.text, 0)

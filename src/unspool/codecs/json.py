@@ -280,15 +280,16 @@ class JsonValue(Value):
                         continue
                 elif after <= _OPEN_LIST:
                     if n - pos <= _SHORT or not (end := self._behind_whole_value(buf, pos)):
+                        pos += 1
                         if after == _OPEN_OBJECT:
                             stack.append("}")
                             state = _KEY_OR_END
+                            continue
+                        stack.append("]")
+                        state = _ITEM_OR_END
+                        while pos < n and buf[pos] == "[":  # they come in numbers
+                            stack.append("]")
                             pos += 1
-                        else:
-                            state = _ITEM_OR_END
-                            while pos < n and buf[pos] == "[":  # they come in numbers
-                                stack.append("]")
-                                pos += 1
                         continue
                     pos = end
                     state = _NEXT
