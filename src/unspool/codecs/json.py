@@ -19,7 +19,7 @@ from json.encoder import encode_basestring
 from typing import Final, NoReturn
 
 from .._events import Status
-from .._scan import COMPILED, MUST_BE_ESCAPED, behind_space, escape_begun, escaped, string_run
+from .._scan import COMPILED, MUST_BE_ESCAPED, SHORT, behind_space, escape_begun, escaped, string_run
 from .base import Value
 
 _LIST_GAP: Final = re.compile(r"[ \t\r\n,]*")
@@ -136,12 +136,36 @@ _STRICT: Final = _table(repair=False)
 _REPAIRING: Final = _table(repair=True)
 
 
+class _Move:
+    """What a text does to the scanner."""
+
+    __slots__ = ("opened", "state", "text")
+
+    def __init__(self, state: int, opened: list[str], text: str) -> None:
+        self.state: Final = state
+        """What is expected next."""
+        self.opened: Final = opened
+        """Closers of the brackets in it."""
+        self.text: Final = text
+        """As much of it as is certain."""
+
+
+_MOVES: Final[dict[bool, list[dict[str, _Move]]]] = {
+    repair: [{} for _ in range(_SINGLE_STRING)] for repair in (False, True)
+}
+_REMEMBERED: Final = 256
+"""So many moves are remembered for each state."""
+_DEPENDS: Final = re.compile(r"[\]},]").search
+"""What a bracket or a comma does depends on the brackets around it."""
+
+
 class JsonValue(Value):
     """One JSON value."""
 
     __slots__ = (
         "_ahead",
         "_comma",
+        "_moves",
         "_out",
         "_repair",
         "_stack",
@@ -156,6 +180,7 @@ class JsonValue(Value):
         super().__init__()
         self._repair: Final = repair
         self._table: Final = _REPAIRING if repair else _STRICT
+        self._moves: Final = _MOVES[repair]
         self._state = _START
         self._stack: list[str] = []
         self._ahead = 0  # how much of the next input has been read already
@@ -208,19 +233,44 @@ class JsonValue(Value):
 
     def passing(self, text: str) -> str | None:
         state = self._state
-        end = 0
         if state >= _STRING:
             if state >= _SINGLE_STRING:
                 return None
             if not COMPILED and _SPECIAL(text) is None:  # a loop does better only where it is compiled
                 self.text = text
                 return text
+        elif state == _START or self._comma:
+            return None
+        stack = self._stack
+        if COMPILED or not stack:
+            return self._pass(text, state)
+        known = self._moves[state].get(text)
+        if known is None:
+            depth = len(stack)
+            taken = self._pass(text, state)
+            if taken is not None:
+                self._remember(text, state, taken, stack[depth:])
+            return taken
+        self._state = known.state
+        if known.opened:
+            stack += known.opened
+        self.text = known.text
+        return known.text
+
+    def _remember(self, text: str, state: int, taken: str, opened: list[str]) -> None:
+        """What a text did inside brackets: if it does not depend on them, it does so again."""
+        moves = self._moves[state]
+        if len(text) <= SHORT and len(moves) < _REMEMBERED and _DEPENDS(text) is None:
+            moves[text] = _Move(self._state, opened, taken)
+
+    def _pass(self, text: str, state: int) -> str | None:
+        """``passing`` inside a value."""
+        end = 0
+        if state >= _STRING:
             end = string_run(text, 0)
             if end == len(text):
                 self.text = text
                 return text
-        elif state == _START or self._comma:
-            return None
         if state < _STRING or text[end] == '"':
             self._tries = _TRIES
             end = self._read(text, end)
