@@ -98,25 +98,26 @@ def _compile(sources: Path, output: Path) -> dict[str, Path]:
         trained = _build(extensions, [*flags, "-fprofile-generate"], output, "trained")
         shutil.copytree(sources, trained, dirs_exist_ok=True)
         training = Path(__file__).with_name("hatch_training.py")
-        _run([sys.executable, str(training)], PYTHONPATH=str(trained))
-        flags += ["-fprofile-use", "-Wno-missing-profile"]
+        if _run([sys.executable, str(training)], PYTHONPATH=str(trained)) is not None:
+            flags += ["-fprofile-use", "-Wno-missing-profile"]
     library = _build(extensions, flags, output, "library")
     return {str(path.relative_to(library)): path for path in library.rglob("*") if path.is_file()}
 
 
 def _is_gcc() -> bool:
     """Whether the compiler reads what the programs it makes write about themselves."""
-    compiler = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]
-    if not sys.platform.startswith("linux") or shutil.which(compiler) is None:
-        return False
-    defined = _run([compiler, "-dM", "-E", "-x", "c", os.devnull])
-    return "__GNUC__" in defined and "__clang__" not in defined
+    compiler = os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc"
+    defined = _run([*compiler.split(), "-dM", "-E", "-x", "c", os.devnull]) or ""
+    return sys.platform.startswith("linux") and "__GNUC__" in defined and "__clang__" not in defined
 
 
-def _run(command: list[str], **environment: str) -> str:
-    """What a program prints."""
+def _run(command: list[str], **environment: str) -> str | None:
+    """What a program prints; None if there is none, or it does not run here."""
     given = os.environ | environment
-    return subprocess.run(command, env=given, check=True, stdout=subprocess.PIPE, text=True).stdout  # noqa: S603
+    try:
+        return subprocess.run(command, env=given, check=True, stdout=subprocess.PIPE, text=True).stdout  # noqa: S603
+    except (OSError, subprocess.CalledProcessError):
+        return None
 
 
 def _build(extensions: list[Extension], flags: list[str], output: Path, name: str) -> Path:

@@ -3,6 +3,8 @@
 import ast
 import importlib
 import os
+import tomllib
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -30,3 +32,10 @@ def test_every_module_of_the_core_is_of_that_build(module: str) -> None:
     file = importlib.import_module(module).__file__
     assert file is not None
     assert file.endswith((".so", ".pyd")) == COMPILED
+
+
+def test_the_source_distribution_has_what_building_needs() -> None:
+    written = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    included = written["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]
+    for needed in ("hatch_build.py", "hatch_training.py", "src"):
+        assert any(fnmatch(f"/{needed}", pattern) for pattern in included)

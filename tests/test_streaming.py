@@ -699,3 +699,21 @@ def test_an_opener_of_the_beginning_that_comes_later_is_text() -> None:
         name="later", call=("{name}{args}",), section=("^ab{calls}c",), drop=("a{_}|z",), reasoning=()
     )
     assert text(in_pieces(dialect, "Hi ab1")) == "Hi ab1"
+
+
+def test_a_control_token_is_no_text_in_quotes_even_if_it_had_to_wait() -> None:
+    dialect = Dialect(name="both", call=("<|c|>{envelope}<|d|>", "<|d|>{envelope}<|c|>"), reasoning=())
+    assert text(in_pieces(dialect, "`<|c|>  x")) == "`  x"
+
+
+def test_an_opener_of_the_beginning_hides_no_marker_behind_text() -> None:
+    dialect = Dialect(name="hides", call=("<c>{envelope}</c>",), reasoning=("^<b>{text}<",))
+    assert text(in_pieces(dialect, "x<b>")) == "xb>"
+
+
+def test_a_false_alarm_inside_another_is_found_again() -> None:
+    dialect = Dialect(name="inside", call=("<a<b>{envelope}</a>", "<b>{envelope}</b>"), reasoning=())
+    call = '<b>{"name": "f", "arguments": {}}</b>'
+    for _ in range(2):  # the second one finds what the first remembered
+        events = in_pieces(dialect, f"{call}So <a<b>!</b>.</a>")
+        assert text(events) == "So <a<b>!</b>.</a>"

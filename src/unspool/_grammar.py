@@ -64,7 +64,7 @@ class Entry:
         self.plain: Final = bool(programs) and not (
             self.anchored or closes or stray or literal in self.closers
         )
-        """It is nothing where its programs do not begin."""
+        """It is nothing where its programs do not begin, and closes nothing."""
         self.trials: Final[dict[str, Trial]] = {}
         """By the characters behind the literal: a trial of it with them, once there was one."""
         self.control: Final = is_control(literal)
@@ -74,11 +74,13 @@ class Entry:
 class Decision:
     """What becomes of a text in which a marker might have begun, and none has."""
 
-    __slots__ = ("alarm", "flows", "marker")
+    __slots__ = ("alarm", "flows", "holds", "marker")
 
     def __init__(self, flows: int, marker: str = "", alarm: Entry | None = None) -> None:
         self.flows: Final = flows
         """So much of it is text, and the rest is held; -1: all of it is text."""
+        self.holds: Final = flows == 0
+        """All of it is held."""
         self.marker: Final = marker
         """What is held begins with this marker, if it counts here."""
         self.alarm: Final = alarm

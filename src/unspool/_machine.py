@@ -60,7 +60,7 @@ _REJECTED: Final = -1
 AHEAD: Final = 2
 """How many characters behind a marker are looked at before a trial begins."""
 _REMEMBERED: Final = 256
-"""So many texts behind a marker are remembered; models write few different ones."""
+"""So many texts are remembered, of each kind and state; the first ones stay, and others take longer."""
 CODE_FUNCTION: Final = "python"
 """The function that raw code is for."""
 _CONTROL_TOKEN: Final = re.compile(r"<[|｜][^<>|｜\s]+[|｜]>|[\ud800-\udfff]")
@@ -113,7 +113,9 @@ class Machine(Ledger):
         self._entry: Entry | None = None
         self._between = False
         self._released: set[str] = set()  # closers of openers that turned out to be text,
-        self._alarm: Entry | None = None  # ... the last of these openers, if nothing was released since
+        self._alarm: Entry | None = (
+            None  # ... and one of these openers of which all closers are still in there
+        )
         # The call that is open.
         self._codec: Codec | None = None
         self._inner: Codec | None = None  # the one in it that reads on, if its arguments go on
@@ -232,17 +234,15 @@ class Machine(Ledger):
             state = self._state
             channel = state.channel
             known = state.decisions.get(text)
-            if known is not None and not known.flows:
+            if known is not None and known.holds:
                 if not known.marker or self._may_begin(known.marker, self._last[-1:]):
                     self._buf = text
                     self._flowing = None
                     return []
                 known = None
             if channel is not None and (self._visible or channel == "reasoning"):
-                if known is not None:
-                    alarm = known.alarm
-                    if alarm is None or alarm is self._alarm or self._is_false_alarm(alarm):
-                        return self._flow(channel, text, known.flows)
+                if known is not None and (known.alarm is None or self._raise_alarm(known.alarm)):
+                    return self._flow(channel, text, known.flows)
                 if not held and text in state.entries and self._begin_lone_trial(text):
                     return []
                 at, literal = self._next_marker(text, 0)
@@ -350,6 +350,12 @@ class Machine(Ledger):
                     self._emit_markup("dropped", len(buf) - at)
                     return False
                 literal = watch.literal_at(buf, at)
+            if literal and at > self._pos and self._state.fresh:
+                self._emit_text(at)
+                if self._state.watch is not watch:  # it was the first visible text, and hid other markers
+                    watch = self._state.watch
+                    literal = ""
+                    continue
             if literal:
                 answer = self._marker(literal, at, final)
                 if answer == _REJECTED:
@@ -426,12 +432,13 @@ class Machine(Ledger):
         self._released |= closers
         self._alarm = None
 
-    def _is_false_alarm(self, entry: Entry) -> bool:
-        """Whether an opener that opens nothing is an opener here; what would close it is released."""
-        if entry.literal in self._released:
-            return False
-        self._release(entry.closers)
-        self._alarm = entry
+    def _raise_alarm(self, entry: Entry) -> bool:
+        """An opener opens nothing: what would close it is released.  False: it was released itself."""
+        if entry is not self._alarm:
+            if entry.literal in self._released:
+                return False
+            self._release(entry.closers)
+            self._alarm = entry
         return True
 
     def _may_begin(self, literal: str, before: str) -> bool:
@@ -450,7 +457,7 @@ class Machine(Ledger):
             end = at + len(literal)
             if self._short_trial(entry, text[end : end + AHEAD]).answer != t.FAIL:
                 break
-            if entry is not self._alarm and not self._is_false_alarm(entry):
+            if not self._raise_alarm(entry):
                 break
             at, literal = watch.seek(text, at + 1, False)
         return at, literal
@@ -486,6 +493,7 @@ class Machine(Ledger):
         state = self._state
         if len(text) > SHORT or len(state.decisions) >= len(state.watch.prefixes) + _REMEMBERED:
             return
+        # Of two markers that overlap this finds one, so there must be none.
         found = state.watch.full.finditer(text)
         alarms = {match.group() for match in found if at < 0 or match.start() < at}
         if not alarms and (not literal or not at):
@@ -598,7 +606,7 @@ class Machine(Ledger):
         entry = self._entry
         assert entry is not None  # noqa: S101 - it triggered the trial
         self._release(_closers_of(trial.programs, entry))
-        if entry.stray and self._vanishes(entry, self._last[-1:] in _QUOTES):
+        if entry.stray and self._vanishes(entry, self._last[-1:] in _QUOTES and not entry.control):
             self._note("stray_closer", entry.literal)
             self._emit_markup(_STRAY_ROLES[entry.stray], len(entry.literal))
             return True

@@ -20,7 +20,7 @@ from ._scan import COMPILED, MUST_BE_ESCAPED, SHORT, escaped
 _ASCII: Final = 128
 _NO_MATTER_WHAT: Final[Mapping[str, str]] = {}
 _REMEMBERED: Final = 1024
-"""So many pieces of values are remembered; texts repeat themselves, code above all."""
+"""So many pieces of values are remembered; texts repeat themselves, code above all.  The first ones stay."""
 
 
 class Watch:
