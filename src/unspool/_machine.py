@@ -113,9 +113,7 @@ class Machine(Ledger):
         self._entry: Entry | None = None
         self._between = False
         self._released: set[str] = set()  # closers of openers that turned out to be text,
-        self._alarm: Entry | None = (
-            None  # ... and one of these openers of which all closers are still in there
-        )
+        self._alarm: Entry | None = None  # ... and one whose closers are all among them
         # The call that is open.
         self._codec: Codec | None = None
         self._inner: Codec | None = None  # the one in it that reads on, if its arguments go on

@@ -241,9 +241,9 @@ class JsonValue(Value):
                 return text
         elif state == _START or self._comma:
             return None
-        stack = self._stack
-        if COMPILED or not stack:
+        if COMPILED or not self._stack:
             return self._pass(text, state)
+        stack = self._stack
         known = self._moves[state].get(text)
         if known is None:
             depth = len(stack)
