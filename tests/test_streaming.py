@@ -680,6 +680,14 @@ def test_texts_that_are_remembered_are_few_and_short() -> None:
     assert max(map(len, decisions)) < 100
 
 
+@pytest.mark.parametrize("marker", ["<tool_call>", "<city>", "<item>", "</city>"])
+def test_what_looks_like_an_element_in_a_string_is_data(marker: str) -> None:
+    value = f"]<]minimax[>[{marker} x"
+    call = ToolCall("call_1", "get_weather", json.dumps({"city": value}))
+    tools = [tool("get_weather", city="string")]
+    assert parse(render("minimax_m3", Message(tool_calls=(call,))), "minimax_m3", tools=tools).problems == ()
+
+
 # -- dialects as nobody has written them yet
 
 

@@ -225,7 +225,7 @@ class Tree(Codec):
             return NEED if answer == NEED else FAIL
         if trial.program not in grammar.param_of:
             return follows(grammar.after_nested, buf, at + trial.offset, final)
-        if element.shape == _OPEN and not buf[pos:at].strip() and element.declared not in _STRINGS:
+        if element.shape == _OPEN and not buf[pos:at].strip() and not _is_text(element):
             self._becomes_container(element, trial.fields.get("key", ""))
         return FAIL
 
@@ -319,3 +319,8 @@ class Tree(Codec):
 def _closing(element: _Element) -> str:
     opening, closing = ("{", "}") if element.shape == _OBJECT else ("[", "]")
     return closing if element.count else opening + closing
+
+
+def _is_text(element: _Element) -> bool:
+    """Whether the value is a string, by its tag or its schema, so that what looks like a child is data."""
+    return element.declared in _STRINGS or (element.type is not None and element.type.types == {"string"})
