@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .codecs.base import Codec
 
 
-BLOCK: Final = 8192
+BLOCK: Final = 16_384
 """So many characters of a call's text, or more, are joined into one piece."""
 
 
