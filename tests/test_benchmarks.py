@@ -242,3 +242,10 @@ def test_every_dialect_has_the_states_that_all_have() -> None:
     for dialect in list_dialects():
         assert flat.texts(dialect.name, "prose", (300,)) is not None
     assert {*MARKERS} - {"reasoning"} <= {dialect.name for dialect in list_dialects()}
+
+
+def test_deltas_begin_everywhere_in_the_code_of_an_argument() -> None:
+    for text in (workloads.CODE, json.dumps(workloads.CODE, ensure_ascii=False)[1:-1]):
+        assert {at % len(text) for at in range(0, len(text) * workloads.PIECE, workloads.PIECE)} == set(
+            range(len(text))
+        )

@@ -60,11 +60,12 @@ PROSE: Final = (
 CODE: Final = (
     "def total(rows):\n"
     '    """Sum of the prices, in euros."""\n'
-    '    return sum(row["price"] * row.get("count", 1) for row in rows)  # café\n'
-    "\n"
+    '    return sum(row["price"] * row.get("count", 1) for row in rows)  # cafés\n'
+    "\n\n"
     'if __name__ == "__main__":\n'
     "    print(f\"total: {total(load('orders.csv')):.2f} \\u20ac\")\n"
 )
+"""Of odd length, as it is and as JSON, so that deltas begin everywhere in it, whatever stands before it."""
 
 
 def _tool(name: str, **types: str) -> Json:
