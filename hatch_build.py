@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 CORE = (
     "_events",
+    "_memo",
     "_scan",
     "_watch",
     "_trial",

@@ -33,7 +33,8 @@ from . import _trial as t
 from ._events import CallArgs, Event, Finish, Note, Text
 from ._grammar import Decision, Start
 from ._ledger import Ledger
-from ._scan import MORE, SHORT, behind_literal, behind_space
+from ._memo import has_room
+from ._scan import MORE, behind_literal, behind_space
 from ._trial import Trial, follows
 from .codecs.base import BOUND
 from .codecs.make import make_codec
@@ -59,8 +60,6 @@ _QUOTES: Final = frozenset("\"'`")
 _REJECTED: Final = -1
 AHEAD: Final = 2
 """How many characters behind a marker are looked at before a trial begins."""
-_REMEMBERED: Final = 256
-"""So many texts are remembered, of each kind and state; the first ones stay, and others take longer."""
 CODE_FUNCTION: Final = "python"
 """The function that raw code is for."""
 _CONTROL_TOKEN: Final = re.compile(r"<[|｜][^<>|｜\s]+[|｜]>|[\ud800-\udfff]")
@@ -489,7 +488,7 @@ class Machine(Ledger):
     def _remember(self, text: str, at: int, literal: str) -> None:
         """What became of a text: models, and those who want to harm, write the same ones again and again."""
         state = self._state
-        if len(text) > SHORT or len(state.decisions) >= len(state.watch.prefixes) + _REMEMBERED:
+        if not has_room(len(state.decisions) - len(state.watch.prefixes), text):
             return
         # Of two markers that overlap this finds one, so there must be none.
         found = state.watch.full.finditer(text)
@@ -505,7 +504,7 @@ class Machine(Ledger):
         if known is None:
             known = Trial(entry.programs, self._grammar.dialect, self._repair)
             known.run(entry.literal + ahead, 0, False)
-            if len(entry.trials) < _REMEMBERED:
+            if has_room(len(entry.trials), ahead):
                 entry.trials[ahead] = known
         return known
 

@@ -14,13 +14,12 @@ from collections.abc import Iterable, Mapping
 from os.path import commonprefix
 from typing import Final
 
+from ._memo import MANY, has_room
 from ._native import i64
 from ._scan import COMPILED, MUST_BE_ESCAPED, SHORT, escaped
 
 _ASCII: Final = 128
 _NO_MATTER_WHAT: Final[Mapping[str, str]] = {}
-_REMEMBERED: Final = 1024
-"""So many pieces of values are remembered; texts repeat themselves, code above all.  The first ones stay."""
 
 
 class Watch:
@@ -216,7 +215,7 @@ class ValueWatch(Watch):
             if literal:
                 return None
             known = Piece(text, whole=True) if at < 0 else Piece(text[:at], whole=False)
-            if len(text) <= SHORT and len(self._pieces) < _REMEMBERED:
+            if has_room(len(self._pieces), text, MANY):
                 self._pieces[text] = known
         return known
 

@@ -232,15 +232,8 @@ class BareObject(Codec):
     def passing(self, text: str) -> str | None:
         # Inside a string, markers are text.
         if self._state == _STRING and self._streams:
-            delimiter = self._marks.delimiter
-            if delimiter.verbatim(text):
-                self.text = text
-                return text
-            piece = delimiter.piece(text)
-            if piece is not None:
-                self.text = piece.json
-                return piece.text
-        elif self._state == _JSON:
+            return self._pass_value(text, self._marks.delimiter)
+        if self._state == _JSON:
             end = string_run(text, 0)
             if end == len(text):
                 self.text = text

@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import Final
 
 from .._events import Status
+from .._watch import ValueWatch
 
 BOUND: Final = 512
 """How far a head, a header or the look-ahead behind a closer may reach, white space included."""
@@ -48,6 +49,17 @@ class Codec:
         """
         del text
         return None
+
+    def _pass_value(self, text: str, ends: ValueWatch) -> str | None:
+        """``passing`` inside a string that ends at one of these literals."""
+        if ends.verbatim(text):
+            self.text = text
+            return text
+        piece = ends.piece(text)
+        if piece is None:
+            return None
+        self.text = piece.json
+        return piece.text
 
     @property
     def inner(self) -> Codec:

@@ -37,7 +37,9 @@ class RawText(Codec):
         self.text = ""
         if self.done:
             return pos
-        end, self.done = self._find_end(buf, pos, final=final)
+        at, literal = self._ends.seek(buf, pos, final)
+        self.done = bool(literal)
+        end = len(buf) if at < 0 else at
         if end > pos or self.done:
             self.text = self._opening() + escaped(buf[pos:end])
             if self.done:
@@ -47,14 +49,7 @@ class RawText(Codec):
     def passing(self, text: str) -> str | None:
         if self.done or not self._begun:
             return None
-        if self._ends.verbatim(text):
-            self.text = text
-            return text
-        piece = self._ends.piece(text)
-        if piece is None:
-            return None
-        self.text = piece.json
-        return piece.text
+        return self._pass_value(text, self._ends)
 
     def finish(self) -> Status:
         """The input is over, and so is the text."""
@@ -66,11 +61,6 @@ class RawText(Codec):
         opening = "" if self._begun else _OPENING
         self._begun = True
         return opening
-
-    def _find_end(self, buf: str, pos: int, *, final: bool) -> tuple[int, bool]:
-        """How far the text certainly reaches, and whether a marker stands there."""
-        at, literal = self._ends.seek(buf, pos, final)
-        return (len(buf) if at < 0 else at), bool(literal)
 
 
 def encode_code(arguments: str) -> str:

@@ -19,7 +19,8 @@ from json.encoder import encode_basestring
 from typing import Final, NoReturn
 
 from .._events import Status
-from .._scan import COMPILED, MUST_BE_ESCAPED, SHORT, behind_space, escape_begun, escaped, string_run
+from .._memo import has_room
+from .._scan import COMPILED, MUST_BE_ESCAPED, behind_space, escape_begun, escaped, string_run
 from .base import Value
 
 _LIST_GAP: Final = re.compile(r"[ \t\r\n,]*")
@@ -153,8 +154,6 @@ class _Move:
 _MOVES: Final[dict[bool, list[dict[str, _Move]]]] = {
     repair: [{} for _ in range(_SINGLE_STRING)] for repair in (False, True)
 }
-_REMEMBERED: Final = 256
-"""So many moves are remembered for each state."""
 _DEPENDS: Final = re.compile(r"[\]},]").search
 """What a bracket or a comma does depends on the brackets around it."""
 
@@ -260,7 +259,7 @@ class JsonValue(Value):
     def _remember(self, text: str, state: int, taken: str, opened: list[str]) -> None:
         """What a text did inside brackets: if it does not depend on them, it does so again."""
         moves = self._moves[state]
-        if len(text) <= SHORT and len(moves) < _REMEMBERED and _DEPENDS(text) is None:
+        if has_room(len(moves), text) and _DEPENDS(text) is None:
             moves[text] = _Move(self._state, opened, taken)
 
     def _pass(self, text: str, state: int) -> str | None:

@@ -99,15 +99,7 @@ class Tree(Codec):
         element = self._stack[-1] if self._stack else self._root
         if element.shape != _TEXT or not element.streams or element.skip:
             return None
-        watch = self._grammar.tree_watch
-        if watch.verbatim(text):
-            self.text = text
-            return text
-        piece = watch.piece(text)
-        if piece is None:
-            return None
-        self.text = piece.json
-        return piece.text
+        return self._pass_value(text, self._grammar.tree_watch)
 
     def finish(self) -> Status:
         self.text = ""
