@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar, Final, Literal, TypeAlias
 
-from ._native import mypyc_attr
+from ._native import i64, mypyc_attr
 
 Channel: TypeAlias = Literal["content", "reasoning"]
 Status: TypeAlias = Literal["complete", "malformed", "truncated"]
@@ -43,7 +43,7 @@ class Event:
 
     __slots__ = ("end", "start")
 
-    def __init__(self, start: int, end: int) -> None:
+    def __init__(self, start: i64, end: i64) -> None:
         self.start = start
         """Offset of the first character this event accounts for."""
         self.end = end
@@ -77,7 +77,7 @@ class Text(Event):
     __slots__ = ("channel", "text")
     __match_args__: ClassVar = ("channel", "text")
 
-    def __init__(self, channel: Channel, text: str, start: int, end: int) -> None:
+    def __init__(self, channel: Channel, text: str, start: i64, end: i64) -> None:
         self.start = start
         self.end = end
         self.channel = channel
@@ -96,7 +96,7 @@ class CallStart(Event):
     __slots__ = ("id", "index", "name")
     __match_args__: ClassVar = ("index", "name", "id")
 
-    def __init__(self, index: int, name: str, id: str, start: int, end: int) -> None:
+    def __init__(self, index: i64, name: str, id: str, start: i64, end: i64) -> None:
         self.start = start
         self.end = end
         self.index = index
@@ -121,7 +121,7 @@ class CallArgs(Event):
     __slots__ = ("index", "json")
     __match_args__: ClassVar = ("index", "json")
 
-    def __init__(self, index: int, json: str, start: int, end: int) -> None:
+    def __init__(self, index: i64, json: str, start: i64, end: i64) -> None:
         self.start = start
         self.end = end
         self.index = index
@@ -140,7 +140,7 @@ class CallEnd(Event):
     __slots__ = ("index", "raw", "status")
     __match_args__: ClassVar = ("index", "status", "raw")
 
-    def __init__(self, index: int, status: Status, raw: str, start: int, end: int) -> None:
+    def __init__(self, index: i64, status: Status, raw: str, start: i64, end: i64) -> None:
         self.start = start
         self.end = end
         self.index = index
@@ -163,7 +163,7 @@ class Markup(Event):
     __slots__ = ("role", "text")
     __match_args__: ClassVar = ("role", "text")
 
-    def __init__(self, role: Role, text: str, start: int, end: int) -> None:
+    def __init__(self, role: Role, text: str, start: i64, end: i64) -> None:
         self.start = start
         self.end = end
         self.role = role

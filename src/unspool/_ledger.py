@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from ._events import CallArgs, CallEnd, CallStart, Event, Markup, Note, Text
+from ._native import i64
 
 if TYPE_CHECKING:
     from ._events import Channel, Role, Status
@@ -62,8 +63,8 @@ class Ledger:
         self._grammar: Final = grammar
         self._policies: Final = policies
         self._buf = ""
-        self._pos = 0
-        self._base = base  # offset of the buffer's first character in the output
+        self._pos: i64 = 0
+        self._base: i64 = base  # offset of the buffer's first character in the output
         self._out: list[Event] = []
         self._state: TextState = grammar.fresh
         self._visible = False  # content that is not blank, or a call, has come
@@ -72,12 +73,12 @@ class Ledger:
         self._keep_raw: Final = keep_raw
         self._make_id: Final = new_id
         self._strip: Final = strip  # no tools were offered, so calls are removed
-        self._index = -1
+        self._index: i64 = -1
         self._call_seen = False
         self._silent = False  # the open call means 'no call'
         self._raw: list[str] = []  # of the open call, in pieces as they came,
         self._blocks: list[str] = []  # ... and those before them, joined,
-        self._join_at = BLOCK  # ... which is done when the output reaches this offset
+        self._join_at: i64 = BLOCK  # ... which is done when the output reaches this offset
         self._notes: list[Event] = []
         self._ids: set[str] = set()
 

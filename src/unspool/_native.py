@@ -18,11 +18,15 @@ else:
     Unchecked: TypeAlias = Union[T, Any]  # noqa: UP007 - the same for the compiler
 """A parameter whose type the compiler must not enforce: our own errors say what to do about it."""
 
-if TYPE_CHECKING:
+if not TYPE_CHECKING or not COMPILING:
+    i64: TypeAlias = int  # noqa: PYI042 - its real name
+else:
     from mypy_extensions import i64 as i64  # noqa: PLC0414 - handed on
+"""A machine's integer, for the compiler: in loops that count, and where every delta is counted."""
+
+if TYPE_CHECKING:
     from mypy_extensions import mypyc_attr as mypyc_attr  # noqa: PLC0414 - handed on
 else:
-    i64 = int  # for loops that count: a machine's integer, where it matters
 
     def mypyc_attr(**_attributes: bool | int):  # noqa: ANN202 - see the real one
         """A hint for the compiler, which knows it by its name; it need not be there at run time."""

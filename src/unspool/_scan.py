@@ -75,15 +75,17 @@ def string_run(text: str, at: i64) -> i64:
     n: i64 = len(text)
     while at < n:
         code: i64 = ord(text[at])
-        if code == 0x5C:  # a backslash
-            size: i64 = _escape_size(text, at)
-            if size <= 0:
-                break
-            at += size
-        elif code == 0x22 or code < 0x20:  # a quote, a control character
-            break
-        else:
+        while code != 0x5C:  # a backslash
+            if code == 0x22 or code < 0x20:  # a quote, a control character
+                return at
             at += 1
+            if at == n:
+                return at
+            code = ord(text[at])
+        size: i64 = _escape_size(text, at)
+        if size <= 0:
+            break
+        at += size
     return at
 
 
@@ -146,17 +148,19 @@ def same_run(text: str, at: i64, quote: str) -> i64:
     closer: i64 = ord(quote[0])
     while at < n:
         code: i64 = ord(text[at])
-        if code == 0x5C:  # a backslash
-            if at + 1 == n:
-                break
-            code = ord(text[at + 1])
-            if code >= 0x80 or not _SAME_ESCAPES[code]:
-                break
-            at += 2
-        elif code == closer or code == 0x22 or code < 0x20:  # noqa: PLR1714 - compares characters, not sets
-            break
-        else:
+        while code != 0x5C:  # a backslash
+            if code == closer or code == 0x22 or code < 0x20:  # noqa: PLR1714 - compares characters, not sets
+                return at
             at += 1
+            if at == n:
+                return at
+            code = ord(text[at])
+        if at + 1 == n:
+            break
+        code = ord(text[at + 1])
+        if code >= 0x80 or not _SAME_ESCAPES[code]:
+            break
+        at += 2
     return at
 
 

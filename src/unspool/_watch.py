@@ -225,13 +225,16 @@ class ValueWatch(Watch):
             return self.special(text) is None
         flags = self._special_flags
         n: i64 = len(text)
+        if not n:
+            return True
         at: i64 = 0
-        while at < n:
-            code: i64 = ord(text[at])
-            if flags[min(code, _ASCII)]:
-                return False
+        code: i64 = ord(text[at])
+        while not flags[min(code, _ASCII)]:
             at += 1
-        return True
+            if at == n:
+                return True
+            code = ord(text[at])
+        return False
 
 
 _NONE: Final[list[str]] = []

@@ -20,6 +20,7 @@ from typing import Final, NoReturn
 
 from .._events import Status
 from .._memo import has_room
+from .._native import i64
 from .._scan import COMPILED, MUST_BE_ESCAPED, behind_space, escape_begun, escaped, string_run
 from .base import Value
 
@@ -180,7 +181,7 @@ class JsonValue(Value):
         self._repair: Final = repair
         self._table: Final = _REPAIRING if repair else _STRICT
         self._moves: Final = _MOVES[repair]
-        self._state = _START
+        self._state: i64 = _START
         self._stack: list[str] = []
         self._ahead = 0  # how much of the next input has been read already
         self._tries = 0
@@ -232,21 +233,28 @@ class JsonValue(Value):
 
     def passing(self, text: str) -> str | None:
         state = self._state
+        end: i64 = 0
         if state >= _STRING:
             if state >= _SINGLE_STRING:
                 return None
-            if not COMPILED and _SPECIAL(text) is None:  # a loop does better only where it is compiled
+            # A loop does better only where it is compiled.
+            if COMPILED:
+                end = string_run(text, 0)
+                if end == len(text):
+                    self.text = text
+                    return text
+            elif _SPECIAL(text) is None:
                 self.text = text
                 return text
         elif state == _START or self._comma:
             return None
-        if COMPILED or not self._stack:
-            return self._pass(text, state)
         stack = self._stack
+        if COMPILED or not stack:
+            return self._pass(text, end)
         known = self._moves[state].get(text)
         if known is None:
             depth = len(stack)
-            taken = self._pass(text, state)
+            taken = self._pass(text, end)
             if taken is not None:
                 self._remember(text, state, taken, stack[depth:])
             return taken
@@ -262,23 +270,22 @@ class JsonValue(Value):
         if has_room(len(moves), text) and _DEPENDS(text) is None:
             moves[text] = _Move(self._state, opened, taken)
 
-    def _pass(self, text: str, state: int) -> str | None:
-        """``passing`` inside a value."""
-        end = 0
-        if state >= _STRING:
-            end = string_run(text, 0)
-            if end == len(text):
-                self.text = text
-                return text
-        if state < _STRING or text[end] == '"':
+    def _pass(self, text: str, end: i64) -> str | None:
+        """``passing`` inside a value; ``end``: so much of the text is known to go on a string."""
+        in_string = self._state >= _STRING
+        if in_string and not COMPILED:
+            end = string_run(text, end)
+        n: i64 = len(text)
+        if end < n and (not in_string or text[end] == '"'):
             self._tries = _TRIES
             end = self._read(text, end)
-            if end == len(text) and not self.done:
-                self.text = text
-                return text
+        if end == n and not self.done:
+            self.text = text
+            return text
         if self._state >= _STRING and escape_begun(text, end):
-            self.text = text[:end]
-            return self.text
+            taken = text[:end]
+            self.text = taken
+            return taken
         # ``step`` gets the same text next.
         self._ahead = end
         return None
@@ -302,9 +309,9 @@ class JsonValue(Value):
         self.done = True
         return True
 
-    def _read(self, buf: str, pos: int) -> int:
+    def _read(self, buf: str, pos: i64) -> i64:
         """JSON, up to its end or to what is not JSON, or not yet."""
-        n = len(buf)
+        n: i64 = len(buf)
         state = self._state
         stack = self._stack
         table = self._table

@@ -37,6 +37,7 @@ from typing import TYPE_CHECKING, Final
 
 from .._errors import UsageError
 from .._events import Status
+from .._native import i64
 from .._pyliteral import number_to_json
 from .._scan import escaped, in_word, run_until, same_run, word_run
 from .base import BOUND, Value
@@ -170,7 +171,7 @@ class PythonValue(Value):
     def __init__(self, *, loose: bool = False) -> None:
         super().__init__()
         self._loose: Final = loose
-        self._state = _VALUE
+        self._state: i64 = _VALUE
         self._stack: list[int] = []
         self._comma = False
         self._simple = False  # the last value is no container, so it may be a key
@@ -243,9 +244,10 @@ class PythonValue(Value):
         return pos
 
     def passing(self, text: str) -> str | None:
-        length = len(text)
+        length: i64 = len(text)
         state = self._state
-        if state == _STRING and self._sink is self._out:
+        if state == _STRING and not self._marks:
+            end: i64 = 0
             if not self._prefix:
                 end = same_run(text, 0, self._quote)
                 if end == length:
@@ -257,7 +259,7 @@ class PythonValue(Value):
                     return self.text
                 if char in self._stops:
                     return None
-            if run_until(text, 0, self._stops) == length:
+            if run_until(text, end, self._stops) == length:
                 self.text = escaped(text)
                 return text
         elif state == _ATOM and 0 < length == word_run(text, 0):
