@@ -115,14 +115,18 @@ def undisturbed(start: Start, items: Sequence[Any]) -> float:
     return thread_time() - began
 
 
-def best(run: Callable[[], float], seconds: float) -> tuple[float, float]:
-    """The fastest of some runs, and how much the best of every other run differs from it."""
-    found = [run()]
+def best(seconds: float, *runs: Callable[[], float]) -> list[tuple[float, float]]:
+    """The fastest of some runs of each, and how much the best of every other run differs from it.
+
+    They take turns: when the machine is slow for a while, it is so for all of them.
+    """
+    found = [[run()] for run in runs]
     gc.collect()
-    while len(found) < RUNS and (sum(found) < seconds or len(found) < 2):
-        found.append(run())
-    halves = min(found[::2]), min(found[1::2])
-    return min(halves), max(halves) / min(halves) - 1
+    while len(found[0]) < RUNS and (sum(found[0]) < seconds or len(found[0]) < 2):
+        for times, run in zip(found, runs, strict=True):
+            times.append(run())
+    halves = [(min(times[::2]), min(times[1::2])) for times in found]
+    return [(min(pair), max(pair) / min(pair) - 1) for pair in halves]
 
 
 def stream(reader: Reader, workload: Workload, limit: float) -> Json:
@@ -134,14 +138,22 @@ def stream(reader: Reader, workload: Workload, limit: float) -> Json:
             run = observed(reader.start, items, limit)
     except OutOfTime:
         return {"stopped": limit + PATIENCE}
-    seconds, noise = run.seconds, 0.0
     cell: Json = {"deltas": len(items), "done": run.done, "characters": len(workload.text)}
-    if run.done == len(items):
-        if workload.expected is not None and reader.answer is not None:
-            cell["verdict"] = reader.answer(results(reader.start, items)).differs(workload.expected)
-        if seconds < limit / 2:
-            seconds, noise = best(lambda: undisturbed(reader.start, items), limit * SHARE)
-    least, shaky = best(lambda: undisturbed(floor.start, deltas), limit * SHARE / 10)
+    complete = run.done == len(items)
+    if complete and workload.expected is not None and reader.answer is not None:
+        cell["verdict"] = reader.answer(results(reader.start, items)).differs(workload.expected)
+
+    def read() -> float:
+        return undisturbed(reader.start, items)
+
+    def append() -> float:
+        return undisturbed(floor.start, deltas)
+
+    if complete and run.seconds < limit / 2:
+        (seconds, noise), (least, shaky) = best(limit * SHARE, read, append)
+    else:
+        seconds, noise = run.seconds, 0.0
+        [(least, shaky)] = best(limit * SHARE / 10, append)
     curve = run.curve()
     return cell | {
         "ns": seconds / run.done * 1e9,
@@ -174,11 +186,11 @@ def whole(reader: Reader, workload: Workload, limit: float) -> Json:
     if workload.expected is not None and reader.answer is not None:
         cell["verdict"] = reader.answer([result]).differs(workload.expected)
     if seconds < limit / 4:
-        seconds, cell["noise"] = best(lambda: once(read_all, item), limit * SHARE)
+        [(seconds, cell["noise"])] = best(limit * SHARE, lambda: once(read_all, item))
     cell["ns"] = seconds * 1e9
     if workload.expected and workload.expected.calls:
         arguments = workload.expected.calls[0][1]
-        cell["loads"] = best(lambda: once(json.loads, arguments), limit * SHARE)[0] * 1e9
+        cell["loads"] = best(limit * SHARE, lambda: once(json.loads, arguments))[0][0] * 1e9
     return cell
 
 
