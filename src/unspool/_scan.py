@@ -2,12 +2,14 @@
 
 What a C-level search is for the interpreter, a plain loop over characters is
 for the compiled build: there a call into a regular expression costs more than
-the characters of a whole delta.
+the characters of a whole delta.  The inner loops call nothing, so that the width
+of the characters need not be looked up for each of them.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from json.encoder import encode_basestring
 from typing import Final
 
@@ -25,18 +27,48 @@ MORE: Final = -1
 NO: Final = -2
 """Instead of a place: there is none."""
 
+ASCII: Final = 128
+"""Stands for every code beyond ASCII, which ends before it."""
+
+
+def flags_of(characters: Iterable[str]) -> bytes:
+    """By code: whether it is one of these; the last flag is for all beyond ASCII."""
+    flags = bytearray(ASCII + 1)
+    for character in characters:
+        flags[min(ord(character), ASCII)] = 1
+    return bytes(flags)
+
+
 _STRING_RUN: Final = re.compile(r'(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+')
+_STRING_STOPS: Final = flags_of(MUST_BE_ESCAPED)
 _ESCAPE_BEGUN: Final = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
+_ESCAPES: Final = flags_of('"\\/bfnrt')
 _SPACE_RUN: Final = re.compile(r"[ \t\r\n]*")
-_ESCAPES: Final = bytes(chr(code) in '"\\/bfnrt' for code in range(0x80))
-_SAME_ESCAPES: Final = bytes(chr(code) in '"\\bfnrt' for code in range(128))
 _SAME_RUN: Final = {
     quote: re.compile(rf'(?:[^{quote[0]}"\\\x00-\x1f]++|\\["\\bfnrt])*+')
     for quote in ("'", '"', "'''", '"""')
 }
+_SAME_STOPS: Final = flags_of(MUST_BE_ESCAPED + "'")
+_SAME_ESCAPES: Final = flags_of('"\\bfnrt')
 _UNTIL: Final = {stops: re.compile(f"[^{re.escape(stops)}]*+") for stops in ("'\\", '"\\', "'\\{}", '"\\{}')}
+_UNTIL_STOPS: Final = {stops: flags_of(stops) for stops in _UNTIL}
 _WORD_RUN: Final = re.compile(r"[0-9A-Za-z_.\x80-\ud7ff\ue000-\U0010ffff]*+")
-_IN_WORDS: Final = bytes(chr(code).isalnum() or chr(code) in "_." for code in range(128))
+_WORD_STOPS: Final = flags_of(
+    chr(code) for code in range(ASCII + 1) if code == ASCII or not (chr(code).isalnum() or chr(code) in "_.")
+)
+
+
+def run_over(text: str, at: i64, stops: bytes) -> i64:
+    """Behind the characters from ``at`` on that have no flag.  For the compiled build."""
+    n: i64 = len(text)
+    if at < n:
+        code: i64 = ord(text[at])
+        while not stops[min(code, ASCII)]:
+            at += 1
+            if at == n:
+                break
+            code = ord(text[at])
+    return at
 
 
 def behind_literal(literal: str, text: str, at: i64) -> i64:
@@ -103,7 +135,7 @@ def _escape_size(text: str, at: i64) -> i64:
         return 0
     code: i64 = ord(text[at + 1])
     if code != 0x75:  # u
-        return 2 if code < 0x80 and _ESCAPES[code] else -1
+        return 2 if _ESCAPES[min(code, ASCII)] else -1
     for i in range(2, 6):
         if at + i == n:
             return 0
@@ -145,22 +177,13 @@ def same_run(text: str, at: i64, quote: str) -> i64:
     if not COMPILED:
         return _SAME_RUN[quote].match(text, at).end()  # type: ignore[union-attr]
     n: i64 = len(text)
-    closer: i64 = ord(quote[0])
-    while at < n:
-        code: i64 = ord(text[at])
-        while code != 0x5C:  # a backslash
-            if code == closer or code == 0x22 or code < 0x20:  # noqa: PLR1714 - compares characters, not sets
-                return at
-            at += 1
-            if at == n:
-                return at
-            code = ord(text[at])
-        if at + 1 == n:
+    stops = _SAME_STOPS if quote[0] == "'" else _STRING_STOPS
+    at = run_over(text, at, stops)
+    while at + 1 < n and text[at] == "\\":
+        code: i64 = ord(text[at + 1])
+        if not _SAME_ESCAPES[min(code, ASCII)]:
             break
-        code = ord(text[at + 1])
-        if code >= 0x80 or not _SAME_ESCAPES[code]:
-            break
-        at += 2
+        at = run_over(text, at + 2, stops)
     return at
 
 
@@ -168,21 +191,13 @@ def run_until(text: str, at: i64, stops: str) -> i64:
     """Behind the characters from ``at`` on that are no ``stops``: a quote, a backslash, perhaps braces."""
     if not COMPILED:
         return _UNTIL[stops].match(text, at).end()  # type: ignore[union-attr]
-    n: i64 = len(text)
-    quote: i64 = ord(stops[0])
-    braces = len(stops) > 2
-    while at < n:
-        code: i64 = ord(text[at])
-        if code == quote or code == 0x5C or (braces and (code == 0x7B or code == 0x7D)):  # noqa: PLR1714
-            break
-        at += 1
-    return at
+    return run_over(text, at, _UNTIL_STOPS[stops])
 
 
 def in_word(char: str) -> bool:
     """Whether it is one of the characters that ``word_run`` runs over."""
     code = ord(char)
-    return bool(_IN_WORDS[code]) if code < 0x80 else not 0xD800 <= code <= 0xDFFF
+    return not _WORD_STOPS[code] if code < ASCII else not 0xD800 <= code <= 0xDFFF
 
 
 def word_run(text: str, at: i64) -> i64:
@@ -190,12 +205,10 @@ def word_run(text: str, at: i64) -> i64:
     if not COMPILED:
         return _WORD_RUN.match(text, at).end()  # type: ignore[union-attr]
     n: i64 = len(text)
+    at = run_over(text, at, _WORD_STOPS)
     while at < n:
         code: i64 = ord(text[at])
-        if code < 0x80:
-            if not _IN_WORDS[code]:
-                break
-        elif 0xD800 <= code <= 0xDFFF:  # stands for a control token
+        if code < ASCII or 0xD800 <= code <= 0xDFFF:  # these stand for control tokens
             break
-        at += 1
+        at = run_over(text, at + 1, _WORD_STOPS)
     return at

@@ -16,9 +16,8 @@ from typing import Final
 
 from ._memo import MANY, has_room
 from ._native import i64
-from ._scan import COMPILED, MUST_BE_ESCAPED, SHORT, escaped
+from ._scan import ASCII, COMPILED, MUST_BE_ESCAPED, SHORT, escaped, flags_of, run_over
 
-_ASCII: Final = 128
 _NO_MATTER_WHAT: Final[Mapping[str, str]] = {}
 
 
@@ -63,7 +62,7 @@ class Watch:
         """The character that all literals begin with, if there is one."""
         self._unless: Final = unless
         self._next: re.Pattern[str] | None = None
-        self._first_flags: Final = _flags(self._by_first)
+        self._first_flags: Final = flags_of(self._by_first)
         # Where literals differ first: mostly in their second character, but many begin with the same two.
         shortest = len(found[-1]) if found else 0
         self._telling: Final = max(1, min(len(_common_beginning(found)), shortest - 1))
@@ -141,19 +140,17 @@ class Watch:
         """The same as a loop, for short texts."""
         n: i64 = len(text)
         at: i64 = start
-        firsts, groups = self._first_flags, self._group_of
         telling: i64 = self._telling
-        while at < n:
-            code: i64 = ord(text[at])
-            if firsts[min(code, _ASCII)]:
-                if at + telling >= n:
-                    return at
-                code = ord(text[at + telling])
-                code = min(code, _ASCII)
-                if groups[code]:
-                    return at
+        while True:
+            at = run_over(text, at, self._first_flags)
+            if at == n:
+                return -1
+            if at + telling >= n:
+                return at
+            code: i64 = ord(text[at + telling])
+            if self._group_of[min(code, ASCII)]:
+                return at
             at += 1
-        return -1
 
     def _seek(self, text: str, at: int, final: bool) -> tuple[int, str]:
         """``seek`` as a loop, for the compiled build."""
@@ -163,7 +160,7 @@ class Watch:
             if at < 0:
                 return -1, ""
             if at + self._telling < n:
-                literals = self._groups[self._group_of[min(ord(text[at + self._telling]), _ASCII)]]
+                literals = self._groups[self._group_of[min(ord(text[at + self._telling]), ASCII)]]
             elif not final and text[at:] in self.prefixes:
                 return at, ""
             else:
@@ -204,7 +201,7 @@ class ValueWatch(Watch):
         special = "".join(self._by_first) + MUST_BE_ESCAPED
         self.special: Final = re.compile(f"[{re.escape(special)}]").search
         """The first character that may begin a literal, or has to be escaped."""
-        self._special_flags: Final = _flags(special)
+        self._special_flags: Final = flags_of(special)
         self._pieces: Final[dict[str, Piece]] = {}
 
     def piece(self, text: str) -> Piece | None:
@@ -223,18 +220,7 @@ class ValueWatch(Watch):
         """Whether at a glance no literal can begin in the text, and nothing in it has to be escaped."""
         if not COMPILED or len(text) > SHORT:
             return self.special(text) is None
-        flags = self._special_flags
-        n: i64 = len(text)
-        if not n:
-            return True
-        at: i64 = 0
-        code: i64 = ord(text[at])
-        while not flags[min(code, _ASCII)]:
-            at += 1
-            if at == n:
-                return True
-            code = ord(text[at])
-        return False
+        return run_over(text, 0, self._special_flags) == len(text)
 
 
 _NONE: Final[list[str]] = []
@@ -252,14 +238,6 @@ def _agreement(literal: str, text: str, start: int) -> int:
     return k
 
 
-def _flags(characters: Iterable[str]) -> bytes:
-    """By code: whether it is one of these; the last flag is for all beyond ASCII."""
-    flags = bytearray(_ASCII + 1)
-    for character in characters:
-        flags[min(ord(character), _ASCII)] = 1
-    return bytes(flags)
-
-
 def _grouped(literals: list[str], place: int, unless: Mapping[str, str]) -> tuple[list[list[str]], bytes]:
     """The literals in groups, and by the code of the character at this place the group that it leads to.
 
@@ -267,8 +245,8 @@ def _grouped(literals: list[str], place: int, unless: Mapping[str, str]) -> tupl
     """
     lone = [literal for literal in literals if len(literal) <= place]
     groups: list[list[str]] = [[], lone]
-    numbers = bytearray([1 if lone else 0] * (_ASCII + 1))
-    told_apart = {min(ord(literal[place]), _ASCII) for literal in literals if len(literal) > place}
+    numbers = bytearray([1 if lone else 0] * (ASCII + 1))
+    told_apart = {min(ord(literal[place]), ASCII) for literal in literals if len(literal) > place}
     for code in told_apart.union(map(ord, "".join(unless.values()))):
         group = [literal for literal in literals if _may_have(code, place, literal, unless)]
         if group not in groups:
@@ -280,8 +258,8 @@ def _grouped(literals: list[str], place: int, unless: Mapping[str, str]) -> tupl
 def _may_have(code: int, place: int, literal: str, unless: Mapping[str, str]) -> bool:
     """Whether this character may stand at this place of the literal, or behind one that is shorter."""
     if len(literal) > place:
-        return min(ord(literal[place]), _ASCII) == code
-    return code == _ASCII or chr(code) not in unless.get(literal, "")
+        return min(ord(literal[place]), ASCII) == code
+    return code == ASCII or chr(code) not in unless.get(literal, "")
 
 
 def _rest_pattern(rests: list[str], excluded: str = "") -> str:

@@ -283,9 +283,8 @@ class JsonValue(Value):
             self.text = text
             return text
         if self._state >= _STRING and escape_begun(text, end):
-            taken = text[:end]
-            self.text = taken
-            return taken
+            self.text = text[:end]
+            return self.text
         # ``step`` gets the same text next.
         self._ahead = end
         return None

@@ -253,12 +253,9 @@ class PythonValue(Value):
                 if end == length:
                     self.text = text
                     return text
-                char = text[end]
-                if char == "\\" and end == length - 1:
+                if text[end] == "\\" and end == length - 1:
                     self.text = text[:end]
                     return self.text
-                if char in self._stops:
-                    return None
             if run_until(text, end, self._stops) == length:
                 self.text = escaped(text)
                 return text
