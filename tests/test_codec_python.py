@@ -75,7 +75,8 @@ def complete(text: str, make: Make = PythonArguments) -> str:
     """The JSON of a text that is complete."""
     outcome = read(text, make)
     assert (outcome.error, outcome.status) == ("", "complete")
-    assert outcome == feed(make(), list(text))
+    for size in range(1, 6):
+        assert outcome == feed(make(), [text[at : at + size] for at in range(0, len(text), size)])
     return outcome.text
 
 
@@ -97,6 +98,8 @@ COMPLETE: list[tuple[str, str]] = [
     ("(a: 1, b : 2)", '{"a": 1, "b": 2}'),
     ("(from=1, class=2, None=3, größe=4, हिन्दी=5, r=6)",
      '{"from": 1, "class": 2, "None": 3, "größe": 4, "हिन्दी": 5, "r": 6}'),
+    # an escape and something that has to be escaped, in one piece
+    ('(a="some\\"\0)text")', '{"a": "some\\"\\u0000)text"}'),
     # words
     ("(a=True, b=False, c=None)", '{"a": true, "b": false, "c": null}'),
     ("(a=true, b=false, c=null)", '{"a": true, "b": false, "c": null}'),

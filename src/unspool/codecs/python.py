@@ -247,16 +247,15 @@ class PythonValue(Value):
         length: i64 = len(text)
         state = self._state
         if state == _STRING and not self._marks:
-            end: i64 = 0
             if not self._prefix:
-                end = same_run(text, 0, self._quote)
+                end: i64 = same_run(text, 0, self._quote)
                 if end == length:
                     self.text = text
                     return text
                 if text[end] == "\\" and end == length - 1:
                     self.text = text[:end]
                     return self.text
-            if run_until(text, end, self._stops) == length:
+            if run_until(text, 0, self._stops) == length:
                 self.text = escaped(text)
                 return text
         elif state == _ATOM and 0 < length == word_run(text, 0):
