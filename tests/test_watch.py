@@ -29,6 +29,8 @@ def slow_seek(literals: list[str], text: str, at: int, final: bool) -> tuple[int
 
 @given(LITERALS, TEXTS, st.integers(0, 4), st.booleans(), st.booleans())
 @example(literals=["é<"], text="ß", at=0, final=False, long=False)
+@example(literals=["\n<a", "<a"], text="b\n", at=0, final=False, long=True)
+@example(literals=["\n<a", "<a"], text="\n<b\n<a", at=0, final=False, long=True)
 def test_seek_finds_literals_and_what_may_become_one(
     literals: list[str], text: str, at: int, final: bool, long: bool
 ) -> None:

@@ -26,6 +26,8 @@ class Watch:
 
     __slots__ = (
         "_by_first",
+        "_common",
+        "_common_at",
         "_first_flags",
         "_firsts",
         "_group_of",
@@ -60,6 +62,10 @@ class Watch:
         self._firsts: Final = "".join(sorted(self._by_first))
         self.sign: Final[str] = self._firsts if len(self._firsts) == 1 else ""
         """The character that all literals begin with, if there is one."""
+        # A character that stands in every literal, as early as possible, and where it does at the latest.
+        in_all = set(found[0]).intersection(*found) if found else set()
+        latest = [(max(literal.index(char) for literal in found), char) for char in in_all]
+        self._common_at, self._common = min(latest, default=(0, ""))
         self._unless: Final = unless
         self._next: re.Pattern[str] | None = None
         self._first_flags: Final = flags_of(self._by_first)
@@ -88,10 +94,9 @@ class Watch:
         Nothing stands there if the text ends in what may still become a
         literal, or a longer one; a final text does not.  -1: there is no such place.
         """
-        if self.sign and len(text) - at > SHORT:
-            at = text.find(self.sign, at)
-            if at < 0:
-                return -1, ""
+        if self._common and len(text) - at > SHORT:
+            found = text.find(self._common, at)
+            at = max(at, (found if found >= 0 else len(text)) - self._common_at)
         if COMPILED:
             return self._seek(text, at, final)
         match = (self.full if final else self._next or self._compile_next()).search(text, at)
