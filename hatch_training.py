@@ -5,7 +5,7 @@ import json
 from unspool import Message, Parser, ToolCall, render
 from unspool._scan import COMPILED
 
-# Strings have one, two or four bytes a character: what is never seen here the compiler takes for likely.
+# Wide characters are here so that the compiler knows them to be rare: of what it never saw it knows nothing.
 PROSE = "The ferry leaves at seven, so be at the pier a little earlier; if a < b, take [the next one](x) 🙂. "
 CODE = "def total(rows):\n    \"Sum, in euros.\"\n    return sum(row['price'] for row in rows)  # café 🙂\n\n"
 TOOLS = [

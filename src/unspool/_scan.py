@@ -208,7 +208,7 @@ def word_run(text: str, at: i64) -> i64:
     at = run_over(text, at, _WORD_STOPS)
     while at < n:
         code: i64 = ord(text[at])
-        if code < ASCII or 0xD800 <= code <= 0xDFFF:  # these stand for control tokens
+        if code < ASCII or 0xD800 <= code <= 0xDFFF:  # a surrogate stands for a control token
             break
         at = run_over(text, at + 1, _WORD_STOPS)
     return at
