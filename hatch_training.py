@@ -3,7 +3,7 @@
 import json
 
 from unspool import Message, Parser, ToolCall, render
-from unspool._scan import COMPILED
+from unspool._core.search.scan import COMPILED
 
 # Wide characters are here so that the compiler knows them to be rare: of what it never saw it knows nothing.
 PROSE = "The ferry leaves at seven, so be at the pier a little earlier; if a < b, take [the next one](x) 🙂. "

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 
-from unspool import _registry as registry
+from unspool.dialects import _registry as registry
 
 if TYPE_CHECKING:
-    from test_gateway_helpers import EngineProcess
+    from serving import EngineProcess
 
 settings.register_profile(
     "default",
@@ -43,7 +43,7 @@ def _registry_as_it_was() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def engine() -> Iterator[EngineProcess]:
     """An engine in a process of its own, for the tests of the gateway."""
-    from test_gateway_helpers import EngineProcess
+    from serving import EngineProcess
 
     process = EngineProcess("vllm")
     yield process

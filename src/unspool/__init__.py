@@ -7,8 +7,11 @@
 
 from typing import TYPE_CHECKING
 
-from ._dialect import Dialect, Frame, Route
-from ._errors import (
+from ._core.ends.explain import explain, state_diagram
+from ._core.ends.parser import Parser, fold, get_parser, parse
+from ._core.ends.render import render
+from ._core.ends.tidy import Tidy
+from ._core.values.errors import (
     MalformedOutput,
     ProtocolError,
     SpecError,
@@ -16,7 +19,7 @@ from ._errors import (
     UnspoolError,
     UsageError,
 )
-from ._events import (
+from ._core.values.events import (
     NOTE_KINDS,
     CallArgs,
     CallEnd,
@@ -28,21 +31,18 @@ from ._events import (
     Text,
     normalise,
 )
-from ._explain import explain, state_diagram
-from ._ids import IdFormat
-from ._message import Message, Part, Problem, TextPart, ToolCall
-from ._parser import Parser, fold, get_parser, parse
-from ._plan import Constraint, Plan, plan
-from ._policies import STRICT, Policies
-from ._registry import get_dialect, list_dialects, register
-from ._render import render
-from ._response_template import from_response_template
-from ._switches import RequestFacts, Thinking
-from ._tidy import Tidy
+from ._core.values.ids import IdFormat
+from ._core.values.message import Message, Part, Problem, TextPart, ToolCall
+from ._core.values.policies import STRICT, Policies
+from ._core.words.dialect import Dialect, Frame, Route
+from ._core.words.facts import RequestFacts, Thinking
+from ._models.response_template import from_response_template
+from ._request import Constraint, Plan, plan
 from ._version import __version__
+from .dialects._registry import get_dialect, list_dialects, register
 
 if TYPE_CHECKING:
-    from ._detect import Detection, detect
+    from ._models.detect import Detection, detect
 
 __all__ = [
     "NOTE_KINDS",
@@ -98,7 +98,7 @@ __all__ = [
 def __getattr__(name: str) -> object:
     # Detection needs much that parsing does not; it is imported when it is asked for.
     if name in ("Detection", "detect"):
-        from . import _detect
+        from ._models import detect as _detect
 
         return getattr(_detect, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -25,12 +25,12 @@ from datetime import datetime
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias
 
-from ._errors import UnspoolError, UsageError
-from ._ids import OPENAI_ID, IdFormat
-from ._message import Message, ToolCall
-from ._registry import find
-from ._render import render
-from ._template import parse_template, split_at, split_marks
+from ._core.ends.render import render
+from ._core.values.errors import UnspoolError, UsageError
+from ._core.values.ids import OPENAI_ID, IdFormat
+from ._core.values.message import Message, ToolCall
+from ._core.words.template import parse_template, split_at, split_marks
+from .dialects._registry import find
 
 if TYPE_CHECKING:
     from jinja2 import Template, nodes
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from jinja2.runtime import Context, Macro
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-    from ._dialect import Dialect
+    from ._core.words.dialect import Dialect
 
 __all__ = ["MALFORMED_KEY", "ChatTemplate", "ChatTemplateError", "Wants", "normalise_history"]
 

@@ -36,9 +36,10 @@ from itertools import pairwise, zip_longest
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from ._dialect import Dialect
-from ._errors import MalformedOutput
-from ._events import (
+from ._core.ends.parser import Parser, parse
+from ._core.ends.render import render
+from ._core.values.errors import MalformedOutput
+from ._core.values.events import (
     CallArgs,
     CallEnd,
     CallStart,
@@ -50,12 +51,11 @@ from ._events import (
     Text,
     normalise,
 )
-from ._message import Message, ToolCall
-from ._parser import Parser, parse
-from ._policies import STRICT, Policies
-from ._registry import find
-from ._render import render
-from ._template import PAYLOADS, Attributes, Hole, literals, parse_template, split_at, split_marks
+from ._core.values.message import Message, ToolCall
+from ._core.values.policies import STRICT, Policies
+from ._core.words.dialect import Dialect
+from ._core.words.template import PAYLOADS, Attributes, Hole, literals, parse_template, split_at, split_marks
+from .dialects._registry import find
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import chain
 
 from unspool import Event, Message, Parser, __version__, fold, parse
-from unspool._scan import COMPILED
+from unspool._core.search.scan import COMPILED
 
 from ..workloads import TOOLS, Answer
 from . import Reader

@@ -21,14 +21,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
-from .._errors import UnspoolError, UsageError
-from .._events import Event
-from .._fold import Fold
-from .._parser import Parser
-from .._plan import plan
-from .._registry import get_dialect, list_dialects
-from .._tidy import Tidy
+from .._core.ends.fold import Fold
+from .._core.ends.parser import Parser
+from .._core.ends.tidy import Tidy
+from .._core.values.errors import UnspoolError, UsageError
+from .._core.values.events import Event
+from .._request import plan
 from .._version import __version__
+from ..dialects._registry import get_dialect, list_dialects
 from ..wire.chat import ChatStream, Chunk, chat_message
 from .model import DeltaMessage, Json, Start, TestCase
 

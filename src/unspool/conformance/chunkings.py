@@ -23,7 +23,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final, TypeAlias
 
-from .._errors import UsageError
+from .._core.values.errors import UsageError
 
 Chunks: TypeAlias = tuple[str, ...]
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from .._errors import UsageError
+from .._core.values.errors import UsageError
 
 if TYPE_CHECKING:
     from .adapters import Adapter

@@ -38,8 +38,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Literal, TypeAlias, get_args
 
-from .._errors import UsageError
-from .._registry import get_dialect
+from .._core.values.errors import UsageError
+from ..dialects._registry import get_dialect
 
 Json: TypeAlias = dict[str, Any]
 """A JSON object."""

@@ -49,7 +49,7 @@ class Suite(pytest.Collector):
         super().__init__(path=path, **options)
 
     def collect(self) -> Iterator[pytest.Item]:
-        from .._errors import UsageError
+        from .._core.values.errors import UsageError
         from .adapters import from_factory
         from .model import TestCase
         from .runner import DEFAULT_WAYS, Runner

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from .._message import Message, TextPart
+from .._core.values.message import Message, TextPart
 from ..wire.reconstruct import Reconstructor
 from .model import (
     CallAt,

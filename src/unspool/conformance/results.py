@@ -43,7 +43,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from .._errors import UsageError
+from .._core.values.errors import UsageError
 
 FORMAT: Final = 1
 LONGEST: Final = 2000

@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any, Final
 
-from .._errors import ProtocolError
-from .._registry import get_dialect
+from .._core.values.errors import ProtocolError
 from .._version import __version__
+from ..dialects._registry import get_dialect
 from . import ledger
 from .adapters import Adapter, ParserFailed, Unsupported
 from .chunkings import CHUNKINGS, Chunks, chunked

@@ -71,7 +71,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any, Final
 
-from .._errors import UsageError
+from .._core.values.errors import UsageError
 from .adapters import Answer, Identity, ParserFailed, Unsupported, as_delta
 from .model import DeltaMessage, Json, TestCase
 

@@ -1,6 +1,6 @@
 """Messages whose header says what the body is."""
 
-from .._dialect import Dialect, Frame, Route
+from .._core.words.dialect import Dialect, Frame, Route
 from ._shared import LLAMA_STOPS
 
 HARMONY_OPENERS = ("<|start|>assistant", "<|start|>", "<|channel|>", "^ to=", "<|message|>")

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from .._dialect import Dialect
+from .._core.words.dialect import Dialect
 from ._shared import LLAMA_STOPS
 
 LLAMA3_JSON = Dialect(

@@ -6,8 +6,8 @@ their markers, in the furniture of the turn and in how they reason.
 
 from dataclasses import replace
 
-from .._dialect import Dialect
-from .._ids import NINE_ALPHANUMERICS, IdFormat
+from .._core.values.ids import NINE_ALPHANUMERICS, IdFormat
+from .._core.words.dialect import Dialect
 from ._shared import CHATML_STOPS, LLAMA_STOPS
 
 

@@ -1,6 +1,6 @@
 """Families whose reasoning has a format of its own, without calls."""
 
-from .._dialect import Dialect
+from .._core.words.dialect import Dialect
 from ._shared import CHATML_STOPS
 
 KIMI = Dialect(

@@ -8,8 +8,8 @@ namespace and a ``string`` attribute).
 
 from dataclasses import replace
 
-from .._dialect import Dialect
-from .._ids import IdFormat
+from .._core.values.ids import IdFormat
+from .._core.words.dialect import Dialect
 from ._shared import CHATML_STOPS, DEEPSEEK_EOS, THINK, THINK_INLINE
 from .json_in_tags import COHERE_ANSWERS, COHERE_FURNITURE, COHERE_THINKING
 

@@ -1,7 +1,7 @@
 """Calls and blocks framed by control tokens."""
 
-from .._dialect import Dialect
-from .._ids import IdFormat
+from .._core.values.ids import IdFormat
+from .._core.words.dialect import Dialect
 from ._shared import CHATML_STOPS, DEEPSEEK_EOS, THINK_INLINE
 
 DEEPSEEK_STOPS = (

@@ -26,7 +26,7 @@ _LATER: Final = {"Gateway": "app", "build": "building", "quickstart": "tour", "s
 def __getattr__(name: str) -> Any:
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from .._errors import UsageError
+    from .._core.values.errors import UsageError
 
     try:
         return getattr(import_module(f".{_LATER[name]}", __name__), name)

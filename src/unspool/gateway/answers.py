@@ -13,11 +13,11 @@ from typing import Any, Final
 
 import msgspec
 
-from .._events import Event, Finish
-from .._fold import Fold
-from .._message import Message
-from .._policies import Policies
-from .._tidy import Tidy
+from .._core.ends.fold import Fold
+from .._core.ends.tidy import Tidy
+from .._core.values.events import Event, Finish
+from .._core.values.message import Message
+from .._core.values.policies import Policies
 from ..wire import (
     ChatStream,
     Chunk,

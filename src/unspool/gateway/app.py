@@ -24,9 +24,9 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp
 
-from .._errors import MalformedOutput
-from .._events import CallStart, Event, Text
-from .._ids import IdFormat
+from .._core.values.errors import MalformedOutput
+from .._core.values.events import CallStart, Event, Text
+from .._core.values.ids import IdFormat
 from .answers import (
     ANSWERS,
     JSON_ERROR_APIS,

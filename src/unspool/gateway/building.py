@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from .._errors import UsageError
+from .._core.values.errors import UsageError
 from .app import Gateway
 from .model import Model, load_model
 from .settings import Settings

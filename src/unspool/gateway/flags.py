@@ -6,7 +6,7 @@ import argparse
 from dataclasses import MISSING, fields
 from typing import Final
 
-from .._errors import UsageError
+from .._core.values.errors import UsageError
 from .settings import PREFIX, Settings, from_text, help_texts, load_settings
 
 LISTED: Final = {

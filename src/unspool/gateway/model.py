@@ -10,14 +10,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from .._detect import Detection, examine
-from .._detect import Model as Source
-from .._detect import load_model as load_source
-from .._dialect import Dialect
-from .._errors import UnspoolError, UsageError
-from .._plan import Plan, plan
-from .._policies import Policies
-from .._registry import get_dialect
+from .._core.values.errors import UnspoolError, UsageError
+from .._core.values.policies import Policies
+from .._core.words.dialect import Dialect
+from .._models.detect import Detection, examine
+from .._models.detect import Model as Source
+from .._models.detect import load_model as load_source
+from .._request import Plan, plan
+from ..dialects._registry import get_dialect
 from ..template import ChatTemplate, ChatTemplateError, normalise_history
 from .failure import Failure, invalid
 from .logs import log

@@ -8,12 +8,12 @@ from typing import Any, Literal
 
 import msgspec
 
-from .._detect import detect
-from .._dialect import Dialect
-from .._errors import MalformedOutput, UnspoolError
-from .._events import Event
-from .._parser import Parser
-from .._policies import Policies
+from .._core.ends.parser import Parser
+from .._core.values.errors import MalformedOutput, UnspoolError
+from .._core.values.events import Event
+from .._core.values.policies import Policies
+from .._core.words.dialect import Dialect
+from .._models.detect import detect
 from ..wire import chat_message
 from .body import checked
 from .failure import invalid

@@ -7,12 +7,22 @@ from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from .._errors import UsageError
-from .._events import CallArgs, CallEnd, CallStart, Event, Finish, FinishReason, Note, Status, Text
-from .._finish import FinishRule
-from .._ids import OPENAI_ID
-from .._parser import Parser
-from .._plan import Plan
+from .._core.ends.parser import Parser
+from .._core.values.errors import UsageError
+from .._core.values.events import (
+    CallArgs,
+    CallEnd,
+    CallStart,
+    Event,
+    Finish,
+    FinishReason,
+    Note,
+    Status,
+    Text,
+)
+from .._core.values.finish import FinishRule
+from .._core.values.ids import OPENAI_ID
+from .._request import Plan
 from .failure import Failure
 from .upstreams.base import Call, Delta
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import uvicorn
 
-from .._errors import UsageError
+from .._core.values.errors import UsageError
 from .app import Gateway
 from .building import build
 from .logs import log, set_up

@@ -14,8 +14,8 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
-from .._errors import UsageError
-from .._policies import Policies
+from .._core.values.errors import UsageError
+from .._core.values.policies import Policies
 
 UpstreamKind: TypeAlias = Literal["embedded", "completions", "chat", "replay"]
 EngineName: TypeAlias = Literal["auto", "vllm", "sglang", "llamacpp", "tgi", "mlx", "openai"]

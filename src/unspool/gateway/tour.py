@@ -16,7 +16,7 @@ from typing import Any, Final, TextIO
 import aiohttp
 import uvicorn
 
-from .._errors import UnspoolError, UsageError
+from .._core.values.errors import UnspoolError, UsageError
 from .building import build
 from .logs import set_up
 from .progress import Spinner, step

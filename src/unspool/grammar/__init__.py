@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .._dialect import Dialect
-from .._errors import UsageError
-from .._registry import find
+from .._core.values.errors import UsageError
+from .._core.words.dialect import Dialect
+from ..dialects._registry import find
 from .gbnf import expanded, written
 from .ir import Node
 from .json_schema import Choice, chosen, guided_schema

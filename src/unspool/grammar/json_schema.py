@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import unquote
 
-from .._errors import UsageError
-from .._schema import Tools, ValueType
+from .._core.schema.schema import Tools, ValueType
+from .._core.values.errors import UsageError
 from .ir import Schema
 
 Choice: TypeAlias = Literal["auto", "required"] | Mapping[str, Any]

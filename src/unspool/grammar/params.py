@@ -12,8 +12,17 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from .._errors import UsageError
-from .._template import PAYLOADS, Attributes, Hole, Piece, first_literal, literals, parse_template, split_at
+from .._core.values.errors import UsageError
+from .._core.words.template import (
+    PAYLOADS,
+    Attributes,
+    Hole,
+    Piece,
+    first_literal,
+    literals,
+    parse_template,
+    split_at,
+)
 from .automaton import set_of
 from .ir import (
     Chars,
@@ -35,7 +44,7 @@ from .json_schema import self_contained
 from .pattern import FORMATS, Unsupported, pattern_node, spelt
 
 if TYPE_CHECKING:
-    from .._dialect import Dialect
+    from .._core.words.dialect import Dialect
 
 _KINDS: Final = ("string", "number", "boolean", "null", "array", "object")
 """JSON's types, in the order of ``Dialect.type_words``."""

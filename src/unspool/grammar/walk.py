@@ -17,9 +17,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from .._errors import UsageError
-from .._ids import OPENAI_ID
-from .._template import (
+from .._core.values.errors import UsageError
+from .._core.values.ids import OPENAI_ID
+from .._core.words.template import (
     Attributes,
     Hole,
     Piece,
@@ -54,7 +54,7 @@ from .json_schema import Function
 from .params import Params
 
 if TYPE_CHECKING:
-    from .._dialect import Dialect, Frame
+    from .._core.words.dialect import Dialect, Frame
 
 Start: TypeAlias = Literal["message", "reasoning", "content"]
 """Where the output begins: where a message does, or inside what the prompt has opened."""

@@ -19,12 +19,12 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
-from unspool._errors import UsageError
-from unspool._events import CallArgs, CallEnd, CallStart, Event, Finish, FinishReason, Text
-from unspool._finish import FinishRule
-from unspool._ids import IdFormat
-from unspool._message import Message
-from unspool._policies import Policies
+from unspool._core.values.errors import UsageError
+from unspool._core.values.events import CallArgs, CallEnd, CallStart, Event, Finish, FinishReason, Text
+from unspool._core.values.finish import FinishRule
+from unspool._core.values.ids import IdFormat
+from unspool._core.values.message import Message
+from unspool._core.values.policies import Policies
 
 Chunk: TypeAlias = dict[str, object]
 """A JSON object of the wire."""

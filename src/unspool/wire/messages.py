@@ -12,12 +12,12 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from .._errors import UsageError
-from .._events import CallArgs, CallEnd, CallStart, Event, Finish, Text
-from .._finish import FinishRule
-from .._ids import IdFormat
-from .._message import Message, TextPart, ToolCall
-from .._policies import Policies
+from .._core.values.errors import UsageError
+from .._core.values.events import CallArgs, CallEnd, CallStart, Event, Finish, Text
+from .._core.values.finish import FinishRule
+from .._core.values.ids import IdFormat
+from .._core.values.message import Message, TextPart, ToolCall
+from .._core.values.policies import Policies
 from .chat import Chunk
 
 STOP_REASONS: Final = {

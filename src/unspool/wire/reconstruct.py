@@ -12,9 +12,9 @@ import json
 from collections.abc import Mapping
 from typing import Final, NoReturn, TypeGuard, get_args
 
-from unspool._errors import ProtocolError
-from unspool._events import Channel, FinishReason
-from unspool._message import Message, Part, TextPart, ToolCall
+from unspool._core.values.errors import ProtocolError
+from unspool._core.values.events import Channel, FinishReason
+from unspool._core.values.message import Message, Part, TextPart, ToolCall
 
 RULES: Final[dict[str, str]] = {
     "choices": "a chunk has a list of choices, each with an index and a delta object",
@@ -71,7 +71,7 @@ class Reconstructor:
     >>> stream.feed({"content": "!"})
     Traceback (most recent call last):
     ...
-    unspool._errors.ProtocolError: chunk 3 breaks rule 'end': it follows the terminal chunk (chunk 2)
+    unspool.ProtocolError: chunk 3 breaks rule 'end': it follows the terminal chunk (chunk 2)
         rule: no delta follows the terminal chunk
         chunk: {"content": "!"}
     """

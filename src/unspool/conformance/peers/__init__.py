@@ -81,7 +81,7 @@ def command(name: str) -> list[str]:
 
     :raises UsageError: if there is no such peer, or no environment for it.
     """
-    from ..._errors import UsageError
+    from ..._core.values.errors import UsageError
 
     if name not in PEERS:
         raise UsageError(f"no peer is called {name!r}: choose one of {', '.join(PEERS)}")
@@ -102,8 +102,9 @@ def command(name: str) -> list[str]:
 def dialects() -> dict[str, object]:
     """What a peer's program must know of our dialects to put a case as its server would."""
     from ... import list_dialects
-    from ..._switches import MODEL, facts_of
-    from ..._token_mode import literals
+    from ..._core.tokens.mode import literals
+    from ..._core.words.facts import MODEL
+    from ...dialects._facts import facts_of
 
     found: dict[str, object] = {}
     for dialect in list_dialects():

@@ -12,8 +12,8 @@ from fnmatch import fnmatchcase
 from functools import cache
 from typing import Final
 
-from ..._errors import UsageError
-from ..._registry import get_dialect, list_dialects
+from ..._core.values.errors import UsageError
+from ...dialects._registry import get_dialect, list_dialects
 from ..model import TestCase
 from . import arguments, calls, markers, order, requests, standard, truncation
 from .abilities import Able

@@ -6,9 +6,17 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
-from ..._dialect import Dialect
-from ..._switches import facts_of
-from ..._template import PAYLOADS, Hole, is_control, literals, parse_template, split_at, split_marks
+from ..._core.words.dialect import Dialect
+from ..._core.words.template import (
+    PAYLOADS,
+    Hole,
+    is_control,
+    literals,
+    parse_template,
+    split_at,
+    split_marks,
+)
+from ...dialects._facts import facts_of
 from .meaning import Call, Say, Thought
 
 ONE_CALL: Final = {"gigachat3": "a turn has one call"}

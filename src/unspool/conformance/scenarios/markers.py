@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from ..._template import split_marks
+from ..._core.words.template import split_marks
 from ..model import Stretch
 from .abilities import Able, call_markers, reasoning_markers, section_markers
 from .meaning import PARIS, PING, THOUGHT, Say, weather

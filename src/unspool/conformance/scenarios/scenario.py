@@ -22,9 +22,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from ..._message import Part as RenderPart
-from ..._message import TextPart
-from ..._message import ToolCall as RenderCall
+from ..._core.values.message import Part as RenderPart
+from ..._core.values.message import TextPart
+from ..._core.values.message import ToolCall as RenderCall
 from ..model import (
     CallAt,
     FinishReason,

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
-from ..._template import Hole, parse_template
+from ..._core.words.template import Hole, parse_template
 from ..model import Unfinished
 from .meaning import (
     PARIS,

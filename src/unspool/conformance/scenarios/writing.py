@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from ..._dialect import Dialect
-from ..._message import Part as RenderPart
-from ..._message import TextPart, ToolCall
-from ..._render import _FrameWriter, _Writer
-from ..._template import Hole
+from ..._core.ends.render import _FrameWriter, _Writer
+from ..._core.values.message import Part as RenderPart
+from ..._core.values.message import TextPart, ToolCall
+from ..._core.words.dialect import Dialect
+from ..._core.words.template import Hole
 
 Role: TypeAlias = Literal[
     "open",  # the marker before text or reasoning

@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..._events import FinishReason
+from ..._core.values.events import FinishReason
 
 if TYPE_CHECKING:
-    from ..._plan import Plan
+    from ..._request import Plan
 
 
 class Call:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
-from ..._events import FinishReason
+from ..._core.values.events import FinishReason
 from ..failure import Failure
 from .base import Batch, Delta, Stream, Task, Usage
 from .engines import ENGINES, OWNERS, Engine

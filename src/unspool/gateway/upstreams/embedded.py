@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from ..._errors import UsageError
+from ..._core.values.errors import UsageError
 from ..settings import Settings
 from .completions import CompletionsUpstream, short_name
 from .engines import ENGINES

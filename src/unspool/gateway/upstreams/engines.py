@@ -21,8 +21,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ..._plan.special import markers
-from ..._template import literals, parse_template, split_marks
+from ..._core.words.template import literals, parse_template, split_marks
+from ..._request.special import markers
 from ..settings import EngineName
 from .base import Task
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from ..._errors import UsageError
+from ..._core.values.errors import UsageError
 from ..failure import Failure
 from .base import Batch, Delta, Stream, Task, Usage
 from .completions import finish_of

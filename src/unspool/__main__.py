@@ -1,0 +1,6 @@
+"""``python -m unspool``: the same as the command ``unspool``."""
+
+from .cli import main
+
+if __name__ == "__main__":
+    raise SystemExit(main())

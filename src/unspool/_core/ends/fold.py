@@ -1,0 +1,178 @@
+"""The fold: events to a message."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import groupby
+
+from ..payload.json import canonical_json
+from ..values.errors import MalformedOutput
+from ..values.events import CallArgs, CallEnd, CallStart, Channel, Event, Markup, Note, Text
+from ..values.finish import FinishRule
+from ..values.message import Message, Part, Problem, TextPart, ToolCall
+from ..values.policies import Policies
+from ..words.dialect import Dialect
+from .tidy import Tidy
+
+_UNFINISHED = ("truncated_call", "cut_head", "missing_closer")
+"""Notes about something that the input ended in."""
+
+
+class Fold:
+    """Events in, a message out.  Feed it portions with ``push``, then ask for ``message``."""
+
+    def __init__(
+        self, dialect: Dialect, policies: Policies, source: str = "", *, forced: bool = False
+    ) -> None:
+        """Prepare to fold one output.
+
+        :param source: the whole output, if it is at hand, for errors that show where.
+        :param forced: the request forced a call.
+        """
+        self._source = source
+        self._tidy = Tidy(dialect, policies)
+        self._policies = policies
+        self._parts: list[_Run | _OpenCall] = []
+        self._channel = ""  # of the text that came last, if no call came after it
+        self._pieces: list[str] = []  # ... and that text
+        self._calls: dict[int, _OpenCall] = {}
+        self._problems: list[Problem] = []
+        self._finish = FinishRule(forced=forced, policies=policies)
+
+    def push(self, events: Iterable[Event]) -> None:
+        """Take further events of the stream."""
+        for event in self._tidy.push(events):
+            if isinstance(event, Text):
+                if event.channel != self._channel:
+                    self._channel = event.channel
+                    self._pieces = []
+                    self._parts.append(_Run(event.channel, self._pieces))
+                self._pieces.append(event.text)
+                continue
+            if isinstance(event, CallArgs):
+                self._calls[event.index].arguments.append(event.json)
+                continue
+            self._finish.see(event)
+            if isinstance(event, CallStart):
+                self._channel = ""
+                call = _OpenCall(event)
+                self._calls[event.index] = call
+                self._parts.append(call)
+            elif isinstance(event, CallEnd):
+                self._call_ends(event)
+            elif isinstance(event, Note):
+                self._problems.append(Problem(event.kind, event.detail, event.start, event.end, event.raw))
+            elif isinstance(event, Markup):
+                self._markup(event)
+
+    def _markup(self, event: Markup) -> None:
+        if event.role == "cut":
+            for i, problem in enumerate(self._problems):
+                if problem.kind == "cut_head":
+                    self._problems[i] = Problem(
+                        "cut_head", problem.detail, event.start, event.end, event.text
+                    )
+
+    def _call_ends(self, event: CallEnd) -> None:
+        call = self._calls[event.index]
+        call.channel, call.before = self._tidy.contexts.pop(event.index, ("content", ""))
+        call.status = event.status
+        call.raw = event.raw
+        if event.status == "complete":
+            return
+        kind = f"{event.status}_call"
+        at = event.start
+        detail = kind
+        for i in range(len(self._problems) - 1, -1, -1):
+            if self._problems[i].kind == kind:
+                detail, at = self._problems[i].detail, self._problems[i].start
+                del self._problems[i]
+                break
+        policies = self._policies
+        policy = policies.malformed_call if event.status == "malformed" else policies.truncated_call
+        if policy == "error":
+            raise MalformedOutput(kind, detail, call.start, event.end, event.raw, at)
+        self._problems.append(Problem(kind, detail, call.start, event.end, event.raw))
+
+    def _error(self, problem: Problem) -> MalformedOutput:
+        start, raw = problem.start, problem.raw
+        if not raw:
+            start = max(0, problem.end - 60)
+            raw = self._source[start : problem.end]
+        return MalformedOutput(problem.kind, problem.detail, start, problem.end, raw, problem.end)
+
+    def message(self) -> Message:
+        """The message so far; after the last event, the whole one."""
+        policies = self._policies
+        if policies.truncated_call == "error":
+            for problem in self._problems:
+                if problem.kind in _UNFINISHED:
+                    raise self._error(problem)
+        parts = _merged([part.part(policies) for part in self._parts])
+        return Message(
+            reasoning=_joined(parts, "reasoning"),
+            content=_joined(parts, "content"),
+            tool_calls=tuple(part for part in parts if isinstance(part, ToolCall)),
+            problems=tuple(self._problems),
+            finish_reason=self._finish.reason(),
+            parts=tuple(parts),
+        )
+
+
+class _Run:
+    """Text of one channel."""
+
+    __slots__ = ("channel", "pieces")
+
+    def __init__(self, channel: Channel, pieces: list[str]) -> None:
+        self.channel: Channel = channel
+        self.pieces = pieces
+
+    def part(self, _: Policies) -> Part:
+        return TextPart(self.channel, "".join(self.pieces))
+
+
+class _OpenCall:
+    """A call as far as it has come."""
+
+    __slots__ = ("arguments", "before", "channel", "id", "name", "raw", "start", "status")
+
+    def __init__(self, event: CallStart) -> None:
+        self.id = event.id
+        self.name = event.name
+        self.start = event.start
+        self.arguments: list[str] = []
+        self.status = ""
+        self.raw = ""
+        self.before = ""
+        self.channel: Channel = "content"
+
+    def part(self, policies: Policies) -> Part | None:
+        """How the call appears in the message, if it does."""
+        arguments = "".join(self.arguments)
+        if self.status in ("malformed", "truncated"):
+            policy = policies.malformed_call if self.status == "malformed" else policies.truncated_call
+            if policy in ("text", "repair"):
+                return TextPart(self.channel, self.before + self.raw)
+            if policy != "keep":
+                return None
+        elif policies.arguments == "canonical":
+            arguments = canonical_json(arguments)
+        return ToolCall(self.id, self.name, arguments)
+
+
+def _merged(parts: list[Part | None]) -> list[Part]:
+    """Neighbouring text of one channel is one part; each run is joined once."""
+    shown = [part for part in parts if part is not None]
+    out: list[Part] = []
+    for channel, group in groupby(shown, lambda part: part.channel if isinstance(part, TextPart) else None):
+        if channel is None:
+            out += group
+        else:
+            out.append(TextPart(channel, "".join(part.text for part in group if isinstance(part, TextPart))))
+    return out
+
+
+def _joined(parts: list[Part], channel: str) -> str | None:
+    texts = [part.text for part in parts if isinstance(part, TextPart) and part.channel == channel]
+    return "".join(texts) if texts else None

@@ -1,0 +1,258 @@
+"""The parser that callers hold: text or tokens in, events out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from ...dialects._registry import find
+from ..machine.gate import Gate
+from ..machine.machine import Machine
+from ..machine.prompt import read_prompt, relevant_tail, usual_tail
+from ..schema.schema import Tools
+from ..syntax.syntax import compile_syntax
+from ..tokens.mode import TokenReader
+from ..values.errors import UsageError
+from ..values.events import Event, FinishReason, Markup, Text
+from ..values.native import Unchecked, mypyc_attr
+from ..values.policies import DEFAULTS, STRICT, Policies
+from ..words.dialect import Dialect
+from .fold import Fold
+
+if TYPE_CHECKING:
+    from ..syntax.syntax import Syntax
+    from ..values.message import Message
+
+ToolList = Iterable[Mapping[str, object]]
+
+_REASONS = (None, "stop", "length", "tool_calls", "content_filter")
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Parser:
+    """Reads one output of a model as it arrives.
+
+    >>> parser = Parser("hermes")
+    >>> parser.feed("Sure. <tool")
+    [Text('content', 'Sure. ', 0:6)]
+    >>> parser.feed("box>")
+    [Text('content', '<toolbox>', 6:15)]
+    """
+
+    def __init__(
+        self,
+        dialect: str | Dialect,
+        *,
+        tools: ToolList | None = None,
+        prompt: Unchecked[str | None] = None,
+        tokenizer: object | None = None,
+        policies: Unchecked[Policies | None] = None,
+        strict: bool = False,
+        keep_raw: bool = True,
+        new_id: Callable[[str, int], str] | None = None,
+    ) -> None:
+        """Prepare to read one output.
+
+        :param dialect: a name (any alias will do) or a dialect value.
+        :param tools: the tools of the request.  None: not known; empty: none
+            were offered, so that markup of calls is text.
+        :param prompt: the rendered prompt or its tail; it decides whether the
+            output begins inside reasoning, content or a message header.
+        :param tokenizer: the model's tokenizer, if ids will be fed with
+            ``feed_tokens``; it also selects the variant of the dialect that its
+            vocabulary calls for.
+        :param policies: choices where users disagree.
+        :param strict: short for the policies that fail loudly.
+        :param keep_raw: keep the text of the open call, for the case that it
+            turns out malformed; without it ``CallEnd.raw`` is empty.
+        :param new_id: gives a call its id, from its name and number, where the
+            model gives none; by default ids look as the family's do.
+        """
+        if strict and policies is not None:
+            raise UsageError("give either strict=True or policies, not both")
+        if policies is not None and not isinstance(policies, Policies):
+            raise UsageError(f"policies must be a Policies value, got {type(policies).__name__}")
+        if prompt is not None and not isinstance(prompt, str):
+            raise UsageError(f"prompt must be the rendered prompt as text, got {type(prompt).__name__}")
+        self.dialect = find(dialect, tokenizer)
+        """The dialect being read."""
+        self.policies = chosen = STRICT if strict else policies or DEFAULTS
+        """The policies in force."""
+        known = Tools(tools)
+        self._reader = None if tokenizer is None else TokenReader(self.dialect, tokenizer)
+        spelling = self.dialect if self._reader is None else self._reader.dialect
+        syntax = _syntax(spelling, chosen, known)
+        if prompt is None:
+            tail = usual_tail(syntax)
+        elif self._reader is None:
+            tail = relevant_tail(prompt, syntax)
+        else:
+            tail = self._reader.prompt(relevant_tail(prompt, _syntax(self.dialect, chosen, known)))
+        self._machine = Machine(
+            syntax,
+            known,
+            chosen,
+            base=-len(tail),
+            keep_raw=keep_raw,
+            new_id=new_id or spelling.id_format.new,
+            strip=known.refused,
+        )
+        self._gate = Gate(self._machine, chosen) if chosen.commit == "call" else None
+        self._primed: list[Event] = read_prompt(self._machine, syntax, tail) if tail else []
+        if self.dialect.echo:
+            self._primed.append(Text("content", self.dialect.echo, 0, 0))
+        self._clip = bool(tail or self._primed)
+        self._finished = False
+        self._plain = self._needs_nothing()
+
+    @property
+    def held(self) -> int:
+        """Characters that came in and are not accounted for by an event yet."""
+        return self._machine.held + (self._gate.held if self._gate is not None else 0)
+
+    @property
+    def bound(self) -> int | None:
+        """No more than this many characters are held now; None: until a value closes."""
+        if self._gate is not None and self._gate.held:
+            return None
+        return self._machine.bound
+
+    @property
+    def mode(self) -> str:
+        """What the machine is doing, for people: text, trial, payload, tail, between or junk."""
+        return self._machine.mode
+
+    def feed(self, text: Unchecked[str]) -> list[Event]:
+        """Take the next piece of output, of any length; returns what it decides."""
+        if self._plain and isinstance(text, str):
+            return self._machine.feed(text)
+        if self._finished:
+            raise UsageError("this parser has finished; make a new Parser for the next output")
+        if not isinstance(text, str):
+            raise UsageError(
+                f"feed() takes text, got {type(text).__name__}; decode bytes, or use feed_tokens() for ids"
+            )
+        if self._reader is not None:
+            raise UsageError(
+                "this parser has a tokenizer and reads ids: use feed_tokens(), or make one without it"
+            )
+        events = self._machine.feed(text)
+        if self._clip or self._gate is not None:
+            events = self._post(events)
+        return events
+
+    def feed_tokens(self, ids: Iterable[int]) -> list[Event]:
+        """Take the next tokens.  Needs ``tokenizer``; spans are in the decoded text."""
+        if self._finished:
+            raise UsageError("this parser has finished; make a new Parser for the next output")
+        if self._reader is None:
+            raise UsageError("feed_tokens() needs the model's tokenizer: Parser(..., tokenizer=...)")
+        events = self._machine.feed(self._reader.feed(ids))
+        if self._clip or self._gate is not None:
+            return self._post(events)
+        return self._reader.plain(events)
+
+    def finish(self, reason: Unchecked[FinishReason | None] = None) -> list[Event]:
+        """No more output follows.
+
+        :param reason: why generation stopped.  It decides whether a name that
+            the output ends with is a call or was cut.
+        """
+        if self._finished:
+            raise UsageError("finish() was called before; a parser reads one output")
+        if reason not in _REASONS:
+            raise UsageError(
+                f"reason={reason!r}: choose one of stop, length, tool_calls, content_filter or None"
+            )
+        self._finished = True
+        self._plain = False
+        events = self._machine.feed(self._reader.finish()) if self._reader is not None else []
+        events += self._machine.finish(reason)
+        if self._clip or self._gate is not None or self._reader is not None:
+            events = self._post(events)
+        return events
+
+    def fold(self, source: str = "") -> Fold:
+        """A fold for this parser's events; ``source``: the output, for errors that show where."""
+        return Fold(self.dialect, self.policies, source)
+
+    def _needs_nothing(self) -> bool:
+        """Whether events can go out as the machine makes them, as is so for most of most outputs."""
+        return not self._clip and self._gate is None and self._reader is None
+
+    def _post(self, events: list[Event]) -> list[Event]:
+        if self._clip:
+            if self._primed:
+                events = self._primed + events
+                self._primed = []
+            self._clip = self._machine.before_output
+            self._plain = self._needs_nothing()
+            events = [event for event in map(_clipped, events) if event is not None]
+        if self._reader is not None:
+            events = self._reader.plain(events)
+        if self._gate is not None:
+            events = self._gate.push(events)
+        return events
+
+
+def _syntax(dialect: Dialect, policies: Policies, tools: Tools) -> Syntax:
+    return compile_syntax(
+        dialect,
+        calls=not tools.refused or policies.no_tools == "strip",
+        calls_in_reasoning=policies.calls_in_reasoning == "call",
+        repair=policies.malformed_call == "repair",
+    )
+
+
+def _clipped(event: Event) -> Event | None:
+    """The part of an event that belongs to the output, not to the prompt."""
+    if event.start >= 0:
+        return event
+    beyond = -event.start
+    event.start = 0
+    event.end = max(event.end, 0)
+    if isinstance(event, (Text, Markup)):
+        if not event.end:
+            return None
+        event.text = event.text[beyond:]
+    return event
+
+
+def parse(
+    text: str,
+    dialect: str | Dialect,
+    *,
+    tools: ToolList | None = None,
+    prompt: str | None = None,
+    policies: Policies | None = None,
+    strict: bool = False,
+    finish_reason: FinishReason | None = None,
+) -> Message:
+    """Take a whole output apart.  The same machine as for streams, fed once.
+
+    >>> parse('<tool_call>{"name": "now", "arguments": {}}</tool_call>', "hermes").tool_calls[0].name
+    'now'
+    """
+    parser = Parser(dialect, tools=tools, prompt=prompt, policies=policies, strict=strict)
+    fold = parser.fold(text)
+    fold.push(parser.feed(text))
+    fold.push(parser.finish(finish_reason))
+    return fold.message()
+
+
+def get_parser(name: str, *, tools: ToolList | None = None, prompt: str | None = None) -> Parser:
+    """A parser for the dialect that an engine knows by this name.
+
+    >>> get_parser("deepseek_v32").dialect.name
+    'deepseek_v3_2'
+    """
+    return Parser(name, tools=tools, prompt=prompt)
+
+
+def fold(
+    events: Iterable[Event], *, dialect: str | Dialect, policies: Policies | None = None, strict: bool = False
+) -> Message:
+    """The message that a stream of events amounts to."""
+    folding = Fold(find(dialect), STRICT if strict else policies or DEFAULTS)
+    folding.push(events)
+    return folding.message()

@@ -1,0 +1,232 @@
+"""Rendering: a message in the words of a dialect.
+
+The same templates, written instead of read; the first of each kind is what the
+model itself would write.  ``parse(render(dialect, message), dialect)`` gives the
+message back.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ...dialects._registry import find
+from ..payload.json import array_items, json_kind, object_members
+from ..payload.make import encode_arguments
+from ..payload.python import python_literal
+from ..values.errors import UsageError
+from ..values.message import Message, Part, TextPart, ToolCall
+from ..words.template import Attributes, Hole, parse_template, split_at, split_marks
+
+if TYPE_CHECKING:
+    from ..words.dialect import Dialect, Frame, Route
+
+# Where the word for a JSON value stands in ``Dialect.type_words``, by its first character; else a number.
+_TYPES = {'"': 0, "t": 2, "f": 2, "n": 3, "[": 4, "{": 5}
+
+
+def render(dialect: str | Dialect, message: Message) -> str:
+    r"""The text that the model would have written for this message.
+
+    >>> render("hermes", Message(tool_calls=(ToolCall("", "now", "{}"),)))
+    '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'
+    """
+    spec = find(dialect)
+    if not isinstance(message, Message):
+        raise UsageError(f"render() takes a Message, got {type(message).__name__}")
+    parts = message.parts or _parts(message)
+    writer = _FrameWriter(spec, spec.frame) if spec.frame is not None else _Writer(spec)
+    return writer.write(parts)
+
+
+def _parts(message: Message) -> tuple[Part, ...]:
+    parts: list[Part] = []
+    if message.reasoning is not None:
+        parts.append(TextPart("reasoning", message.reasoning))
+    if message.content is not None:
+        parts.append(TextPart("content", message.content))
+    return (*parts, *message.tool_calls)
+
+
+class _Writer:
+    """Writes calls in sections and text in wrappers."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self.dialect = dialect
+        self.out: list[str] = []
+        self.index = 0
+
+    def write(self, parts: Sequence[Part]) -> str:
+        at = 0
+        while at < len(parts):
+            part = parts[at]
+            if isinstance(part, ToolCall):
+                run = at
+                while run < len(parts) and isinstance(parts[run], ToolCall):
+                    run += 1
+                self.calls([part for part in parts[at:run] if isinstance(part, ToolCall)])
+                at = run
+                continue
+            self.text(part)
+            at += 1
+        return "".join(self.out).removeprefix(self.dialect.echo)
+
+    def text(self, part: TextPart) -> None:
+        wrappers = self.dialect.reasoning if part.channel == "reasoning" else self.dialect.content
+        if wrappers:
+            before, _, after = split_at(parse_template(split_marks(wrappers[0])[1]), "text")
+            opening = "".join(piece.text for piece in before if not isinstance(piece, Hole))
+            self.out += [opening, part.text, "".join(piece.text for piece in after)]
+        elif part.channel == "reasoning":
+            raise UsageError(f"dialect {self.dialect.name!r} has no way to write reasoning; leave it out")
+        else:
+            self.out.append(part.text)
+
+    def calls(self, calls: Sequence[ToolCall]) -> None:
+        template = split_marks(self.dialect.section[0])[1]
+        before, _, after = split_at(parse_template(template), "calls")
+        opening = "".join(piece.text for piece in before)
+        last = self.out[-1] if self.out else ""
+        if not last or last[-1:].isspace():
+            opening = opening.lstrip("\n")
+        closing = "".join(piece.text for piece in after)
+        separator = self.dialect.sep[0] if self.dialect.sep else ""
+        if self.dialect.section_per_call:
+            separator = closing + separator + opening.lstrip("\n")
+        self.out += [opening, separator.join(self.call(call) for call in calls), closing]
+
+    def call(self, call: ToolCall) -> str:
+        dialect = self.dialect
+        if not dialect.call:
+            raise UsageError(f"dialect {dialect.name!r} has no way to write tool calls")
+        number = self.index + dialect.first_index
+        fields = {"name": self.name(call), "id": call.id, "index": str(number), "_": ""}
+        template = dialect.call[0]
+        _, payload, _ = split_at(parse_template(template), "args", "envelope", "params", "code")
+        if payload is not None:
+            fields[payload.field] = self.payload(payload, call)
+        self.index += 1
+        return self.fill(template, fields)
+
+    def name(self, call: ToolCall) -> str:
+        form = self.dialect.name_forms[0]
+        if form.count("{name}") > 1:  # accepted, never written
+            return call.name
+        return form.replace("{index}", str(self.index)).replace("{name}", call.name)
+
+    def payload(self, hole: Hole, call: ToolCall) -> str:
+        dialect = self.dialect
+        arguments = call.arguments.strip() or "{}"
+        if hole.field == "params":
+            return "".join(self.param(key, value) for key, value in _members(call))
+        notation = "code" if hole.field == "code" else hole.notation or dialect.args
+        if hole.field == "envelope":
+            if dialect.keyed:
+                members = {call.name: arguments}
+            else:
+                values = {
+                    "name": (dialect.name_keys[0], json.dumps(call.name, ensure_ascii=False)),
+                    "args": (dialect.args_keys[0], arguments),
+                    "id": (dialect.id_keys[0], json.dumps(call.id, ensure_ascii=False)),
+                }
+                members = dict(values[part] for part in dialect.envelope)
+            text = ", ".join(
+                f"{json.dumps(key, ensure_ascii=False)}: {value}" for key, value in members.items()
+            )
+            return python_literal("{" + text + "}") if notation == "python" else "{" + text + "}"
+        return encode_arguments(notation, arguments, dialect)
+
+    def param(self, key: str, value: str, template: str = "") -> str:
+        is_string = value.startswith('"')
+        body = json.loads(value) if is_string else value
+        if self.dialect.nested:
+            body = self.nested(value, body)
+        fields = {
+            "key": key,
+            "value": body,
+            "string": "true" if is_string else "false",
+            "type": self.dialect.type_words[_TYPES.get(value[0], 1)],
+        }
+        return self.fill(template or self.dialect.param[0], fields)
+
+    def nested(self, value: str, body: str) -> str:
+        """An object or array as parameters of its own."""
+        members = object_members(value)
+        if members is not None:
+            return "".join(self.param(key, member) for key, member in members)
+        items = array_items(value)
+        if items is None:
+            return body
+        unnamed = [template for template in self.dialect.param if "{key}" not in template]
+        key = self.dialect.list_key
+        return "".join(self.param(key, item, "" if key else unnamed[0]) for item in items)
+
+    def fill(self, template: str, fields: dict[str, str]) -> str:
+        out: list[str] = []
+        for piece in parse_template(template):
+            if isinstance(piece, Hole):
+                out.append(fields[piece.field])
+            elif isinstance(piece, Attributes):
+                for attribute, field in piece.fields.items():
+                    value = fields[field]
+                    out.append(f' {attribute}="{html.escape(value) if self.dialect.unescape else value}"')
+            else:
+                out.append(piece.text)
+        return "".join(out)
+
+
+class _FrameWriter(_Writer):
+    """Writes one message with a header for each part."""
+
+    def __init__(self, dialect: Dialect, frame: Frame) -> None:
+        super().__init__(dialect)
+        self.frame = frame
+        self.end = frame.ends[0] if frame.ends else ""
+
+    def write(self, parts: Sequence[Part]) -> str:
+        for part in parts:
+            if isinstance(part, ToolCall):
+                self.framed_call(part)
+            else:
+                self.message(self.route(part.channel), {}, part.text, self.end)
+        text = "".join(self.out)
+        return text.removeprefix(self.dialect.start)
+
+    def framed_call(self, call: ToolCall) -> None:
+        route = self.route("{args}", "{params}", "{calls}")
+        fields = {"name": call.name, "id": call.id, "index": str(self.index + self.dialect.first_index)}
+        if route.into == "{calls}":
+            before, _, after = split_at(parse_template(split_marks(self.dialect.section[0])[1]), "calls")
+            body = "".join(
+                [*(piece.text for piece in before), self.call(call), *(piece.text for piece in after)]
+            )
+        else:
+            body = self.payload(Hole(route.into.strip("{}"), ""), call)
+            self.index += 1
+        self.message(route, fields, body, self.frame.call_end or self.end)
+
+    def message(self, route: Route, fields: dict[str, str], body: str, end: str) -> None:
+        self.out += [self.frame.open[0], self.fill(route.header, fields), self.frame.sep, body, end]
+
+    def route(self, *into: str) -> Route:
+        for route in self.frame.routes:
+            if route.into in into and route.header:
+                return route
+        raise UsageError(f"dialect {self.dialect.name!r} has no way to write {into[0]}")
+
+
+def _members(call: ToolCall) -> list[tuple[str, str]]:
+    """The arguments one by one."""
+    members = object_members(call.arguments or "{}")
+    if members is None:
+        kind = json_kind(call.arguments)
+        found = "not JSON" if not kind else f"a JSON value that begins with {kind}"
+        raise UsageError(
+            f"arguments of {call.name!r} must be a JSON object to be written as parameters, got {found}"
+        )
+    seen: dict[str, str] = {}
+    for key, value in members:
+        seen.setdefault(key, value)
+    return list(seen.items())

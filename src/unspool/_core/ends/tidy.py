@@ -1,0 +1,215 @@
+"""Tidying: white space that is framing leaves the text.
+
+The machine accounts for every character; whether the blank line before a call
+is content is not its business.  This stage decides, incrementally, and hands
+on the same events with the text that a user should see, and only those:
+
+* Blanks before a call, between calls and after the last one are framing.
+* So are blanks at the very beginning of the content if reasoning or a call
+  came before, and the line breaks around reasoning.
+* Two messages of one channel are joined by a line break.
+
+Blanks are held until what follows shows what they are; without calls and
+reasoning, content is verbatim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ..values.events import CallArgs, CallStart, Event, Finish, Markup, Text
+
+if TYPE_CHECKING:
+    from ..values.events import Channel
+    from ..values.policies import Policies
+    from ..words.dialect import Dialect
+
+_LINE_BREAKS = "\r\n"
+
+
+class _Channel:
+    """The white space of one channel."""
+
+    __slots__ = ("blanks", "join", "lead", "name", "shown", "start", "sure")
+
+    def __init__(self, name: Channel) -> None:
+        self.name: Channel = name
+        self.shown = False
+        """Some text has been handed on."""
+        self.blanks: list[str] = []
+        """Pieces of white space that is not decided yet, and where it began."""
+        self.start = 0
+        self.sure: int | None = None
+        """How many of the pieces count if nothing follows; None: all."""
+        self.lead = ""
+        """Characters to drop until other text comes."""
+        self.join = ""
+        """What to put between this and the text before."""
+
+    def text(self, event: Text) -> Text | None:
+        text = event.text
+        if not (self.blanks or self.lead or self.join or text[-1:].isspace()):
+            self.shown = self.shown or bool(text)
+            self.sure = None
+            self.start = event.end
+            return event
+        if self.lead:
+            text = text.lstrip(self.lead)
+            if not text:
+                return None
+            self.lead = ""
+        body = text.rstrip()
+        if not body:
+            if not self.blanks:
+                self.start = event.start
+            self.blanks.append(text)
+            return None
+        self.lead = ""
+        self.sure = None
+        shown = body
+        start = event.start
+        if self.blanks:
+            shown = "".join(self.blanks) + body
+            start = self.start
+            self.blanks.clear()
+        if self.join and self.shown:
+            shown = self.join + shown
+        self.join = ""
+        self.start = event.end
+        if len(body) < len(text):
+            self.blanks.append(text[len(body) :])
+            self.start -= len(text) - len(body)
+        self.shown = True
+        return Text(self.name, shown, start, self.start)
+
+    def end_here(self) -> None:
+        """If nothing but blanks follows, those are not text."""
+        if self.sure is None:
+            self.sure = len(self.blanks)
+
+    def flush(self, end: int) -> Text | None:
+        """The blanks turned out to be text."""
+        if not self.blanks:
+            return None
+        blanks = "".join(self.blanks[: self.sure])
+        self.blanks.clear()
+        if not blanks:
+            return None
+        self.shown = True
+        return Text(self.name, blanks, self.start, end)
+
+
+class Tidy:
+    """Events in, tidy events out, in as many portions as you like."""
+
+    __slots__ = (
+        "_called",
+        "_content",
+        "_cut_is_text",
+        "_drop",
+        "_framed",
+        "_keep_blanks",
+        "_reasoning",
+        "channel",
+        "contexts",
+    )
+
+    def __init__(self, dialect: Dialect, policies: Policies) -> None:
+        self._content = _Channel("content")
+        self._reasoning = _Channel("reasoning")
+        self._reasoning.lead = _LINE_BREAKS
+        self._keep_blanks = dialect.keep_blanks
+        self._drop = (
+            dialect.after_calls if policies.after_calls == "dialect" else policies.after_calls
+        ) == "drop"
+        self._cut_is_text = policies.truncated_call == "text"
+        self._called = False
+        self._framed = False
+        self.channel: Channel = "content"
+        """The channel of the text at hand."""
+        self.contexts: dict[int, tuple[Channel, str]] = {}
+        """For each call the channel around it, and the white space it took from the text before."""
+
+    def push(self, events: Iterable[Event]) -> list[Event]:
+        """What these events come to."""
+        out: list[Event] = []
+        for given in events:
+            event = given
+            if self._cut_is_text and isinstance(event, Markup) and event.role == "cut":
+                event = Text("content", event.text, event.start, event.end)
+            if isinstance(event, Text):
+                self.channel = event.channel
+                if event.channel == "reasoning":
+                    shown = self._reasoning.text(event)
+                else:
+                    shown = None if self._called and self._drop else self._content.text(event)
+                if shown is not None:
+                    out.append(shown)
+                continue
+            if isinstance(event, CallArgs):
+                pass
+            elif isinstance(event, Markup):
+                self._markup(event, out)
+            elif isinstance(event, CallStart):
+                self._called = True
+                self.contexts[event.index] = (self.channel, self._call(out))
+            elif isinstance(event, Finish) and not self._framed:
+                self._append(out, self._content.flush(event.start))
+            out.append(event)
+        return out
+
+    def _append(self, out: list[Event], event: Event | None) -> None:
+        if event is not None:
+            out.append(event)
+
+    def _call(self, out: list[Event]) -> str:
+        """A call, or what stands for one, comes next; returns the blanks that it costs."""
+        content = self._content
+        blanks = "".join((content if self.channel == "content" else self._reasoning).blanks)
+        if self._keep_blanks and content.shown:
+            self._append(out, content.flush(content.start + len(blanks)))
+            blanks = ""
+        content.blanks.clear()
+        self._reasoning.blanks.clear()
+        self._framed = True
+        content.join = ""
+        if not content.shown:
+            content.lead = " \t\r\n"
+        return blanks
+
+    def _markup(self, event: Markup, out: list[Event]) -> None:
+        role = event.role
+        content, reasoning = self._content, self._reasoning
+        if role in ("call", "cut"):
+            self._call(out)
+        elif role == "separator":
+            if event.text.isspace() and not content.lead:
+                content.blanks.append(event.text)
+        elif role in ("reasoning_open", "reasoning_close"):
+            self.channel = "reasoning" if role == "reasoning_open" else "content"
+            reasoning.blanks.clear()
+            reasoning.join = "\n"
+            reasoning.lead = _LINE_BREAKS
+            if not content.shown:
+                content.blanks.clear()
+                content.lead = _LINE_BREAKS
+            else:
+                content.end_here()
+        elif role == "dropped":
+            content.end_here()
+        elif role == "content_open":
+            self.channel = "content"
+            if not content.shown:
+                content.blanks.clear()
+            reasoning.blanks.clear()
+            content.lead = ""
+        elif role == "content_close":
+            self._append(out, content.flush(event.start))
+            content.end_here()
+        elif role == "border":
+            self.channel = "content"
+            self._append(out, content.flush(event.start))
+            reasoning.blanks.clear()
+            content.join = reasoning.join = "\n"
+            reasoning.lead = _LINE_BREAKS

@@ -1,0 +1,1 @@
+"""The machine: characters in, events out."""

@@ -1,0 +1,142 @@
+"""The start state: what the end of the prompt says about the beginning of the output.
+
+One rule covers an injected ``<think>``, a closed ``<think></think>``, a
+prefilled answer, a prefilled call and the header of a framed message: run the
+machine over the tail of the prompt.  Not over all of it, because tool
+instructions are full of markup: only over the turn that the prompt ends with.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from ..values.events import CallArgs, CallStart, Event, Markup, Text
+
+if TYPE_CHECKING:
+    from ..syntax.syntax import Syntax
+    from .machine import Machine
+
+_CONTROL_TOKEN: Final = re.compile(r"<[|｜][^<>\s]*[|｜]>|\[/?[A-Z_]{3,}\]|<(?:start|end)_of_turn>|</?s>")
+_NEAR: Final = 256
+"""How far back to look first: nearly always the last turn begins there."""
+_REACH: Final = 65536
+"""How far back to look at most."""
+_USUAL: Final = 64
+"""Tails of up to so many characters, and so many of them, are remembered."""
+_FRAMING: Final = frozenset(
+    {"reasoning_open", "reasoning_close", "content_open", "content_close", "border", "dropped"}
+)
+
+
+def read_prompt(machine: Machine, syntax: Syntax, tail: str) -> list[Event]:
+    """Read what counts of the prompt; what it began and the output goes on with, though not of its text."""
+    start = syntax.starts.get(tail) if len(tail) <= _USUAL else None
+    if start is None:
+        events = machine.feed(tail)
+        machine.begin_output()
+        begun = _begun(events, machine)
+        if len(tail) <= _USUAL and len(syntax.starts) < _USUAL and all(map(_is_framing, events)):
+            start = machine.start(closed=bool(begun))
+            if start is not None:
+                syntax.starts[tail] = start
+        return begun
+    machine.stand(start)
+    return [_reasoning_closed()] if start.closed else []
+
+
+def _begun(events: list[Event], machine: Machine) -> list[Event]:
+    if not machine.call_open:
+        shown = [event for event in events if not isinstance(event, Text) or event.text.strip()]
+        last = shown[-1] if shown else None
+        return [_reasoning_closed()] if isinstance(last, Markup) and last.role == "reasoning_close" else []
+    for i in range(len(events) - 1, -1, -1):
+        if isinstance(events[i], CallStart):
+            for event in events[i:]:
+                if isinstance(event, (CallStart, CallArgs)):
+                    event.index = 0
+            return events[i:]
+    return []
+
+
+def _reasoning_closed() -> Markup:
+    # White space behind reasoning is framing, wherever it was closed.
+    return Markup("reasoning_close", "", 0, 0)
+
+
+def _is_framing(event: Event) -> bool:
+    """Whether it is the same whatever tools there are: neither of a call nor of what was taken for one."""
+    if isinstance(event, Markup):
+        return event.role in _FRAMING
+    return isinstance(event, Text) and not event.text.strip()
+
+
+@lru_cache(maxsize=1024)
+def usual_tail(syntax: Syntax) -> str:
+    """The tail where no prompt is given: of what the dialect says a prompt ends with."""
+    return relevant_tail(syntax.dialect.start, syntax)
+
+
+def relevant_tail(prompt: str, syntax: Syntax) -> str:
+    """The part of the prompt that the machine must read before the output."""
+    tail_in = _turn if syntax.frame is None else _message
+    bounded, tail = tail_in(prompt[-_NEAR:], syntax)
+    if not bounded and len(prompt) > _NEAR:
+        _, tail = tail_in(prompt[-_REACH:], syntax)
+    return tail
+
+
+def _turn(text: str, syntax: Syntax) -> tuple[bool, str]:
+    """The turn that the text ends with, from its first marker on; and whether it begins in this text."""
+    dialect = syntax.dialect
+    border = _behind_foreign(text, syntax)
+    for marker in (*dialect.stop, *dialect.turn):
+        at = text.rfind(marker)
+        if at >= 0:
+            border = max(border, at + len(marker))
+    first, _ = syntax.markers.seek(text, border, True)
+    return border > 0, text[first:] if first >= 0 else ""
+
+
+def _behind_foreign(text: str, syntax: Syntax) -> int:
+    """Behind the last control token that is none of the dialect's; it is near the end, as a rule."""
+    angle, square = text.rfind("<"), text.rfind("[")
+    while True:
+        at = max(angle, square)
+        if at < 0:
+            return 0
+        match = _CONTROL_TOKEN.match(text, at)
+        if match is not None and not syntax.knows(match.group()):
+            return match.end()
+        if at == angle:
+            angle = text.rfind("<", 0, at)
+        else:
+            square = text.rfind("[", 0, at)
+
+
+def _message(text: str, syntax: Syntax) -> tuple[bool, str]:
+    """The message that the text ends with, and whether that is sure to begin in this text."""
+    dialect = syntax.dialect
+    frame = syntax.frame
+    assert frame is not None  # noqa: S101 - only frames have messages
+    places: list[tuple[int, str]] = []
+    at, literal = syntax.markers.seek(text, 0, True)
+    while at >= 0:
+        places.append((at, literal))
+        at, literal = syntax.markers.seek(text, at + len(literal), True)
+    if not places:
+        return False, ""
+    start, opener = places.pop()
+    bounded = not frame.ends
+    while places and not bounded:
+        at, literal = places.pop()
+        if literal in frame.ends:
+            bounded = True
+        elif literal in frame.openers:
+            start, opener = at, literal
+    behind = text[start + len(opener) :]
+    over = any(marker in behind for marker in (*dialect.stop, *dialect.turn))
+    foreign = (match.group() for match in _CONTROL_TOKEN.finditer(behind))
+    over = over or any(not syntax.knows(token) for token in foreign)
+    return bounded, "" if over else opener + behind

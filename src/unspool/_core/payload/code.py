@@ -1,0 +1,78 @@
+"""Raw text as the one argument of a call: ``print(1)`` becomes ``{"code": "print(1)"}``.
+
+Nothing in the text means anything but the markers that end it.  It is handed on
+while it arrives, white space included; held back is only what may be the
+beginning of a marker.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from ..search.scan import escaped
+from ..search.watch import ValueWatch
+from ..values.errors import UsageError
+from ..values.events import Status
+from .base import Codec
+from .json import object_members
+
+_KEY: Final = "code"
+_OPENING: Final = f'{{"{_KEY}": "'
+_CLOSING: Final = '"}'
+
+
+class RawText(Codec):
+    """Text up to one of the markers ``ends``, or to the end of the input."""
+
+    __slots__ = ("_begun", "_ends")
+
+    def __init__(self, ends: ValueWatch) -> None:
+        super().__init__()
+        self._ends: Final = ends
+        self._begun = False
+
+    def step(self, buf: str, pos: int, final: bool) -> int:
+        """Read on; see the base class."""
+        self.text = ""
+        if self.done:
+            return pos
+        at, literal = self._ends.seek(buf, pos, final)
+        self.done = bool(literal)
+        end = len(buf) if at < 0 else at
+        if end > pos or self.done:
+            self.text = self._opening() + escaped(buf[pos:end])
+            if self.done:
+                self.text += _CLOSING
+        return end
+
+    def passing(self, text: str) -> str | None:
+        if self.done or not self._begun:
+            return None
+        return self._pass_value(text, self._ends)
+
+    def finish(self) -> Status:
+        """The input is over, and so is the text."""
+        self.text = "" if self.done else self._opening() + _CLOSING
+        self.done = True
+        return "complete"
+
+    def _opening(self) -> str:
+        opening = "" if self._begun else _OPENING
+        self._begun = True
+        return opening
+
+
+def encode_code(arguments: str) -> str:
+    r"""The text in arguments that have one, under the key ``code``.
+
+    >>> encode_code('{"code": "print(1)\\n"}')
+    'print(1)\n'
+    """
+    members = object_members(arguments)
+    if members is None or [key for key, _ in members] != [_KEY] or not members[0][1].startswith('"'):
+        raise UsageError(
+            f"raw text is written from the arguments {_OPENING}...{_CLOSING}, got {arguments[:80]!r}"
+        )
+    text: str = json.loads(members[0][1])
+    return text

@@ -1,0 +1,347 @@
+"""Envelope: a JSON object that holds a call's name and arguments.
+
+``{"name": ..., "arguments": ...}`` with keys in any order and under the names
+that the dialect gives them, also wrapped as ``{"function": {...}}``, or keyed
+by the function: ``{"get_weather": {...}}``.  Only members of the envelope
+itself are looked at: arguments may have a key ``name`` of their own.
+
+The name is the commit point.  ``step`` stops there, whatever the chunking, so
+that a big chunk cannot decide more than a small one.  Arguments that come
+before the name wait inside.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+from ..search.scan import behind_space
+from .base import BOUND, Codec, Value
+from .json import JsonValue, json_kind
+from .python import PythonValue
+
+if TYPE_CHECKING:
+    from ..values.events import Status
+    from ..words.dialect import Dialect
+
+_BLANKS: Final = " \t\r\n"
+_OPEN: Final = 0
+_FIRST_KEY: Final = 1
+_KEY: Final = 2
+_COLON: Final = 3
+_VALUE: Final = 4
+_NEXT: Final = 5
+_EXPECTED: Final = ("'{'", "a string key or '}'", "a string key", "':'", "a JSON value", "',' or '}'")
+_NO_ROLE: Final = 0
+_NAME_ROLE: Final = 1
+_ARGS_ROLE: Final = 2
+_ID_ROLE: Final = 3
+_KEY_ROLE: Final = 4
+
+
+class Envelope(Codec):
+    """The object, up to its closing brace."""
+
+    __slots__ = (
+        "_ahead",
+        "_at",
+        "_captured",
+        "_depth",
+        "_dialect",
+        "_has_args",
+        "_json",
+        "_lenient",
+        "_pending",
+        "_python",
+        "_repair",
+        "_role",
+        "_slack",
+        "_state",
+        "_value",
+        "_wrong",
+        "committed",
+        "id",
+        "name",
+    )
+
+    def __init__(self, dialect: Dialect, repair: bool = False, python: bool = False) -> None:
+        """``python``: the object is written as a Python dict."""
+        super().__init__()
+        self.name: str = ""
+        """The function's name, once known."""
+        self.id: str = ""
+        """The call's id, if it came before the name."""
+        self.committed: bool = False
+        """Whether the name is known."""
+        self._dialect = dialect
+        self._repair = repair
+        self._python = python
+        self._lenient: Final = repair or python
+        self._state = _OPEN
+        self._depth = 0
+        self._role = _NO_ROLE
+        self._value: Value | None = None
+        self._json: Final = JsonValue(repair)  # every value, one after the other
+        self._captured: list[str] = []
+        self._pending: list[str] = []
+        self._has_args = False
+        self._slack = 0
+        self._at = 0
+        self._wrong = ""  # the error that the next step comes to
+        self._ahead = -1  # how far it gets, if that is known
+
+    @property
+    def waiting(self) -> bool:
+        return not self.committed or (self._role == _ARGS_ROLE and bool(self._captured))
+
+    @property
+    def partial_name(self) -> str:
+        """What is there of the name, if its value has begun but not ended."""
+        if self.committed or self._role != _NAME_ROLE:
+            return ""
+        return "".join(self._captured)[1:]
+
+    def step(self, buf: str, pos: int, final: bool) -> int:
+        if self._ahead < 0:
+            pos = self._advance(buf, pos, final)
+        else:
+            pos += self._ahead
+            self._ahead = -1
+        self.error = self._wrong
+        return pos
+
+    def passing(self, text: str) -> str | None:
+        value = self._value
+        if value is not None:
+            taken = value.passing(text)
+            if taken is not None:
+                out: list[str] = []
+                self._take(value, out)
+                self.text = "".join(out)
+                return taken
+        was_committed = self.committed
+        end = self._advance(text, 0, False)
+        if (
+            self.done
+            or self._wrong
+            or self.notes
+            or self.committed != was_committed
+            or self.inner is not self
+        ):
+            self._ahead = end  # ``step`` gets the same text next
+            return None
+        return text[:end]
+
+    def _advance(self, buf: str, pos: int, final: bool) -> int:
+        n = len(buf)
+        out: list[str] = []
+        was_committed = self.committed
+        while pos < n and not self.done and not self._wrong and self.committed == was_committed:
+            value = self._value
+            if value is None:
+                pos = self._structure(buf, pos)
+                continue
+            pos = value.step(buf, pos, final)
+            if value.notes:
+                self.notes.extend(value.notes)
+                value.notes.clear()
+            if value.text:
+                self._take(value, out)
+            if value.error or not value.done:
+                self._wrong = value.error
+                break
+            self._at = pos
+            self._value_ends(out)
+        if self.committed:
+            if self.done and not self._has_args:
+                self._has_args = True
+                out.append("{}")
+            if self._pending:
+                out[:0] = self._pending
+                self._pending.clear()
+        self.text = out[0] if len(out) == 1 else "".join(out)
+        return pos
+
+    @property
+    def inner(self) -> Codec:
+        value = self._value
+        if value is None or self._role != _ARGS_ROLE or not self.committed or value.kind != "{":
+            return self
+        return value
+
+    def finish(self) -> Status:
+        self.text = ""
+        if self.done:
+            return "complete"
+        value = self._value
+        if value is not None and self._role == _ARGS_ROLE and value.finish() == "complete":
+            out: list[str] = []
+            if value.text:
+                self._take(value, out)
+            self._value_ends(out)
+            self.text = "".join(out)
+        if self.committed and self._has_args and self._value is None:
+            self.done = True
+            return "complete"
+        return "truncated"
+
+    def close(self) -> bool:
+        self.text = ""
+        self._at = 0
+        value = self._value
+        out: list[str] = []
+        if value is not None:
+            if self._role != _ARGS_ROLE or not value.close():
+                return False
+            self.notes.extend(value.notes)
+            out.append(value.text)
+            self._value_ends(out)
+        elif self._state not in (_NEXT, _KEY) or not self.committed:
+            return False
+        if not self._has_args:
+            out.append("{}")
+        self.notes.append(("repaired", "missing } added", self._at))
+        self.text = "".join(out)
+        self.error = ""
+        self.done = True
+        return True
+
+    def _structure(self, buf: str, pos: int) -> int:
+        """Read what is between the values, up to the next one or to what does not belong here."""
+        n = len(buf)
+        while True:
+            if pos < n and buf[pos] in _BLANKS:
+                after = behind_space(buf, pos)
+                self._slack += after - pos
+                pos = after
+            if self._slack > BOUND and not self.committed:
+                self._wrong = "a call's name"
+                return pos
+            if pos == n:
+                return pos
+            char = buf[pos]
+            state = self._state
+            if state == _COLON and char == ":":
+                self._state = _VALUE
+            elif state == _VALUE:
+                if char != "{" or self._role != _NO_ROLE or self._captured != ["function"]:
+                    self._begin(self._role)
+                    return pos
+                self._captured.clear()
+                self._depth += 1
+                self._state = _FIRST_KEY
+            elif state == _NEXT and char == ",":
+                self._state = _KEY
+            elif state in (_FIRST_KEY, _KEY) and (char == '"' or (char == "'" and self._lenient)):
+                self._begin(_KEY_ROLE)
+                return pos
+            elif char == "}" and (state in (_NEXT, _FIRST_KEY) or (state == _KEY and self._lenient)):
+                if state == _KEY and not self._python:
+                    self.notes.append(("repaired", "trailing comma removed", pos))
+                self._object_ends()
+                if self._wrong:
+                    return pos
+                if self.done:
+                    return pos + 1
+            elif char == "{" and state == _OPEN:
+                self._state = _FIRST_KEY
+            elif char == "{" and state == _FIRST_KEY and self._repair and self._depth == 0:
+                self.notes.append(("repaired", "doubled braces", pos))
+                self._depth = 1
+            else:
+                self._wrong = _EXPECTED[state]
+                return pos
+            pos += 1
+
+    def _begin(self, role: int) -> None:
+        self._role = role
+        self._captured.clear()
+        self._value = PythonValue() if self._python else self._json.again()
+
+    def _object_ends(self) -> None:
+        self._state = _NEXT
+        if self._depth:
+            self._depth -= 1
+        elif self.committed:
+            self.done = True
+        else:
+            self._wrong = "a call's name"
+
+    def _take(self, value: Value, out: list[str]) -> None:
+        """Put what a value gave where its role says."""
+        text = value.text
+        role = self._role
+        if role == _ARGS_ROLE:
+            # A string may hold encoded arguments, and null means none: both wait.
+            if value.kind in ('"', "n"):
+                self._captured.append(text)
+            elif self.committed:
+                out.append(text)
+            else:
+                self._pending.append(text)
+        elif role != _NO_ROLE:
+            self._captured.append(text)
+
+    def _value_ends(self, out: list[str]) -> None:
+        """A key or value is complete."""
+        role, self._value = self._role, None
+        self._state = _NEXT
+        text = "".join(self._captured)
+        if role == _KEY_ROLE:
+            self._key_ends(_unquoted(text))
+            return
+        if role == _ARGS_ROLE:
+            self._has_args = True
+            if text:
+                (out if self.committed else self._pending).append(_decoded(text))
+        elif role == _NAME_ROLE:
+            if text[:1] != '"' or len(text) < 3 or len(text) > BOUND:
+                self._wrong = "the function's name as a string"
+                return
+            self.name = _unquoted(text)
+            self.committed = True
+        elif role == _ID_ROLE and text[:1] == '"':
+            native = _unquoted(text)
+            if self.committed:
+                self.notes.append(("late_id", native, self._at))
+            else:
+                self.id = native
+        self._role = _NO_ROLE
+        self._captured.clear()
+
+    def _key_ends(self, key: str) -> None:
+        dialect = self._dialect
+        self._slack += len(key)
+        self._state = _COLON
+        self._role = _NO_ROLE
+        self._captured.clear()
+        if dialect.keyed:
+            if self.committed:
+                self._wrong = "'}': one function to an object"
+                return
+            self.name = key
+            self.committed = bool(key)
+            self._role = _ARGS_ROLE
+        elif key in dialect.name_keys and not self.committed:
+            self._role = _NAME_ROLE
+        elif key in dialect.args_keys and not self._has_args and not self._pending:
+            self._role = _ARGS_ROLE
+        elif key in dialect.id_keys:
+            self._role = _ID_ROLE
+        elif key == "function":
+            self._captured.append(key)
+
+
+def _unquoted(text: str) -> str:
+    """What a JSON string says."""
+    return json.loads(text) if "\\" in text else text[1:-1]
+
+
+def _decoded(text: str) -> str:
+    """Arguments that were given as ``null`` or as a string: what they amount to."""
+    if text == "null":
+        return "{}"
+    inner: str = json.loads(text)
+    if not inner.strip():
+        return "{}"
+    return inner.strip() if json_kind(inner) == "{" else text

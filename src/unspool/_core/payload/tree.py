@@ -1,0 +1,318 @@
+"""Tree: parameters whose values may be made of parameters.
+
+What an element holds, if its schema or an attribute does not say so, shows at
+its first child: children named by the dialect's ``list_key`` make a list,
+others an object, and text is a value.  The elements that are open are a list,
+not a call stack.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ..schema.schema import coerce, quote
+from ..search.scan import behind_space, escaped
+from ..syntax.trial import FAIL, MATCH, NEED, Trial, follows
+from .base import BOUND, Codec
+from .json import json_kind
+
+if TYPE_CHECKING:
+    from ..schema.schema import Tools, ValueType
+    from ..syntax.syntax import Syntax
+    from ..values.events import Status
+    from ..values.policies import Policies
+
+_OPEN: Final = 0
+_TEXT: Final = 1
+_OBJECT: Final = 2
+_LIST: Final = 3
+_STRINGS: Final = ("string", "str", "raw", "true")
+_CONTAINERS: Final = {"dict": _OBJECT, "object": _OBJECT, "list": _LIST, "array": _LIST}
+
+
+class _Element:
+    """A parameter that is open."""
+
+    __slots__ = ("count", "declared", "raw", "seen", "shape", "skip", "streams", "type")
+
+    def __init__(self, kind: ValueType | None, declared: str, streams: bool, skip: bool) -> None:
+        self.type = kind
+        self.declared = declared
+        """What an attribute says the value is."""
+        self.streams = streams
+        """A string, handed on as it arrives."""
+        self.skip = skip
+        """Given before; only the first one counts."""
+        self.shape = _OPEN
+        self.count = 0
+        self.seen: set[str] = set()
+        self.raw: list[str] = []
+
+
+class Tree(Codec):
+    """Parameters up to the call's closer, nested to any depth."""
+
+    __slots__ = (
+        "_function",
+        "_held",
+        "_ignoring",
+        "_out",
+        "_policies",
+        "_root",
+        "_stack",
+        "_syntax",
+        "_tools",
+        "_trial",
+    )
+
+    def __init__(self, syntax: Syntax, tools: Tools, function: str, policies: Policies) -> None:
+        super().__init__()
+        self._syntax: Final = syntax
+        self._tools: Final = tools
+        self._function: Final = function
+        self._policies: Final = policies
+        self._root = _Element(None, "", streams=False, skip=False)
+        self._root.shape = _OBJECT
+        self._stack: list[_Element] = []
+        self._trial: Trial | None = None
+        self._held = False
+        self._ignoring = False
+        self._out: list[str] = []
+
+    @property
+    def waiting(self) -> bool:
+        return bool(self._stack) and not self._stack[-1].streams
+
+    def step(self, buf: str, pos: int, final: bool) -> int:
+        self._held = False
+        while not self.done and not self.error and not self._held and pos < len(buf):
+            element = self._stack[-1] if self._stack else self._root
+            if element.shape in (_OPEN, _TEXT):
+                pos = self._value(element, buf, pos, final)
+            else:
+                pos = self._children(element, buf, pos, final)
+        self.text = "".join(self._out)
+        self._out.clear()
+        return pos
+
+    def passing(self, text: str) -> str | None:
+        element = self._stack[-1] if self._stack else self._root
+        if element.shape != _TEXT or not element.streams or element.skip:
+            return None
+        return self._pass_value(text, self._syntax.tree_watch)
+
+    def finish(self) -> Status:
+        self.text = ""
+        if not self.done and not self._stack and self._trial is None:
+            self.text = "}" if self._root.count else "{}"
+            self.done = True
+        return "complete" if self.done else "truncated"
+
+    # -- between children
+
+    def _children(self, element: _Element, buf: str, pos: int, final: bool) -> int:
+        pos = behind_space(buf, pos)
+        if pos == len(buf):
+            return pos
+        syntax = self._syntax
+        if self._trial is None:
+            ends = syntax.after_params
+            if ends.literal_at(buf, pos):
+                return self._end_all(pos)
+            if not final and ends.pending(buf, pos):
+                self._held = True
+                return pos
+            self._trial = Trial(syntax.tree_programs, syntax.dialect, False)
+        trial = self._trial
+        answer = trial.run(buf, pos, final)
+        if answer == NEED:
+            self._held = True
+            return pos
+        self._trial = None
+        if answer != MATCH:
+            if final and self._cut(buf, pos):
+                self._trial = trial
+                self._held = True
+                return pos
+            return self._ignore(buf, pos)
+        self._ignoring = False
+        if trial.program in syntax.param_of:
+            self._begin(element, trial, pos)
+        elif self._stack:
+            self._end()
+        return pos + trial.offset
+
+    def _cut(self, buf: str, pos: int) -> bool:
+        """Whether the input ended inside a tag that is not the call's closer."""
+        syntax = self._syntax
+        if syntax.call_closers.pending(buf, pos):
+            return False
+        return Trial(syntax.tree_programs, syntax.dialect, False).run(buf, pos, False) == NEED
+
+    def _ignore(self, buf: str, pos: int) -> int:
+        """Text where only parameters should be."""
+        if not self._stack and not self._root.count:
+            self.error = "a parameter or the end of the call"
+            return pos
+        if not self._ignoring:
+            self._ignoring = True
+            self.notes.append(("trailing_data", "text between parameters", pos))
+        at = self._syntax.after_nested.seek(buf, pos + 1, False)[0]
+        return len(buf) if at < 0 else at
+
+    def _begin(self, parent: _Element, trial: Trial, at: int) -> None:
+        fields = trial.fields
+        key = fields.get("key", "")
+        declared = fields.get("string", fields.get("type", ""))
+        skip = parent.skip or (parent.shape == _OBJECT and key in parent.seen)
+        kind = self._child_type(parent, key)
+        streams = declared in _STRINGS if declared else kind is None or kind.is_string
+        element = _Element(kind, declared, streams, skip)
+        if skip:
+            self.notes.append(("duplicate_argument", key, at))
+        else:
+            if parent.shape == _OBJECT:
+                self._out.append(("{" if not parent.count else ", ") + quote(key) + ": ")
+            else:
+                self._out.append("[" if not parent.count else ", ")
+            parent.count += 1
+            parent.seen.add(key)
+        self._stack.append(element)
+
+    def _child_type(self, parent: _Element, key: str) -> ValueType | None:
+        if parent is self._root:
+            return self._tools.value_type(self._function, key)
+        if parent.type is None:
+            return None
+        return parent.type.items(parent.count) if parent.shape == _LIST else parent.type.member(key)
+
+    # -- inside an element
+
+    def _value(self, element: _Element, buf: str, pos: int, final: bool) -> int:
+        watch = self._syntax.tree_watch
+        at = pos
+        while True:
+            at, literal = watch.seek(buf, at, final)
+            if at < 0:
+                return self._data(element, buf, pos, len(buf), final)
+            answer = self._closes(element, buf, pos, at, final) if literal else NEED
+            if answer == NEED:
+                self._held = True
+                return self._data(element, buf, pos, at, final)
+            if answer == MATCH:
+                return self._leaf_ends(element, buf, pos, at)
+            if element.shape not in (_OPEN, _TEXT):
+                return at
+            at += 1
+
+    def _closes(self, element: _Element, buf: str, pos: int, at: int, final: bool) -> int:
+        """What the marker at ``at`` is: a closer (MATCH), the first child, or data."""
+        syntax = self._syntax
+        closer = syntax.call_closers.literal_at(buf, at)
+        if closer:
+            return follows(syntax.after_call, buf, at + len(closer), final)
+        trial = Trial(syntax.tree_programs, syntax.dialect, False)
+        answer = trial.run(buf, at, final)
+        if answer != MATCH:
+            return NEED if answer == NEED else FAIL
+        if trial.program not in syntax.param_of:
+            return follows(syntax.after_nested, buf, at + trial.offset, final)
+        if element.shape == _OPEN and not buf[pos:at].strip() and not _is_text(element):
+            self._becomes_container(element, trial.fields.get("key", ""))
+        return FAIL
+
+    def _becomes_container(self, element: _Element, key: str) -> None:
+        element.shape = _CONTAINERS.get(element.declared, _OPEN)
+        if element.shape != _OPEN:
+            return
+        types = element.type.types if element.type is not None else frozenset()
+        if "array" in types and "object" not in types:
+            element.shape = _LIST
+        elif "object" in types and "array" not in types:
+            element.shape = _OBJECT
+        else:
+            element.shape = _LIST if key == self._syntax.dialect.list_key else _OBJECT
+
+    def _data(self, element: _Element, buf: str, pos: int, end: int, final: bool) -> int:
+        """Text of a value, unless it may still be white space before the first child."""
+        text = buf[pos:end]
+        if not text:
+            return end
+        if element.shape == _OPEN:
+            if not text.strip() and len(text) <= BOUND and not final:
+                self._held = True
+                return pos
+            self._becomes_text(element)
+        if element.skip:
+            return end
+        if element.streams:
+            self._out.append(escaped(text))
+        else:
+            element.raw.append(text)
+        return end
+
+    def _becomes_text(self, element: _Element) -> None:
+        element.shape = _TEXT
+        if element.streams and not element.skip:
+            self._out.append('"')
+
+    def _leaf_ends(self, element: _Element, buf: str, pos: int, at: int) -> int:
+        if element.shape == _OPEN:
+            self._becomes_text(element)
+        pos = self._data(element, buf, pos, at, True)
+        if not element.skip:
+            self._out.append('"' if element.streams else self._typed(element, pos))
+        self._stack.pop()
+        if self._syntax.call_closers.literal_at(buf, at):
+            return pos
+        trial = Trial(self._syntax.tree_programs, self._syntax.dialect, False)
+        trial.run(buf, at, True)
+        return pos + trial.offset
+
+    def _typed(self, element: _Element, at: int) -> str:
+        raw = "".join(element.raw)
+        text = raw.strip(" \t\r\n")
+        kind = element.type
+        if not text and element.declared in _CONTAINERS:
+            return "{}" if _CONTAINERS[element.declared] == _OBJECT else "[]"
+        if (
+            element.declared in ("json", "false", "number", "boolean", "null")
+            or kind is None
+            or not kind.types
+        ):
+            if kind is not None and kind.types and kind.is_string:
+                return quote(raw)
+            found = json_kind(text)
+            if found:
+                return text
+        if kind is None:
+            return quote(raw)
+        value, fits = coerce(raw, kind, self._syntax.dialect.python_values)
+        if not fits:
+            self.notes.append(("coerced_to_string", text[:80], at))
+        return value
+
+    # -- ends
+
+    def _end(self) -> None:
+        """The container on top is closed."""
+        element = self._stack.pop()
+        if not element.skip:
+            self._out.append(_closing(element))
+
+    def _end_all(self, pos: int) -> int:
+        while self._stack:
+            self._end()
+        self._out.append("}" if self._root.count else "{}")
+        self.done = True
+        return pos
+
+
+def _closing(element: _Element) -> str:
+    opening, closing = ("{", "}") if element.shape == _OBJECT else ("[", "]")
+    return closing if element.count else opening + closing
+
+
+def _is_text(element: _Element) -> bool:
+    """Whether the value is a string, by its tag or its schema, so that what looks like a child is data."""
+    return element.declared in _STRINGS or (element.type is not None and element.type.types == {"string"})

@@ -1,0 +1,506 @@
+"""Types from the tools' schemas: what a parameter's untyped text means.
+
+The one place where text becomes a typed value, for every dialect whose wire
+format carries no types.  Three rules govern it:
+
+* The result is JSON text, and never says less than the source: digits are
+  copied, not computed with; containers keep their spelling.
+* It never reads as NaN or infinite.
+* A value that is not what its schema says stays a string.  Nothing is dropped,
+  and no schema, however malformed, raises.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from json import JSONDecoder
+from json.encoder import encode_basestring
+from typing import Final
+from urllib.parse import unquote
+
+from ..values.errors import UsageError
+from .pyliteral import number_to_json, python_to_json
+
+_NOTHING: Final[frozenset[str]] = frozenset()
+_EVERYTHING: Final = frozenset({"string", "integer", "number", "boolean", "null", "array", "object"})
+_ONE: Final = {name: frozenset({name}) for name in _EVERYTHING}
+_COMPOUND: Final = frozenset({"$ref", "allOf", "anyOf", "oneOf", "nullable"})
+"""Keywords that add to what a schema says of itself."""
+_CONTAINERS: Final = frozenset({"array", "object"})
+
+_NAMES: Final = {
+    **{name: name for name in _EVERYTHING},
+    **dict.fromkeys(("str", "text", "varchar", "char", "enum"), "string"),
+    **dict.fromkeys(("int", "int32", "int64", "long", "short", "unsigned"), "integer"),
+    **dict.fromkeys(("float", "double"), "number"),
+    **dict.fromkeys(("bool", "binary"), "boolean"),
+    **dict.fromkeys(("list", "arr", "sequence"), "array"),
+    **dict.fromkeys(("dict", "map"), "object"),
+}
+"""Type names found in the wild."""
+_PREFIXES: Final = {"uint": "integer", "num": "number"}
+_SHAPES: Final = {
+    "properties": "object",
+    "additionalProperties": "object",
+    "items": "array",
+    "prefixItems": "array",
+}
+"""Keywords that give the type away where none is named."""
+_TELLING: Final = _COMPOUND.union(_SHAPES)
+"""Keywords that make a schema say more than its ``type``."""
+_DEEPEST: Final = 100
+"""Schemas nested deeper in unions and references than this say nothing."""
+
+_BLANKS: Final = " \t\n\r\f\v"
+_INTEGER: Final = re.compile(r"[+-]?[0-9]++(?:\.0++)?")
+_NUMBER: Final = re.compile(r"[+-]?[0-9]++(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?")
+_PADDED: Final = re.compile(r"\+|-?0[0-9]")
+_PYTHON_WORDS: Final = {"True": "true", "False": "false", "None": "null"}
+_KINDS: Final = {
+    "{": "object",
+    "[": "array",
+    '"': "string",
+    "t": "boolean",
+    "f": "boolean",
+    "n": "null",
+    **dict.fromkeys("-0123456789", "number"),
+}
+"""What a JSON value is, by its first character."""
+
+
+class Tools:
+    """The tools a request offers, and the types of their parameters.
+
+    >>> tools = Tools([{"name": "f", "input_schema": {"properties": {"n": {"type": "integer"}}}}])
+    >>> tools.value_type("f", "n")
+    ValueType(integer)
+    """
+
+    __slots__ = ("_functions", "_parameters", "known", "refused")
+
+    def __init__(self, tools: Iterable[Mapping[str, object]] | None) -> None:
+        self._functions: dict[str, Mapping[str, object]] = {}
+        self._parameters: dict[str, ValueType] = {}
+        for index, tool in enumerate(_listed(tools)):
+            if not isinstance(tool, (dict, Mapping)):  # asking for Mapping alone is slow
+                raise UsageError(f"tools[{index}] is a {type(tool).__name__}; {_TOOLS_USAGE}")
+            # Pydantic dumps absent fields as None.
+            if tool.get("type") not in (None, "function") and tool.get("input_schema") is None:
+                continue
+            function = tool.get("function")
+            body = tool if function is None else function
+            name = body.get("name") if isinstance(body, (dict, Mapping)) else None
+            if not isinstance(name, str):
+                raise UsageError(f"tools[{index}] is a function without a name; {_TOOLS_USAGE}")
+            self._functions[name] = body
+        self.known: bool = tools is not None
+        """Whether the caller said which tools there are."""
+        self.refused: bool = self.known and not self._functions
+        """Whether the caller said that there are none."""
+
+    @property
+    def names(self) -> AbstractSet[str]:
+        """The functions offered; other kinds of tools do not count."""
+        return self._functions.keys()
+
+    def declares(self, name: str) -> bool:
+        """Whether a function of that name is offered."""
+        return name in self._functions
+
+    def could_become(self, prefix: str) -> bool:
+        """Whether some function's name may begin so; always, where none are known."""
+        return not self.known or any(name.startswith(prefix) for name in self._functions)
+
+    def parameters(self, function: str) -> ValueType:
+        """The type of a function's arguments."""
+        if function not in self._parameters:
+            # Not before somebody asks: most requests offer more tools than the model calls.
+            body = self._functions.get(function)
+            self._parameters[function] = UNKNOWN if body is None else ValueType(_schema(body))
+        return self._parameters[function]
+
+    def value_type(self, function: str, key: str) -> ValueType:
+        """The type of one parameter."""
+        return self.parameters(function).member(key)
+
+    def keys(self, function: str) -> tuple[str, ...] | None:
+        """The parameters a function declares, in order; ``None`` if that is not known."""
+        return self.parameters(function).keys()
+
+
+_TOOLS_USAGE: Final = (
+    'pass the request\'s list of tools, such as [{"type": "function", "function": '
+    '{"name": "f", "parameters": {...}}}], [] for no tools, or None if they are not known'
+)
+
+
+def _listed(tools: object) -> list[object]:
+    if isinstance(tools, list):
+        return tools
+    if tools is None:
+        return []
+    if isinstance(tools, (str, bytes, Mapping)) or not isinstance(tools, Iterable):
+        raise UsageError(f"tools is a {type(tools).__name__}; {_TOOLS_USAGE}")
+    return list(tools)
+
+
+def _schema(function: Mapping[str, object]) -> object:
+    """The schema of a function's arguments, wherever the API has it."""
+    parameters = function.get("parameters")
+    return function.get("input_schema") if parameters is None else parameters
+
+
+class ValueType:
+    """Which JSON types a schema allows, and the same of its members."""
+
+    __slots__ = (
+        "_keys",
+        "_keys_known",
+        "_known_items",
+        "_known_parts",
+        "_members",
+        "_root",
+        "_schema",
+        "is_any",
+        "is_string",
+        "types",
+    )
+
+    def __init__(self, schema: object, root: object = None) -> None:
+        """``root``: the document that references point into, if not ``schema`` itself."""
+        self._schema = schema
+        self._root = schema if root is None else root
+        # Not before somebody asks: a schema may contain itself, and most of it is never needed.
+        self._known_parts: list[Mapping[str, object]] | None = None
+        self._keys: tuple[str, ...] | None = None
+        self._keys_known = False
+        self._members: dict[str, ValueType] = {}
+        self._known_items: _Items | None = None
+        types = _types(schema, self._root, {}, 0)
+        self.types: frozenset[str] = types
+        """Names of JSON types.  All of them: the schema says nothing; none of
+        them: there is no schema."""
+        self.is_any: bool = types == _EVERYTHING
+        """JSON where the text is JSON, else a string."""
+        self.is_string: bool = types <= _ONE["string"]
+        """The text is the value, whatever it looks like, so that it can stream."""
+
+    def __repr__(self) -> str:
+        return f"ValueType({' | '.join(sorted(self.types))})"
+
+    def member(self, key: str) -> ValueType:
+        """The type of an object's property."""
+        found = self._members.get(key)
+        if found is None:
+            found = self._look_for(key)
+            if found is not UNKNOWN:  # what the model makes up is not remembered
+                self._members[key] = found
+        return found
+
+    def items(self, index: int = 0) -> ValueType:
+        """The type of an array's items; ``index`` matters where each has its own."""
+        if self._known_items is None:
+            self._known_items = _Items(self._parts(), self._root)
+        items = self._known_items
+        return items.prefix[index] if index < len(items.prefix) else items.rest
+
+    def keys(self) -> tuple[str, ...] | None:
+        """The properties an object declares, in order; ``None`` if it does not say."""
+        if not self._keys_known:
+            self._keys_known = True
+            for part in self._parts():
+                properties = part.get("properties")
+                if isinstance(properties, (dict, Mapping)):
+                    self._keys = tuple(dict.fromkeys([*(self._keys or ()), *properties]))
+        return self._keys
+
+    def _look_for(self, key: str) -> ValueType:
+        schemas: list[object] = []
+        for part in self._parts():
+            properties = part.get("properties")
+            if isinstance(properties, (dict, Mapping)) and key in properties:
+                schemas.append(properties[key])
+        if not schemas:
+            others = [part.get("additionalProperties") for part in self._parts()]
+            schemas = [schema for schema in others if isinstance(schema, (dict, Mapping))]
+        return _either(schemas, self._root)
+
+    def _parts(self) -> list[Mapping[str, object]]:
+        if self._known_parts is None:
+            self._known_parts = _parts(self._schema, self._root)
+        return self._known_parts
+
+
+class _Items:
+    """Types of an array's items."""
+
+    __slots__ = ("prefix", "rest")
+
+    def __init__(self, parts: list[Mapping[str, object]], root: object) -> None:
+        prefix: list[list[object]] = []
+        rest: list[object] = []
+        for part in parts:
+            items = part.get("items")
+            leading = _list(part.get("prefixItems")) or _list(items)
+            for index, value in enumerate(leading):
+                if index == len(prefix):
+                    prefix.append([])
+                prefix[index].append(value)
+            if isinstance(items, (bool, dict, Mapping)):
+                rest.append(items)
+        self.prefix: list[ValueType] = [_either(values, root) for values in prefix]
+        self.rest: ValueType = _either(rest, root)
+
+
+def _either(schemas: list[object], root: object) -> ValueType:
+    if not schemas:
+        return UNKNOWN
+    if len(schemas) > 1:
+        return ValueType({"anyOf": schemas}, root)
+    schema = schemas[0]
+    if isinstance(schema, dict):
+        name = schema.get("type")
+        if isinstance(name, str) and name in SCALARS and _TELLING.isdisjoint(schema):
+            return SCALARS[name]
+    return ValueType(schema, root)
+
+
+def _types(schema: object, root: object, seen: dict[int, frozenset[str]], depth: int) -> frozenset[str]:
+    """The types that ``schema`` allows: all those named by the keywords that name any."""
+    if schema is True or depth > _DEEPEST:
+        return _EVERYTHING
+    if not isinstance(schema, (dict, Mapping)):
+        return _NOTHING
+    if _COMPOUND.isdisjoint(schema):
+        return _own_types(schema)
+    if id(schema) in seen:
+        return seen[id(schema)]
+    seen[id(schema)] = _NOTHING  # what a cycle adds to itself
+    named = [_own_types(schema)]
+    if "$ref" in schema:
+        named.append(_types(_resolve(schema["$ref"], root), root, seen, depth + 1))
+    named += [_types(branch, root, seen, depth + 1) for branch in _list(schema.get("allOf"))]
+    for keyword in ("anyOf", "oneOf"):
+        branches = [_types(b, root, seen, depth + 1) for b in _list(schema.get(keyword))]
+        if branches:
+            named.append(_NOTHING.union(*branches))
+    telling = [types for types in named if types != _EVERYTHING]
+    types = _NOTHING.union(*telling) if telling else _EVERYTHING
+    if schema.get("nullable") is True:
+        types |= {"null"}
+    seen[id(schema)] = types
+    return types
+
+
+def _own_types(schema: Mapping[str, object]) -> frozenset[str]:
+    """By name, else by the values, else by the shape."""
+    declared = schema.get("type")
+    if isinstance(declared, str) and declared in _ONE:
+        return _ONE[declared]
+    names = [declared] if isinstance(declared, str) else _list(declared)
+    types = {_type_named(name.lower()) for name in names if isinstance(name, str)}
+    types.discard("")
+    if not types:
+        values = _list(schema.get("enum")) + ([schema["const"]] if "const" in schema else [])
+        types = {_type_of(value) for value in values}
+    if not types:
+        types = {shape for keyword, shape in _SHAPES.items() if keyword in schema}
+    return frozenset(types) or _EVERYTHING
+
+
+def _type_named(name: str) -> str:
+    for prefix, type_ in _PREFIXES.items():
+        if name.startswith(prefix):
+            return type_
+    return _NAMES.get(name, "")
+
+
+def _type_of(value: object) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int):
+        return "integer"
+    if isinstance(value, float):
+        return "number"
+    if isinstance(value, Mapping):
+        return "object"
+    return "array" if isinstance(value, (list, tuple)) else "string"
+
+
+def _parts(schema: object, root: object) -> list[Mapping[str, object]]:
+    """``schema`` and all that it refers to and is made of."""
+    if isinstance(schema, (dict, Mapping)) and _COMPOUND.isdisjoint(schema):
+        return [schema]
+    todo: list[object] = [schema]
+    seen: set[int] = set()
+    parts: list[Mapping[str, object]] = []
+    for part in todo:
+        if isinstance(part, (dict, Mapping)) and id(part) not in seen:
+            seen.add(id(part))
+            parts.append(part)
+            if "$ref" in part:
+                todo.append(_resolve(part["$ref"], root))
+            for keyword in ("allOf", "anyOf", "oneOf"):
+                todo.extend(_list(part.get(keyword)))
+    return parts
+
+
+def _resolve(reference: object, root: object) -> object:
+    """The target of a JSON pointer into ``root``; without one, a schema that says nothing."""
+    if not isinstance(reference, str) or not f"{reference}/".startswith("#/"):
+        return True
+    target = root
+    for step in unquote(reference).split("/")[1:]:
+        key = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(target, (list, tuple)):
+            target = {str(index): element for index, element in enumerate(target)}
+        if not isinstance(target, Mapping) or key not in target:
+            return True
+        target = target[key]
+    return target
+
+
+def _list(value: object) -> list[object]:
+    return list(value) if isinstance(value, (list, tuple)) else []
+
+
+ANY: Final = ValueType(schema=True)
+"""Of a schema that says nothing."""
+UNKNOWN: Final = ValueType(schema=False)
+"""Of a value without a schema."""
+SCALARS: Final = {name: ValueType({"type": name}) for name in sorted(_EVERYTHING - _CONTAINERS)}
+"""Of values that have no members, by the name of their type."""
+
+
+def coerce(raw: str, kind: ValueType, python_values: bool) -> tuple[str, bool]:
+    """``raw`` as JSON text, and whether that is what the schema asks for.
+
+    ``python_values``: also understand ``True``, ``None`` and ``{'k': 1}``.
+
+    >>> coerce("007", ValueType({"type": "integer"}), False)
+    ('7', True)
+    >>> coerce("seven", ValueType({"type": "integer"}), False)
+    ('"seven"', False)
+    """
+    if kind.is_string:
+        return quote(raw), True
+    text = raw.strip(_BLANKS)
+    value = _json_value(text, kind)
+    if value is None and python_values:
+        value = _python_value(text, kind.types)
+    if value is not None:
+        return value, True
+    return quote(raw), "string" in kind.types
+
+
+def quote(text: str) -> str:
+    """``text`` as a JSON string; only what must be is escaped."""
+    return encode_basestring(text)
+
+
+def _json_value(text: str, kind: ValueType) -> str | None:
+    """The first type that fits, in this order; what fits none may be a string."""
+    types = kind.types
+    if kind.is_any:
+        return text if _json_kind(text) not in (None, "string") else None
+    if "string" in types and _PADDED.match(text):
+        return None  # a phone number or a postal code: as a number it would say less
+    word = text.lower()
+    if "null" in types and word == "null":
+        return word
+    if word in ("0", "1") and "boolean" in types and types <= {"boolean", "null"}:
+        return "true" if word == "1" else "false"
+    if "boolean" in types and word in ("true", "false"):
+        return word
+    if "integer" in types and _INTEGER.fullmatch(text):
+        return number_to_json(text.partition(".")[0])
+    if "number" in types and _NUMBER.fullmatch(text):
+        return number_to_json(text)
+    if not text and types <= _CONTAINERS:
+        return "{}" if "object" in types else "[]"
+    return text if _json_kind(text) in types & _CONTAINERS else None
+
+
+def _python_value(text: str, types: frozenset[str]) -> str | None:
+    value = _PYTHON_WORDS.get(text)
+    if value is None and text.startswith(("{", "[", "(")):
+        value = python_to_json(text)
+    # "(5)" is a number to Python, but hardly to the model.
+    return value if value and _KINDS[value[0]] in types - {"number", "string"} else None
+
+
+def _json_kind(text: str) -> str | None:
+    """Which JSON type ``text`` is, without surrounding blanks; ``None`` if it is not JSON."""
+    kind = _KINDS.get(text[:1])
+    if kind is None:
+        return None
+    try:
+        _DECODER.decode(text)
+    except RecursionError:
+        return kind if _is_deep_json(text) else None
+    except ValueError:
+        return None
+    return kind
+
+
+def _is_deep_json(text: str) -> bool:
+    """The same for nesting that the C scanner gives up on: it sees single scalars only."""
+    closers: list[str] = []
+    at = 0
+    try:
+        while True:
+            at = _skip(text, at)
+            if text[at] in "[{":
+                closers.append("]" if text[at] == "[" else "}")
+                at = _skip(text, at + 1)
+                if text[at] != closers[-1]:
+                    at = _key(text, at) if closers[-1] == "}" else at
+                    continue
+            else:
+                at = _skip(text, _DECODER.raw_decode(text, at)[1])
+            while closers and text[at] == closers[-1]:
+                closers.pop()
+                at = _skip(text, at + 1)
+            if not closers:
+                return at == len(text)
+            if text[at] != ",":
+                return False
+            at = _key(text, at + 1) if closers[-1] == "}" else at + 1
+    except (ValueError, IndexError):
+        return False
+
+
+def _key(text: str, at: int) -> int:
+    """Behind the key and colon that must stand at ``at``."""
+    at = _skip(text, at)
+    if text[at] != '"':
+        raise ValueError("no key")
+    at = _skip(text, _DECODER.raw_decode(text, at)[1])
+    if text[at] != ":":
+        raise ValueError("no colon")
+    return at + 1
+
+
+def _skip(text: str, at: int) -> int:
+    while at < len(text) and text[at] in " \t\n\r":
+        at += 1
+    return at
+
+
+def _finite(number: str) -> str:
+    if math.isinf(float(number)):
+        raise ValueError("no double holds this")
+    return number
+
+
+def _refuse(constant: str) -> str:
+    raise ValueError(f"{constant} is not JSON")
+
+
+_DECODER: Final = JSONDecoder(parse_int=str, parse_float=_finite, parse_constant=_refuse)
+"""Checks without converting: ``int`` refuses numbers of more than 4300 digits."""

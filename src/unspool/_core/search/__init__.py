@@ -1,0 +1,1 @@
+"""Search in text: literals, runs of characters, and what is remembered of both."""

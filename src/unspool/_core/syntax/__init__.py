@@ -1,0 +1,1 @@
+"""Syntax: a dialect, compiled for the machine."""

@@ -1,0 +1,316 @@
+"""Forms: one template each, ready to be read.
+
+A form splits its template at the hole that matters (the payload, the calls,
+the value, the text) into what opens it, as steps of a trial, and what closes
+it, as literals.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from ..search.watch import ValueWatch, Watch
+from ..words.template import (
+    PAYLOADS,
+    Attributes,
+    Hole,
+    LineFeed,
+    Literal,
+    Piece,
+    Space,
+    first_literal,
+    is_control,
+    literals,
+    parse_template,
+    reading_pieces,
+    split_at,
+    split_marks,
+)
+from . import trial as t
+from .trial import Program, Step
+
+if TYPE_CHECKING:
+    from ..values.events import Channel, Role
+    from ..words.dialect import Dialect, Frame, Route
+
+FIRST_CHARACTERS: Final = {"json": "{", "python": "(", "loose": "(", "bare": "{("}
+"""What arguments begin with, by notation."""
+
+# What demands a first character is tried before what always fits.
+_RANKS: Final = {"args": 0, "envelope": 0, "code": 0, "": 1, "params": 2}
+
+
+def steps_of(pieces: Sequence[Piece]) -> list[Step]:
+    """The steps that read these pieces."""
+    steps: list[Step] = []
+    seen: set[str] = set()
+    for i, piece in enumerate(pieces):
+        if isinstance(piece, Literal):
+            steps.append(Step(t.LITERAL, piece.text))
+        elif isinstance(piece, Space):
+            if not steps or steps[-1].kind != t.SPACE:
+                steps.append(Step(t.SPACE))
+        elif isinstance(piece, LineFeed):
+            steps.append(Step(t.LINE_FEED))
+        elif isinstance(piece, Attributes):
+            steps.append(Step(t.ATTRIBUTES, fields=piece.fields))
+            seen.update(piece.fields.values())
+        elif isinstance(piece, Hole) and piece.field in seen:
+            steps.append(Step(t.REPEAT, piece.field))
+        elif isinstance(piece, Hole):
+            seen.add(piece.field)
+            steps.append(_capture(piece.field, first_literal(pieces[i + 1 :])))
+    return steps
+
+
+def _capture(field: str, following: str) -> Step:
+    """A hole ends where its alphabet does, or earlier if what follows is spelt in that alphabet."""
+    step = Step(t.CAPTURE, field)
+    if following and step.pattern.fullmatch("x" + following[0]):
+        return Step(t.CAPTURE, field, stop=following)
+    return step
+
+
+def closing_steps(closers: Sequence[str]) -> list[Step]:
+    """These literals, with white space before each."""
+    return [step for literal in closers for step in (Step(t.SPACE), Step(t.LITERAL, literal))]
+
+
+class Wrapper:
+    """Reasoning or content between markers."""
+
+    __slots__ = ("anchored", "channel", "close_role", "closers", "open_role", "steps")
+
+    def __init__(self, channel: Channel, template: str) -> None:
+        marks, body = split_marks(template)
+        # Around content a line break is markup or data; around reasoning it is trimmed anyway.
+        opening, _, closing = split_at(
+            reading_pieces(body, exact="text" if channel == "content" else ""), "text"
+        )
+        if opening and isinstance(opening[-1], Space):
+            opening = opening[:-1]
+        closer = first_literal(closing)
+        self.channel: Final[Channel] = channel
+        self.steps: Final = steps_of(opening)
+        self.closers: Final = ("\n" + closer, closer) if isinstance(closing[0], LineFeed) else (closer,)
+        self.anchored: Final = "^" in marks
+        self.open_role: Final[Role] = "reasoning_open" if channel == "reasoning" else "content_open"
+        self.close_role: Final[Role] = "reasoning_close" if channel == "reasoning" else "content_close"
+
+
+class ParamForm:
+    """How one parameter is written."""
+
+    __slots__ = ("closers", "closing", "head", "inline", "watch")
+
+    def __init__(self, template: str) -> None:
+        opening, _, tail = split_at(reading_pieces(template, exact="value"), "value")
+        closer = first_literal(tail)
+        self.head: Final = Program(t.PARAM, steps_of(opening))
+        """Up to the value."""
+        self.inline: Final = not any(isinstance(piece, LineFeed) for piece in (*opening, *tail))
+        """No line feed stands between markup and value."""
+        self.closers: Final = ("\n" + closer, closer) if isinstance(tail[0], LineFeed) else (closer,)
+        """What may end the value; a line feed of the template belongs to it."""
+        self.closing: Final = Program(
+            t.CLOSE_PARAM,
+            [
+                Step(t.LITERAL, piece.text) if isinstance(piece, Literal) else Step(t.CAPTURE, "key")
+                for piece in tail
+                if not isinstance(piece, Space | LineFeed)
+            ],
+        )
+        """What ends a nested parameter; the name in it need not be right."""
+        self.watch: ValueWatch = ValueWatch(self.closers)
+        """What to look at inside the value."""
+
+
+class CallForm:
+    """How one call is written."""
+
+    __slots__ = ("closers", "ends_in_name", "head", "notation", "opener", "payload", "rank", "template")
+
+    def __init__(self, template: str, dialect: Dialect) -> None:
+        opening, payload, tail = split_at(reading_pieces(template, exact="code"), *PAYLOADS)
+        solid = [piece for piece in opening if not isinstance(piece, Space)]
+        self.template: Final = template
+        self.payload: Final = payload.field if payload is not None else ""
+        """``args``, ``envelope``, ``params``, ``code``, or nothing."""
+        self.notation: Final = (payload.notation if payload is not None else "") or dialect.args
+        self.opener: Final = first_literal(opening)
+        """The literal a call begins with, if it does with one."""
+        self.closers: Final = literals(tail)
+        self.ends_in_name: Final = bool(solid) and isinstance(solid[-1], Hole)
+        """Nothing but what follows closes the name."""
+        self.rank: Final = _RANKS[self.payload]
+        self.head: Final = steps_of(opening)
+        if self.payload == "envelope":
+            self.head.append(Step(t.ENVELOPE, self.notation))
+        elif self.payload == "args":
+            self.head.append(Step(t.PEEK, FIRST_CHARACTERS[self.notation]))
+
+
+class SectionForm:
+    """What surrounds calls."""
+
+    __slots__ = ("anchored", "bare", "between", "closers", "declared", "opener", "resync", "steps")
+
+    def __init__(self, template: str) -> None:
+        marks, body = split_marks(template)
+        opening, _, closing = split_at(reading_pieces(body), "calls")
+        opening, closing = _brackets_apart(opening, closing)
+        self.anchored: Final = "^" in marks
+        """Only where no visible text came before."""
+        self.declared: Final = "?" in marks
+        """Only for declared tools."""
+        self.opener: Final = first_literal(opening)
+        self.steps: Final = steps_of(opening)
+        self.closers: Final = literals(closing)
+        self.bare: Final = not self.opener and not self.closers
+        """There is nothing but the calls."""
+        self.between: list[Program] = []
+        """What may follow a call, its separator included."""
+        self.resync: Watch = Watch(self.closers)
+        """Where a malformed call of the section ends."""
+
+    def admits(self, form: CallForm) -> bool:
+        """Whether anything tells where such a call begins in this section."""
+        return bool(self.opener or self.anchored or form.opener)
+
+
+def _brackets_apart(
+    opening: tuple[Piece, ...], closing: tuple[Piece, ...]
+) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
+    """Brackets around the calls are literals of their own: they may be forgotten, or spaced out."""
+    before = [piece for piece in opening if isinstance(piece, Literal)]
+    after = [piece for piece in closing if isinstance(piece, Literal)]
+    if not before or not after or before[-1].text[-1] != "[" or after[0].text[0] != "]":
+        return opening, closing
+    outer, inner = before[-1].text[:-1], after[0].text[1:]
+    at = opening.index(before[-1])
+    if outer:
+        opening = (*opening[:at], Literal(outer), Space(""), Literal("["), *opening[at + 1 :])
+    at = closing.index(after[0])
+    if inner:
+        closing = (*closing[:at], Literal("]"), Space(""), Literal(inner), *closing[at + 1 :])
+    return opening, closing
+
+
+class RouteForm:
+    """A route: conditions on header fields, and where the body goes."""
+
+    __slots__ = ("_conditions", "into")
+
+    def __init__(self, route: Route) -> None:
+        self.into: Final = route.into
+        self._conditions: Final = tuple(
+            (key, re.compile(re.escape(value).replace(r"\{name\}", "(?P<name>.+)")))
+            for key, _, value in (part.partition("=") for part in route.when.split())
+        )
+
+    def match(self, fields: dict[str, str]) -> str | None:
+        """The function's name (or nothing) if the header's fields fit, else None."""
+        name = ""
+        for key, pattern in self._conditions:
+            match = pattern.fullmatch(fields.get(key, ""))
+            if match is None:
+                return None
+            name = match.groupdict().get("name", name)
+        return name
+
+
+class FrameForm:
+    """Messages with headers."""
+
+    __slots__ = (
+        "_fields",
+        "_known",
+        "_routes",
+        "borders",
+        "calls",
+        "ends",
+        "openers",
+        "programs",
+        "sep",
+        "stops",
+    )
+
+    def __init__(self, dialect: Dialect, frame: Frame) -> None:
+        self.sep: Final = frame.sep
+        self.ends: Final = frame.ends
+        self.openers: Final = tuple(opener.lstrip("^") for opener in frame.open)
+        self._routes: Final = tuple(RouteForm(route) for route in frame.routes)
+        self.calls: Final = {hole: CallForm(hole, dialect) for hole in ("{args}", "{params}")}
+        """The payload of a message as a call of its own."""
+        self._fields: Final = tuple(_field_pattern(field) for field in frame.fields)
+        self._known: Final[dict[str, Header]] = {}
+        starts = {parse_template(field)[0].text.strip() for field in frame.fields}
+        borders = (opener for opener in self.openers if opener.strip() not in starts)
+        self.stops: Final = Watch((frame.sep, *frame.ends, *borders))
+        """What ends a header; openers that are fields may occur in one."""
+        unanchored = (opener for opener in frame.open if opener[0] != "^")
+        self.borders: Final = Watch((*frame.ends, *unanchored, *dialect.stop))
+        """What ends a message."""
+        self.programs: Final = [self._program(opener) for opener in frame.open]
+
+    def _program(self, opener: str) -> Program:
+        text = opener.lstrip("^")
+        steps = [Step(t.LITERAL, text)]
+        if text != self.sep:  # else the header is empty
+            certain = text if is_control(text) else ""
+            steps.append(Step(t.HEADER, certain, stop=self.sep, watch=self.stops))
+        return Program(t.FRAME, steps, anchored=opener.startswith("^"))
+
+    def read_header(self, text: str) -> Header:
+        """What a header says; the last field of each kind counts."""
+        known = self._known.get(text)
+        if known is None:
+            fields: dict[str, str] = {}
+            end = 0
+            for pattern in self._fields:
+                for match in pattern.finditer(text):
+                    fields.update(match.groupdict())
+                    end = max(end, match.end())
+            known = Header(fields, end, *self._route(fields))
+            if len(self._known) >= _HEADERS:
+                self._known.clear()
+            self._known[text] = known
+        return known
+
+    def _route(self, fields: dict[str, str]) -> tuple[str, str]:
+        for route in self._routes:
+            name = route.match(fields)
+            if name is not None:
+                return route.into, name
+        return "content", ""
+
+
+_HEADERS: Final = 256
+"""So many headers are remembered; outputs of a model have few different ones."""
+
+
+class Header:
+    """What the header of a message says."""
+
+    __slots__ = ("end", "fields", "into", "name")
+
+    def __init__(self, fields: dict[str, str], end: int, into: str, name: str) -> None:
+        self.fields: Final = fields
+        self.end: Final = end
+        """Where the last field ends."""
+        self.into: Final = into
+        """Where the message goes, and ..."""
+        self.name: Final = name
+        """... the function that it names."""
+
+
+def _field_pattern(template: str) -> re.Pattern[str]:
+    pattern = ""
+    for piece in parse_template(template):
+        if isinstance(piece, Hole):
+            pattern += rf"(?P<{piece.field}>[^\s<\ud800-\udfff]+)"
+        else:
+            pattern += re.escape(piece.text)
+    return re.compile(pattern)

@@ -1,0 +1,553 @@
+"""Trials decide whether something begins at a marker, and what.
+
+Where a marker is found, the programs that may begin there are tried in order.
+A program is a sequence of steps up to its commit point.  The law that chunking
+invariance follows from, the *monotone law*: what a trial decides on a prefix it
+decides on every extension of it; until then it asks for more.  So the first
+program that needs more input stops the loop, and a trial is resumed where it
+stopped, never run again over what it has read.
+
+A head reaches at most ``BOUND`` characters, white space included; only an
+envelope whose arguments come before its name may be longer, and the text it
+has consumed leaves the buffer (``parts``), so that feeding stays linear.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import TYPE_CHECKING, Final
+
+from ..payload.base import BOUND
+from ..payload.envelope import Envelope
+from ..search.scan import COMPILED, MORE, NO, behind_literal, behind_space
+from ..search.watch import Watch, beginning_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..words.dialect import Dialect
+    from .forms import CallForm, SectionForm, Wrapper
+
+# What a trial answers.
+NEED: Final = 0
+FAIL: Final = 1
+MATCH: Final = 2
+CUT: Final = 3
+RESTART: Final = 4
+
+# Kinds of step.
+LITERAL: Final = 0
+SPACE: Final = 1
+CAPTURE: Final = 2
+ATTRIBUTES: Final = 3
+REPEAT: Final = 4
+PEEK: Final = 5
+ENVELOPE: Final = 6
+END: Final = 7
+HEADER: Final = 8
+FOLLOWED: Final = 9
+LINE_FEED: Final = 10
+
+# What a matched program begins.
+CALL: Final = 0
+EMPTY_SECTION: Final = 1
+SECTION_CLOSE: Final = 2
+OPEN_WRAPPER: Final = 3
+DROP: Final = 4
+STOP: Final = 5
+FRAME: Final = 6
+PARAM: Final = 7
+CLOSE_PARAM: Final = 8
+
+_ATTRIBUTE: Final = re.compile(
+    r"""([\w:.-]+)[ \t\r\n]*=[ \t\r\n]*(?:"([^"\n<]*)"|'([^'\n<]*)'|([^\s"'<>=/]+)(?=[\s<>/]))"""
+)
+_ATTRIBUTE_BEGUN: Final = re.compile(
+    r"""([\w:.-]*)(?:[ \t\r\n]*(?:=[ \t\r\n]*(?:"([^"\n<]*)|'([^'\n<]*)|[^\s"'<>=/]*)?)?)?\Z"""
+)
+_ALPHABETS: Final = {
+    "name": re.compile(r"[^\s<>{}()\[\]\"'|｜,=\ud800-\udfff]+"),
+    "id": re.compile(r"[^\s<>{}()\[\]\"'|｜,=\ud800-\udfff]+"),
+    "key": re.compile(r"[^\s/<>\ud800-\udfff][^<>\n\ud800-\udfff]*"),
+    "index": re.compile(r"[0-9]*"),
+    "_": re.compile(r"[^<>\n\ud800-\udfff]*"),
+}
+_WORD: Final = re.compile(r"[^\s<>\"|｜\ud800-\udfff]*")
+
+
+class Step:
+    """One thing to match; what the slots mean depends on the kind."""
+
+    __slots__ = ("fields", "kind", "pattern", "stop", "text", "watch")
+
+    def __init__(
+        self,
+        kind: int,
+        text: str = "",
+        *,
+        fields: dict[str, str] | None = None,
+        stop: str = "",
+        watch: Watch | None = None,
+    ) -> None:
+        self.kind: Final = kind
+        self.text: Final = text
+        """The literal, the field's name, the characters to peek for; the control token before a header."""
+        self.fields: Final = fields or {}
+        """Attributes: name -> field."""
+        self.stop: Final = stop
+        """Capture: a literal that ends it, though it could belong to it.  Header: its separator."""
+        self.watch: Final = watch or _NO_WATCH
+        """Header: what ends it.  Followed: what may come next."""
+        self.pattern: Final = _ALPHABETS.get(text, _WORD)
+
+
+_NO_WATCH: Final = Watch(())
+
+
+class Program:
+    """Steps from a trigger to a commit point, and what begins there."""
+
+    __slots__ = (
+        "action",
+        "anchored",
+        "call",
+        "closers",
+        "declared",
+        "demands",
+        "may_follow",
+        "section",
+        "steps",
+        "trigger",
+        "whole",
+        "wrapper",
+    )
+
+    def __init__(
+        self,
+        action: int,
+        steps: Sequence[Step],
+        *,
+        call: CallForm | None = None,
+        section: SectionForm | None = None,
+        wrapper: Wrapper | None = None,
+        anchored: bool = False,
+        declared: bool = False,
+    ) -> None:
+        self.action: Final = action
+        self.steps: Final = [
+            step for i, step in enumerate(steps) if not i or step.kind != SPACE or steps[i - 1].kind != SPACE
+        ]
+        self.call: Final = call
+        self.section: Final = section
+        self.wrapper: Final = wrapper
+        self.anchored: Final = anchored
+        """Only where no visible text came before."""
+        self.declared: Final = declared
+        """Only for declared tools."""
+        self.closers: Final = frozenset(
+            (*(call.closers if call is not None else ()), *(section.closers if section is not None else ()))
+        )
+        """What closes what it begins."""
+        self.trigger: Final = _trigger(self.steps)
+        """The literal to search for."""
+        self.may_follow: Final = _may_follow(self.steps)
+        """The ASCII characters that may stand behind the trigger; None: any."""
+        self.demands: Final = sum(len(step.text) for step in self.steps if step.kind == LITERAL)
+        """How much literal text it takes."""
+        self.whole: re.Pattern[str] | None = None
+        """What ``as_pattern`` gave, once it was asked."""
+
+    def as_pattern(self) -> re.Pattern[str]:
+        """All the steps in one: what they match, or the beginning of that at the text's end.
+
+        It matches nothing where some step needs more than a pattern.
+        """
+        if self.whole is None:  # not before it is needed: most programs never are
+            self.whole = _whole_pattern(self.steps)
+        return self.whole
+
+    def suits(self, fresh: bool, quoted: bool) -> bool:
+        """Whether it may begin where no visible text came before, or behind a quotation mark."""
+        if self.anchored and not fresh:
+            return False
+        return not quoted or self.action not in (OPEN_WRAPPER, EMPTY_SECTION)
+
+
+def _trigger(steps: list[Step]) -> str:
+    for step in steps:
+        if step.kind == LITERAL:
+            return step.text
+        if step.kind == PEEK:
+            return step.text[0]
+        if step.kind == ENVELOPE:
+            return "{"
+        if step.kind != SPACE:
+            break
+    return ""
+
+
+WHOLE_END: Final = "end"
+"""The group that shows that all of a program's steps have matched."""
+
+
+def _whole_pattern(steps: list[Step]) -> re.Pattern[str]:
+    pattern = f"(?P<{WHOLE_END}>)"
+    for step in reversed(steps):
+        if step.kind == LITERAL:
+            pattern = rf"(?:{re.escape(step.text)}{pattern}|{beginning_of(step.text[:-1])}\Z)"
+        elif step.kind == SPACE:
+            pattern = rf"[ \t\r\n]*+(?:\Z|{pattern})"
+        elif step.kind == LINE_FEED:
+            pattern = rf"(?:\Z|\n?+{pattern})"
+        elif step.kind == PEEK:
+            pattern = rf"(?:\Z|(?=[{re.escape(step.text)}]){pattern})"
+        elif step.kind == CAPTURE and not step.stop and step.text in ("name", "id", "key"):
+            pattern = rf"(?:\Z|(?P<{step.text}>{step.pattern.pattern}+)(?:\Z|{pattern}))"
+        else:
+            return _NOTHING
+    return re.compile(pattern)
+
+
+_NOTHING: Final = re.compile("(?!)")
+
+
+def _may_follow(steps: list[Step]) -> frozenset[str] | None:
+    if not steps or steps[0].kind != LITERAL:
+        return None
+    found: set[str] = set()
+    for step in steps[1:]:
+        if step.kind == SPACE:
+            found.update(" \t\r\n")
+        elif step.kind == LITERAL:
+            return frozenset(found.union(step.text[0]))
+        elif step.kind == CAPTURE and step.pattern.match("") is None:
+            return frozenset(found.union(filter(step.pattern.match, ASCII)))
+        elif step.kind == ENVELOPE:
+            return frozenset(found.union(" \t\r\n{"))
+        else:
+            break
+    return None
+
+
+ASCII: Final = "".join(map(chr, range(128)))
+
+
+class Trial:
+    """Programs being tried at one place of the input."""
+
+    # Most of this stays as it is in most trials, so it is set when it changes.
+    envelope: Envelope | None = None
+    """The envelope being read, if the program has one."""
+    can_cut: bool = False
+    """The input ended inside a head, and this is what was there of a name."""
+    cut_short: bool = False
+    """Generation hit its limit, so a name that the input ends with may be incomplete."""
+    at_end: bool = False
+    """Only the end of the input confirmed what matched."""
+    _begun: bool = False
+    _cut_name: str = ""
+    _searched: int = 0  # how much of a header is known to hold nothing that ends it
+
+    def __init__(self, programs: list[Program], dialect: Dialect, repair: bool) -> None:
+        self.programs: Final = programs
+        self._dialect: Final = dialect
+        self._repair: Final = repair
+        self.parts: list[str] = []
+        """Text of the window that has left the buffer."""
+        self.offset = 0
+        """How far the current program has matched, from the start of the window in the buffer."""
+        self.fields: dict[str, str] = {}
+        """What the holes caught."""
+        self.answer = NEED
+        """What it said last."""
+        self.program = programs[0]
+        """The one that matched, or is being tried."""
+        self._which = 0
+        self._step = 0
+
+    def again(self) -> Trial:
+        """A trial that goes on where this one waits; an envelope is read from its beginning."""
+        trial = Trial(self.programs, self._dialect, self._repair)
+        trial._which = self._which
+        trial.program = self.program
+        if self.envelope is None:
+            trial._step = self._step
+            trial.offset = self.offset
+            trial.fields = dict(self.fields)
+        return trial
+
+    @property
+    def cut_name(self) -> str:
+        """What there is of the name where the input ended inside a head."""
+        return self._cut_name
+
+    def reject(self) -> None:
+        """What matched does not count here: try the next program."""
+        self._which += 1
+        if self._which < len(self.programs):
+            self.program = self.programs[self._which]
+        self._step = 0
+        self.offset = 0
+        if self.fields:
+            self.fields = {}
+        if self._searched:
+            self._searched = 0
+        if self.envelope is not None:
+            self.envelope = None
+        if self.at_end:
+            self.at_end = False
+
+    def passing(self, window: str) -> str | None:
+        """What leaves the buffer of the window, with more input, if that decides nothing; else None.
+
+        A short cut: it does what ``run`` would do, or nothing.
+        """
+        envelope = self.envelope
+        if envelope is not None:
+            taken = None if envelope.committed else envelope.passing(window)
+            if taken:
+                self.parts.append(taken)
+            return taken
+        if len(window) > BOUND:
+            return None
+        program = self.program
+        # Compiled, a step costs less than a pattern.
+        whole = _NOTHING if COMPILED else program.whole or program.as_pattern()
+        if whole is _NOTHING:
+            return "" if self._waits(window) else None
+        head = whole.match(window)
+        if head is None:
+            return None
+        if head.lastgroup != WHOLE_END:
+            return ""
+        # ``run`` finds that all steps have matched.
+        self.fields = head.groupdict()  # there is no white space around names and ids
+        self.offset = head.end()
+        self._step = len(program.steps)
+        return None
+
+    def _waits(self, window: str) -> bool:
+        """Whether the step where this stopped needs still more."""
+        step = self.program.steps[self._step]
+        at = self.offset
+        if step.kind == LITERAL:
+            return behind_literal(step.text, window, at) == MORE
+        if step.kind == CAPTURE and not step.stop:
+            match = step.pattern.match(window, at)
+            return match is not None and match.end() == len(window)
+        if step.kind == HEADER:
+            return self._header(step, window, at, False) == MORE
+        return step.kind == SPACE and behind_space(window, at) == len(window)
+
+    def run(self, buf: str, pos: int, final: bool) -> int:
+        """Go on; the window starts at ``pos``.
+
+        ``RESTART`` asks for ``parts`` to be put back in front of the buffer.
+        """
+        while self._which < len(self.programs):
+            if self.parts and self.envelope is None:
+                return RESTART
+            answer = self._run_program(buf, pos, final)
+            if answer == MATCH:
+                # A call that was cut off is more than the furniture that it begins like.
+                action = self.program.action
+                self.answer = CUT if self._begun and action in (DROP, STOP) else MATCH
+                return self.answer
+            if answer == NEED:
+                if not final:
+                    return NEED
+                self._remember_cut()
+            self.reject()
+        self.answer = CUT if final and self.can_cut else FAIL
+        return self.answer
+
+    def _remember_cut(self) -> None:
+        """A head that only the end of the input keeps from matching."""
+        if self.program.action != CALL or (
+            self._step == 0 and not (self.envelope and self.envelope.partial_name)
+        ):
+            return
+        if self.envelope is not None:
+            self._cut_name = self.envelope.partial_name
+        else:
+            self._cut_name = self.fields.get("name") or self.fields.get("?name", "")
+        self.can_cut = True
+        self._begun = self._begun or bool(self._cut_name) or self.envelope is not None
+
+    def _run_program(self, buf: str, pos: int, final: bool) -> int:
+        steps = self.program.steps
+        n = len(buf)
+        while self._step < len(steps):
+            step = steps[self._step]
+            kind = step.kind
+            at = pos + self.offset
+            if kind == LITERAL:
+                end = behind_literal(step.text, buf, at)
+            elif kind == SPACE:
+                end = behind_space(buf, at)
+                if end == n and not final:
+                    end = MORE
+            elif kind == ENVELOPE:
+                answer = self._envelope(step.text, buf, pos, final)
+                if answer != MATCH:
+                    return answer
+                self._step += 1
+                continue
+            elif kind == CAPTURE:
+                end = self._capture(step, buf, at, final)
+            elif kind == PEEK:
+                end = at if at < n and buf[at] in step.text else (MORE if at >= n else NO)
+            elif kind == LINE_FEED:
+                end = at + buf.startswith("\n", at) if at < n or final else MORE
+            elif kind == ATTRIBUTES:
+                end = self._attributes(step, buf, pos, final)
+            elif kind == REPEAT:
+                end = behind_literal(self.fields.get(step.text, ""), buf, at)
+            elif kind == HEADER:
+                end = self._header(step, buf, at, final)
+            elif kind == FOLLOWED:
+                end = self._followed(step, buf[: pos + BOUND], at, final and n - pos <= BOUND)
+            else:  # END: only the end of the input may follow
+                end = at if at == n and final else (MORE if at == n else NO)
+            if end < 0:
+                return NEED if end == MORE and n - pos <= BOUND else FAIL
+            self.offset = end - pos
+            if self.offset > BOUND:
+                return FAIL
+            self._step += 1
+        return MATCH
+
+    def _capture(self, step: Step, buf: str, at: int, final: bool) -> int:
+        match = step.pattern.match(buf, at)
+        end = match.end() if match is not None else at
+        if step.stop:
+            stop = buf.find(step.stop, at, end + len(step.stop))
+            if stop < 0 and not final and (end == len(buf) or _ends_inside(step.stop, buf, at, end)):
+                return MORE
+            end = stop if stop >= 0 else end
+        elif end == len(buf) and not final:
+            if step.text == "name":
+                self.fields["?name"] = buf[at:end]
+            return MORE
+        if end == len(buf) and step.text == "name":
+            self.fields["?name"] = buf[at:end]
+        caught = buf[at:end].strip()
+        if not caught and step.text in ("name", "id", "key"):
+            return MORE if at == len(buf) else NO
+        self.fields[step.text] = caught
+        return end
+
+    def _attributes(self, step: Step, buf: str, pos: int, final: bool) -> int:
+        """Attributes one by one; each is read once, however the input is cut."""
+        n = len(buf)
+        at = pos + self.offset
+        while True:
+            after = behind_space(buf, at)
+            if after == n and not final:
+                return MORE
+            match = _ATTRIBUTE.match(buf, after) if after > at else None
+            if match is None:
+                begun = _ATTRIBUTE_BEGUN.match(buf, after) if after > at else None
+                if begun is not None:
+                    if step.fields.get(begun[1]) == "name":
+                        self.fields["?name"] = begun[2] or begun[3] or ""
+                    return MORE
+                break
+            field = step.fields.get(match[1], "")
+            if field and field not in self.fields:
+                value = match[2] or match[3] or match[4] or ""
+                self.fields[field] = html.unescape(value) if self._dialect.unescape else value
+            at = match.end()
+            self.offset = at - pos
+            if self.offset > BOUND:
+                return NO
+        for field in ("name", "key"):
+            if field in step.fields.values() and not self.fields.get(field, "").strip():
+                return NO
+        return after
+
+    def _header(self, step: Step, buf: str, at: int, final: bool) -> int:
+        """The header of a framed message: up to its separator, or as far as it may be one.
+
+        What a control token opens (``step.text``) is framing even if it is not
+        finished; what ordinary words open is text then.
+        """
+        if step.text and not self._searched:  # the same opener again: this one has no header
+            again = behind_literal(step.text, buf, at)
+            if again >= 0:
+                self.fields["header"] = self.fields["ended"] = ""
+                return at
+            if again == MORE and not final:
+                return MORE
+        limit = at + BOUND // 2
+        found = at + self._searched
+        broken = (_LINE_HEADER_BREAK if step.stop == "\n" else _HEADER_BREAK).search(buf, found, limit)
+        end = broken.start() if broken is not None else min(limit, len(buf))
+        window = buf[found : end + step.watch.longest]
+        place, literal = step.watch.seek(window, 0, final)
+        found += place
+        if place >= 0 and found < end:
+            if not literal:
+                self._searched = found - at
+                return MORE
+            self.fields["header"] = buf[at:found]
+            self.fields["ended"] = literal
+            return found if step.text or literal == step.stop else NO
+        if broken is None and end < limit and not final:
+            self._searched = end - at
+            return MORE
+        if not step.text and (broken is not None or end == limit):
+            return NO
+        self.fields["header"] = buf[at:end]
+        self.fields["ended"] = ""
+        self.at_end = final and broken is None and end < limit
+        return end
+
+    def _followed(self, step: Step, buf: str, at: int, final: bool) -> int:
+        """What stands next, white space aside, must be a marker or the end of the input."""
+        after = behind_space(buf, at)
+        if after == len(buf):
+            self.at_end = final
+            return at if final and not self.cut_short else MORE
+        if step.watch.literal_at(buf, after):
+            return at
+        return MORE if not final and step.watch.pending(buf, after) else NO
+
+    def _envelope(self, notation: str, buf: str, pos: int, final: bool) -> int:
+        envelope = self.envelope
+        if envelope is None:
+            envelope = self.envelope = Envelope(self._dialect, self._repair, notation == "python")
+        end = envelope.step(buf, pos + self.offset, final)
+        self.offset = end - pos
+        # Before the commit point a note has no place of its own.
+        if envelope.notes:
+            envelope.notes = [(kind, detail, 0) for kind, detail, _ in envelope.notes]
+        if envelope.error:
+            return FAIL
+        return MATCH if envelope.committed else NEED
+
+
+def _ends_inside(literal: str, buf: str, at: int, end: int) -> bool:
+    """Whether the text ends inside a literal that begins between these places."""
+    first = max(at, len(buf) - len(literal) + 1)
+    return any(literal.startswith(buf[begin:]) for begin in range(first, min(end + 1, len(buf))))
+
+
+def follows(what: Watch, buf: str, at: int, final: bool) -> int:
+    """Whether one of these literals, or the end of the input, comes next, white space aside."""
+    after = behind_space(buf, at)
+    if after - at > BOUND:
+        return FAIL
+    if after == len(buf):
+        return MATCH if final else NEED
+    if what.literal_at(buf, after):
+        return MATCH
+    if what.pending(buf, after):
+        return MATCH if final else NEED  # the input may end inside it
+    return FAIL
+
+
+# What no header contains; a header that a line break ends may contain anything else.
+_HEADER_BREAK: Final = re.compile(r"[\n{}\"'!?,]")
+_LINE_HEADER_BREAK: Final = re.compile(r"[<>{}\"'!?,]")

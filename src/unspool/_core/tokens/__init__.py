@@ -1,0 +1,1 @@
+"""Token ids: the same machine, with markers that cannot be faked."""

@@ -1,0 +1,140 @@
+"""From ids to text, one delta at a time: the part of id mode that every token passes."""
+
+from __future__ import annotations
+
+from codecs import utf_8_decode
+from collections.abc import Iterable, Mapping
+
+from ..values.errors import UsageError
+from .tokens import Tokenizer, learnt_of
+
+
+def restore(text: str, code_points_back: Mapping[str, str]) -> str:
+    """``text`` with its code points as the literals they stand for: :func:`substitute` undone."""
+    if text.isascii():  # known without looking at the characters
+        return text
+    for code_point, literal in code_points_back.items():
+        text = text.replace(code_point, literal)
+    return text
+
+
+class OffsetMap:
+    """Offsets in substituted text to offsets in the text that it stands for.
+
+    Each code point shifts everything behind it.  A cursor stays where the last
+    query was, so queries that ascend, as the spans of events do, cost amortised
+    O(1); one that goes back costs the code points in between.
+    """
+
+    __slots__ = ("_before", "_cursor", "_places", "last", "shift")
+
+    def __init__(self) -> None:
+        self._places: list[int] = []  # of the code points, ascending
+        self._before: list[int] = [0]  # characters that the first n of them stand for, over n
+        self._cursor = 0  # how many of them lie before the last query
+        self.last = -1
+        """Where the last code point stands."""
+        self.shift = 0
+        """How far everything behind it is shifted."""
+
+    def note(self, position: int, extra: int) -> None:
+        """The character at ``position`` stands for ``1 + extra`` characters; in ascending order."""
+        self.last = position
+        self.shift += extra
+        self._places.append(position)
+        self._before.append(self.shift)
+
+    def to_text(self, position: int) -> int:
+        """Where the offset ``position`` is in the text."""
+        if position > self.last:
+            return position + self.shift
+        places = self._places
+        cursor = self._cursor
+        while cursor < len(places) and places[cursor] < position:
+            cursor += 1
+        while cursor > 0 and places[cursor - 1] >= position:
+            cursor -= 1
+        self._cursor = cursor
+        return position + self._before[cursor]
+
+
+class Detokenizer:
+    """Ids in, text out: incremental, with special tokens as their code points.
+
+    Bytes of a character that is split over tokens wait until it is complete.
+    How the ids are grouped into calls of :meth:`feed` makes no difference to
+    the joined text.
+    """
+
+    __slots__ = ("_begun", "_code_points", "_length", "_special", "_texts", "_tokenizer", "offsets")
+
+    def __init__(self, tokenizer: Tokenizer, code_points: Mapping[str, str]) -> None:
+        self.offsets = OffsetMap()
+        """From offsets in the text returned so far to offsets in the plain text."""
+        self._tokenizer = tokenizer
+        learnt = learnt_of(tokenizer)
+        self._special: Mapping[int, str] = learnt.special
+        self._texts: dict[int, str] = learnt.texts
+        self._code_points = code_points
+        self._begun = b""  # the beginning of a character
+        self._length = 0  # of the text returned so far
+
+    def feed(self, ids: Iterable[int]) -> str:
+        """The text of these tokens, as far as its characters are complete.
+
+        A special token comes out as its code point, or as its literal if it
+        has none.  An ordinary token comes out as text whatever it spells.
+        An unknown id raises ``UsageError``, and then none of ``ids`` counts.
+        """
+        # Most come one at a time, and are whole.
+        if not self._begun and isinstance(ids, list) and len(ids) == 1:
+            text = self._texts.get(ids[0])
+            if text is not None:
+                self._length += len(text)
+                return text
+        out: list[str] = []
+        for id, piece in [(id, self._piece(id)) for id in ids]:
+            if isinstance(piece, bytes):
+                out.append(self._decode(id, piece))
+                continue
+            out.append(self.finish())
+            code_point = self._code_points.get(piece)
+            if code_point is None:
+                out.append(piece)
+                self._length += len(piece)
+            else:
+                out.append(code_point)
+                self.offsets.note(self._length, len(piece) - 1)
+                self._length += 1
+        return out[0] if len(out) == 1 else "".join(out)
+
+    def finish(self) -> str:
+        """What is left: U+FFFD if the input ended inside a character."""
+        if not self._begun:
+            return ""
+        text, _ = utf_8_decode(self._begun, "replace", True)
+        self._begun = b""
+        self._length += len(text)
+        return text
+
+    def _piece(self, id: int) -> str | bytes:
+        """The literal of a special token, the bytes of any other."""
+        literal = self._special.get(id)
+        if literal is not None:
+            return literal
+        try:
+            return self._tokenizer.token_bytes(id)
+        except LookupError:
+            raise UsageError(
+                f"the tokenizer has no token with the id {id}: is it the one of the model that wrote this?"
+            ) from None
+
+    def _decode(self, id: int, data: bytes) -> str:
+        begun = self._begun
+        data = begun + data
+        text, end = utf_8_decode(data, "replace", False)
+        self._begun = data[end:]
+        if not begun and not self._begun:
+            self._texts[id] = text
+        self._length += len(text)
+        return text

@@ -1,0 +1,132 @@
+"""Token-id mode: the same machine, reading ids.
+
+Each special token that the dialect's templates contain becomes one lone
+surrogate, in the templates and in the input.  No UTF-8 decoder can produce a
+lone surrogate, so ordinary text cannot collide with one: a marker that the
+model merely spelt out is text, whatever it looks like.  What leaves the parser
+is plain text again, with spans in plain text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from ..values.events import CallArgs, CallEnd, CallStart, Event, Markup, Note, Text
+from .detokenizer import Detokenizer, restore
+from .tokens import Tokenizer, as_tokenizer, assign_code_points, learnt_of, substitute
+
+if TYPE_CHECKING:
+    from ..words.dialect import Dialect
+
+_TEMPLATES = ("call", "section", "param", "reasoning", "content", "drop", "stop", "turn")
+
+
+class Reading:
+    """What a dialect is in a vocabulary."""
+
+    __slots__ = ("back", "code_points", "dialect")
+
+    def __init__(self, dialect: Dialect, tokenizer: Tokenizer) -> None:
+        self.code_points: Final = assign_code_points(literals(dialect), tokenizer)
+        self.back: Final = {code_point: literal for literal, code_point in self.code_points.items()}
+        """What they stand for."""
+        self.dialect: Final[Dialect] = _substituted(dialect, tuple(self.code_points.items()))
+        """The dialect with its special tokens as code points."""
+
+
+class TokenReader(Detokenizer):
+    """Ids to the machine's text, and the machine's events to plain ones."""
+
+    __slots__ = ("_back", "dialect")
+
+    def __init__(self, dialect: Dialect, tokenizer: object) -> None:
+        vocabulary = as_tokenizer(tokenizer)
+        readings = learnt_of(vocabulary).readings
+        reading = readings.get(dialect)
+        if reading is None:
+            reading = readings[dialect] = Reading(dialect, vocabulary)
+        super().__init__(vocabulary, reading.code_points)
+        self._back = reading.back
+        self.dialect: Dialect = reading.dialect
+
+    def prompt(self, text: str) -> str:
+        """A prompt, which is always given as text."""
+        return substitute(text, self._code_points)
+
+    def plain(self, events: list[Event]) -> list[Event]:
+        """Events as callers see them."""
+        offsets = self.offsets
+        last, shift = offsets.last, offsets.shift
+        back = self._back
+        for event in events:
+            if event.start > last:
+                event.start += shift
+                event.end += shift
+                if isinstance(event, Text):  # that of its span
+                    continue
+            else:
+                event.start = offsets.to_text(event.start)
+                event.end = offsets.to_text(event.end)
+            if isinstance(event, CallArgs):
+                event.json = restore(event.json, back)
+            elif isinstance(event, (Text, Markup)):
+                event.text = restore(event.text, back)
+            elif isinstance(event, CallEnd):
+                event.raw = restore(event.raw, back)
+            elif isinstance(event, Note):
+                event.detail = restore(event.detail, back)
+            elif isinstance(event, CallStart):
+                event.name = restore(event.name, back)
+        return events
+
+
+def uses(dialect: Dialect, tokenizer: object) -> frozenset[str]:
+    """The special tokens of a vocabulary that the dialect's markup contains."""
+    return frozenset(assign_code_points(literals(dialect), as_tokenizer(tokenizer)))
+
+
+def literals(dialect: Dialect) -> Iterator[str]:
+    """Every template and marker of the dialect, as text."""
+    for field in _TEMPLATES:
+        templates: tuple[str, ...] = getattr(dialect, field)
+        yield from templates
+    yield dialect.quote
+    yield dialect.start
+    frame = dialect.frame
+    if frame is not None:
+        yield from (*frame.open, frame.sep, *frame.ends, *frame.fields, frame.call_end)
+        yield from (route.header for route in frame.routes)
+
+
+@lru_cache(maxsize=256)
+def _substituted(dialect: Dialect, pairs: tuple[tuple[str, str], ...]) -> Dialect:
+    if not pairs:
+        return dialect
+    code_points = dict(pairs)
+
+    def each(templates: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(substitute(template, code_points) for template in templates)
+
+    frame = dialect.frame
+    if frame is not None:
+        frame = replace(
+            frame, open=each(frame.open), sep=substitute(frame.sep, code_points), ends=each(frame.ends),
+            fields=each(frame.fields),
+        )  # fmt: skip
+    return replace(
+        dialect,
+        call=each(dialect.call),
+        section=each(dialect.section),
+        param=each(dialect.param),
+        reasoning=each(dialect.reasoning),
+        content=each(dialect.content),
+        drop=each(dialect.drop),
+        stop=each(dialect.stop),
+        turn=each(dialect.turn),
+        quote=substitute(dialect.quote, code_points),
+        start=substitute(dialect.start, code_points),
+        frame=frame,
+    )

@@ -1,0 +1,254 @@
+"""Events: the one currency between the machine and everything built on it.
+
+Every event says which part of the raw input it accounts for: ``start`` and
+``end`` are offsets in characters from the beginning of the output.  The spans
+of one stream tile its input: each starts where the one before ended, so that
+nothing is lost and nothing counted twice.  ``Note`` and ``Finish`` have empty
+spans.
+
+How often the text of one event is cut into several depends on the chunks that
+came in; :func:`normalise` joins such pieces, and the normalised stream is the
+same for every chunking.
+
+These are plain slotted classes because a stream builds one for almost every
+delta: a frozen dataclass costs several times as much to create.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar, Final, Literal, TypeAlias
+
+from .native import i64, mypyc_attr
+
+Channel: TypeAlias = Literal["content", "reasoning"]
+Status: TypeAlias = Literal["complete", "malformed", "truncated"]
+Role: TypeAlias = Literal[
+    "reasoning_open",
+    "reasoning_close",
+    "content_open",
+    "content_close",
+    "call",
+    "separator",
+    "border",
+    "dropped",
+    "cut",
+]
+FinishReason: TypeAlias = Literal["stop", "length", "tool_calls", "content_filter"]
+
+
+@mypyc_attr(acyclic=True)
+class Event:
+    """Base of all events: a span of the raw input."""
+
+    __slots__ = ("end", "start")
+
+    def __init__(self, start: i64, end: i64) -> None:
+        self.start = start
+        """Offset of the first character this event accounts for."""
+        self.end = end
+        """Offset behind the last one."""
+
+    def _key(self) -> tuple[object, ...]:
+        return ()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Event):
+            return NotImplemented
+        return (
+            type(self) is type(other)
+            and self.start == other.start
+            and self.end == other.end
+            and self._key() == other._key()
+        )
+
+    def __hash__(self) -> int:
+        return hash((type(self).__name__, self.start, self.end, self._key()))
+
+    def __repr__(self) -> str:
+        values = ", ".join(repr(value) for value in self._key())
+        return f"{type(self).__name__}({values}, {self.start}:{self.end})"
+
+
+@mypyc_attr(acyclic=True, free_list_len=1)
+class Text(Event):
+    """A piece of the answer or of the model's reasoning."""
+
+    __slots__ = ("channel", "text")
+    __match_args__: ClassVar = ("channel", "text")
+
+    def __init__(self, channel: Channel, text: str, start: i64, end: i64) -> None:
+        self.start = start
+        self.end = end
+        self.channel = channel
+        """Where the text belongs: ``content`` or ``reasoning``."""
+        self.text = text
+        """The text itself, white space included."""
+
+    def _key(self) -> tuple[object, ...]:
+        return (self.channel, self.text)
+
+
+@mypyc_attr(acyclic=True)
+class CallStart(Event):
+    """The commit point of a call: its name is known, nothing is retracted from here on."""
+
+    __slots__ = ("id", "index", "name")
+    __match_args__: ClassVar = ("index", "name", "id")
+
+    def __init__(self, index: i64, name: str, id: str, start: i64, end: i64) -> None:
+        self.start = start
+        self.end = end
+        self.index = index
+        """Position among the calls of this output, from 0."""
+        self.name = name
+        """The function to call."""
+        self.id = id
+        """The model's own id where the dialect carries one, else a generated one."""
+
+    def _key(self) -> tuple[object, ...]:
+        return (self.index, self.name, self.id)
+
+
+@mypyc_attr(acyclic=True, free_list_len=1)
+class CallArgs(Event):
+    """A further piece of a call's arguments, as JSON text.
+
+    The pieces of a complete call, joined, are one JSON value.  ``json`` may be
+    empty when the span holds only notation (a closing brace of the envelope).
+    """
+
+    __slots__ = ("index", "json")
+    __match_args__: ClassVar = ("index", "json")
+
+    def __init__(self, index: i64, json: str, start: i64, end: i64) -> None:
+        self.start = start
+        self.end = end
+        self.index = index
+        """Which call, as in :class:`CallStart`."""
+        self.json = json
+        """Text to append to the arguments."""
+
+    def _key(self) -> tuple[object, ...]:
+        return (self.index, self.json)
+
+
+@mypyc_attr(acyclic=True)
+class CallEnd(Event):
+    """A call is over."""
+
+    __slots__ = ("index", "raw", "status")
+    __match_args__: ClassVar = ("index", "status", "raw")
+
+    def __init__(self, index: i64, status: Status, raw: str, start: i64, end: i64) -> None:
+        self.start = start
+        self.end = end
+        self.index = index
+        """Which call, as in :class:`CallStart`."""
+        self.status = status
+        """``complete``; ``malformed``: what the model wrote is not a call in
+        this dialect; ``truncated``: the input ended inside it."""
+        self.raw = raw
+        """For the last two: the call exactly as the model wrote it, from its
+        opener on.  Empty for a complete call."""
+
+    def _key(self) -> tuple[object, ...]:
+        return (self.index, self.status, self.raw)
+
+
+@mypyc_attr(acyclic=True)
+class Markup(Event):
+    """Framing: consumed, nothing to show."""
+
+    __slots__ = ("role", "text")
+    __match_args__: ClassVar = ("role", "text")
+
+    def __init__(self, role: Role, text: str, start: i64, end: i64) -> None:
+        self.start = start
+        self.end = end
+        self.role = role
+        """What it frames.  ``call``: calls or their section; ``separator``:
+        stands between two calls; ``border``: between two messages; ``dropped``:
+        furniture of the turn; ``cut``: the head of a call that the input's end
+        cut off."""
+        self.text = text
+        """The markup as written."""
+
+    def _key(self) -> tuple[object, ...]:
+        return (self.role, self.text)
+
+
+@mypyc_attr(acyclic=True)
+class Note(Event):
+    """Something about the model's output that a careful reader wants to know."""
+
+    __slots__ = ("detail", "kind", "raw")
+    __match_args__: ClassVar = ("kind", "detail")
+
+    def __init__(self, kind: str, detail: str, at: int, raw: str = "") -> None:
+        self.start = at
+        self.end = at
+        self.kind = kind
+        """One of the names in :data:`NOTE_KINDS`."""
+        self.detail = detail
+        """The particulars, for people."""
+        self.raw = raw
+        """What the model wrote, where the note is about text that shows nowhere else."""
+
+    def _key(self) -> tuple[object, ...]:
+        return (self.kind, self.detail, self.raw) if self.raw else (self.kind, self.detail)
+
+
+@mypyc_attr(acyclic=True)
+class Finish(Event):
+    """The last event of every stream."""
+
+    __slots__ = ("reason",)
+    __match_args__: ClassVar = ("reason",)
+
+    def __init__(self, reason: FinishReason | None, at: int) -> None:
+        self.start = at
+        self.end = at
+        self.reason = reason
+        """Why generation stopped, as the caller told ``Parser.finish``."""
+
+    def _key(self) -> tuple[object, ...]:
+        return (self.reason,)
+
+
+NOTE_KINDS: Final[dict[str, str]] = {
+    "malformed_call": "a call was announced, then turned out not to be well-formed",
+    "truncated_call": "the input ended inside a call",
+    "cut_head": "the input ended after a call's opener, before its name",
+    "missing_closer": "a call or section ended without its closing marker",
+    "stray_closer": "a closing marker without its opener was removed",
+    "empty_section": "a section without calls was removed",
+    "stray_opener": "reasoning that was already open was opened again",
+    "repaired": "notation was repaired under malformed_call=repair",
+    "coerced_to_string": "a value is not what its schema or its notation says, and stays a string",
+    "duplicate_argument": "an argument was given twice; the first one counts",
+    "late_id": "the model gave the call's id after its arguments",
+    "bad_id": "the model's id was not usable and was replaced",
+    "null_call": "a call that means 'no call' was removed",
+    "broken_header": "a message header was never finished",
+    "trailing_data": "text after the arguments was removed",
+    "extra_call": "a further call was removed because the request wants one at a time",
+    "unclosed_reasoning": "the input ended inside reasoning",
+}
+"""Every kind of :class:`Note`, with its meaning."""
+
+
+def normalise(events: Iterable[Event]) -> list[Event]:
+    """Join what only chunking cut apart: the canonical form of an event stream."""
+    out: list[Event] = []
+    for event in events:
+        last = out[-1] if out else None
+        if isinstance(event, Text) and isinstance(last, Text) and last.channel == event.channel:
+            out[-1] = Text(event.channel, last.text + event.text, last.start, event.end)
+        elif isinstance(event, CallArgs) and isinstance(last, CallArgs) and last.index == event.index:
+            out[-1] = CallArgs(event.index, last.json + event.json, last.start, event.end)
+        elif isinstance(event, Markup) and isinstance(last, Markup) and last.role == event.role:
+            out[-1] = Markup(event.role, last.text + event.text, last.start, event.end)
+        else:
+            out.append(event)
+    return out

@@ -1,0 +1,55 @@
+"""The finish reason: one rule, for the folded message and for every wire."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from .events import CallEnd, Event, Finish, FinishReason, Note
+from .policies import Policies
+
+_DEFAULTS: Final = Policies()
+
+
+class FinishRule:
+    """Watches a stream and says how it ended.
+
+    The first line that applies:
+
+    - a call was truncated or its head cut off: ``length``, whatever the backend
+      said, because clients then know not to trust the last call;
+    - a call is complete: ``tool_calls``, also
+      if generation ended as ``length`` in the text behind it (``stop`` for a
+      forced call, if the policy says so);
+    - generation ended as ``length`` or ``content_filter``: that;
+    - else ``stop``.
+    """
+
+    __slots__ = ("_complete", "_cut", "_for_calls", "_told")
+
+    def __init__(self, *, forced: bool = False, policies: Policies = _DEFAULTS) -> None:
+        self._for_calls: FinishReason = policies.forced_finish_reason if forced else "tool_calls"
+        self._complete = False
+        self._cut = False
+        self._told: FinishReason | None = None
+
+    def see(self, event: Event) -> None:
+        """Take notice of the next event."""
+        if isinstance(event, CallEnd):
+            if event.status == "complete":
+                self._complete = True
+            elif event.status == "truncated":
+                self._cut = True
+        elif isinstance(event, Note):
+            if event.kind == "cut_head":
+                self._cut = True
+        elif isinstance(event, Finish):
+            self._told = event.reason
+
+    def reason(self) -> FinishReason:
+        """The finish reason of what was seen so far."""
+        if self._cut:
+            return "length"
+        if self._complete:
+            return self._for_calls
+        # A backend's "tool_calls" is only its guess at what we have just decided.
+        return self._told if self._told in ("length", "content_filter") else "stop"

@@ -1,0 +1,73 @@
+"""Policies: a named choice wherever users disagree, the same for every dialect and mode."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import cache
+from typing import Literal, get_args, get_type_hints
+
+from .errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """What to do where there is no single right answer.
+
+    >>> Policies(malformed_call="repair").malformed_call
+    'repair'
+    >>> Policies(malformed_call="ignore")
+    Traceback (most recent call last):
+    ...
+    unspool.UsageError: malformed_call='ignore': choose one of text, repair, keep, drop, error
+    """
+
+    calls_in_reasoning: Literal["call", "text"] = "call"
+    """A well-formed call inside reasoning is a call, or stays reasoning text."""
+    unknown_tool: Literal["forward", "text"] = "forward"
+    """A call to a tool that the request did not declare."""
+    malformed_call: Literal["text", "repair", "keep", "drop", "error"] = "text"
+    """A call that closed but is not well-formed: its raw text goes back to
+    content; repair what can be repaired (the rest is text); keep it among the
+    calls; drop it; raise ``MalformedOutput``."""
+    truncated_call: Literal["drop", "text", "keep", "error"] = "drop"
+    """A call the input ended in: only in ``problems``; raw text in content;
+    kept among the calls; raise."""
+    commit: Literal["name", "call"] = "name"
+    """Announce a call when its name is known, so that arguments stream, or
+    only when it is complete and valid."""
+    arguments: Literal["verbatim", "canonical"] = "verbatim"
+    """Arguments as the model wrote them, or re-serialised (in the folded message)."""
+    after_calls: Literal["dialect", "content", "drop"] = "dialect"
+    """Text after the first call: as the dialect's models need it, kept, or dropped."""
+    close_in_value: Literal["confirmed", "first"] = "confirmed"
+    """A closing tag inside a tagged value counts only where what may follow it
+    does follow, or always."""
+    no_tools: Literal["verbatim", "strip"] = "verbatim"
+    """Calls although the request offered no tools: plain text, or removed."""
+    schemaless_value: Literal["string", "json"] = "string"
+    """A tagged value without a schema: always a string, or JSON if it is JSON."""
+    reasoning_field: Literal["both", "reasoning_content", "reasoning"] = "both"
+    """Name of the reasoning field on the wire."""
+    forced_finish_reason: Literal["tool_calls", "stop"] = "tool_calls"
+    """Finish reason of a call that the request forced."""
+    call_ids: Literal["native", "generated"] = "native"
+    """Use the model's own call ids where it gives usable ones, or never."""
+
+    def __post_init__(self) -> None:
+        for name, allowed in _choices().items():
+            value = getattr(self, name)
+            if value not in allowed:
+                raise UsageError(f"{name}={value!r}: choose one of {', '.join(allowed)}")
+
+
+@cache
+def _choices() -> dict[str, tuple[str, ...]]:
+    """The values that each policy allows."""
+    hints = get_type_hints(Policies)
+    return {field.name: get_args(hints[field.name]) for field in fields(Policies)}
+
+
+DEFAULTS = Policies()
+"""The policies where nothing is said."""
+STRICT = Policies(malformed_call="error", truncated_call="error")
+"""The set that fails loudly; ``strict=True`` is short for it."""

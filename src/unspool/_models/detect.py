@@ -1,0 +1,919 @@
+"""Detection: which dialect does a model speak, by its own chat template.
+
+The template is made to render a conversation in which the assistant calls
+tools, and every dialect parses that turn back.  The ones that recover it
+exactly can read the model; among them, the one that would have written the
+turn just so, and whose furniture the template contains, is the model's own.
+No list of fingerprints decides: where one is needed to tell families apart that
+write alike, it stands with the dialect, and a family that has one and lacks it
+here loses to one that needs none.
+
+Where no dialect reads the turn, one is inferred (``_infer``).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+from .._core.ends.explain import _syntax
+from .._core.ends.parser import Parser, parse
+from .._core.ends.render import render
+from .._core.values.errors import SpecError, UsageError
+from .._core.values.message import Message, Part, TextPart, ToolCall
+from .._core.words.dialect import Dialect
+from .._core.words.facts import ANY, MODEL, NO_REASONING, SWITCHES, UNSWITCHED, Answer, RequestFacts
+from .._core.words.template import is_control, literals, parse_template, split_marks
+from ..dialects._registry import find, get_dialect, list_dialects
+from ..template import ChatTemplate, ChatTemplateError, _environment, normalise_history
+from .infer import FLAT_TOOLS, TOOLS, Writing, declaration, infer
+from .response_template import from_response_template
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+Begins: TypeAlias = Literal["content", "reasoning", "header"]
+
+_CALLS: Final = (
+    ToolCall("abcdefgh1", "get_weather", '{"city": "Zürich", "days": 3}'),
+    ToolCall("abcdefgh2", "find_place", '{"near": "the lake", "query": "a \\"quiet\\" café"}'),
+)
+_CONTENT: Final = "Canary content."
+_THOUGHT: Final = "Canary thought."
+_ASKED: Final[Mapping[str, object]] = {"role": "user", "content": "What is the weather like?"}
+_TOKENS: Final = ("bos_token", "eos_token", "pad_token", "unk_token", "sep_token", "cls_token", "mask_token")
+_SWITCHES: Final[Mapping[str, tuple[object, ...]]] = {
+    "enable_thinking": (True, False),
+    "thinking": (True, False),
+    "reasoning": (True, False),
+    "add_thoughts": (True, False),
+    "thinking_mode": ("enabled", "disabled", "thinking", "chat"),
+    "reasoning_effort": ("high", "low", "none", "no_think"),
+    "thinking_effort": ("high", "none"),
+    "reasoning_strength": ("high", "low"),
+    "thinking_budget": (0, 512),
+}
+"""Variables by which templates are told to reason, and what to try them with."""
+WITHOUT_TOOLS: Final = "Requests without tools"
+_OPENS_THINKING: Final = re.compile(
+    r"(?:<\|?(?:\w+:|start_)?think(?:ing)?(?::\w+)?\|?>|\[think\]|◁think▷)$", re.IGNORECASE
+)
+"""What opens reasoning in any family."""
+_THINKING_ON: Final[Mapping[str, object]] = {
+    "enable_thinking": True,
+    "thinking": True,
+    "add_thoughts": True,
+    "thinking_mode": "enabled",
+    "reasoning_effort": "high",
+}
+
+
+# -- what is found
+
+
+@dataclass(frozen=True, slots=True)
+class Reasoning:
+    """What a template does about reasoning."""
+
+    key: str = ""
+    """Where it reads the reasoning of earlier turns: a key of the message, ``parts`` of its
+    content; empty: nowhere."""
+    opener: str = ""
+    """What it writes before reasoning, or seeds a prompt with ..."""
+    closer: str = ""
+    """... and behind it."""
+    seed: str = ""
+    """What a prompt ends with that opens reasoning, where the request says nothing."""
+    begins: Begins = "content"
+    """Where an output then begins, as the dialect reads it."""
+    switches: tuple[str, ...] = ()
+    """Variables that change what a prompt says about reasoning."""
+    read: bool = True
+    """The dialect reads all of it."""
+
+    def __bool__(self) -> bool:
+        return bool(self.key or self.opener or self.seed)
+
+
+@dataclass(frozen=True, slots=True)
+class Detection:
+    """What was found out about a template."""
+
+    dialect: Dialect | None
+    """The dialect, or None if no dialect reads the calls that the template renders.  Where it
+    renders none, but reasons: ``passthrough`` with the reasoning of another."""
+    renders_calls: bool
+    """Whether the template writes tool calls at all."""
+    renders_reasoning: bool
+    """Whether the template writes reasoning of earlier turns."""
+    confidence: float
+    """From 0 to 1: how far the dialect is ahead of the next one."""
+    evidence: tuple[str, ...]
+    """What speaks for it, a sentence each."""
+    runners_up: tuple[str, ...]
+    """Other dialects that read the turn, the likelier first."""
+    reasoning: Reasoning = field(default_factory=Reasoning)
+    """What the template does about reasoning."""
+    turn: str = ""
+    """The turn that the template rendered."""
+    prompt: str = ""
+    """A prompt that the template rendered, for a request that says nothing special."""
+    hint: str = ""
+    """Where the template renders no calls: the dialect that its text speaks of."""
+    inferred: bool = False
+    """The dialect is not one of the registry's: it was inferred from renderings."""
+    warnings: tuple[str, ...] = ()
+    """What is wrong with the template."""
+
+    @property
+    def declaration(self) -> str:
+        """The dialect as a declaration to paste; empty if there is none."""
+        return "" if self.dialect is None else declaration(self.dialect)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as JSON values."""
+        reasoning = self.reasoning
+        return {
+            "dialect": None if self.dialect is None else self.dialect.name,
+            "renders_calls": self.renders_calls,
+            "renders_reasoning": self.renders_reasoning,
+            "confidence": self.confidence,
+            "evidence": list(self.evidence),
+            "runners_up": list(self.runners_up),
+            "reasoning": {name: getattr(reasoning, name) for name in Reasoning.__slots__},
+            "hint": self.hint,
+            "inferred": self.inferred,
+            "declaration": self.declaration if self.inferred else "",
+            "warnings": list(self.warnings),
+            "turn": self.turn,
+            "prompt": self.prompt,
+        }
+
+
+def detect(
+    source: object, *, tokenizer: object | None = None, dialects: Iterable[Dialect] | None = None
+) -> Detection:
+    """The dialect of a chat template, a tokenizer configuration or a model directory.
+
+    A dialect that had to be inferred comes with a warning: it reads what the
+    template writes, which need not be all that the model writes.
+
+    :param source: the template's text; the mapping of ``tokenizer_config.json``;
+        or a path to either, or to a directory that holds them.
+    :param tokenizer: selects the variant of the dialect that its vocabulary calls for.
+    :param dialects: the dialects to choose from; by default all that are registered.
+    """
+    found = examine(load_model(source), tokenizer=tokenizer, dialects=dialects)
+    if found.inferred:
+        warnings.warn(
+            "no dialect reads what this chat template writes, so one was inferred from it: "
+            "check Detection.declaration, and register it under a name of its own",
+            UserWarning,
+            stacklevel=2,
+        )
+    return found
+
+
+def examine(
+    model: Model, *, tokenizer: object | None = None, dialects: Iterable[Dialect] | None = None
+) -> Detection:
+    """As ``detect``, without the warning."""
+    candidates = list_dialects() if dialects is None else tuple(dialects)
+    found = _Examination(model, candidates).result()
+    if tokenizer is not None and found.dialect is not None and not found.inferred:
+        variant = find(found.dialect, tokenizer)
+        if variant is not found.dialect:
+            why = f"The vocabulary calls for the variant {variant.name}."
+            return replace(found, dialect=variant, evidence=(*found.evidence, why))
+    return found
+
+
+# -- what is given
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """What is known of a model: its chat template, and what stands beside it."""
+
+    template: str
+    """The chat template."""
+    origin: str
+    """Where it was found, for people."""
+    tokens: Mapping[str, str] = field(default_factory=dict)
+    """Special tokens that the template is given."""
+    config: Mapping[str, object] = field(default_factory=dict)
+    """``tokenizer_config.json``."""
+    model_type: str = ""
+    """``model_type`` of ``config.json``."""
+    directory: Path | None = None
+    """The directory that holds it all."""
+    file: Path | None = None
+    """The file that the template came from."""
+    others: Mapping[str, str] = field(default_factory=dict)
+    """Other templates that were found, by where."""
+
+
+_NEEDED: Final = "give a chat template, a tokenizer_config.json or a model directory"
+_GGUF: Final = (
+    "the chat template in a GGUF file is not read: save it as chat_template.jinja (llama-server -m FILE "
+    "shows it at /props), put the original model's tokenizer.json beside it, and give that directory"
+)
+
+
+def load_model(source: object) -> Model:
+    """Find the chat template in whatever was given."""
+    if isinstance(source, Model):
+        return source
+    if isinstance(source, Mapping):
+        return _from_config(source, "the tokenizer configuration")
+    if isinstance(source, Path) or (isinstance(source, str) and "\n" not in source and len(source) < 4096):
+        path = Path(source)
+        if path.is_dir():
+            return _from_directory(path)
+        if path.is_file():
+            return _from_file(path)
+        if isinstance(source, Path) or "{" not in source:
+            raise UsageError(_missing(path))
+    if isinstance(source, str):
+        if "{{" not in source and "{%" not in source:
+            raise UsageError(
+                f"{source[:60]!r}... is not a chat template: there is no {{{{ }}}} or {{% %}} in it"
+            )
+        return Model(source, "the text given")
+    raise UsageError(
+        f"detect() takes a chat template, a tokenizer configuration or a path, got {type(source).__name__}"
+    )
+
+
+def _missing(path: Path) -> str:
+    if path.exists():
+        return f"{path} is neither a file nor a directory: {_NEEDED}"
+    if not path.is_absolute() and path.suffix not in (".jinja", ".json") and len(path.parts) == 2:
+        return f"{path} does not exist: if it is a model's name, download it, and give the directory"
+    return f"{path} does not exist: {_NEEDED}"
+
+
+def read_json(path: Path) -> dict[str, object]:
+    """The object in a JSON file."""
+    try:
+        value = json.loads(read_text(path))
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path} is not JSON ({error}): download it again") from error
+    if not isinstance(value, dict):
+        raise UsageError(f"{path} holds no JSON object: is it the right file?")
+    return value
+
+
+def read_text(path: Path) -> str:
+    """The text of a file."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is not UTF-8 text: a template or JSON is needed, not weights") from error
+
+
+def _from_file(path: Path) -> Model:
+    if path.suffix == ".gguf":
+        raise UsageError(f"{path}: {_GGUF}")
+    if path.name in ("tokenizer.json", "config.json", "generation_config.json", "tekken.json"):
+        raise UsageError(f"{path} holds no chat template: give the directory, {path.parent}")
+    if path.suffix != ".json":
+        text = read_text(path)
+        if "{{" not in text and "{%" not in text:
+            raise UsageError(f"{path} is not a chat template: there is no {{{{ }}}} or {{% %}} in it")
+        return Model(text, str(path), file=path)
+    return replace(_from_config(read_json(path), str(path)), file=path)
+
+
+def _from_directory(path: Path) -> Model:
+    config: dict[str, object] = {}
+    if (path / "tokenizer_config.json").is_file():
+        config = read_json(path / "tokenizer_config.json")
+    if (path / "special_tokens_map.json").is_file():
+        config = {**read_json(path / "special_tokens_map.json"), **config}
+    found: dict[str, str] = {}
+    if (path / "chat_template.jinja").is_file():
+        found["chat_template.jinja"] = read_text(path / "chat_template.jinja")
+    for name in ("chat_template.json", "processor_config.json"):
+        inside = read_json(path / name).get("chat_template") if (path / name).is_file() else None
+        if isinstance(inside, str):
+            found[name] = inside
+    if "chat_template" in config:
+        found["tokenizer_config.json"] = _from_config(config, str(path / "tokenizer_config.json")).template
+    for file in sorted((path / "additional_chat_templates").glob("*.jinja")):
+        found[f"additional_chat_templates/{file.name}"] = read_text(file)
+    if not found and any(path.glob("*.gguf")):
+        raise UsageError(f"{path}: {_GGUF}")
+    if not found:
+        raise UsageError(
+            f"{path} has no chat template: put chat_template.jinja there, or the field chat_template into "
+            "tokenizer_config.json (base models have none: take the instruct model's)"
+        )
+    # Transformers takes tool_use where a request has tools, and otherwise the first of these.
+    origin = "additional_chat_templates/tool_use.jinja"
+    if origin not in found:
+        origin = next(iter(found))
+    kind = read_json(path / "config.json").get("model_type") if (path / "config.json").is_file() else None
+    return Model(
+        template=found[origin],
+        origin=str(path / origin),
+        tokens=_tokens(config),
+        config=config,
+        model_type=kind if isinstance(kind, str) else "",
+        directory=path,
+        file=path / origin,
+        others={name: text for name, text in found.items() if name != origin},
+    )
+
+
+def _from_config(config: Mapping[str, object], origin: str) -> Model:
+    template = config.get("chat_template")
+    others: dict[str, str] = {}
+    if isinstance(template, list):
+        named: dict[str, str] = {}
+        for entry in template:
+            if isinstance(entry, Mapping) and isinstance(entry.get("template"), str):
+                named[str(entry.get("name"))] = str(entry["template"])
+        chosen = "tool_use" if "tool_use" in named else "default"
+        template = named.get(chosen)
+        others = {f"the template {name!r}": text for name, text in named.items() if name != chosen}
+    if not isinstance(template, str):
+        raise UsageError(f"{origin} has no field chat_template: give the chat template itself, or add it")
+    return Model(template, origin, _tokens(config), config, others=others)
+
+
+def _tokens(config: Mapping[str, object]) -> dict[str, str]:
+    tokens: dict[str, str] = {}
+    for name in _TOKENS:
+        token = config.get(name)
+        token = token.get("content") if isinstance(token, Mapping) else token
+        if isinstance(token, str):
+            tokens[name] = token
+    return tokens
+
+
+# -- the template as a witness
+
+
+class Probe(ChatTemplate):
+    """A template that is asked what it writes.
+
+    Time stands still, and a variable that nobody gave is empty.  Lists may be
+    changed: the sandbox of Transformers refuses that, other engines allow it,
+    and what such a template writes is to be known all the same.
+    """
+
+    def __init__(self, source: str, tokens: Mapping[str, str]) -> None:
+        super().__init__(source, max_seconds=2.0, **tokens)  # type: ignore[arg-type]
+        self._written: dict[Message, Writing] = {}
+
+    def _compile(self, *, probing: bool) -> Template:
+        from jinja2 import exceptions
+
+        del probing
+        try:
+            template: Template = _lenient().from_string(self.source)
+        except exceptions.TemplateSyntaxError:
+            return super()._compile(probing=True)  # which says what is wrong
+        return template
+
+    def conversation(
+        self,
+        *messages: Mapping[str, object],
+        tools: Sequence[object] | None = TOOLS,
+        generation: bool = False,
+        **variables: Any,
+    ) -> str:
+        """The template's rendering of these messages; empty if it refuses them."""
+        history = normalise_history(messages, self)
+        for offered in (tools, FLAT_TOOLS, None):  # some cannot render tools, but calls they can
+            try:
+                return self.render(history, offered, add_generation_prompt=generation, **variables)
+            except ChatTemplateError:
+                continue
+        return ""
+
+    def write(self, message: Message) -> Writing:
+        """The turn that says this, cut out of the conversation."""
+        writing = self._written.get(message)
+        if writing is None:
+            writing = self._write(message, {})
+            if message.reasoning and message.reasoning not in writing.turn:
+                told = self._write(message, _THINKING_ON)
+                writing = told if message.reasoning in told.turn else writing
+            self._written[message] = writing
+        return writing
+
+    def _write(self, message: Message, variables: Mapping[str, Any]) -> Writing:
+        given = as_dict(message, self.wants.reasoning)
+        text = self.conversation(_ASKED, given, **variables)
+        start = _parting(text, self.prompt(**variables))
+        end = len(text) - _shared_end(text[start:], self.conversation(_ASKED, **variables))
+        return Writing(text[:start], text[start:end], text[end:])
+
+    def prompt(self, **variables: Any) -> str:
+        """A prompt."""
+        return self.conversation(_ASKED, generation=True, **variables)
+
+
+@cache
+def _lenient() -> Any:
+    from jinja2.sandbox import SandboxedEnvironment
+
+    environment = _environment(probing=True).overlay()
+    vars(environment)["is_safe_attribute"] = partial(SandboxedEnvironment.is_safe_attribute, environment)
+    return environment
+
+
+def as_dict(message: Message, key: str) -> dict[str, object]:
+    """A message as a request has it, its reasoning under the key that the template reads."""
+    content: object = message.content
+    if message.reasoning and key == "parts":
+        text = [{"type": "text", "text": message.content}] if message.content else []
+        content = [{"type": "thinking", "thinking": message.reasoning}, *text]
+    given: dict[str, object] = {"role": "assistant", "content": content}
+    if message.reasoning and key not in ("", "parts"):
+        given[key] = message.reasoning
+    if message.tool_calls:
+        given["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in message.tool_calls
+        ]
+    return given
+
+
+def _parting(text: str, prompt: str) -> int:
+    """Where two renderings part, but never inside a marker."""
+    at = 0
+    while at < min(len(text), len(prompt)) and text[at] == prompt[at]:
+        at += 1
+    if at == len(prompt):
+        return at
+    # The prompt went on with something else, perhaps with markup that begins alike.
+    return max(text.rfind(mark, 0, at) for mark in ("\n", ">", "]")) + 1
+
+
+def _shared_end(text: str, other: str) -> int:
+    """How much of the end of two renderings is the same.
+
+    That is the end of any turn, and what a template adds to every prompt.  It
+    begins with a marker or a blank, never inside one.
+    """
+    length = 0
+    while length < min(len(text), len(other)) and text[-1 - length] == other[-1 - length]:
+        length += 1
+    while length and text[-length] not in "<[ \n":
+        length -= 1
+    return length
+
+
+# -- the examination
+
+
+class _Examination:
+    """One template being examined."""
+
+    def __init__(self, model: Model, dialects: Sequence[Dialect]) -> None:
+        self.model = model
+        self.dialects = dialects
+        self.template = Probe(model.template, model.tokens)
+        self.check()
+        self.wants = self.template.wants
+        self.haystack = f"{model.template}\nmodel_type: {model.model_type}\n"
+        """Where fingerprints are looked for."""
+        self.prompt = self.template.prompt()
+
+    def check(self) -> None:
+        """Refuse a template that does not write even a question of the user's."""
+        try:
+            try:
+                text = self.template.render([_ASKED])
+            except ChatTemplateError:
+                text = self.template.render([_ASKED], FLAT_TOOLS)  # some cannot do without tools
+        except ChatTemplateError as error:
+            raise UsageError(
+                f"the chat template of {self.model.origin} renders no conversation: {error.reason}. "
+                "Check that it is the template of a chat model, and complete"
+            ) from error
+        if str(_ASKED["content"]) not in text:
+            raise UsageError(
+                f"the chat template of {self.model.origin} leaves out what the user says: "
+                "it is not the template of a chat, or it expects messages in another form"
+            )
+
+    def result(self) -> Detection:
+        if self.wants.calls == "none":
+            return self.without_calls()
+        turn = ""
+        for writing, message in self.turns():
+            found = [c for c in self.candidates(writing, message) if c.exact]
+            if found:
+                return self.choose(found, writing)
+            if all(call.name in writing.turn for call in message.tool_calls):
+                turn = turn or writing.turn
+        return self.unread(turn)
+
+    def turns(self) -> Iterator[tuple[Writing, Message]]:
+        """Turns with calls, what is hardest to read first."""
+        counts = (2, 1) if self.wants.calls == "many" else (1,)
+        contents = (_CONTENT, None) if self.wants.beside else (None,)
+        for count in counts:
+            for content in contents:
+                message = Message(content=content, tool_calls=_CALLS[:count])
+                writing = self.template.write(message)
+                if content is not None:
+                    # From the content on: what stands before it is of no interest here.
+                    at = writing.turn.find(content)
+                    if at < 0:
+                        continue
+                    writing = Writing(writing.prompt + writing.turn[:at], writing.turn[at:], writing.rest)
+                if writing.turn:
+                    yield writing, message
+
+    def candidates(self, writing: Writing, message: Message) -> Iterator[_Candidate]:
+        for dialect in self.dialects:
+            if dialect.call or dialect.frame is not None:
+                yield _Candidate(dialect, writing.turn, message, self.haystack)
+
+    def choose(self, found: list[_Candidate], writing: Writing) -> Detection:
+        found.sort(key=lambda candidate: candidate.score, reverse=True)
+        best = found[0]
+        evidence: list[str] = []
+        for _, name in best.dialect.variants:
+            variant = next((each for each in found if each.dialect.name == name), None)
+            if variant is not None:
+                evidence.append(f"Of the forms that {best.dialect.name} knows, the template writes this one.")
+                found.remove(variant)
+                best, found = variant, [variant, *found]
+                break
+        dialect, reasoning, remarks = self.reasoning(best.dialect)
+        return Detection(
+            dialect=dialect,
+            renders_calls=True,
+            renders_reasoning=bool(self.wants.reasoning),
+            confidence=_confidence(found, sure=bool(evidence)),
+            evidence=(*best.evidence(), *evidence, *remarks),
+            runners_up=tuple(candidate.dialect.name for candidate in found[1:6]),
+            reasoning=reasoning,
+            turn=writing.turn,
+            prompt=self.prompt,
+            warnings=tuple(self.warnings()),
+        )
+
+    def without_calls(self) -> Detection:
+        """The template has no place for calls."""
+        hint = self.hint()
+        dialect, reasoning, remarks = self.reasoning(None)
+        evidence = ["This template renders no tool calls."]
+        if hint is not None:
+            evidence.append(
+                f"Its text speaks of those of {hint.name}, so its models may write them all the same: "
+                f"use that dialect, and put earlier calls into the history as content."
+            )
+        return Detection(
+            dialect=dialect,
+            renders_calls=False,
+            renders_reasoning=bool(self.wants.reasoning),
+            confidence=1.0,
+            evidence=(*evidence, *remarks),
+            runners_up=(),
+            reasoning=reasoning,
+            prompt=self.prompt,
+            hint="" if hint is None else hint.name,
+            warnings=tuple(self.warnings()),
+        )
+
+    def hint(self) -> Dialect | None:
+        """The dialect whose calls the template speaks of, though it renders none."""
+        ranked: list[tuple[int, int, Dialect]] = []
+        for dialect in self.dialects:
+            marks = [mark for mark in dialect.fingerprint if mark in self.haystack]
+            markers = _call_markers(dialect)
+            spoken_of = bool(markers) and all(marker in self.model.template for marker in markers)
+            if marks or spoken_of:
+                ranked.append((2 * bool(marks) + spoken_of, len(dialect.aliases), dialect))
+        return max(ranked, key=lambda each: each[:2])[2] if ranked else None
+
+    def unread(self, turn: str) -> Detection:
+        """No dialect reads the calls: perhaps one can be inferred."""
+        own = self.response_template()
+        if own is not None:
+            return own
+        inferred = infer(self.template.write, many=self.wants.calls == "many")
+        dialect = None if inferred is None else inferred.dialect
+        evidence = ["The template renders tool calls, but no dialect reads them."]
+        evidence += ["None could be inferred either."] if inferred is None else inferred.evidence
+        _, reasoning, remarks = self.reasoning(dialect, combine=False)
+        if dialect is not None:
+            dialect = replace(dialect, request=_facts(dialect, reasoning))
+        return Detection(
+            dialect=dialect,
+            renders_calls=True,
+            renders_reasoning=bool(self.wants.reasoning),
+            confidence=0.0 if inferred is None else inferred.confidence,
+            evidence=(*evidence, *remarks),
+            runners_up=(),
+            reasoning=reasoning,
+            turn=turn,
+            prompt=self.prompt,
+            inferred=dialect is not None,
+            warnings=tuple(self.warnings()),
+        )
+
+    def response_template(self) -> Detection | None:
+        """The dialect that the tokenizer itself describes, if it does."""
+        given = self.model.config.get("response_template")
+        if not isinstance(given, Mapping):
+            return None
+        try:
+            dialect = from_response_template(given)
+        except SpecError:
+            return None
+        for writing, message in self.turns():
+            candidate = _Candidate(dialect, writing.turn, message, self.haystack)
+            if candidate.exact:
+                chosen = self.choose([candidate], writing)
+                why = "The tokenizer brings a response template, and that is the dialect it describes."
+                return replace(chosen, evidence=(*chosen.evidence, why))
+        return None
+
+    def warnings(self) -> Iterator[str]:
+        """What Transformers, which is stricter than a probe, does not render."""
+        template = ChatTemplate(self.model.template, **self.model.tokens)  # type: ignore[arg-type]
+        kinds: dict[str, list[Mapping[str, object]]] = {
+            WITHOUT_TOOLS: [_ASKED],
+            "requests with tools": [_ASKED],
+        }
+        if self.wants.calls != "none":
+            kinds["histories with calls"] = [_ASKED, as_dict(Message(tool_calls=_CALLS[:1]), "")]
+        reasons: dict[str, list[str]] = {}
+        for kind, messages in kinds.items():
+            tools = None if kind == WITHOUT_TOOLS else FLAT_TOOLS
+            try:
+                template.render(normalise_history(messages, self.template), tools)
+            except ChatTemplateError as error:
+                reason = " ".join(error.reason.split()).rstrip(".")
+                reasons.setdefault(reason, []).append(kind)
+        for reason, failed in reasons.items():
+            which = "any request" if len(failed) == len(kinds) else " and ".join(failed)
+            yield f"{which[0].upper()}{which[1:]}: Transformers cannot render the template ({reason})."
+
+    # -- reasoning
+
+    def reasoning(
+        self, dialect: Dialect | None, *, combine: bool = True
+    ) -> tuple[Dialect | None, Reasoning, list[str]]:
+        """The dialect (combined with another's reasoning where it needs that), and what was found."""
+        message, writing = self.thought()
+        remarks: list[str] = []
+        if message is not None and not _reads_thought(dialect, writing, message):
+            other = self.reasoning_reader(dialect, writing, message) if combine else None
+            if other is not None:
+                remarks.append(f"Its reasoning is that of {other.name.rpartition('+')[2]}.")
+                dialect = other
+        found = self.seed(dialect)
+        if found is None and combine:
+            other = self.seed_reader(dialect)
+            if other is not None:
+                remarks.append(f"Its reasoning is that of {other.name.rpartition('+')[2]}.")
+                dialect = other
+                found = self.seed(other)
+        seed, begins = found or ("", "content")
+        read = message is None or _reads_thought(dialect, writing, message)
+        opener, closer = _around(dialect, writing) if message is not None else (seed.strip(), "")
+        reasoning = Reasoning(
+            key=self.wants.reasoning if message is not None else "",
+            opener=opener,
+            closer=closer,
+            seed=seed,
+            begins=begins,
+            switches=tuple(self.switches()),
+            read=read and found is not None,
+        )
+        remarks += _reasoning_remarks(reasoning, dialect)
+        return dialect, reasoning, remarks
+
+    def thought(self) -> tuple[Message | None, Writing]:
+        """A turn with reasoning, if the template writes any."""
+        calls = _CALLS[:1] if self.wants.calls != "none" else ()
+        for content in (None, _CONTENT) if calls else (_CONTENT,):
+            message = Message(reasoning=_THOUGHT, content=content, tool_calls=calls)
+            writing = self.template.write(message) if self.wants.reasoning else Writing("", "", "")
+            if _THOUGHT in writing.turn:
+                return message, writing
+        return None, Writing("", "", "")
+
+    def reasoning_reader(self, dialect: Dialect | None, writing: Writing, message: Message) -> Dialect | None:
+        """The dialect with the reasoning of another that reads this."""
+        for combined in self.combinations(dialect):
+            if _reads_thought(combined, writing, message):
+                return combined
+        return None
+
+    def seed_reader(self, dialect: Dialect | None) -> Dialect | None:
+        return next((each for each in self.combinations(dialect) if self.seed(each) is not None), None)
+
+    def combinations(self, dialect: Dialect | None) -> Iterator[Dialect]:
+        """The dialect with the reasoning of others, of those that most engines know first."""
+        base = get_dialect("passthrough") if dialect is None else dialect
+        if base.frame is not None:
+            return
+        known = (each for each in self.dialects if each.reasoning and each.frame is None)
+        for other in sorted(known, key=lambda each: len(each.reasoning_aliases), reverse=True):
+            if other.reasoning != base.reasoning:
+                name = f"{base.name}+{other.name}"
+                yield replace(base, name=name, reasoning=other.reasoning, echo=other.echo, variants=())
+
+    def seed(self, dialect: Dialect | None) -> tuple[str, Begins] | None:
+        """What the prompt ends with that opens reasoning, and where an output begins.
+
+        None: the prompt ends with a marker of reasoning that the dialect does not know.
+        """
+        begins = "content" if dialect is None else _begins(dialect, self.prompt)
+        text = self.prompt.rstrip()
+        if dialect is not None and begins == "reasoning":
+            openers = (split_marks(each)[1].partition("{text}")[0].strip() for each in dialect.reasoning)
+            opener = max((each for each in openers if text.endswith(each)), key=len, default="")
+            return self.prompt[len(text) - len(opener) :], begins
+        if begins == "content" and _OPENS_THINKING.search(text):
+            return None
+        return "", begins
+
+    def switches(self) -> Iterator[str]:
+        """The variables that make a difference to the prompt."""
+        for name, values in _SWITCHES.items():
+            if re.search(rf"\b{name}\b", self.model.template) is None:
+                continue
+            for value in values:
+                if self.template.prompt(**{name: value}) != self.prompt:
+                    yield name
+                    break
+
+
+def _around(dialect: Dialect | None, writing: Writing) -> tuple[str, str]:
+    """What stands around the thought: the dialect's markers, or whatever is nearest."""
+    turn, _, after = writing.turn.partition(_THOUGHT)
+    before = (writing.prompt + turn).rstrip()
+    for template in () if dialect is None else dialect.reasoning:
+        opener, _, closer = split_marks(template)[1].partition("{text}")
+        if before.endswith(opener.strip()) and after.lstrip().startswith(closer.strip()):
+            return opener.strip(), closer.strip()
+    near = re.match(r"\s*(<[^<>]+>|\[[^\[\]\s]+\]|[^<\[]+)", after)
+    return turn.strip().rpartition("\n")[2], near[1].strip() if near else ""
+
+
+def _begins(dialect: Dialect, prompt: str) -> Begins:
+    """Where an output after this prompt begins, as the parser sees it."""
+    for event in Parser(dialect, prompt=prompt).feed("x"):
+        channel = getattr(event, "channel", "")
+        if channel in ("content", "reasoning"):
+            return "reasoning" if channel == "reasoning" else "content"
+    return "header" if dialect.start else "content"
+
+
+def _reads_thought(dialect: Dialect | None, writing: Writing, message: Message) -> bool:
+    if dialect is None:
+        return False
+    read = parse(writing.turn, dialect, tools=TOOLS, prompt=writing.prompt)
+    if (read.reasoning or "").strip() != message.reasoning:
+        return False
+    return not message.tool_calls or not dialect.call or _same_calls(read, message)
+
+
+def _reasoning_remarks(reasoning: Reasoning, dialect: Dialect | None) -> Iterator[str]:
+    if reasoning.key:
+        where = "a part of the content" if reasoning.key == "parts" else reasoning.key
+        between = f", between {reasoning.opener} and {reasoning.closer}" if reasoning.closer else ""
+        yield f"It writes the reasoning of earlier turns, from {where}{between}."
+    if reasoning.seed:
+        yield f"A prompt ends with {reasoning.seed!r}, so that the output begins inside reasoning."
+    if reasoning.switches:
+        yield f"Reasoning is switched by {', '.join(reasoning.switches)}."
+    if reasoning and not reasoning.read:
+        name = "No dialect" if dialect is None else f"{dialect.name} does not"
+        yield f"{name} read{'s' if dialect is None else ''} its reasoning."
+
+
+def _facts(dialect: Dialect, reasoning: Reasoning) -> RequestFacts:
+    """What a request must know of an inferred dialect, where in doubt what does no harm."""
+    switches = tuple(name for name in reasoning.switches if name in SWITCHES)
+    thinking = NO_REASONING
+    if dialect.reasoning:
+        special: Answer = "yes" if is_control(dialect.reasoning[0]) else "no"
+        thinking = replace(UNSWITCHED, special=special, switches=switches)
+        if reasoning.seed:
+            thinking = replace(thinking, default="on" if switches else "always", seed=reasoning.seed)
+    return RequestFacts(
+        calls_special="yes",
+        answers_special="yes" if dialect.content else "no",
+        required=("native", "json"),
+        named=("native", "json"),
+        eos=dialect.stop[:1] or (MODEL,),
+        prompts=(ANY,),
+        thinking=thinking,
+    )
+
+
+# -- candidates
+
+
+class _Candidate:
+    """A dialect, and what speaks for it."""
+
+    def __init__(self, dialect: Dialect, turn: str, message: Message, haystack: str) -> None:
+        self.dialect = dialect
+        read = parse(turn, dialect, tools=TOOLS, prompt="" if dialect.frame is None else None)
+        self.exact = _same_calls(read, message) and (read.content or "").strip() == (message.content or "")
+        """The dialect recovers the message from the turn."""
+        self.clean = self.exact and not read.problems
+        self.writes = self.exact and _would_write(dialect, message, turn)
+        """It would have written the turn just so."""
+        furniture = _furniture(dialect)
+        self.known = [literal for literal in furniture if literal in haystack]
+        """Its furniture that the template contains."""
+        self.share = len(self.known) / len(furniture) if furniture else 0.0
+        self.marks = [mark for mark in dialect.fingerprint if mark in haystack]
+        """What tells the family, as far as the template contains it."""
+
+    @property
+    def sure(self) -> int:
+        """What is certain."""
+        missing = bool(self.dialect.fingerprint) and not self.marks
+        return 4 * bool(self.marks) + 2 * self.clean + self.writes - 4 * missing
+
+    @property
+    def score(self) -> tuple[int, int, float, int]:
+        """What is certain counts before what is likely; in the end, what more engines have a name for."""
+        names = len(self.dialect.aliases) + len(self.dialect.reasoning_aliases)
+        return (self.sure, len(self.marks), self.share + 0.01 * len(self.known), names)
+
+    def evidence(self) -> Iterator[str]:
+        yield f"{self.dialect.name} recovers the calls that the template rendered, exactly."
+        if self.writes:
+            yield "It would have written that turn just so."
+        if self.known:
+            yield f"The template contains its markers {', '.join(self.known[:6])}."
+        if self.marks:
+            yield f"It also contains what tells the family: {', '.join(map(repr, self.marks))}."
+
+
+def _confidence(found: Sequence[_Candidate], *, sure: bool) -> float:
+    """How far the first is ahead of the second."""
+    best = found[0]
+    alone = 1.0 if best.clean and best.writes else 0.95
+    if len(found) == 1 or sure:
+        return alone
+    second = found[1]
+    if best.sure > second.sure:
+        return 0.95 if best.marks or best.writes else 0.9
+    return 0.8 if best.score[:-1] > second.score[:-1] else 0.6
+
+
+def _same_calls(read: Message, message: Message) -> bool:
+    calls = [(call.name, _value(call.arguments)) for call in read.tool_calls]
+    return calls == [(call.name, _value(call.arguments)) for call in message.tool_calls]
+
+
+def _value(arguments: str) -> object:
+    try:
+        return json.loads(arguments)
+    except ValueError:
+        return arguments
+
+
+def _would_write(dialect: Dialect, message: Message, turn: str) -> bool:
+    parts: list[Part] = [TextPart("content", message.content)] if message.content else []
+    try:
+        written = render(dialect, Message(parts=(*parts, *message.tool_calls)))
+    except UsageError:
+        return False
+    return turn.strip().startswith(written.strip())
+
+
+def _furniture(dialect: Dialect) -> list[str]:
+    """Markers that have nothing to do with calls: they tell families apart that write calls alike."""
+    syntax = _syntax(dialect)
+    found = {
+        literal.strip() for literal in (*dialect.stop, *dialect.turn, *dialect.drop) if "{" not in literal
+    }
+    for wrapper in syntax.inside:
+        found.update(step.text for step in wrapper.steps if step.text)
+    return sorted(literal for literal in found if len(literal) > 1)
+
+
+def _call_markers(dialect: Dialect) -> list[str]:
+    """The markers of a call as the dialect writes it, without the brackets of a notation."""
+    found: list[str] = []
+    for templates in (dialect.section, dialect.call):
+        if templates:
+            found += literals(parse_template(split_marks(templates[0])[1]))
+    stripped = (literal.strip().strip("[]{}(),").strip() for literal in found)
+    return [literal for literal in stripped if len(literal) > 3 and not literal.isalnum()]

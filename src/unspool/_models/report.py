@@ -1,0 +1,271 @@
+"""What the doctor says: the report as values, as JSON and as a page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+from .._core.words.dialect import Dialect
+from .._request.decide import WHY
+from .detect import Detection
+from .engines import VERSIONS, EngineName, Flags
+
+Level: TypeAlias = Literal["problem", "warning", "note"]
+
+
+class Finding(NamedTuple):
+    """Something that does not fit, and what to do about it."""
+
+    level: Level
+    text: str
+    fix: str = ""
+
+
+class Marker(NamedTuple):
+    """A marker of the dialect, as the vocabulary has it."""
+
+    text: str
+    role: str
+    kind: str
+    """``special``: a token that ``skip_special_tokens`` removes; ``token``: one that it keeps;
+    ``mixed``: in part the one or the other; ``text``: ordinary pieces; ``unknown``."""
+    ids: tuple[int, ...] = ()
+
+
+class Case(NamedTuple):
+    """A typical request, and what is decided about it."""
+
+    name: str
+    decisions: Mapping[str, str]
+    """PRE.1 to PRE.6, a sentence each; empty if the request is refused."""
+    warnings: tuple[str, ...]
+    settings: Mapping[str, object]
+    """What the backend is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What the doctor found."""
+
+    origin: str
+    """Where the chat template was found."""
+    detection: Detection
+    dialect: Dialect | None
+    """What the rest of the report is about: the dialect, or the one that the template hints at."""
+    checkpoint: str
+    """The checkpoint that requests are planned for, where they differ from the family's."""
+    tokenizer: str
+    """Where the vocabulary was found; empty: nowhere."""
+    markers: tuple[Marker, ...]
+    cases: tuple[Case, ...]
+    findings: tuple[Finding, ...]
+    """Whether template, tokenizer and dialect agree."""
+    breaks: tuple[Finding, ...]
+    """What common settings of servers would do to the output, silently."""
+    flags: Mapping[EngineName, Flags]
+    """By engine."""
+
+    @property
+    def healthy(self) -> bool:
+        """Whether nothing must be changed."""
+        return not any(finding.level == "problem" for finding in self.findings)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as JSON values."""
+        return {
+            "healthy": self.healthy,
+            "template": self.origin,
+            "tokenizer": self.tokenizer,
+            "dialect": None if self.dialect is None else self.dialect.name,
+            "checkpoint": self.checkpoint,
+            "detection": self.detection.to_dict(),
+            "markers": [{**each._asdict(), "ids": list(each.ids)} for each in self.markers],
+            "requests": [
+                {
+                    "name": case.name,
+                    "decisions": dict(case.decisions),
+                    "warnings": list(case.warnings),
+                    "settings": dict(case.settings),
+                }
+                for case in self.cases
+            ],
+            "findings": [each._asdict() for each in self.findings],
+            "breaks": [each._asdict() for each in self.breaks],
+            "flags": {
+                engine: {
+                    "command": flags.command,
+                    "notes": list(flags.notes),
+                    "as_of": VERSIONS[engine],
+                }
+                for engine, flags in self.flags.items()
+            },
+        }
+
+    def markdown(self) -> str:
+        """The same for people."""
+        return "\n".join(_report_lines(self)).rstrip() + "\n"
+
+
+# -- the page
+
+LEVELS: Final[tuple[Level, ...]] = ("problem", "warning", "note")
+_COLUMNS: Final = (
+    "request",
+    "special tokens",
+    "reasoning",
+    "output begins in",
+    "calls",
+    "held to them by",
+    "stripped",
+)
+_ENGINES: Final[Mapping[EngineName, str]] = {"vllm": "vLLM", "sglang": "SGLang", "llama.cpp": "llama.cpp"}
+_KINDS: Final = {
+    "special": "special token",
+    "token": "token, not special",
+    "mixed": "tokens, special in part",
+    "text": "text",
+    "unknown": "unknown: no tokenizer",
+}
+
+
+def detection_page(found: Detection, origin: str) -> str:
+    """A detection for people, as Markdown."""
+    return "\n".join(_detection_lines(found, origin)).rstrip() + "\n"
+
+
+def _detection_lines(found: Detection, origin: str) -> Iterator[str]:
+    if found.dialect is not None and found.renders_calls:
+        yield f"# {found.dialect.name}"
+    elif not found.renders_calls:
+        yield "# This template renders no tool calls"
+    else:
+        yield "# No dialect reads these calls"
+    yield ""
+    yield f"Template: {origin}. Confidence: {found.confidence:.2f}."
+    yield ""
+    for sentence in found.evidence:
+        yield f"- {_escaped(sentence)}"
+    for warning in found.warnings:
+        yield f"- **Warning**: {_escaped(warning)}"
+    yield ""
+    if found.runners_up:
+        yield f"Runners-up: {', '.join(found.runners_up)}."
+        yield ""
+    if found.inferred:
+        yield "**Warning**: this dialect was inferred from the template. To use it, paste and register it:"
+        yield ""
+        imports = "Dialect, RequestFacts, Thinking, register"
+        yield from _fenced("python", f"from unspool import {imports}\n\n{found.declaration}")
+    elif found.renders_calls and found.dialect is None:
+        yield "The turn that the template renders:"
+        yield ""
+        yield from _fenced("text", found.turn)
+
+
+def _report_lines(report: Report) -> Iterator[str]:
+    yield from _detection_lines(report.detection, report.origin)
+    yield "## Does it fit together?"
+    yield ""
+    if not report.healthy:
+        yield "No. This must be changed:"
+    elif report.findings:
+        yield "Yes. What to know:"
+    else:
+        yield "Yes."
+    yield ""
+    yield from _finding_lines(report.findings)
+    if report.markers:
+        yield "## Markers"
+        yield ""
+        yield f"Vocabulary: {report.tokenizer or 'none was found'}."
+        yield ""
+        rows = [
+            (_spanned(each.text), each.role, _KINDS[each.kind], " ".join(map(str, each.ids)))
+            for each in report.markers
+        ]
+        yield from _table(("marker", "role", "in the vocabulary", "ids"), rows)
+    if report.cases:
+        yield "## What is decided about typical requests"
+        yield ""
+        if report.checkpoint:
+            yield f"The template opens reasoning as that of {report.checkpoint} does: planned as such."
+            yield ""
+        yield from _table(_COLUMNS, map(_case_row, report.cases))
+        for name in WHY:
+            sentences = dict.fromkeys(case.decisions[name] for case in report.cases if case.decisions)
+            if sentences:
+                yield f"- {name}: {_escaped('; '.join(sentences))}"
+        for case in report.cases:
+            for warning in case.warnings:
+                kind = "warning" if case.decisions else "refused"
+                yield f"- **{case.name}** ({kind}): {_escaped(warning)}"
+        yield ""
+    if report.breaks:
+        yield "## What would break without a word"
+        yield ""
+        yield from _finding_lines(report.breaks)
+    if report.flags:
+        yield "## Flags"
+        yield ""
+        for engine, flags in report.flags.items():
+            yield f"{_ENGINES[engine]} (as of {VERSIONS[engine]}):"
+            yield ""
+            # One flag a line: terminals would break lines elsewhere.
+            yield from _fenced("sh", flags.command.replace(" --", " \\\n    --"))
+            for note in flags.notes:
+                yield f"- {_escaped(note)}."
+            if flags.notes:
+                yield ""
+
+
+def _case_row(case: Case) -> tuple[str, ...]:
+    if not case.decisions:
+        return (case.name, *["refused"] * (len(_COLUMNS) - 1))
+    get = case.settings.get
+    return (
+        case.name,
+        "may be stripped" if get("skip_special_tokens") else "keep",
+        "on" if get("reasoning") else "off",
+        str(get("start")),
+        str(get("tool_output")).replace("_", " "),
+        {"none": "nothing", "native": "grammar"}.get(str(get("constraint")), "JSON schema"),
+        f"`{get('strip')}`" if get("strip") else "nothing",
+    )
+
+
+def _finding_lines(findings: Iterable[Finding]) -> Iterator[str]:
+    for finding in findings:
+        fix = f" {finding.fix}." if finding.fix else ""
+        yield f"- **{finding.level.capitalize()}**: {_escaped(finding.text + fix)}"
+    yield ""
+
+
+def _escaped(text: str) -> str:
+    """Words with markup in them as code: Markdown would take them for its own."""
+    return re.sub(r"\S*[<\[|*`]\S*?(?=[.,;:)]*(?:\s|$))", lambda word: _spanned(word[0]), text)
+
+
+def _spanned(text: str) -> str:
+    """Text as code, between more backticks than it has itself."""
+    runs = re.findall("`+", text)
+    fence = "`" * (max(map(len, runs), default=0) + 1)
+    pad = " " if runs else ""
+    return f"{fence}{pad}{text}{pad}{fence}"
+
+
+def _fenced(language: str, text: str) -> Iterator[str]:
+    fence = "~~~~"
+    yield f"{fence}{language}"
+    yield text
+    yield fence
+    yield ""
+
+
+def _table(columns: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
+    yield f"| {' | '.join(columns)} |"
+    yield "|---" * len(columns) + "|"
+    for cells in rows:
+        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+    yield ""

@@ -1,0 +1,191 @@
+r"""Response templates: the description language of Hugging Face tokenizers, as a dialect.
+
+A tokenizer may carry a ``response_template`` that says how its model writes.
+What such a template can say beyond ours are arbitrary regular expressions;
+those in use are literals, optional white space and named groups, which are
+templates with holes.  Anything else is refused when the template is loaded,
+not when a request comes in.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final, NoReturn
+
+from .._core.values.errors import SpecError
+from .._core.words.dialect import Dialect
+from .._core.words.template import is_control
+
+_KEYS: Final = {"version", "defaults", "start_anchor", "start_anchor_pattern", "fields"}
+_FIELD_KEYS: Final = {
+    "open", "open_pattern", "close", "close_pattern", "content", "content_args",
+    "repeats", "join", "optional", "transform", "transform_each",
+}  # fmt: skip
+_TOKEN: Final = re.compile(
+    r"(?P<space>\\s[*+?]?|\\n[*+?]|\n[*+?])"
+    r"|(?P<group>\(\?P<(?P<name>\w+)>(?:\[\^?(?:\\.|[^\]])*\]|\\.|\.)[*+]\??\))"
+    r"|\\(?P<escaped>.)"
+    r"|(?P<plain>[^\\()\[\]{}.*+?|^$])"
+)
+_PLACEHOLDER: Final = re.compile(r"\{(\w+)(?:\.(\w+))?\}")
+
+
+def from_response_template(template: Mapping[str, object], name: str = "response_template") -> Dialect:
+    r"""The dialect that a response template describes.
+
+    >>> dialect = from_response_template({
+    ...     "start_anchor": "<|im_start|>assistant\n",
+    ...     "fields": {
+    ...         "thinking": {"open": "<think>", "close": "</think>"},
+    ...         "content": {},
+    ...         "tool_calls": {
+    ...             "open": "<tool_call>", "close": "</tool_call>", "content": "json",
+    ...             "transform": {"function": {"name": "{content.name}", "arguments": "{content.arguments}"}},
+    ...         },
+    ...     },
+    ... })
+    >>> dialect.call
+    ('<tool_call>{envelope}</tool_call>',)
+    """
+    return _Translation(template, name).dialect()
+
+
+class _Translation:
+    """One template being read."""
+
+    def __init__(self, template: Mapping[str, object], name: str) -> None:
+        self.name = name
+        self.check_keys("the template", template, _KEYS)
+        if template.get("version", 1) != 1:
+            self.fail(f"version {template['version']!r} is not supported; 1 is")
+        if "start_anchor" not in template and "start_anchor_pattern" not in template:
+            self.fail("start_anchor is missing: it says where the model's turn begins in the prompt")
+        fields = template.get("fields")
+        fields = fields if isinstance(fields, Mapping) else {}
+        if not fields:
+            self.fail("fields is missing or empty")
+        self.fields: dict[str, Mapping[str, object]] = {}
+        for key, field in fields.items():
+            if key not in ("thinking", "content", "tool_calls") or not isinstance(field, Mapping):
+                self.fail(f"field {key!r}: expected thinking, content or tool_calls, each an object")
+            self.check_keys(f"field {key!r}", field, _FIELD_KEYS)
+            self.fields[key] = field
+        bare = [key for key, field in self.fields.items() if not self.markers(field, "open")]
+        if len(bare) > 1:
+            self.fail(f"fields {' and '.join(bare)} have no opener; at most one may")
+
+    def fail(self, why: str) -> NoReturn:
+        raise SpecError(f"response template {self.name!r}: {why}")
+
+    def check_keys(self, where: str, found: Mapping[str, object], known: set[str]) -> None:
+        unknown = sorted(set(found) - known)
+        if unknown:
+            self.fail(f"{where} has unknown keys {', '.join(unknown)}")
+
+    def markers(self, field: Mapping[str, object], which: str) -> list[str]:
+        """Openers or closers as templates."""
+        value = field.get(which, ())
+        found = [value] if isinstance(value, str) else list(value) if isinstance(value, list | tuple) else []
+        pattern = field.get(f"{which}_pattern")
+        if isinstance(pattern, str):
+            found.append("".join(self.pieces(pattern)))
+        return [str(marker) for marker in found]
+
+    def pieces(self, pattern: str) -> Iterator[str]:
+        """A regular expression, piece by piece, as a template."""
+        at = 0
+        while at < len(pattern):
+            token = _TOKEN.match(pattern, at)
+            if token is None:
+                self.fail(
+                    f"pattern {pattern!r} cannot become a template (at {pattern[at:]!r}): "
+                    "use literals, \\s*, \\n? and named groups"
+                )
+            if token["space"]:
+                yield "\n"
+            elif token["group"]:
+                yield f"{{{token['name']}}}"
+            else:
+                yield token["escaped"] or token["plain"] or ""
+            at = token.end()
+
+    def dialect(self) -> Dialect:
+        thinking = self.fields.get("thinking", {})
+        content = self.fields.get("content", {})
+        calls = self.fields.get("tool_calls", {})
+        stops = self.markers(content, "close") if not self.markers(content, "open") else []
+        section, call, param, keys = self.calls(calls) if calls else (("{calls}",), (), (), {})
+        return Dialect(
+            name=self.name,
+            models="tokenizers that carry a response template",
+            request="response_template",
+            reasoning=self.wrappers(thinking),
+            content=self.wrappers(content),
+            section=section,
+            call=call,
+            param=param,
+            stop=tuple(stop for stop in stops if is_control(stop) or stop),
+            **keys,  # type: ignore[arg-type]
+        )
+
+    def wrappers(self, field: Mapping[str, object]) -> tuple[str, ...]:
+        closers = self.markers(field, "close")
+        return tuple(
+            f"{opener}{{text}}{closer}" for opener in self.markers(field, "open") for closer in closers
+        )
+
+    def calls(
+        self, field: Mapping[str, object]
+    ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], dict[str, object]]:
+        """Section, call and param templates, and the keys of an envelope."""
+        openers = self.markers(field, "open")
+        closers = self.markers(field, "close") or [""]
+        if not openers:
+            self.fail("tool_calls needs an opener")
+        kind = field.get("content", "text")
+        arguments = field.get("content_args", {})
+        arguments = arguments if isinstance(arguments, Mapping) else {}
+        named = any("{name}" in opener for opener in openers)
+        param: tuple[str, ...] = ()
+        keys: dict[str, object] = {}
+        if kind == "json":
+            payload = "{args}" if named else "{envelope}"
+            keys = self.envelope_keys(field)
+            if arguments.get("unquoted_keys"):
+                keys["args"] = "bare"
+            delimiters = arguments.get("string_delims")
+            if isinstance(delimiters, list) and delimiters:
+                keys["quote"] = str(delimiters[0][0])
+        elif kind == "xml-inline":
+            payload = "{params}"
+            pattern = arguments.get("tag_pattern")
+            if not isinstance(pattern, str):
+                self.fail("xml-inline needs content_args.tag_pattern")
+            param = ("".join(self.pieces(str(pattern))) + "\n",)
+        else:
+            self.fail(f"content {kind!r} of tool_calls is not supported; json and xml-inline are")
+        if "transform_each" in field:
+            return (
+                tuple(f"{opener}[{{calls}}]{closer}" for opener in openers for closer in closers),
+                (payload,),
+                param,
+                {**keys, "sep": (", ",)},
+            )
+        templates = tuple(f"{opener}\n{payload}{closer}" for opener in openers for closer in closers)
+        if payload != "{params}":
+            templates = tuple(template.replace("\n" + payload, payload) for template in templates)
+        return ("{calls}",), templates, param, keys
+
+    def envelope_keys(self, field: Mapping[str, object]) -> dict[str, object]:
+        """Where the transform finds name and arguments in a JSON region."""
+        transform = field.get("transform", field.get("transform_each", {}))
+        function = transform.get("function", transform) if isinstance(transform, Mapping) else {}
+        keys: dict[str, object] = {}
+        if isinstance(function, Mapping):
+            for part, default in (("name", "name"), ("arguments", "arguments")):
+                match = _PLACEHOLDER.fullmatch(str(function.get(part, "")))
+                key = (match[2] or match[1]) if match is not None else default
+                if key not in ("content", default):
+                    keys["name_keys" if part == "name" else "args_keys"] = (key, default)
+        return keys

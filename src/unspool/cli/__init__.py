@@ -1,0 +1,379 @@
+"""The ``unspool`` command.
+
+Only the standard library is imported here; rich makes the output of a terminal
+prettier, where it is installed.  A mistake of the user's ends in one line on
+stderr and exit code 2.
+"""
+
+from __future__ import annotations
+
+import argparse
+import codecs
+import json
+import math
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import BinaryIO, NoReturn
+
+from .._core.ends.explain import explain, hold_back, kind, markers
+from .._core.ends.parser import Parser
+from .._core.search.scan import COMPILED
+from .._core.values.errors import UnspoolError
+from .._core.values.events import Event
+from .._core.values.message import Message
+from .._core.words.dialect import Dialect
+from .._version import __version__
+from ..conformance import command as suite
+from ..dialects._registry import list_dialects
+from ..gateway import flags
+
+_PORTION = 1 << 16
+"""How much to read at once; a pipe gives less, namely what there is."""
+
+
+class _InputError(Exception):
+    """The user gave something that cannot be used."""
+
+
+class _ArgumentParser(argparse.ArgumentParser):
+    """Reports a mistake in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; the result is its exit code."""
+    _never_fail_to_encode()
+    options = _options().parse_args(arguments)
+    try:
+        code: int = options.run(options)
+        sys.stdout.flush()
+    except (_InputError, UnspoolError) as error:
+        sys.stderr.write(f"unspool: {_first_line(error)}\n")
+        return 2
+    except BrokenPipeError:  # the reader, `head` say, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 130
+    return code
+
+
+def _options() -> argparse.ArgumentParser:
+    parser = _ArgumentParser(prog="unspool", description="Take the raw output of language models apart.")
+    build = "compiled" if COMPILED else "pure Python"
+    parser.add_argument("--version", action="version", version=f"unspool {__version__} ({build})")
+    parser.set_defaults(run=_help)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+
+    demo = commands.add_parser("demo", help="watch example outputs being parsed", description=_demo.__doc__)
+    demo.add_argument("dialects", nargs="*", metavar="DIALECT", help="which dialects (default: all)")
+    demo.add_argument(
+        "--speed",
+        type=_speed,
+        metavar="X",
+        help="pieces per second (default: 60 in a terminal, else no limit)",
+    )
+    demo.add_argument("--plain", action="store_true", help="lines of text, no keys to press")
+    demo.set_defaults(run=_demo)
+
+    parse = commands.add_parser("parse", help="parse an output", description=_parse.__doc__)
+    parse.add_argument("--dialect", required=True, metavar="NAME", help="the dialect, by any of its names")
+    parse.add_argument("--tools", metavar="FILE", help="JSON: the request's list of tools, or the request")
+    parse.add_argument("--prompt", metavar="TEXT", help="the end of the prompt, such as '<think>'")
+    parse.add_argument("--strict", action="store_true", help="fail if a call is malformed or cut off")
+    parse.add_argument("--events", action="store_true", help="print the events, one per line, as they come")
+    parse.add_argument("file", nargs="?", default="-", metavar="FILE", help="the output (default: stdin)")
+    parse.set_defaults(run=_parse)
+
+    explained = commands.add_parser("explain", help="explain a dialect", description=_explain.__doc__)
+    explained.add_argument("dialect", metavar="DIALECT", help="by any of its names")
+    explained.set_defaults(run=_explain)
+
+    detected = commands.add_parser(
+        "detect", help="find the dialect of a chat template", description=_detect.__doc__
+    )
+    detected.add_argument(
+        "path", metavar="PATH", help="a chat template, tokenizer_config.json or a model directory"
+    )
+    detected.add_argument("--json", action="store_true", help="print JSON")
+    detected.set_defaults(run=_detect)
+
+    doctor = commands.add_parser("doctor", help="examine a model directory", description=_doctor.__doc__)
+    doctor.add_argument(
+        "path", metavar="PATH", help="a model directory, tokenizer_config.json or a chat template"
+    )
+    doctor.add_argument("--json", action="store_true", help="print JSON")
+    doctor.set_defaults(run=_doctor)
+
+    dialects = commands.add_parser("dialects", help="list the dialects", description=_dialects.__doc__)
+    dialects.set_defaults(run=_dialects)
+
+    conformance = commands.add_parser("conformance", help="hold parsers of tool calls against one suite")
+    conformance.description = _conformance.__doc__
+    suite.add_arguments(conformance)
+    conformance.set_defaults(run=_conformance)
+
+    serve = commands.add_parser("serve", help="put tool calls and reasoning before a text generator")
+    serve.description = _serve.__doc__
+    flags.add_arguments(serve)
+    serve.set_defaults(run=_serve)
+    return parser
+
+
+# -- commands
+
+
+def _help(_: argparse.Namespace) -> int:
+    _options().print_help()
+    return 0
+
+
+def _demo(options: argparse.Namespace) -> int:
+    """Stream an example output of each dialect through the parser, piece by piece."""
+    from . import demo
+
+    shown = demo.recordings(options.dialects)
+    interactive = sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    speed = options.speed or (demo.TERMINAL_SPEED if interactive else math.inf)
+    if interactive and not options.plain:
+        demo.play_live(shown, speed)
+    else:
+        demo.play_plain(shown, sys.stdout, speed)
+    return 0
+
+
+def _parse(options: argparse.Namespace) -> int:
+    """Print the message that an output amounts to, as JSON; with --events, the events."""
+    tools = None if options.tools is None else _read_tools(options.tools)
+    parser = Parser(options.dialect, tools=tools, prompt=options.prompt, strict=options.strict)
+    folding = parser.fold()
+    for text in _read(options.file):
+        events = parser.feed(text)
+        folding.push(events)
+        if options.events:
+            _print_events(events)
+    events = parser.finish()
+    if options.events:
+        _print_events(events)
+    folding.push(events)
+    message = folding.message()
+    if not options.events:
+        print(_json(_flat(message), indent=2))
+    return 0
+
+
+def _dialects(_: argparse.Namespace) -> int:
+    """List every dialect, one to a line; separated by tabs where the output is piped."""
+    found = list_dialects()
+    if sys.stdout.isatty():
+        try:
+            _print_table(found)
+        except ImportError:
+            pass
+        else:
+            return 0
+    for dialect in found:
+        print(*_row(dialect), sep="\t")
+    return 0
+
+
+_COLUMNS = ("dialect", "models", "calls are", "also known as", "held back", "control tokens")
+
+
+def _row(dialect: Dialect) -> tuple[str, ...]:
+    return (
+        dialect.name,
+        dialect.models,
+        kind(dialect),
+        ", ".join(_aliases(dialect)),
+        str(hold_back(dialect)),
+        " ".join(markers(dialect)),
+    )
+
+
+def _explain(options: argparse.Namespace) -> int:
+    """Say how a dialect is written and what the parser does with it; Markdown where the output is piped."""
+    _print_page(explain(options.dialect))
+    return 0
+
+
+def _detect(options: argparse.Namespace) -> int:
+    """Say which dialect a chat template speaks, and why; the exit code is 1 if none can be told."""
+    from .._models.detect import examine, load_model
+    from .._models.report import detection_page
+
+    model = load_model(Path(options.path))
+    found = examine(model)
+    if options.json:
+        print(_json(found.to_dict(), indent=2))
+    else:
+        _print_page(detection_page(found, model.origin))
+    return int(found.renders_calls and found.dialect is None)
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    """Examine a model: its dialect, what does not fit, what would break, which flags a server needs.
+
+    The exit code is 1 if something must be changed.
+    """
+    from .._models.doctor import diagnose
+
+    report = diagnose(Path(options.path))
+    if options.json:
+        print(_json(report.to_dict(), indent=2))
+    else:
+        _print_page(report.markdown())
+    return int(not report.healthy)
+
+
+def _conformance(options: argparse.Namespace) -> int:
+    """Hold parsers of tool calls against one suite: every dialect, every chunking."""
+    return suite.main(options)
+
+
+def _serve(options: argparse.Namespace) -> int:
+    """Serve the chat, responses and messages APIs before a text generator."""
+    if options.list_settings:
+        print(flags.listing())
+        return 0
+    settings = flags.settings_of(options)
+    from ..gateway import serve
+
+    return serve(settings)
+
+
+def _print_page(text: str) -> None:
+    """Print Markdown, as a page where the output is a terminal."""
+    if sys.stdout.isatty():
+        try:
+            _print_markdown(text)
+        except ImportError:
+            pass
+        else:
+            return
+    print(text)
+
+
+def _print_markdown(text: str) -> None:
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    Console().print(Markdown(text))
+
+
+def _print_table(dialects: Sequence[Dialect]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD)
+    for column in _COLUMNS:
+        table.add_column(
+            column, style="bold cyan" if column == "dialect" else "", no_wrap=column == "dialect"
+        )
+    for dialect in dialects:
+        table.add_row(*map(escape, _row(dialect)))
+    Console().print(table)
+
+
+def _aliases(dialect: Dialect) -> list[str]:
+    return list(dict.fromkeys((*dialect.aliases, *dialect.reasoning_aliases)))
+
+
+# -- input
+
+
+def _speed(text: str) -> float:
+    value = float(text)
+    if not value > 0:
+        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
+    return value
+
+
+_speed.__name__ = "number"  # as argparse calls it in its errors
+
+
+def _read_tools(name: str) -> list[dict[str, object]]:
+    """The tools in a JSON file; ``Parser`` checks what is in the list."""
+    try:
+        value = json.loads("".join(_read(name)))
+    except (ValueError, RecursionError) as error:
+        raise _InputError(f"{name} is not JSON: {error}") from error
+    if isinstance(value, dict):
+        value = value.get("tools")
+    if not isinstance(value, list):
+        raise _InputError(f"{name} holds neither a list of tools nor an object with 'tools'")
+    return value
+
+
+def _read(name: str) -> Iterator[str]:
+    """The text of a file, or of standard input as it arrives; line breaks stay as they are."""
+    try:
+        if name == "-":
+            yield from _decoded(sys.stdin.buffer)
+        else:
+            with Path(name).open("rb") as file:
+                yield from _decoded(file)
+    except OSError as error:
+        raise _InputError(f"cannot read {name}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        byte = error.object[error.start]
+        raise _InputError(f"{name} is not UTF-8: {error.reason} 0x{byte:02x}") from error
+
+
+def _decoded(file: BinaryIO) -> Iterator[str]:
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    read = getattr(file, "read1", file.read)
+    while portion := read(_PORTION):
+        yield decoder.decode(portion)
+    yield decoder.decode(b"", final=True)
+
+
+# -- output
+
+
+def _never_fail_to_encode() -> None:
+    """What a model writes may have no place in the terminal's encoding."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+
+
+def _flat(message: Message) -> dict[str, object]:
+    fields = asdict(message)
+    del fields["parts"]  # the same again; the order is in the events
+    return fields
+
+
+def _fields(event: Event) -> tuple[str, ...]:
+    found: tuple[str, ...] = getattr(event, "__match_args__", ())
+    return found
+
+
+def _print_events(events: Sequence[Event]) -> None:
+    for event in events:
+        fields = {name: getattr(event, name) for name in (*_fields(event), "start", "end")}
+        print(_json({"event": type(event).__name__, **fields}))
+    sys.stdout.flush()
+
+
+def _json(value: object, indent: int | None = None) -> str:
+    # In UTF-8 the only thing that gets replaced is a lone surrogate, by what is
+    # its escape in JSON, too.
+    utf_8 = codecs.lookup(sys.stdout.encoding or "ascii").name == "utf-8"
+    return json.dumps(value, ensure_ascii=not utf_8, indent=indent)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

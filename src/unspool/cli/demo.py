@@ -1,0 +1,468 @@
+"""The demo: example outputs, streamed through the parser in pieces the size of tokens.
+
+``recordings/`` holds an output per dialect, written by hand after what its
+models write, and ``tools.json``, the tools that they call.  A dialect without a
+file of its own is shown with a standard message that ``render`` puts into its
+words, so every registered dialect appears.
+
+Two views show the same :class:`Show`: plain lines, for pipes and scripts, and a
+live one for terminals, which needs rich.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import time
+import tomllib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TextIO, TypeAlias
+
+from .._core.ends.parser import Parser, parse
+from .._core.ends.render import render
+from .._core.ends.tidy import Tidy
+from .._core.values.errors import UnspoolError, UsageError
+from .._core.values.events import CallArgs, CallEnd, CallStart, Event, Markup, Note, Text
+from .._core.values.finish import FinishRule
+from .._core.values.message import Message, ToolCall
+from .._core.words.dialect import Dialect
+from ..dialects._registry import get_dialect, list_dialects
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+    from types import TracebackType
+
+    from rich.console import Console, ConsoleOptions, RenderResult
+    from rich.layout import Layout
+    from rich.text import Text as RichText
+
+TERMINAL_SPEED: Final = 60.0
+"""Pieces per second in a terminal."""
+
+STANDARD: Final = Message(
+    reasoning="Is Oslo or Rome warmer? Both forecasts first, at once; the average is a line of Python.",
+    content="I'll fetch both forecasts and test the formula meanwhile.",
+    tool_calls=(
+        ToolCall("call00001", "get_weather", '{"city": "Oslo", "days": 3}'),
+        ToolCall("call00002", "get_weather", '{"city": "Rome", "days": 3}'),
+        ToolCall(
+            "call00003",
+            "run_python",
+            r'{"code": "def mean(xs):\n    return sum(xs) / len(xs)", "timeout": 2.5}',
+        ),
+    ),
+)
+"""What dialects without a recording say."""
+
+
+# -- what to show
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """One output of a model."""
+
+    dialect: Dialect
+    output: str
+    """The raw text."""
+    shows: str
+    """What to look at, in a sentence."""
+    prompt: str | None = None
+    """The end of the prompt, where the output depends on it."""
+
+
+def recordings(names: Sequence[str] = ()) -> list[Recording]:
+    """The recordings of these dialects, or of all of them, those with a file first."""
+    if names:
+        return [_recording(get_dialect(name)) for name in names]
+    return [_recording(dialect) for dialect in sorted(list_dialects(), key=_has_no_file)]
+
+
+@cache
+def tools() -> list[dict[str, object]]:
+    """The tools that the recordings call."""
+    found: list[dict[str, object]] = json.loads(_folder().joinpath("tools.json").read_text(encoding="utf-8"))
+    return found
+
+
+def _folder() -> Traversable:
+    return files("unspool").joinpath("recordings")
+
+
+def _file(dialect: Dialect) -> Traversable:
+    return _folder().joinpath(f"{dialect.name}.toml")
+
+
+def _has_no_file(dialect: Dialect) -> bool:
+    return not _file(dialect).is_file()
+
+
+def _recording(dialect: Dialect) -> Recording:
+    if _has_no_file(dialect):
+        return _rendered(dialect)
+    data = tomllib.loads(_file(dialect).read_text(encoding="utf-8"))
+    return Recording(dialect, data["output"], data["shows"], data.get("prompt"))
+
+
+def _rendered(dialect: Dialect) -> Recording:
+    """The standard message, or as much of it as the dialect has words for."""
+    for message in (
+        STANDARD,
+        replace(STANDARD, reasoning=None),
+        replace(STANDARD, content=None),
+        replace(STANDARD, reasoning=None, content=None),
+        replace(STANDARD, tool_calls=()),
+        replace(STANDARD, reasoning=None, tool_calls=()),
+    ):
+        try:
+            output = render(dialect, message)
+        except UnspoolError:
+            continue
+        calls = parse(output, dialect, tools=tools()).tool_calls
+        if [call.name for call in calls] == [call.name for call in message.tool_calls]:
+            return Recording(dialect, output, "The standard message, in this dialect's words.")
+    return Recording(dialect, STANDARD.content or "", "Plain text.")
+
+
+_PIECE: Final = re.compile(r" ?\w{1,5}| ?[^\w\s]{1,2}|\s+")
+
+
+def pieces(text: str) -> list[str]:
+    """The text in pieces like those that a model's tokens give.
+
+    >>> pieces("Use <tool_call> now.")
+    ['Use', ' <', 'tool_', 'call', '>', ' now', '.']
+    """
+    return _PIECE.findall(text)
+
+
+# -- what has come out so far
+
+Kind: TypeAlias = Literal["reasoning", "content", "call", "markup"]
+
+
+class Call:
+    """A call as far as it has come."""
+
+    __slots__ = ("arguments", "name", "status")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.arguments = ""
+        self.status = "open"
+
+
+class Show:
+    """One output being parsed, piece by piece, and all that a view needs to know of it."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+        self.parser = Parser(recording.dialect, tools=tools(), prompt=recording.prompt)
+        self.raw = ""
+        """What came in."""
+        self.decided = 0
+        """How much of it events account for."""
+        self.spans: list[tuple[Kind, int, int]] = []
+        """What it is, as the events say."""
+        self.reasoning = ""
+        self.content = ""
+        self.calls: list[Call] = []
+        self.notes: list[Note] = []
+        self.pieces = 0
+        """How many pieces came in."""
+        self.most_held = 0
+        """The most characters that were held back after one of them."""
+        self._tidy = Tidy(self.parser.dialect, self.parser.policies)
+        self._rule = FinishRule()
+
+    @property
+    def held(self) -> int:
+        """Characters that wait for more input."""
+        return len(self.raw) - self.decided
+
+    @property
+    def finish_reason(self) -> str:
+        """How the output ended."""
+        return self._rule.reason()
+
+    def play(self) -> Iterator[list[Event]]:
+        """Feed the recording; gives the tidy events of each step."""
+        for piece in pieces(self.recording.output):
+            self.raw += piece
+            self.pieces += 1
+            events = self.parser.feed(piece)
+            self._account(events)
+            self.most_held = max(self.most_held, self.held)
+            yield self._take(events)
+        events = self.parser.finish("stop")
+        self._account(events)
+        yield self._take(events)
+
+    def _account(self, events: Iterable[Event]) -> None:
+        for event in events:
+            self.decided = max(self.decided, event.end)
+            if isinstance(event, Text):
+                self.spans.append((event.channel, event.start, event.end))
+            elif isinstance(event, CallStart | CallArgs | CallEnd):
+                self.spans.append(("call", event.start, event.end))
+            elif isinstance(event, Markup):
+                self.spans.append(("markup", event.start, event.end))
+
+    def _take(self, events: Iterable[Event]) -> list[Event]:
+        tidy = self._tidy.push(events)
+        for event in tidy:
+            self._rule.see(event)
+            if isinstance(event, Text):
+                if event.channel == "reasoning":
+                    self.reasoning += event.text
+                else:
+                    self.content += event.text
+            elif isinstance(event, CallStart):
+                self.calls.append(Call(event.name))
+            elif isinstance(event, CallArgs):
+                self.calls[event.index].arguments += event.json
+            elif isinstance(event, CallEnd):
+                self.calls[event.index].status = event.status
+            elif isinstance(event, Note):
+                self.notes.append(event)
+        return tidy
+
+
+# -- plain lines
+
+
+def play_plain(shown: Iterable[Recording], out: TextIO, speed: float) -> None:
+    """Write every output as lines of text, each piece as soon as the parser gives it."""
+    for number, recording in enumerate(shown):
+        if number:
+            out.write("\n")
+        out.write(f"{_title(recording.dialect)}\n{recording.shows}\n")
+        show = Show(recording)
+        lanes = _Lanes(out)
+        for events in show.play():
+            for event in events:
+                _write(event, lanes)
+            out.flush()
+            time.sleep(1 / speed)
+        lanes.end()
+        out.write(
+            f"{len(show.raw)} characters in {show.pieces} pieces, at most {show.most_held} held back, "
+            f"finish_reason {show.finish_reason}\n"
+        )
+        out.flush()
+
+
+def _title(dialect: Dialect) -> str:
+    return f"{dialect.name}: {dialect.models}" if dialect.models else dialect.name
+
+
+def _write(event: Event, lanes: _Lanes) -> None:
+    if isinstance(event, Text):
+        lanes.put(event.channel, event.text)
+    elif isinstance(event, CallStart):
+        lanes.end()
+        lanes.put("call", f"{event.name} ")
+    elif isinstance(event, CallArgs):
+        lanes.put("call", event.json)
+    elif isinstance(event, CallEnd):
+        if event.status != "complete":
+            lanes.put("call", f" ({event.status})")
+        lanes.end()
+    elif isinstance(event, Note):
+        lanes.end()
+        lanes.put("note", f"{event.kind}: {event.detail}")
+        lanes.end()
+
+
+class _Lanes:
+    """Text under labels: a new line when the label changes."""
+
+    _WIDTH: Final = 11
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+        self._label = ""
+
+    def put(self, label: str, text: str) -> None:
+        if not text:
+            return
+        if label != self._label:
+            self.end()
+            self._label = label
+            self._out.write("  " + label.ljust(self._WIDTH))
+        self._out.write(text.replace("\n", "\n" + " " * (self._WIDTH + 2)))
+
+    def end(self) -> None:
+        if self._label:
+            self._out.write("\n")
+        self._label = ""
+
+
+# -- the live view
+
+_STYLES: Final[dict[Kind, str]] = {
+    "reasoning": "italic magenta",
+    "content": "default",
+    "call": "cyan",
+    "markup": "bright_black",
+}
+_HELD: Final = "black on yellow"
+_MARKS: Final = {
+    "open": ("…", "yellow"),
+    "complete": ("✓", "green"),
+    "malformed": ("✗ malformed", "red"),
+    "truncated": ("✂ truncated", "red"),
+}
+
+
+def play_live(shown: Sequence[Recording], speed: float) -> None:
+    """Play in the terminal.  Enter skips to the end of an output and to the next one, q quits."""
+    try:
+        from rich.console import Console
+        from rich.live import Live
+    except ImportError:
+        raise UsageError("the live demo needs rich: pip install 'unspool[cli]', or use --plain") from None
+    console = Console()
+    with Keys() as keys, Live(console=console, screen=True, auto_refresh=False) as live:
+        for number, recording in enumerate(shown, 1):
+            show = Show(recording)
+            place = f"{number}/{len(shown)}"
+            skipping = False
+            for _ in show.play():
+                if skipping:
+                    continue
+                live.update(screen(show, place, "enter skips, q quits"), refresh=True)
+                key = keys.wait(1 / speed)
+                if key == "q":
+                    return
+                skipping = key == "enter"
+            ending = "enter: next" if number < len(shown) else "enter ends"
+            live.update(screen(show, place, f"{ending}, q quits"), refresh=True)
+            if keys.wait(None) == "q":
+                return
+
+
+def screen(show: Show, place: str, hint: str) -> Layout:
+    """All of the terminal, as it stands."""
+    from rich.layout import Layout
+    from rich.panel import Panel
+    from rich.text import Text as RichText
+
+    calls = RichText()
+    for call in show.calls:
+        mark, style = _MARKS[call.status]
+        calls.append(call.name, "bold cyan").append(" ").append(call.arguments).append(f" {mark}\n", style)
+    header = RichText(f" {_title(show.recording.dialect)}", "bold", no_wrap=True, overflow="ellipsis")
+    header.append(f"\n {show.recording.shows}", "not bold italic")
+
+    whole, body, right = Layout(), Layout(), Layout()
+    footer = _footer(show, place, hint)
+    whole.split_column(Layout(header, size=2), body, Layout(footer, size=2))
+    body.split_row(Layout(Panel(_Tail(_raw(show)), title="what the model writes")), right)
+    right.split_column(
+        Layout(Panel(_Tail(RichText(show.reasoning, "italic magenta")), title="reasoning"), ratio=2),
+        Layout(Panel(_Tail(RichText(show.content)), title="content"), ratio=2),
+        Layout(Panel(_Tail(calls), title="calls"), ratio=3),
+    )
+    return whole
+
+
+def _raw(show: Show) -> RichText:
+    """The input so far, in the colours of its events; what is held back is marked."""
+    from rich.text import Text as RichText
+
+    text = RichText(show.raw)
+    for kind, start, end in show.spans:
+        text.stylize(_STYLES[kind], start, end)
+    text.stylize(_HELD, show.decided)
+    return text
+
+
+def _footer(show: Show, place: str, hint: str) -> RichText:
+    from rich.text import Text as RichText
+
+    parser = show.parser
+    bound = "until the value closes" if parser.bound is None else f"at most {parser.bound}"
+    text = RichText(no_wrap=True, overflow="ellipsis")
+    text.append(f" mode {mode(parser)}", "bold").append("   ")
+    text.append(f" {show.held} held back ", _HELD if show.held else "dim")
+    text.append(f"   bound: {bound}   most so far: {show.most_held}   pieces: {show.pieces}")
+    if show.notes:
+        text.append(f"   note: {show.notes[-1].kind}", "red")
+    return text.append(f"\n {place}   {hint}", "dim")
+
+
+def mode(parser: Parser) -> str:
+    """The mode that the parser's machine is in."""
+    return parser._machine.mode  # noqa: SLF001  it has no public name yet
+
+
+class _Tail:
+    """The end of a text, as much as fits."""
+
+    def __init__(self, text: RichText) -> None:
+        self._text = text
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        lines = self._text.wrap(console, options.max_width)
+        yield from lines[-(options.height or options.max_height) :]
+
+
+class Keys:
+    """Single key presses from the terminal, without echo."""
+
+    def __enter__(self) -> Self:
+        self._restore: list[Any] | None = None
+        if sys.platform != "win32":
+            import termios
+            import tty
+
+            self._restore = termios.tcgetattr(sys.stdin)
+            tty.setcbreak(sys.stdin)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if sys.platform != "win32" and self._restore is not None:
+            import termios
+
+            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._restore)
+
+    def wait(self, seconds: float | None) -> str:
+        """``enter``, ``q``, or nothing if the time is up; any other key is ignored."""
+        until = None if seconds is None else time.monotonic() + seconds
+        while True:
+            left = None if until is None else max(0.0, until - time.monotonic())
+            key = _read_key(left)
+            if key in ("\n", "\r", " "):
+                return "enter"
+            if key in ("q", "Q", "\x1b", "\x04", "gone"):
+                return "q"
+            if until is not None and time.monotonic() >= until:
+                return ""
+
+
+def _read_key(seconds: float | None) -> str:
+    """The next key, ``gone`` if there will be none, or nothing when the time is up."""
+    if sys.platform == "win32":
+        import msvcrt
+
+        until = None if seconds is None else time.monotonic() + seconds
+        while not msvcrt.kbhit():
+            if until is not None and time.monotonic() >= until:
+                return ""
+            time.sleep(0.005)
+        return msvcrt.getwch()
+    import os
+    import select
+
+    ready, _, _ = select.select([sys.stdin], [], [], seconds)
+    if not ready:
+        return ""
+    # Not sys.stdin.read: its buffer would hide keys from select.
+    return os.read(sys.stdin.fileno(), 1).decode("ascii", "replace") or "gone"

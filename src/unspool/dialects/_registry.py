@@ -1,0 +1,186 @@
+"""The registry: names to dialects.
+
+Built-in dialects and those of other packages (entry points of the group
+``unspool.dialects``) are loaded the same way: a module or object that yields
+``Dialect`` values.  Nothing is imported before a name is asked for.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import pkgutil
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import replace as changed
+from functools import lru_cache
+from importlib.metadata import entry_points
+from threading import RLock
+
+from .._core.tokens.tokens import as_tokenizer, learnt_of
+from .._core.values.errors import SpecError, UnknownDialect, UsageError
+from .._core.words.dialect import Dialect
+from ._facts import check_facts
+
+GROUP = "unspool.dialects"
+
+_dialects: dict[str, Dialect] = {}
+_aliases: dict[str, str] = {}
+_reasoning: dict[str, str] = {}
+_built_in = False
+_loading = False
+_complete = False
+_lock = RLock()
+
+
+def _plain(name: str) -> str:
+    """Names are compared without case, and ``-`` is ``_``."""
+    return name.strip().lower().replace("-", "_").replace(" ", "_")
+
+
+def register(dialect: Dialect, *, replace: bool = False) -> Dialect:
+    """Make a dialect known under its name and aliases.
+
+    >>> _ = register(Dialect("my_model", call=("<call>{envelope}</call>",), request="hermes"))
+    >>> get_dialect("my-model").name
+    'my_model'
+    """
+    if not isinstance(dialect, Dialect):
+        raise UsageError(f"register() takes a Dialect value, got {type(dialect).__name__}")
+    if not _loading:
+        _load_built_ins()
+    name = _plain(dialect.name)
+    if name in _dialects and not replace and _dialects[name] != dialect:
+        raise SpecError(f"a dialect {dialect.name!r} is registered already; pass replace=True to replace it")
+    check_facts(dialect)
+    _dialects[name] = dialect
+    for alias in dialect.aliases:
+        _aliases.setdefault(_plain(alias), name)
+    for alias in dialect.reasoning_aliases:
+        _reasoning.setdefault(_plain(alias), name)
+    _found.cache_clear()
+    return dialect
+
+
+def _load_built_ins() -> None:
+    global _built_in, _loading  # noqa: PLW0603 - loaded once per process
+    if _built_in:
+        return
+    with _lock:
+        if _built_in:
+            return
+        _loading = True
+        from .. import dialects
+
+        for module in pkgutil.iter_modules(dialects.__path__):
+            if not module.name.startswith("_"):
+                _register_all(importlib.import_module(f"{dialects.__name__}.{module.name}"), module.name)
+        _built_in, _loading = True, False
+
+
+def _load_entry_points() -> None:
+    """Dialects of other packages.  One that cannot be loaded is reported and left out."""
+    global _complete  # noqa: PLW0603 - loaded once per process
+    if _complete:
+        return
+    _complete = True
+    for point in entry_points(group=GROUP):
+        try:
+            _register_all(point.load(), point.name)
+        except (ImportError, AttributeError, TypeError, SpecError, UsageError) as error:
+            package = point.dist.name if point.dist is not None else "an unknown package"
+            warnings.warn(
+                f"the dialect {point.name!r} of {package} cannot be loaded: {error}",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+
+
+def _register_all(source: object, name: str) -> None:
+    """Register what a module, or the object of an entry point, declares."""
+    if isinstance(source, Dialect):
+        register(source)
+        return
+    if callable(source):
+        source = source()
+    values: Iterable[object] = source if isinstance(source, Iterable) else vars(source).values()
+    found = [value for value in values if isinstance(value, Dialect)]
+    if not found:
+        raise SpecError(
+            f"entry point {name!r} of group {GROUP!r} gives no Dialect: point it at one, or at a module"
+        )
+    for dialect in found:
+        register(dialect)
+
+
+def get_dialect(name: str, *, tokenizer: object | None = None) -> Dialect:
+    r"""The dialect of that name or alias; with a tokenizer, the variant its vocabulary calls for.
+
+    ``tools+reasoning`` combines the calls of one dialect with the reasoning of
+    another, as engines do when they are given two parsers.
+
+    >>> get_dialect("qwen25").name
+    'hermes'
+    >>> get_dialect("llama3_json+deepseek_r1").reasoning[0]
+    '<think>\\n{text}\\n</think>\\n\\n'
+    """
+    if not isinstance(name, str):
+        raise UsageError(f"a dialect's name is a string, got {type(name).__name__}")
+    calls, plus, reasoning = name.partition("+")
+    found = _named(calls, (_dialects, _aliases, _reasoning))
+    if plus:
+        other = _named(reasoning, (_reasoning, _dialects, _aliases))
+        name = f"{found.name}+{other.name}"
+        found = changed(
+            find(found, tokenizer), name=name, reasoning=other.reasoning, echo=other.echo, variants=()
+        )
+    return found if tokenizer is None else find(found, tokenizer)
+
+
+def _named(name: str, spaces: tuple[Mapping[str, object], ...]) -> Dialect:
+    """The dialect of that name in the first name space that has it."""
+    plain = _plain(name)
+    if plain in ("hf", "response_template"):
+        raise UsageError(
+            f"{name!r} means the tokenizer's own response template: "
+            "make a dialect of it with unspool.from_response_template(template)"
+        )
+    for load in (_load_built_ins, _load_entry_points):
+        load()
+        for space in spaces:
+            found = space.get(plain)
+            if isinstance(found, str):
+                found = _dialects[found]
+            if isinstance(found, Dialect):
+                return found
+    near = difflib.get_close_matches(plain, [*_dialects, *_aliases, *_reasoning], n=4, cutoff=0.5)
+    hint = (
+        f"did you mean {', '.join(dict.fromkeys(near))}?"
+        if near
+        else "unspool.list_dialects() gives all of them"
+    )
+    raise UnknownDialect(f"no dialect {name!r}: {hint}")
+
+
+_found = lru_cache(maxsize=1024)(get_dialect)
+"""For every parser."""
+
+
+def list_dialects() -> tuple[Dialect, ...]:
+    """Every dialect that is registered, by name."""
+    _load_built_ins()
+    _load_entry_points()
+    return tuple(_dialects[name] for name in sorted(_dialects))
+
+
+def find(dialect: str | Dialect, tokenizer: object | None = None) -> Dialect:
+    """The dialect itself, or the one of that name; its variant for the vocabulary, if there is one."""
+    found = _found(dialect) if isinstance(dialect, str) else dialect
+    if not isinstance(found, Dialect):
+        raise UsageError(f"a dialect is a Dialect value or a name, got {type(found).__name__}")
+    if tokenizer is not None and found.variants:
+        tokens = learnt_of(as_tokenizer(tokenizer)).literals
+        for token, variant in found.variants:
+            if token in tokens:
+                return get_dialect(variant)
+    return found

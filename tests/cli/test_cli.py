@@ -1,0 +1,428 @@
+"""The command line: what it prints, what it refuses, and that it ends by itself."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from unspool import Dialect, Parser, UsageError, __version__, explain, list_dialects, parse, render
+from unspool._core.search import scan as _scan
+from unspool.cli import demo, main
+
+OUTPUT = 'On it. <tool_call>{"name": "now", "arguments": {"tz": "Europe/Zürich"}}</tool_call>'
+NAMES = [dialect.name for dialect in list_dialects()]
+CODE = "<function=run><parameter=code>x = 1</parameter><parameter=n>2</parameter></function>"
+
+
+def run(
+    *arguments: str, stdin: str = "", env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [sys.executable, "-m", "unspool.cli", *arguments],
+        input=stdin.encode(),
+        capture_output=True,
+        check=False,
+        timeout=60,
+        env={**os.environ, **(env or {})},
+    )
+
+
+@pytest.fixture
+def output(tmp_path: Path) -> str:
+    file = tmp_path / "output.txt"
+    file.write_bytes(OUTPUT.encode())
+    return str(file)
+
+
+# -- parse
+
+
+def test_parse_prints_the_message(output: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["parse", "--dialect", "hermes", output]) == 0
+    message = json.loads(capsys.readouterr().out)
+    assert list(message) == ["reasoning", "content", "tool_calls", "problems", "finish_reason"]
+    assert message["content"] == "On it."
+    assert message["finish_reason"] == "tool_calls"
+    (call,) = message["tool_calls"]
+    assert call["name"] == "now"
+    assert json.loads(call["arguments"]) == {"tz": "Europe/Zürich"}
+
+
+@pytest.mark.parametrize("file", [(), ("-",)])
+def test_parse_reads_standard_input(file: Sequence[str]) -> None:
+    done = run("parse", "--dialect", "qwen25", *file, stdin=OUTPUT)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["tool_calls"][0]["name"] == "now"
+
+
+def test_events_tile_the_input(output: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["parse", "--dialect", "hermes", "--events", output]) == 0
+    events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [event["event"] for event in events] == ["Text", "CallStart", "CallArgs", "CallEnd", "Finish"]
+    assert events[0] == {"event": "Text", "channel": "content", "text": "On it. ", "start": 0, "end": 7}
+    assert [event["start"] for event in events] == [0, *(event["end"] for event in events[:-1])]
+    assert events[-1]["end"] == len(OUTPUT)
+
+
+def test_events_come_while_the_input_is_still_open() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "unspool.cli", "parse", "--dialect", "hermes", "--events"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write("Zü".encode()[:2])
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["text"] == "Z"
+        process.stdin.write("ü".encode()[1:] + b"rich")  # a character may be cut in two
+        process.stdin.close()
+        assert json.loads(process.stdout.readline())["text"] == "ürich"
+
+
+def test_line_breaks_are_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "output.txt"
+    file.write_bytes(b"a\r\nb\n")
+    assert main(["parse", "--dialect", "hermes", str(file)]) == 0
+    assert json.loads(capsys.readouterr().out)["content"] == "a\r\nb\n"
+
+
+@pytest.mark.parametrize("wrap", [lambda tools: tools, lambda tools: {"model": "m", "tools": tools}])
+def test_tools_give_values_their_types(
+    wrap: Callable[[object], object], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    tools = tmp_path / "tools.json"
+    tools.write_text(
+        json.dumps(wrap([{"type": "function", "function": {"name": "run", "parameters": schema}}]))
+    )
+    text = tmp_path / "output.txt"
+    text.write_text(f"<tool_call>{CODE}</tool_call>")
+    assert main(["parse", "--dialect", "qwen3_coder", "--tools", str(tools), str(text)]) == 0
+    (call,) = json.loads(capsys.readouterr().out)["tool_calls"]
+    assert json.loads(call["arguments"]) == {"code": "x = 1", "n": 2}
+
+
+def test_the_prompt_decides_where_the_output_begins() -> None:
+    done = run("parse", "--dialect", "hermes", "--prompt", "<think>\n", stdin="hm</think>Hi")
+    message = json.loads(done.stdout)
+    assert (message["reasoning"], message["content"]) == ("hm", "Hi")
+
+
+def test_strict_fails_in_one_line() -> None:
+    broken = '<tool_call>{"name": "now", "arguments": {oops}}</tool_call>'
+    done = run("parse", "--dialect", "hermes", "--strict", stdin=broken)
+    assert done.returncode == 2
+    assert done.stdout == b""
+    assert done.stderr.decode().startswith("unspool: malformed call at offset 41")
+    assert done.stderr.count(b"\n") == 1
+    assert json.loads(run("parse", "--dialect", "hermes", stdin=broken).stdout)["problems"]
+
+
+def test_an_encoding_without_the_characters_still_gives_json(output: str) -> None:
+    done = run("parse", "--dialect", "hermes", output, env={"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"})
+    assert done.returncode == 0, done.stderr
+    assert json.loads(json.loads(done.stdout)["tool_calls"][0]["arguments"]) == {"tz": "Europe/Zürich"}
+
+
+def test_a_lone_surrogate_still_gives_json() -> None:
+    escaped = r'<tool_call>{"name": "\ud800", "arguments": {}}</tool_call>'
+    done = run("parse", "--dialect", "hermes", stdin=escaped, env={"PYTHONIOENCODING": "utf-8"})
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["tool_calls"][0]["name"] == "\ud800"
+
+
+# -- mistakes
+
+HERMES = ["parse", "--dialect", "hermes"]
+MISTAKES: dict[str, tuple[list[str], bytes, str]] = {
+    "unknown command": (["prase"], b"", "invalid choice: 'prase'"),
+    "unknown option": ([*HERMES, "--toolz"], b"", "unrecognized arguments: --toolz"),
+    "no dialect": (["parse"], b"", "the following arguments are required: --dialect"),
+    "unknown dialect": (["parse", "--dialect", "hermez"], b"", "no dialect 'hermez': did you mean hermes"),
+    "unknown dialect in the demo": (["demo", "hermez"], b"", "no dialect 'hermez': did you mean hermes"),
+    "unknown dialect to explain": (["explain", "hermez"], b"", "no dialect 'hermez': did you mean hermes"),
+    "no such file": ([*HERMES, "none"], b"", "cannot read none: "),
+    "a folder": ([*HERMES, "."], b"", "cannot read .: "),
+    "not UTF-8": (HERMES, b"ok \xff", "- is not UTF-8: invalid start byte 0xff"),
+    "half a character": (HERMES, b"ok \xc3", "- is not UTF-8: unexpected end of data 0xc3"),
+    "no such tools": ([*HERMES, "--tools", "none"], b"", "cannot read none: "),
+    "tools are not JSON": ([*HERMES, "--tools", "text"], b"", "text is not JSON: "),
+    "tools are too deep": ([*HERMES, "--tools", "deep"], b"", "deep is not JSON: "),
+    "tools are a number": ([*HERMES, "--tools", "number"], b"", "number holds neither a list of tools nor"),
+    "tools are numbers": ([*HERMES, "--tools", "numbers"], b"", "tools[0] is a int"),
+    "speed is a word": (["demo", "--speed", "fast"], b"", "invalid number value: 'fast'"),
+    "speed is zero": (["demo", "--speed", "0"], b"", "0 is not a positive number"),
+    "speed is not a number": (["demo", "--speed", "nan"], b"", "nan is not a positive number"),
+}
+FILES = {"text": "not json", "number": "5", "numbers": "[5]", "deep": "[" * 100_000}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_one_line_and_exit_code_2(
+    mistake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments, stdin, message = MISTAKES[mistake]
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+    try:
+        code: object = main(arguments)
+    except SystemExit as exit_:  # how argparse ends
+        code = exit_.code
+    shown = capsys.readouterr()
+    assert code == 2
+    assert shown.out == ""
+    assert message in shown.err
+    assert shown.err.startswith("unspool")
+    assert shown.err.count("\n") == 1
+
+
+def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "unspool.cli", "demo", "--speed", "1000"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(60) == 0
+
+
+# -- the rest
+
+
+def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
+    build = "pure Python" if _scan.__file__.endswith(".py") else "compiled"
+    assert run("--version").stdout.decode() == f"unspool {__version__} ({build})\n"
+    assert main([]) == 0
+    assert "watch example outputs being parsed" in capsys.readouterr().out
+
+
+def test_dialects_are_tab_separated_when_piped(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["dialects"]) == 0
+    rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert [row[0] for row in rows] == [dialect.name for dialect in list_dialects()]
+    assert {len(row) for row in rows} == {6}
+    hermes = next(row for row in rows if row[0] == "hermes")
+    assert "Qwen2.5" in hermes[1]
+    assert hermes[2] == "JSON"
+    assert "qwen25" in hermes[3].split(", ")
+    assert int(hermes[4]) == len("<|endoftext|>") - 1
+    assert "<|im_end|>" in hermes[5].split()
+
+
+def test_explain_is_markdown_when_piped(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "qwen25"]) == 0
+    assert capsys.readouterr().out == explain("hermes") + "\n"
+
+
+def test_the_command_line_imports_only_the_standard_library() -> None:
+    probe = "import sys, unspool.cli; print('rich' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", probe], timeout=60) == b"False\n"
+
+
+# -- the demo
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_recording_parses_without_problems(name: str) -> None:
+    (recording,) = demo.recordings([name])
+    message = parse(recording.output, recording.dialect, tools=demo.tools(), prompt=recording.prompt)
+    assert message.problems == ()
+    assert message.content or message.tool_calls
+    for call in message.tool_calls:
+        json.loads(call.arguments)
+
+
+def test_every_file_belongs_to_a_dialect() -> None:
+    names = {file.name.removesuffix(".toml") for file in demo._folder().iterdir()} - {"tools.json"}
+    assert names
+    assert names <= set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_show_agrees_with_the_parse(name: str) -> None:
+    (recording,) = demo.recordings([name])
+    show = demo.Show(recording)
+    for _ in show.play():
+        assert show.held <= show.parser.held  # which counts what it holds of the prompt, too
+    message = parse(recording.output, recording.dialect, tools=demo.tools(), prompt=recording.prompt)
+    assert show.raw == recording.output
+    assert (show.reasoning or None, show.content or None) == (message.reasoning, message.content)
+    assert [(call.name, call.arguments) for call in show.calls] == [
+        (call.name, call.arguments) for call in message.tool_calls
+    ]
+    assert {call.status for call in show.calls} <= {"complete"}
+    assert show.finish_reason == message.finish_reason
+
+
+def test_a_dialect_without_words_for_something_leaves_it_out() -> None:
+    silent = Dialect("silent", call=("<call>{envelope}</call>",), reasoning=())
+    assert demo._rendered(silent).output == render(silent, replace(demo.STANDARD, reasoning=None))
+    first = Dialect("first", section=("^{calls}",), call=("{envelope}",), sep=(";",), reasoning=())
+    assert "forecasts" not in demo._rendered(first).output
+    assert len(parse(demo._rendered(first).output, first).tool_calls) == 3
+    talker = Dialect("talker")
+    assert parse(demo._rendered(talker).output, talker).reasoning == demo.STANDARD.reasoning
+
+
+def test_the_demo_shows_every_dialect_and_ends_by_itself() -> None:
+    started = time.monotonic()
+    done = run("demo")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == b""
+    assert time.monotonic() - started < 30
+    titles = {line.partition(": ")[0] for line in done.stdout.decode().splitlines()}
+    assert set(NAMES) <= titles
+
+
+def test_the_demo_shows_what_was_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "qwen25", "--plain", "--speed", "inf"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("hermes: ")
+    assert (
+        lines[2]
+        == "  reasoning  Is Oslo or Rome warmer over the next three days? I need both forecasts, and they"
+    )
+    assert '  call       get_weather {"city": "Rome", "days": 3}' in lines
+    assert lines[-1].endswith("held back, finish_reason tool_calls")
+
+
+def test_problems_are_shown() -> None:
+    text = '<tool_call>{"name": "get_weather", "arguments": {oops}}</tool_call><tool_call>{"name": "f", "arg'
+    out = io.StringIO()
+    demo.play_plain([demo.Recording(Parser("hermes").dialect, text, "Two mistakes.")], out, 1e9)
+    assert "  note       malformed_call: expected a string key or '}'\n" in out.getvalue()
+    assert "(malformed)\n" in out.getvalue()
+    assert "(truncated)\n" in out.getvalue()
+    assert out.getvalue().endswith("finish_reason length\n")
+
+
+# -- in a terminal
+
+
+def in_terminal(*arguments: str, keys: Sequence[tuple[str, bytes]], env: dict[str, str] | None = None) -> str:
+    """What the command writes to a terminal; each key is pressed when its text has appeared."""
+    pty = pytest.importorskip("pty")
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "unspool.cli", *arguments],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "30", **(env or {})},
+    )
+    os.close(theirs)
+    written = b""
+    waiting = list(keys)
+    seen = 0
+    until = time.monotonic() + 60
+    with closing(os.fdopen(ours, "r+b", buffering=0)):
+        while time.monotonic() < until:
+            ready, _, _ = select.select([ours], [], [], 0.05)
+            if ready:
+                try:
+                    portion = os.read(ours, 1 << 16)
+                except OSError:  # how Linux says that the other end is closed
+                    break
+                if not portion:
+                    break
+                written += portion
+            if waiting and (at := written.find(waiting[0][0].encode(), seen)) >= 0:
+                seen = at + len(waiting[0][0])
+                os.write(ours, waiting.pop(0)[1])
+        code = process.wait(10)
+    assert code == 0, written.decode(errors="replace")
+    assert not waiting
+    return written.decode(errors="replace")
+
+
+def test_the_live_demo_waits_for_a_key_between_outputs() -> None:
+    pytest.importorskip("rich")
+    shown = in_terminal(
+        "demo",
+        "hermes",
+        "harmony",
+        keys=[
+            ("enter skips", b"x"),
+            ("enter skips", b"\n"),
+            ("enter: next", b"\n"),
+            ("2/2", b" "),
+            ("enter ends", b"\n"),
+        ],
+    )
+    assert "what the model writes" in shown
+    assert "held back" in shown
+
+
+def test_q_quits_the_live_demo() -> None:
+    pytest.importorskip("rich")
+    assert "2/2" not in in_terminal("demo", "hermes", "harmony", keys=[("1/2", b"q")])
+
+
+def test_the_plain_demo_waits_for_no_key() -> None:
+    assert "finish_reason" in in_terminal("demo", "hermes", "--plain", "--speed", "10000", keys=[])
+
+
+def test_the_table_of_dialects() -> None:
+    pytest.importorskip("rich")
+    assert "hermes" in in_terminal("dialects", keys=[])
+
+
+def test_an_explanation_in_the_terminal() -> None:
+    pytest.importorskip("rich")
+    shown = in_terminal("explain", "hermes", keys=[])
+    assert "As the model writes it" in shown
+    assert "##" not in shown
+
+
+@pytest.fixture
+def without_rich(tmp_path: Path) -> dict[str, str]:
+    """An environment in which rich is not installed."""
+    (tmp_path / "rich.py").write_text("raise ImportError")
+    return {"PYTHONPATH": str(tmp_path)}
+
+
+def test_without_rich_the_list_is_plain(without_rich: dict[str, str]) -> None:
+    assert "hermes\t" in in_terminal("dialects", keys=[], env=without_rich)
+    assert "# hermes" in in_terminal("explain", "hermes", keys=[], env=without_rich)
+
+
+def test_without_rich_the_live_demo_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "rich.console", None)
+    with pytest.raises(UsageError, match=r"pip install 'unspool\[cli\]', or use --plain"):
+        demo.play_live(demo.recordings(["hermes"]), 60)
+
+
+def test_the_screen_marks_what_is_held_back() -> None:
+    rich_console = pytest.importorskip("rich.console")
+    show = demo.Show(demo.recordings(["hermes"])[0])
+    steps = show.play()
+    while not (show.held and show.reasoning):
+        next(steps)
+    held = show.raw[show.decided :]
+    console = rich_console.Console(
+        file=io.StringIO(), width=100, height=24, force_terminal=True, color_system="standard"
+    )
+    console.print(demo.screen(show, "1/1", "hint"), height=24)
+    shown = console.file.getvalue()
+    assert f"\x1b[30;43m{held.strip()}" in shown
+    assert f" {len(held)} held back " in shown
+    assert demo.mode(show.parser) in shown

@@ -1,0 +1,142 @@
+"""Raw text under the key ``code``, and the laws of codecs under every chunking."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unspool._core.payload.code import RawText, encode_code
+from unspool._core.search.watch import ValueWatch
+from unspool._core.values.errors import UsageError
+
+STOPS = ("<|eom_id|>", "<|eot_id|>", "<|end_of_text|>", "\ud801")
+ENDS = ValueWatch(STOPS)
+
+
+def read(chunks: Iterable[str], ends: ValueWatch = ENDS) -> tuple[str, int]:
+    """The JSON text, and where the raw text ended; driven as the machine does it."""
+    codec = RawText(ends)
+    pieces = []
+    end = 0
+    held = ""
+    for chunk in (*chunks, None):
+        buf = held + (chunk or "")
+        at = codec.step("<" + buf, 1, chunk is None) - 1
+        pieces.append(codec.text)
+        end += at
+        held = buf[at:]
+        assert not codec.error
+        assert not codec.notes
+        assert not codec.waiting
+        if codec.done:
+            assert codec.step(held, 0, True) == 0
+            assert not codec.text
+            break
+        assert len(held) < ends.longest or not held
+    else:
+        assert not held
+        assert codec.finish() == "complete"
+        pieces.append(codec.text)
+    assert codec.done
+    assert codec.finish() == "complete"
+    assert not codec.text
+    return "".join(pieces), end
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "print(1)",
+        "",
+        "\n  x = 1\n\n",
+        'print("<|eom_id")\n# \\ \t é 🙂 \x00\x7f',
+        "if a <| b: {}",
+        "<|eom_id<|eot_",
+    ],
+)
+@pytest.mark.parametrize("behind", ["", "<|eom_id|>", "<|eot_id|>\n\nMore.", "\ud801"])
+def test_examples(code: str, behind: str) -> None:
+    text = code + behind
+    for chunks in ([text], list(text), [text[i : i + 3] for i in range(0, len(text), 3)]):
+        out, end = read(chunks)
+        assert out == json.dumps({"code": code}, ensure_ascii=False)
+        assert end == len(code)
+
+
+def test_nothing_ends_it_but_the_input() -> None:
+    assert read(["<|eom_id|>"], ValueWatch(())) == ('{"code": "<|eom_id|>"}', 10)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", ""),
+        ("x", '{"code": "x'),
+        ('x\n"', '{"code": "x\\n\\"'),
+        ("x<|e", '{"code": "x'),
+        ("x<|a", '{"code": "x<|a'),
+        ("<", ""),
+        ("x<|eom_id|", '{"code": "x'),
+        ("x<|eom_id|>", '{"code": "x"}'),
+    ],
+)
+def test_what_is_out(text: str, expected: str) -> None:
+    codec = RawText(ENDS)
+    codec.step(text, 0, False)
+    assert codec.text == expected
+
+
+def test_no_text_at_all() -> None:
+    codec = RawText(ENDS)
+    assert codec.finish() == "complete"
+    assert codec.text == '{"code": ""}'
+
+
+shreds = st.lists(
+    st.sampled_from((*STOPS, "<", "<|", "<|e", "eom_id|>", "x", "\n", '"')) | st.text(max_size=3)
+)
+
+
+@given(shreds.map("".join), st.data())
+def test_any_chunking(text: str, data: st.DataObject) -> None:
+    whole = out, end = read([text])
+    first = min((at for stop in STOPS if (at := text.find(stop)) >= 0), default=len(text))
+    assert end == first
+    assert json.loads(out) == {"code": text[:first]}
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(text)), max_size=8)))
+    assert read([text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]) == whole
+    assert read(list(text)) == whole
+    codec = RawText(ENDS)
+    codec.step(text[: data.draw(st.integers(0, len(text)))], 0, False)
+    assert out.startswith(codec.text)
+
+
+@given(st.text())
+def test_round_trip(code: str) -> None:
+    assert encode_code(json.dumps({"code": code})) == code
+    assert read([encode_code(json.dumps({"code": code}))], ValueWatch(())) == (
+        json.dumps({"code": code}, ensure_ascii=False),
+        len(code),
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments", ["", "{}", "[]", '{"code": 1}', '{"code": "x", "n": 1}', '{"text": "x"}', '{"code": "x"']
+)
+def test_encode_wants_code(arguments: str) -> None:
+    with pytest.raises(UsageError, match="raw text"):
+        encode_code(arguments)
+
+
+@pytest.mark.parametrize("piece", ['print("x")  # 1\n', "<", "<|", "<|eom_id|", "\\", "\n"])
+def test_time(piece: str) -> None:
+    text = (piece * 1_000_000)[:1_000_000]
+    start = time.perf_counter()
+    _, end = read([text[i : i + 4] for i in range(0, len(text), 4)])
+    assert end == len(text)
+    assert time.perf_counter() - start < 10  # about a second where it is quiet, hours were it quadratic

@@ -1,0 +1,686 @@
+"""The fold: what a stream amounts to, under every policy, and what becomes of white space."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from unspool import (
+    CallArgs,
+    CallEnd,
+    CallStart,
+    Dialect,
+    Event,
+    MalformedOutput,
+    Markup,
+    Message,
+    Note,
+    Parser,
+    Policies,
+    Text,
+    TextPart,
+    Tidy,
+    ToolCall,
+    fold,
+    get_dialect,
+    normalise,
+    parse,
+)
+from unspool._core.values.events import FinishReason
+from unspool.testing import Case, assert_laws, chunkings, comparable, read
+
+MALFORMED = '<tool_call>{"name": "f", "arguments": {"a": 1, oops}}</tool_call>'
+TRUNCATED = '<tool_call>{"name": "f", "arguments": {"a": "b'
+GOOD = '<tool_call>{"name": "g", "arguments": {"b": 2}}</tool_call>'
+
+
+def tool(name: str, **types: str) -> dict[str, object]:
+    properties = {key: {"type": type_} for key, type_ in types.items()}
+    return {
+        "type": "function",
+        "function": {"name": name, "parameters": {"type": "object", "properties": properties}},
+    }
+
+
+def outcome(text: str, dialect: str = "hermes", **options: Any) -> Message:
+    """The message, which the laws say is the same for every chunking."""
+    prompt, tools = options.pop("prompt", None), options.pop("tools", None)
+    policies = Policies(**options)
+    reading = assert_laws(dialect, Case(text, tools, prompt, policies), chunkings(text, splits=0))
+    assert reading.message is not None
+    return reading.message
+
+
+def calls(message: Message) -> list[tuple[str, str]]:
+    return [(call.name, call.arguments) for call in message.tool_calls]
+
+
+def kinds(message: Message) -> list[str]:
+    return [problem.kind for problem in message.problems]
+
+
+# -- malformed_call
+
+
+def test_malformed_text_goes_back_where_it_was() -> None:
+    message = outcome(f"Before. {MALFORMED} After. {GOOD}")
+    assert message.content is not None
+    assert message.content.startswith(f"Before. {MALFORMED} After.")
+    assert calls(message) == [("g", '{"b": 2}')]
+    assert kinds(message) == ["malformed_call"]
+    problem = message.problems[0]
+    assert (problem.start, problem.end) == (8, 8 + len(MALFORMED))
+    assert problem.raw == MALFORMED
+    assert message.finish_reason == "tool_calls"
+
+
+def test_malformed_drop() -> None:
+    message = outcome(f"Before. {MALFORMED}", malformed_call="drop")
+    assert message.content == "Before."
+    assert calls(message) == []
+    assert [(problem.kind, problem.raw) for problem in message.problems] == [("malformed_call", MALFORMED)]
+    assert message.finish_reason == "stop"
+
+
+def test_malformed_keep() -> None:
+    message = outcome(f"{MALFORMED}{GOOD}", malformed_call="keep")
+    assert calls(message) == [("f", '{"a": 1, '), ("g", '{"b": 2}')]
+    assert message.content is None
+    assert kinds(message) == ["malformed_call"]
+
+
+def test_malformed_error() -> None:
+    with pytest.raises(MalformedOutput) as caught:
+        parse(f"Before. {MALFORMED}", "hermes", policies=Policies(malformed_call="error"))
+    assert caught.value.raw == MALFORMED
+
+
+@pytest.mark.parametrize(
+    ("arguments", "repaired"),
+    [
+        ('{"a": 1,}', '{"a": 1}'),
+        ('{"a": [1, 2,], }', '{"a": [1, 2]}'),
+        ("{'a': 'b'}", '{"a": "b"}'),
+        ("{'a': 'say \"hi\"'}", '{"a": "say \\"hi\\""}'),
+        ('{"a": True, "b": None, "c": False}', '{"a": true, "b": null, "c": false}'),
+        ('{"a": "one\ntwo"}', '{"a": "one\\ntwo"}'),
+        ('{"a": [1, 2}', '{"a": [1, 2]}'),
+    ],
+)
+def test_repair(arguments: str, repaired: str) -> None:
+    text = f'<tool_call>{{"name": "f", "arguments": {arguments}}}</tool_call>'
+    message = outcome(text, malformed_call="repair")
+    assert calls(message) == [("f", repaired)]
+    assert set(kinds(message)) == {"repaired"}
+    assert message.content is None
+    assert message.finish_reason == "tool_calls"
+    plain = outcome(text)
+    assert calls(plain) == []
+    assert plain.content == text
+
+
+def test_repair_adds_what_is_missing_before_the_closer() -> None:
+    text = '<tool_call>{"name": "f", "arguments": {"a": {"b": [1, 2</tool_call>'
+    assert calls(outcome(text, malformed_call="repair")) == [("f", '{"a": {"b": [1, 2]}}')]
+
+
+def test_what_cannot_be_repaired_is_text() -> None:
+    message = outcome(MALFORMED, malformed_call="repair")
+    assert message.content == MALFORMED
+    assert calls(message) == []
+    assert "malformed_call" in kinds(message)
+
+
+# -- truncated_call
+
+
+def test_truncated_is_dropped_into_problems() -> None:
+    message = outcome(f"Hi. {TRUNCATED}")
+    assert message.content == "Hi."
+    assert calls(message) == []
+    assert [(p.kind, p.raw, p.start) for p in message.problems] == [("truncated_call", TRUNCATED, 4)]
+    assert message.finish_reason == "length"
+
+
+def test_truncated_text() -> None:
+    message = outcome(f"Hi. {TRUNCATED}", truncated_call="text")
+    assert message.content == f"Hi. {TRUNCATED}"
+    assert message.finish_reason == "length"
+
+
+def test_truncated_keep() -> None:
+    message = outcome(f"{GOOD}{TRUNCATED}", truncated_call="keep")
+    assert calls(message) == [("g", '{"b": 2}'), ("f", '{"a": "b')]
+    assert message.finish_reason == "length"
+
+
+def test_truncated_error() -> None:
+    with pytest.raises(MalformedOutput) as caught:
+        parse(TRUNCATED, "hermes", policies=Policies(truncated_call="error"))
+    assert (caught.value.kind, caught.value.raw) == ("truncated_call", TRUNCATED)
+
+
+@pytest.mark.parametrize("head", ["<tool_call>", '<tool_call>\n{"na', '<tool_call>{"name": "get_wea'])
+def test_a_cut_head_is_neither_text_nor_a_call(head: str) -> None:
+    message = outcome(f"Hi. {head}")
+    assert message.content == "Hi."
+    assert calls(message) == []
+    assert kinds(message) == ["cut_head"]
+    assert message.finish_reason == "length"
+    assert outcome(f"Hi. {head}", truncated_call="text").content == f"Hi. {head}"
+
+
+def test_a_head_that_no_tool_begins_with_is_text() -> None:
+    text = 'Hi. <tool_call>{"name": "frobni'
+    assert outcome(text, tools=[tool("get_weather")]).content == text
+    assert outcome(text, tools=[tool("frobnicate")]).content == "Hi."
+
+
+# -- commit
+
+
+def test_commit_call_announces_only_complete_calls() -> None:
+    parser = Parser("hermes", policies=Policies(commit="call"))
+    for character in GOOD[:-1]:
+        assert parser.feed(character) == []
+    events = parser.feed(GOOD[-1])
+    assert [type(event) for event in events] == [CallStart, CallArgs, CallEnd]
+    assert normalise(events)[1] == CallArgs(0, '{"b": 2}', events[1].start, events[1].end)
+
+
+def test_commit_call_returns_the_rest_as_text() -> None:
+    message = outcome(f"Hi. {MALFORMED} {GOOD} {TRUNCATED}", commit="call")
+    assert calls(message) == [("g", '{"b": 2}')]
+    reading = read("hermes", Case(f"Hi. {MALFORMED}", policies=Policies(commit="call")))
+    assert not any(isinstance(event, CallStart | CallArgs | CallEnd) for event in reading.events)
+    text = "".join(event.text for event in reading.events if isinstance(event, Text))
+    assert text == f"Hi. {MALFORMED}"
+
+
+def test_commit_call_counts_what_it_announces() -> None:
+    reading = read("hermes", Case(MALFORMED + GOOD + GOOD, policies=Policies(commit="call")))
+    starts = [event for event in reading.events if isinstance(event, CallStart)]
+    assert [(event.index, event.name) for event in starts] == [(0, "g"), (1, "g")]
+
+
+def test_commit_call_holds_what_it_has_not_announced() -> None:
+    parser = Parser("hermes", policies=Policies(commit="call"))
+    parser.feed("Hi. ")
+    parser.feed(GOOD[:-1])
+    assert parser.held == len(GOOD) - 1
+    assert parser.bound is None
+    parser.feed(GOOD[-1])
+    assert parser.held == 0
+
+
+def test_a_late_id_counts_if_the_call_was_not_announced() -> None:
+    text = '[TOOL_CALLS][{"name": "f", "arguments": {}, "id": "abc123XYZ"}]'
+    assert outcome(text, "mistral", commit="call").tool_calls[0].id == "abc123XYZ"
+    message = outcome(text, "mistral")
+    assert message.tool_calls[0].id != "abc123XYZ"
+    assert kinds(message) == ["late_id"]
+
+
+# -- unknown_tool
+
+
+@pytest.mark.parametrize("dialect", ["hermes", "mistral"])
+def test_unknown_tools_are_forwarded_or_text(dialect: str) -> None:
+    text = GOOD if dialect == "hermes" else '[TOOL_CALLS]g[ARGS]{"b": 2}'
+    for tools, policy, called in [
+        ([tool("f")], "forward", True),
+        ([tool("f")], "text", False),
+        ([tool("f"), tool("g")], "text", True),
+        (None, "text", True),
+    ]:
+        message = outcome(text, dialect, tools=tools, unknown_tool=policy)
+        assert calls(message) == ([("g", '{"b": 2}')] if called else [])
+        assert message.content == (None if called else text)
+
+
+# -- calls_in_reasoning
+
+THOUGHT = f"<think>I call it. {GOOD} Done.</think>Hello."
+
+
+def test_a_call_inside_reasoning() -> None:
+    message = outcome(THOUGHT)
+    assert calls(message) == [("g", '{"b": 2}')]
+    assert message.reasoning is not None
+    assert message.reasoning.split() == ["I", "call", "it.", "Done."]
+    assert message.content == "Hello."
+    text = outcome(THOUGHT, calls_in_reasoning="text")
+    assert calls(text) == []
+    assert text.reasoning == f"I call it. {GOOD} Done."
+    assert text.content == "Hello."
+
+
+def test_a_mention_inside_reasoning_stays_there() -> None:
+    message = outcome("<think>The <tool_call> tag, hm.</think>Hello.")
+    assert (message.reasoning, message.content) == ("The <tool_call> tag, hm.", "Hello.")
+
+
+# -- after_calls
+
+
+def test_after_calls() -> None:
+    text = f"Before. {GOOD} After."
+    assert outcome(text).content == "Before. After."
+    assert outcome(text, after_calls="content").content == "Before. After."
+    assert outcome(text, after_calls="drop").content == "Before."
+
+
+def test_after_calls_as_the_dialect_says() -> None:
+    raw = "Hi.<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{}"
+    raw += "<|tool_call_end|><|tool_calls_section_end|>More."
+    assert get_dialect("kimi_k2").after_calls == "drop"
+    assert outcome(raw, "kimi_k2").content == "Hi."
+    assert outcome(raw, "kimi_k2", after_calls="content").content == "Hi.More."
+
+
+# -- arguments
+
+
+def test_canonical_arguments() -> None:
+    text = '<tool_call>{"name": "f", "arguments": {"a":1,\n "b" : "\\u00e9",  "c":[1,2]}}</tool_call>'
+    assert calls(outcome(text)) == [("f", '{"a":1,\n "b" : "\\u00e9",  "c":[1,2]}')]
+    assert calls(outcome(text, arguments="canonical")) == [("f", '{"a": 1, "b": "é", "c": [1, 2]}')]
+
+
+def test_canonical_arguments_keep_their_values() -> None:
+    numbers = (
+        '{"big": 123456789012345678901234567890, "tiny": 1e-7, "long": 0.1000000000000000055511151231257827}'
+    )
+    text = f'<tool_call>{{"name": "f", "arguments": {numbers}}}</tool_call>'
+    [(_, arguments)] = calls(outcome(text, arguments="canonical"))
+    assert json.loads(arguments) == json.loads(numbers)
+    assert "123456789012345678901234567890" in arguments
+
+
+# -- schemaless_value
+
+TAGGED = "<tool_call>\n<function=f>\n<parameter=v>\n{}\n</parameter>\n</function>\n</tool_call>"
+
+
+@pytest.mark.parametrize(
+    ("value", "as_string", "as_json"),
+    [
+        ("5", '"5"', "5"),
+        ("[1, 2]", '"[1, 2]"', "[1, 2]"),
+        ("null", '"null"', "null"),
+        ("five", '"five"', '"five"'),
+        ('"five"', '"\\"five\\""', '"\\"five\\""'),
+        ("[1, 2", '"[1, 2"', '"[1, 2"'),
+    ],
+)
+def test_a_value_without_schema(value: str, as_string: str, as_json: str) -> None:
+    text = TAGGED.format(value)
+    for tools in (None, [tool("f", other="integer")], [{"name": "f"}]):
+        assert calls(outcome(text, "qwen3_coder", tools=tools)) == [("f", f'{{"v": {as_string}}}')]
+        found = calls(outcome(text, "qwen3_coder", tools=tools, schemaless_value="json"))
+        assert found == [("f", f'{{"v": {as_json}}}')]
+
+
+def test_a_schema_counts_whatever_the_policy() -> None:
+    for policy in ("string", "json"):
+        for type_, expected in (("integer", "5"), ("string", '"5"')):
+            tools = [tool("f", v=type_)]
+            message = outcome(TAGGED.format("5"), "qwen3_coder", tools=tools, schemaless_value=policy)
+            assert calls(message) == [("f", f'{{"v": {expected}}}')]
+
+
+def test_a_value_that_does_not_fit_its_schema_is_a_string() -> None:
+    message = outcome(TAGGED.format("five"), "qwen3_coder", tools=[tool("f", v="integer")])
+    assert calls(message) == [("f", '{"v": "five"}')]
+    assert kinds(message) == ["coerced_to_string"]
+
+
+# -- close_in_value
+
+
+def test_close_in_value() -> None:
+    text = TAGGED.format("a</parameter>b")
+    assert calls(outcome(text, "qwen3_coder")) == [("f", '{"v": "a</parameter>b"}')]
+    first = outcome(text, "qwen3_coder", close_in_value="first")
+    assert calls(first) != [("f", '{"v": "a</parameter>b"}')]
+    reading = read("qwen3_coder", Case(text, policies=Policies(close_in_value="first")))
+    sent = "".join(event.json for event in reading.events if isinstance(event, CallArgs))
+    assert sent.startswith('{"v": "a"')
+
+
+# -- no_tools
+
+
+def test_without_tools_markup_is_text() -> None:
+    text = f"Hi. {GOOD} Bye."
+    message = outcome(text, tools=())
+    assert message.content == text
+    assert calls(message) == []
+    assert message.problems == ()
+    assert message.finish_reason == "stop"
+
+
+def test_without_tools_reasoning_is_still_read() -> None:
+    message = outcome(f"<think>Hm.</think>{GOOD}", tools=())
+    assert (message.reasoning, message.content) == ("Hm.", GOOD)
+
+
+def test_without_tools_markup_can_be_removed() -> None:
+    message = outcome(f"Hi. {GOOD} Bye.", tools=(), no_tools="strip")
+    assert calls(message) == []
+    assert message.content == "Hi. Bye."
+    assert message.finish_reason == "stop"
+
+
+def test_strip_is_about_requests_without_tools() -> None:
+    for tools in (None, [tool("g")]):
+        assert calls(outcome(GOOD, tools=tools, no_tools="strip")) == [("g", '{"b": 2}')]
+
+
+# -- call_ids
+
+
+def kimi(*ids: str) -> str:
+    one = "<|tool_call_begin|>{}<|tool_call_argument_begin|>{{}}<|tool_call_end|>"
+    body = "".join(one.format(native) for native in ids)
+    return f"<|tool_calls_section_begin|>{body}<|tool_calls_section_end|>"
+
+
+def test_native_ids() -> None:
+    message = outcome(kimi("functions.f:7", "functions.g:8"), "kimi_k2")
+    assert [(call.id, call.name) for call in message.tool_calls] == [
+        ("functions.f:7", "f"),
+        ("functions.g:8", "g"),
+    ]
+
+
+def test_native_ids_are_used_once() -> None:
+    message = outcome(kimi("functions.f:0", "functions.f:0"), "kimi_k2")
+    first, second = message.tool_calls
+    assert first.id == "functions.f:0"
+    assert second.id != first.id
+    assert "bad_id" in kinds(message)
+
+
+_FORKING = """
+import os
+from unspool._core.values.ids import OPENAI_ID
+OPENAI_ID.new("f", 0)
+child = os.fork()
+if child:
+    os.waitpid(child, 0)
+print("\\n".join(OPENAI_ID.new("f", 0) for _ in range(500)), flush=True)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_ids_of_many_calls_and_of_a_forked_process_differ() -> None:
+    done = subprocess.run([sys.executable, "-c", _FORKING], capture_output=True, text=True, check=True)
+    ids = done.stdout.split()
+    assert len(set(ids)) == len(ids) == 1_000
+    assert {len(identity) for identity in ids} == {len("call_") + 24}
+
+
+def test_generated_ids() -> None:
+    text = "[TOOL_CALLS]f[CALL_ID]abc123XYZ[ARGS]{}"
+    assert outcome(text, "mistral").tool_calls[0].id == "abc123XYZ"
+    generated = outcome(text, "mistral", call_ids="generated").tool_calls[0].id
+    assert generated != "abc123XYZ"
+    assert len(generated) == 9
+    assert generated.isalnum()
+
+
+def test_an_id_that_is_not_usable_is_replaced() -> None:
+    message = outcome("[TOOL_CALLS]f[CALL_ID]short[ARGS]{}", "mistral")
+    assert len(message.tool_calls[0].id) == 9
+    assert kinds(message) == ["bad_id"]
+
+
+# -- white space
+
+
+@pytest.mark.parametrize(
+    "text", ["Hello", " Hello ", "\n\nHello\n", "  ", "\n", "a\n\n\nb", "\tx\r\n", "\u00a0x\u2003", "x\x1c"]
+)
+def test_content_alone_is_verbatim(text: str) -> None:
+    assert outcome(text).content == text
+
+
+@pytest.mark.parametrize(
+    ("text", "reasoning", "content"),
+    [
+        ("<think>Hm.</think>Hello", "Hm.", "Hello"),
+        ("<think>\n\nHm.\n\n</think>\n\nHello", "Hm.", "Hello"),
+        ("<think>  Hm.  </think>Hello  ", "  Hm.", "Hello  "),
+        ("<think>a\n\n b</think>\n\nHello\n\n you", "a\n\n b", "Hello\n\n you"),
+        ("\n<think>Hm.</think>Hello", "Hm.", "Hello"),
+        ("<think></think>\n\nHello", None, "Hello"),
+        ("<think>\n\n</think>\n\nHello", None, "Hello"),
+        ("<think>Hm.</think>\n\n", "Hm.", None),
+        ("<think>Hm.", "Hm.", None),
+        ("<think>Hm.\n\n", "Hm.", None),
+    ],
+)
+def test_line_breaks_around_reasoning(text: str, reasoning: str | None, content: str | None) -> None:
+    message = outcome(text)
+    assert (message.reasoning, message.content) == (reasoning, content)
+
+
+@pytest.mark.parametrize("blank", [" ", "\t", "  "])
+def test_a_blank_line_that_begins_with_a_blank(blank: str) -> None:
+    """Cut behind the blank or not, the same blanks are framing."""
+    outcome(f"<think>{blank}\nHm.</think>Hello")
+    outcome(f"<think>Hm.</think>{blank}\nHello")
+    outcome(f"{blank}\n{GOOD}{blank}\nHello")
+
+
+@pytest.mark.parametrize(
+    ("text", "content"),
+    [
+        (f"Hello\n\n{GOOD}", "Hello"),
+        (f"Hello {GOOD}", "Hello"),
+        (f"{GOOD}\n{GOOD}", None),
+        (f"\n\n{GOOD}\n\n", None),
+        (f"Hello\n{GOOD}\n\n{GOOD}\n", "Hello"),
+        (f"{GOOD}\n\nHello", "Hello"),
+        (f"Hello\n\n{GOOD}\n\nBye", "Hello\n\nBye"),
+        (f"Hello.{GOOD} Bye.", "Hello. Bye."),
+        (f"  Hello {GOOD}", "  Hello"),
+    ],
+)
+def test_blanks_around_calls(text: str, content: str | None) -> None:
+    assert outcome(text).content == content
+
+
+def test_a_dialect_may_keep_the_blanks_before_a_call() -> None:
+    assert get_dialect("mistral").keep_blanks
+    assert outcome("Hello \n[TOOL_CALLS]f[ARGS]{}", "mistral").content == "Hello \n"
+    assert outcome(" \n[TOOL_CALLS]f[ARGS]{}", "mistral").content is None
+
+
+def test_two_messages_of_a_channel_are_joined_by_a_line_break() -> None:
+    raw = (
+        "<|channel|>analysis<|message|>One.<|end|><|start|>assistant<|channel|>analysis<|message|>Two.<|end|>"
+        "<|start|>assistant<|channel|>final<|message|>Hello.<|end|>"
+        "<|start|>assistant<|channel|>final<|message|>Bye.<|return|>"
+    )
+    message = outcome(raw, "harmony")
+    assert (message.reasoning, message.content) == ("One.\nTwo.", "Hello.\nBye.")
+
+
+def test_two_reasoning_blocks_are_joined_by_a_line_break() -> None:
+    message = outcome("<think>One.</think>Hello <think>Two.</think>you")
+    assert (message.reasoning, message.content) == ("One.\nTwo.", "Hello you")
+
+
+def test_tidy_keeps_the_spans_in_order() -> None:
+    text = f"<think>\nHm.\n</think>\n\nHello \n{GOOD}\nBye \n"
+    parser = Parser("hermes")
+    tidy = Tidy(parser.dialect, parser.policies)
+    events = tidy.push(parser.feed(text) + parser.finish())
+    at = 0
+    for event in events:
+        if not isinstance(event, Note):
+            assert event.start >= at
+            at = event.end
+        if isinstance(event, Text):
+            assert text[event.start : event.end].strip() == event.text.strip()
+
+
+@pytest.mark.parametrize(
+    "text", [f"<think>\n\nHm. \n</think>\n\n Hello \n{GOOD}\n {GOOD}\n\nBye ", " \n ", GOOD]
+)
+def test_tidy_in_portions_is_tidy_at_once(text: str) -> None:
+    def tidied(chunks: list[str]) -> list[Event]:
+        parser = Parser("hermes")
+        tidy = Tidy(parser.dialect, parser.policies)
+        events = [event for chunk in chunks for event in tidy.push(parser.feed(chunk))]
+        shown = (event for event in events + tidy.push(parser.finish()) if not isinstance(event, Markup))
+        return comparable(shown, text)
+
+    def words(events: list[Event]) -> list[tuple[object, ...]]:
+        return [(type(event), *event._key()) for event in events]
+
+    at_once = words(tidied([text]))
+    for chunks in chunkings(text):
+        assert words(tidied(chunks)) == at_once
+
+
+# -- finish_reason
+
+
+@pytest.mark.parametrize(
+    ("text", "told", "finish"),
+    [
+        ("Hello", None, "stop"),
+        ("Hello", "stop", "stop"),
+        ("Hello", "length", "length"),
+        ("Hello", "content_filter", "content_filter"),
+        ("Hello", "tool_calls", "stop"),
+        (GOOD, None, "tool_calls"),
+        (GOOD, "stop", "tool_calls"),
+        (GOOD, "length", "tool_calls"),
+        (f"{GOOD} and then", "length", "tool_calls"),
+        (TRUNCATED, "stop", "length"),
+        (TRUNCATED, "length", "length"),
+        (GOOD + TRUNCATED, None, "length"),
+        ("<tool_call>", None, "length"),
+        (MALFORMED, None, "stop"),
+        (MALFORMED, "length", "length"),
+        (MALFORMED + GOOD, None, "tool_calls"),
+        ("", None, "stop"),
+        ("<think>Hm", "length", "length"),
+    ],
+)
+def test_finish_reason(text: str, told: FinishReason | None, finish: str) -> None:
+    assert parse(text, "hermes", finish_reason=told).finish_reason == finish
+
+
+@pytest.mark.parametrize(("reason", "called"), [("length", False), ("stop", True), (None, True)])
+def test_the_reason_decides_whether_a_name_is_whole(reason: FinishReason | None, called: bool) -> None:
+    message = parse("[TOOL_CALLS]get_weather", "mistral", finish_reason=reason)
+    assert calls(message) == ([("get_weather", "{}")] if called else [])
+    assert message.finish_reason == ("tool_calls" if called else "length")
+
+
+# -- parts
+
+
+def test_parts_keep_the_order() -> None:
+    message = outcome(f"<think>Hm.</think>Hello {GOOD} you {GOOD}<think>So.</think>!")
+    described = [(p.channel, p.text.strip()) if isinstance(p, TextPart) else p.name for p in message.parts]
+    assert described == [
+        ("reasoning", "Hm."),
+        ("content", "Hello"),
+        "g",
+        ("content", "you"),
+        "g",
+        ("reasoning", "So."),
+        ("content", "!"),
+    ]
+
+
+def test_the_flat_fields_are_the_parts_joined() -> None:
+    message = outcome(f"<think>Hm.</think>Hello {GOOD} you {MALFORMED} there {GOOD}<think>So.</think>!")
+    texts: dict[str, str] = {"content": "", "reasoning": ""}
+    for part in message.parts:
+        if isinstance(part, TextPart):
+            texts[part.channel] += part.text
+    assert (message.content, message.reasoning) == (texts["content"], texts["reasoning"])
+    assert message.tool_calls == tuple(part for part in message.parts if isinstance(part, ToolCall))
+
+
+def test_no_two_parts_of_one_channel_in_a_row() -> None:
+    parser = Parser("hermes")
+    fold_ = parser.fold()
+    for character in "Hello there.":
+        fold_.push(parser.feed(character))
+    fold_.push(parser.finish())
+    assert fold_.message().parts == (TextPart("content", "Hello there."),)
+
+
+# -- one fold
+
+
+@pytest.mark.parametrize(
+    "policies",
+    [
+        Policies(),
+        Policies(malformed_call="keep", truncated_call="keep"),
+        Policies(malformed_call="drop", truncated_call="text", after_calls="drop"),
+        Policies(arguments="canonical", calls_in_reasoning="text"),
+    ],
+    ids=str,
+)
+def test_a_stream_folds_to_what_batch_gives(policies: Policies) -> None:
+    text = f"<think>Hm. {GOOD}</think>\n\nHello \n{MALFORMED}\n{GOOD}\nBye {TRUNCATED}"
+    expected = _anonymous(parse(text, "hermes", policies=policies))
+    for chunks in chunkings(text):
+        parser = Parser("hermes", policies=policies)
+        events = [event for chunk in chunks for event in parser.feed(chunk)] + parser.finish()
+        assert _anonymous(fold(events, dialect="hermes", policies=policies)) == expected
+        portions = parser.fold()
+        for event in events:
+            portions.push([event])
+        assert _anonymous(portions.message()) == expected
+        assert _anonymous(fold(normalise(events), dialect="hermes", policies=policies)) == expected
+
+
+def test_a_message_can_be_asked_for_at_any_time() -> None:
+    parser = Parser("hermes")
+    folding = parser.fold()
+    folding.push(parser.feed("Hello"))
+    assert folding.message().content == "Hello"
+    folding.push(parser.feed(f" you. {GOOD}"))
+    message = folding.message()
+    assert (message.content, calls(message)) == ("Hello you.", [("g", '{"b": 2}')])
+
+
+def test_without_raw_text_everything_else_is_the_same() -> None:
+    text = f"Hi. {MALFORMED}{GOOD}{TRUNCATED}"
+    kept, lean = Parser("hermes"), Parser("hermes", keep_raw=False)
+    for one, other in zip(kept.feed(text) + kept.finish(), lean.feed(text) + lean.finish(), strict=True):
+        if isinstance(one, CallEnd) and isinstance(other, CallEnd):
+            assert (one.index, one.status) == (other.index, other.status)
+            assert other.raw == ""
+        elif not isinstance(one, CallStart):
+            assert one == other
+
+
+def test_a_null_call_is_no_call() -> None:
+    dialect = Dialect("mine", call=("<call>{envelope}</call>",), null_calls=("answer",))
+    message = parse('Hi.<call>{"name": "answer", "arguments": {"a": 1}}</call> Bye.', dialect)
+    assert calls(message) == []
+    assert message.content == "Hi. Bye."
+    assert kinds(message) == ["null_call"]
+    assert message.finish_reason == "stop"
+
+
+def _anonymous(message: Message) -> tuple[object, ...]:
+    parts = [part if isinstance(part, TextPart) else (part.name, part.arguments) for part in message.parts]
+    return message.reasoning, message.content, calls(message), message.problems, message.finish_reason, parts

@@ -1,0 +1,338 @@
+"""Each law, for each dialect that is registered.
+
+``unspool.testing`` states the laws; here they meet everything we have: the
+corpus, broken variants of it, and invented messages.  A dialect is tested by
+existing.
+
+The broken texts are the same in every run, so that a change is judged by what it
+changes; ``UNSPOOL_SEED`` gives others.  The slow tests try many more.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cache
+from itertools import product
+from random import Random
+from zlib import crc32
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from test_vectors import case_of, dialect_of
+
+import vectors
+from unspool import (
+    CallArgs,
+    CallEnd,
+    CallStart,
+    Dialect,
+    Event,
+    Finish,
+    Message,
+    Note,
+    Parser,
+    Policies,
+    Text,
+    ToolCall,
+    UsageError,
+    get_dialect,
+    list_dialects,
+    parse,
+    render,
+)
+from unspool._core.words.template import parse_template, split_at, split_marks
+from unspool.testing import (
+    POLICIES,
+    Case,
+    Reading,
+    Sample,
+    assert_argument_prefixes,
+    assert_chunking_invariant,
+    assert_hold_bound,
+    assert_laws,
+    assert_never_raises,
+    assert_order,
+    assert_round_trip,
+    assert_tiles,
+    check_dialect,
+    chunkings,
+    markers,
+    messages,
+    mutate,
+    read,
+)
+
+SEED = os.environ.get("UNSPOOL_SEED", "0")
+NAMES = [dialect.name for dialect in list_dialects()]
+each_dialect = pytest.mark.parametrize("name", NAMES)
+# The strategies of 80 dialects are slow to build and quick to use.
+patient = [HealthCheck.too_slow]
+
+
+@cache
+def cases(name: str) -> tuple[Case, ...]:
+    """What models of a dialect wrote; for one without a corpus, a few messages in its words."""
+    dialect = get_dialect(name)
+    found = [vector for vector in vectors.load() if (of := dialect_of(vector)) and of.name == name]
+    # The standard patterns are much alike, and have laws of their own in test_standard.py.
+    reports = [vector for vector in found if not vector.file.endswith("/standard.md")]
+    if found:
+        return tuple(case_of(vector, dialect) for vector in (reports if len(reports) > 8 else found[:20]))
+    return tuple(Case(render(dialect, message)) for message in _plain_messages(dialect))
+
+
+def _plain_messages(dialect: Dialect) -> Iterator[Message]:
+    calls = (ToolCall("call_1", "get_weather", '{"city": "Paris"}'), ToolCall("call_2", "now", "{}"))
+    for message in (
+        Message(content="Hello there."),
+        Message(reasoning="Let me see.", content="Hello."),
+        Message(tool_calls=calls[:1]),
+        Message(content="Let me check.", tool_calls=calls),
+    ):
+        try:
+            render(dialect, message)
+        except UsageError:
+            continue  # not every dialect can say everything
+        yield message
+
+
+def rng_for(what: str) -> Random:
+    return Random(crc32(f"{what} {SEED}".encode()))  # noqa: S311 - reproducible, not secret
+
+
+def splits(text: str, number: int) -> Iterator[list[str]]:
+    """The text in single characters, in two at random places, and in random pieces."""
+    yield from chunkings(text, splits=0, random=1)
+    rng = rng_for(text)
+    for at in rng.sample(range(1, len(text)), min(number, len(text) - 1)) if text else ():
+        yield [text[:at], text[at:]]
+
+
+def broken(name: str, number: int) -> Iterator[Case]:
+    """Cases of a dialect with one to three things wrong with them, under any policy."""
+    rng = rng_for(name)
+    marks = markers(name)
+    for _ in range(number):
+        case = rng.choice(cases(name))
+        text = case.text
+        for _ in range(rng.randint(1, 3)):
+            text = mutate(text, rng, marks)
+        yield replace(
+            case,
+            text=text,
+            policies=rng.choice((None, None, *POLICIES.values())),
+            tools=rng.choice((case.tools, case.tools, None, ())),
+            finish_reason=rng.choice((case.finish_reason, None, "stop", "length")),
+        )
+
+
+@cache
+def invented(name: str) -> st.SearchStrategy[Sample]:
+    return messages(name)
+
+
+# -- texts
+
+
+@each_dialect
+def test_corpus_in_pieces(name: str) -> None:
+    for case in cases(name):
+        assert_laws(name, case, splits(case.text, 12))
+
+
+@each_dialect
+def test_corpus_under_policies(name: str) -> None:
+    """Each case under two of the policies, with tools unknown or none; all of them over the corpus."""
+    ways = list(product(POLICIES.values(), (None, ())))
+    for number, case in enumerate(cases(name)):
+        for policies, tools in (ways[number % len(ways)], ways[(number * 7 + 5) % len(ways)]):
+            known = case.tools if number % 3 else tools
+            changed = replace(case, policies=policies, tools=known)
+            assert_laws(name, changed, chunkings(case.text, splits=0, random=1))
+
+
+@pytest.mark.parametrize("name", ["hermes", "mistral", "qwen3_coder", "deepseek_v3_2", "harmony"])
+def test_corpus_in_two_pieces_cut_everywhere(name: str) -> None:
+    """One dialect of each kind at every place; the others are cut so in the long run."""
+    for case in cases(name):
+        assert_laws(name, case, chunkings(case.text, splits=10_000, random=0))
+
+
+@pytest.mark.slow
+@each_dialect
+def test_corpus_under_every_split_and_policy(name: str) -> None:
+    for case in cases(name):
+        assert_laws(name, case, chunkings(case.text, splits=10_000, random=30))
+        for policies, tools in product(POLICIES.values(), (case.tools, None, ())):
+            changed = replace(case, policies=policies, tools=tools)
+            assert_laws(name, changed, splits(case.text, 20))
+
+
+@each_dialect
+def test_broken_text(name: str) -> None:
+    for case in broken(name, 100):
+        assert_laws(name, case, chunkings(case.text, splits=0, random=2))
+
+
+@pytest.mark.slow
+@each_dialect
+def test_much_broken_text(name: str) -> None:
+    for case in broken(name, 2000):
+        assert_laws(name, case, chunkings(case.text, splits=40, random=3))
+
+
+@each_dialect
+def test_nothing_raises(name: str) -> None:
+    for number, case in enumerate(broken(name, 6)):
+        assert_never_raises(name, case, list(case.text) if number % 2 else None)
+
+
+@each_dialect
+@settings(max_examples=25, suppress_health_check=patient)
+@given(data=st.data())
+def test_random_markup(name: str, data: st.DataObject) -> None:
+    text = "".join(data.draw(_markup(name)))
+    assert_laws(name, text, chunkings(text, splits=0, random=1))
+
+
+@cache
+def _markup(name: str) -> st.SearchStrategy[list[str]]:
+    words = ("x", " ", "\n", '"', "get_weather", "{", "}", "[", "]", "(", ")", ":", ",", "=", "1", "`")
+    return st.lists(st.sampled_from((*markers(name), *words)) | st.text(max_size=3), max_size=12)
+
+
+# -- messages
+
+
+@each_dialect
+@settings(max_examples=25, suppress_health_check=patient)
+@given(data=st.data())
+def test_round_trip(name: str, data: st.DataObject) -> None:
+    assert_round_trip(name, data.draw(invented(name)))
+
+
+@each_dialect
+@settings(max_examples=8, suppress_health_check=patient)
+@given(data=st.data())
+def test_rendered_messages_obey_the_laws(name: str, data: st.DataObject) -> None:
+    sample = data.draw(invented(name))
+    text = render(name, sample.message)
+    cut = text[: data.draw(st.integers(0, len(text)))]
+    for case in (Case(text, sample.tools), Case(text), Case(cut, sample.tools)):
+        assert_laws(name, case, chunkings(case.text, splits=0, random=2))
+
+
+@pytest.mark.slow
+@each_dialect
+@settings(suppress_health_check=patient)
+@given(data=st.data())
+def test_many_round_trips(name: str, data: st.DataObject) -> None:
+    sample = data.draw(invented(name))
+    text = assert_round_trip(name, sample)
+    assert_laws(name, Case(text, sample.tools), chunkings(text, splits=0, random=2))
+
+
+@each_dialect
+def test_reasoning_that_the_prompt_opened(name: str) -> None:
+    dialect = get_dialect(name)
+    for template in dialect.reasoning:
+        marks, body = split_marks(template)
+        before, _, after = split_at(parse_template(body), "text")
+        if "^" in marks:
+            continue
+        opener = "".join(piece.text for piece in before)
+        closer = "".join(piece.text for piece in after)
+        message = parse(f"Let me see.{closer}Hello.", dialect, prompt=f"Hi there.\n{opener}")
+        assert (message.reasoning, message.content) == ("Let me see.", "Hello."), template
+
+
+@each_dialect
+def test_the_prompt_may_end_anywhere(name: str) -> None:
+    """A prefilled answer, thought or call: events are about the output only, whatever the prompt began."""
+    rng = rng_for(name)
+    for case in cases(name):
+        at = rng.randint(0, len(case.text))
+        prompt = (case.prompt or "") + case.text[:at]
+        for policies in (case.policies, Policies(commit="call")):
+            changed = replace(case, text=case.text[at:], prompt=prompt, policies=policies)
+            assert_laws(name, changed, chunkings(changed.text, splits=0, random=1))
+
+
+# -- the tests themselves
+
+
+@each_dialect
+def test_corpus_has_calls(name: str) -> None:
+    """A dialect that can write calls reads one in its corpus, or the laws above are about prose."""
+    dialect = get_dialect(name)
+    if dialect.call or dialect.frame is not None:
+        messages_ = [read(name, case).message for case in cases(name)]
+        assert any(message is not None and message.tool_calls for message in messages_)
+
+
+def test_check_dialect() -> None:
+    good = Dialect("good", call=("<c>{envelope}</c>",))
+    check_dialect(good, ["Hi <c>", Case('<c>{"name": "f"}</c>', tools=())], examples=10, mutations=5)
+    # A model that thinks "H" would write "HmHmH": the opener twice, and nothing that closes it.
+    ambiguous = Dialect("ambiguous", reasoning=("Hm{text}mH",))
+    with pytest.raises(AssertionError, match="round trip"):
+        check_dialect(ambiguous, examples=30)
+
+
+HELLO = read("hermes", "Hello")
+CALLED = read("hermes", '<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call>')
+
+
+@pytest.mark.parametrize(
+    ("law", "reading"),
+    [
+        (assert_tiles, replace(HELLO, events=HELLO.events[1:])),
+        (assert_tiles, replace(HELLO, events=HELLO.events * 2)),
+        (assert_tiles, replace(HELLO, events=[Text("content", "Hallo", 0, 5), Finish(None, 5)])),
+        (assert_tiles, replace(HELLO, events=[*HELLO.events, Note("bad_id", "", 6)])),
+        (assert_tiles, replace(CALLED, events=[*CALLED.events[:-2], CallEnd(0, "malformed", "x", 47, 59)])),
+        (assert_order, replace(HELLO, events=HELLO.events[:-1])),
+        (assert_order, replace(HELLO, events=[*HELLO.events, Finish(None, 5)])),
+        (assert_order, replace(CALLED, events=CALLED.events[1:])),
+        (assert_order, replace(CALLED, events=[*CALLED.events[:1], *CALLED.events])),
+        (assert_order, replace(CALLED, events=[CallStart(1, "f", "x", 0, 5), Finish(None, 5)])),
+        (assert_hold_bound, replace(HELLO, feeds=[replace(HELLO.feeds[0], held=100)])),
+        (assert_hold_bound, replace(HELLO, feeds=[replace(HELLO.feeds[0], covered=4)])),
+        (
+            assert_argument_prefixes,
+            replace(CALLED, events=[CallArgs(0, "{", 0, 5), CallEnd(0, "complete", "", 5, 5)]),
+        ),
+    ],
+)
+def test_laws_can_be_broken(law: Callable[[Reading], None], reading: Reading) -> None:
+    for intact in (HELLO, CALLED):
+        law(intact)
+    with pytest.raises(AssertionError, match=reading.dialect.name):
+        law(reading)
+
+
+def test_a_different_chunking_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    feed = Parser.feed
+
+    def hasty(parser: Parser, text: str) -> list[Event]:
+        return feed(parser, text.replace("<tool_call>", "<Tool_call>"))
+
+    monkeypatch.setattr(Parser, "feed", hasty)
+    with pytest.raises(AssertionError, match="chunking") as caught:
+        assert_chunking_invariant("hermes", CALLED.case.text)
+    assert "chunks:  ['<tool_call', '>{" in str(caught.value), "one cut is enough to show it"
+
+
+def test_arguments_of_another_reading_are_no_prefix() -> None:
+    other = read("hermes", CALLED.case.text.replace("1", "2"))
+    with pytest.raises(AssertionError, match="no prefix"):
+        assert_argument_prefixes(CALLED, other)
+
+
+def test_policies_exercise_every_choice() -> None:
+    for field in Policies.__slots__:
+        if field not in ("reasoning_field", "forced_finish_reason"):  # of the wire
+            assert len({getattr(policies, field) for policies in POLICIES.values()}) > 1, field

@@ -1,0 +1,75 @@
+"""The innermost loops, in either build, do what one character after the other would."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from unspool._core.search import scan
+
+LETTERS = "ab1_.nuf/\\\"'{} \n\x00\x1f\x7f\x80é日\ud7ff\ud800\udfff\ue000🙂"
+texts = st.text(st.sampled_from(LETTERS), max_size=12)
+places = st.integers(0, 12)
+
+
+def behind(text: str, at: int, unit: Callable[[str], bool], sizes: tuple[int, ...]) -> int:
+    """Behind as many units as stand there, each of one of these sizes."""
+    while size := next((size for size in sizes if unit(text[at : at + size])), 0):
+        at += size
+    return at
+
+
+def in_json_string(unit: str) -> bool:
+    """Whether it is one character or one escape of a JSON string."""
+    try:
+        return len(unit) > 0 and len(json.loads(f'"{unit}"')) == 1 and (unit[0] == "\\" or len(unit) == 1)
+    except ValueError:
+        return False
+
+
+@given(texts, places)
+@example("ab\\u00e9\\", 2)
+def test_a_json_string_goes_on(text: str, at: int) -> None:
+    at = min(at, len(text))
+    assert scan.string_run(text, at) == behind(text, at, in_json_string, (1, 2, 6))
+
+
+@pytest.mark.parametrize("quote", ["'", '"', "'''", '"""'])
+@given(text=texts, at=places)
+def test_a_python_string_is_the_same_in_json(quote: str, text: str, at: int) -> None:
+    def same(unit: str) -> bool:
+        return unit != quote[0] and unit != "\\/" and in_json_string(unit)
+
+    at = min(at, len(text))
+    assert scan.same_run(text, at, quote) == behind(text, at, same, (1, 2))
+
+
+@pytest.mark.parametrize("stops", ["'\\", '"\\', "'\\{}", '"\\{}'])
+@given(text=texts, at=places)
+def test_a_run_ends_at_what_stops_it(stops: str, text: str, at: int) -> None:
+    at = min(at, len(text))
+    assert scan.run_until(text, at, stops) == behind(
+        text, at, lambda unit: unit != "" and unit not in stops, (1,)
+    )
+
+
+@given(texts, places)
+def test_words_have_no_surrogates(text: str, at: int) -> None:
+    def in_word(unit: str) -> bool:
+        if unit.isascii():
+            return unit.isalnum() or unit in tuple("_.")
+        return not "\ud800" <= unit <= "\udfff"
+
+    at = min(at, len(text))
+    assert scan.word_run(text, at) == behind(text, at, in_word, (1,))
+    assert [scan.in_word(char) for char in text] == [in_word(char) for char in text]
+
+
+@given(texts, places)
+def test_white_space_is_that_of_json(text: str, at: int) -> None:
+    text, at = text.replace("a", "\t").replace("b", "\r"), min(at, len(text))
+    assert scan.behind_space(text, at) == behind(text, at, lambda unit: unit in tuple(" \t\r\n"), (1,))

@@ -1,0 +1,234 @@
+"""Token ids: markers are tokens, and what is merely spelt like one is text."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from unspool import Event, Message, Parser, Text, UsageError, get_dialect, list_dialects, normalise, render
+from unspool._core.ends.explain import EXAMPLE, example
+
+MARKERS = ["<tool_call>", "</tool_call>", "<think>", "</think>", "<|im_end|>"]
+CALL = '{"name": "f", "arguments": {"c": "東京 😀 <tool_call>"}}'
+
+
+def _hugging_face() -> Tokenizer:
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=400, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
+    )
+    tokenizer.train_from_iterator(["Hello there, the weather is fine.", CALL], trainer)
+    tokenizer.add_tokens([AddedToken(marker, normalized=False) for marker in MARKERS])
+    return tokenizer
+
+
+TOKENIZER = _hugging_face()
+
+
+def spelt(text: str) -> list[int]:
+    """Ordinary tokens that spell a text, markers in it included."""
+    plain = Tokenizer.from_str(TOKENIZER.to_str())
+    return [id for piece in _apart(text) for id in plain.encode(piece).ids]
+
+
+def _apart(text: str) -> list[str]:
+    """A text cut inside its markers, so that no tokenizer sees one."""
+    for marker in MARKERS:
+        text = text.replace(marker, marker[:1] + "\0" + marker[1:])
+    return text.split("\0")
+
+
+def token(marker: str) -> int:
+    found = TOKENIZER.token_to_id(marker)
+    assert found is not None
+    return found
+
+
+def read(ids: list[int], sizes: list[int] | None = None) -> tuple[list[Event], Message]:
+    parser = Parser("hermes", tokenizer=TOKENIZER, new_id=lambda name, index: f"{name}{index}")
+    fold = parser.fold()
+    events: list[Event] = []
+    rest = list(ids)
+    for size in sizes or [1] * len(ids):
+        events += parser.feed_tokens(rest[:size])
+        rest = rest[size:]
+    events += parser.feed_tokens(rest)
+    events += parser.finish("stop")
+    fold.push(events)
+    return events, fold.message()
+
+
+REAL = [token("<think>"), *spelt("Hm."), token("</think>"), *spelt("Use <tool_call> tags. é")]
+REAL += [token("<tool_call>"), *spelt(CALL), token("</tool_call>"), token("<|im_end|>")]
+TEXT = f"<think>Hm.</think>Use <tool_call> tags. é<tool_call>{CALL}</tool_call><|im_end|>"
+
+
+def test_a_marker_that_is_merely_spelt_out_is_text() -> None:
+    _, message = read(REAL)
+    assert message.reasoning == "Hm."
+    assert message.content == "Use <tool_call> tags. é"
+    (call,) = message.tool_calls
+    assert (call.name, call.arguments) == ("f", '{"c": "東京 😀 <tool_call>"}')
+
+
+def test_prose_is_not_held_back() -> None:
+    parser = Parser("hermes", tokenizer=TOKENIZER)
+    shown = [event.text for event in parser.feed_tokens(spelt("a <tool")) if isinstance(event, Text)]
+    assert "".join(shown) == "a <tool"
+
+
+def test_spans_are_in_the_decoded_text() -> None:
+    events, _ = read(REAL)
+    at = 0
+    for event in normalise(events):
+        assert event.start in (at, event.end)
+        at = max(at, event.end)
+        if isinstance(event, Text):
+            assert TEXT[event.start : event.end] == event.text
+    assert at == len(TEXT)
+
+
+@given(st.lists(st.integers(0, 9), max_size=30))
+def test_how_ids_are_grouped_makes_no_difference(sizes: list[int]) -> None:
+    whole, message = read(REAL, [len(REAL)])
+    events, again = read(REAL, sizes)
+    assert normalise(events) == normalise(whole)
+    assert again == message
+
+
+def test_a_character_split_over_tokens_comes_out_whole() -> None:
+    parser = Parser("hermes", tokenizer=TOKENIZER)
+    pieces = [
+        event.text for id in spelt("😀") for event in parser.feed_tokens([id]) if isinstance(event, Text)
+    ]
+    assert pieces == ["😀"]
+
+
+def test_text_and_ids_do_not_mix() -> None:
+    with pytest.raises(UsageError, match="feed_tokens"):
+        Parser("hermes", tokenizer=TOKENIZER).feed("text")
+    with pytest.raises(UsageError, match="tokenizer"):
+        Parser("hermes").feed_tokens([1])
+
+
+# -- Mistral's own vocabularies
+
+
+def _mistral(version: str) -> Any:
+    tokenizers = pytest.importorskip("mistral_common.tokens.tokenizers.mistral")
+    if version == "tekken":
+        return tokenizers.MistralTokenizer.v3(is_tekken=True)
+    pytest.importorskip("sentencepiece")
+    return getattr(tokenizers.MistralTokenizer, version)()
+
+
+@pytest.mark.parametrize("version", ["v3", "v7", "tekken"])
+def test_the_vocabulary_selects_mistrals_grammar(version: str) -> None:
+    assert get_dialect("mistral", tokenizer=_mistral(version)).name == "mistral_v3"
+
+
+class _Version11:
+    """A vocabulary with the control tokens of the later tokenizers."""
+
+    def token_bytes(self, id: int) -> bytes:
+        return bytes([id])
+
+    def special_tokens(self) -> dict[int, str]:
+        return {300: "[TOOL_CALLS]", 301: "[ARGS]", 302: "[THINK]", 303: "[/THINK]"}
+
+
+def test_later_vocabularies_select_the_compact_grammar() -> None:
+    parser = Parser("mistral", tokenizer=_Version11())
+    assert parser.dialect.name == "mistral_v11"
+    fold = parser.fold()
+    fold.push(parser.feed_tokens([300, *b"f", 301, *b'{"a": "[ARGS]"}', *b" [TOOL_CALLS]"]))
+    fold.push(parser.finish())
+    message = fold.message()
+    assert [(call.name, call.arguments) for call in message.tool_calls] == [("f", '{"a": "[ARGS]"}')]
+    assert message.content == "[TOOL_CALLS]"
+
+
+def test_without_a_tokenizer_both_grammars_are_read() -> None:
+    assert get_dialect("mistral").name == "mistral"
+
+
+@pytest.mark.parametrize("version", ["v3", "tekken"])
+def test_a_call_in_mistrals_own_tokens(version: str) -> None:
+    own = _mistral(version)
+    inner = own.instruct_tokenizer.tokenizer
+    ids = [inner.get_special_token("[TOOL_CALLS]") if hasattr(inner, "get_special_token") else 5]
+    ids += inner.encode('[{"name": "f", "arguments": {"c": "東京 😀 [TOOL_CALLS]"}}]', bos=False, eos=False)
+    parser = Parser("mistral", tokenizer=own)
+    fold = parser.fold()
+    for id in ids:
+        fold.push(parser.feed_tokens([id]))
+    fold.push(parser.finish("stop"))
+    (call,) = fold.message().tool_calls
+    assert (call.name, call.arguments) == ("f", '{"c": "東京 😀 [TOOL_CALLS]"}')
+
+
+# -- every dialect
+
+
+class _Bytes:
+    """A vocabulary of bytes in which every control token of a dialect is one token."""
+
+    def __init__(self, specials: tuple[str, ...]) -> None:
+        self.specials = {256 + number: text for number, text in enumerate(specials)}
+
+    def token_bytes(self, id: int) -> bytes:
+        return bytes([id])
+
+    def special_tokens(self) -> dict[int, str]:
+        return self.specials
+
+    def encode(self, text: str) -> list[int]:
+        longest_first = sorted(self.specials.items(), key=lambda pair: -len(pair[1]))
+        ids: list[int] = []
+        at = 0
+        while at < len(text):
+            found = next(((id, marker) for id, marker in longest_first if text.startswith(marker, at)), None)
+            ids += text[at].encode() if found is None else [found[0]]
+            at += 1 if found is None else len(found[1])
+        return ids
+
+
+def _numbered(name: str, index: int) -> str:
+    return f"{name}{index}"
+
+
+def _control_tokens(name: str) -> tuple[str, ...]:
+    """What looks like a control token anywhere in a dialect's templates."""
+    found = re.findall(r"<[|｜][^<>{}]*?[|｜]>|\[/?[A-Z_]{3,}\]", repr(get_dialect(name)))
+    return tuple(sorted(set(found)))
+
+
+def _read_both_ways(name: str, written: str) -> tuple[Message, Message]:
+    vocabulary = _Bytes(_control_tokens(name))
+    text = Parser(name, new_id=_numbered)
+    ids = Parser(name, new_id=_numbered, tokenizer=vocabulary)
+    whole, fold = text.fold(), ids.fold()
+    whole.push(text.feed(written) + text.finish("stop"))
+    for id in vocabulary.encode(written):
+        fold.push(ids.feed_tokens([id]))
+    fold.push(ids.finish("stop"))
+    return fold.message(), whole.message()
+
+
+@pytest.mark.parametrize("name", [dialect.name for dialect in list_dialects()])
+def test_ids_give_what_text_gives(name: str) -> None:
+    found, expected = _read_both_ways(name, example(name))
+    assert found == expected
+    dialect = get_dialect(name)
+    if dialect.call or dialect.frame is not None:
+        # Without text before them, so that calls which must come first count, too.
+        found, expected = _read_both_ways(name, render(name, Message(tool_calls=EXAMPLE.tool_calls)))
+        assert found == expected
+        assert [call.name for call in found.tool_calls] == ["get_weather", "now"]

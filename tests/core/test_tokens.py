@@ -1,0 +1,489 @@
+"""Token ids to text, with the tokenizers that models come with."""
+
+from __future__ import annotations
+
+import gc
+import importlib.util
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mistral_common.tokens.tokenizers.base import SpecialTokenPolicy
+from mistral_common.tokens.tokenizers.mistral import MistralTokenizer
+from tokenizers import AddedToken, decoders, models, pre_tokenizers, trainers
+from tokenizers import Tokenizer as HuggingFaceTokenizer
+
+from unspool._core.tokens import tokens as _tokens
+from unspool._core.tokens.detokenizer import Detokenizer, OffsetMap, restore
+from unspool._core.tokens.tokens import Tokenizer, as_tokenizer, assign_code_points, substitute
+from unspool._core.values.errors import UsageError
+
+METASPACE = "\u2581"
+BAR = "\uff5c"  # of DeepSeek's markers
+DSML = f"{BAR}DSML{BAR}"
+
+ADDED = ["<tool_call>", "</tool_call>", "<think>", DSML]
+
+SENTENCES = [
+    "The quick brown fox jumps over the lazy dog.",
+    'call me: {"name": "get_weather", "arguments": {"city": "Zürich", "unit": "°C"}}',
+    "Use the <tool_call> tag, then </tool_call>; or <think> first.",
+    "  leading, trailing and\tinner   white space \r\n\n\n  ",
+    "naïve façade, Привет мир, こんにちは世界, 你好\uff0c世界, مرحبا, नमस्ते",
+    "emoji 🦊🚀 👩‍👩‍👧‍👦 🏳️‍🌈 e\u0301 \u200d \ufeff \ufffd",
+    "[TOOL_CALLS] [ARGS] </s> <s> <0x0A> <unk>",
+    "x" * 70,
+    "\U0010ffff\u0000\u0001",
+    "",
+]
+
+# --- the vocabularies ---
+
+
+@cache
+def byte_level() -> HuggingFaceTokenizer:
+    tokenizer = HuggingFaceTokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=400,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        special_tokens=["<|im_end|>"],
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(SENTENCES, trainer)
+    tokenizer.add_tokens([AddedToken(literal, special=False, normalized=False) for literal in ADDED])
+    tokenizer.add_tokens(["   ", "\n\n"])  # as Phi and OLMo do
+    return tokenizer
+
+
+def unigram(decoder: decoders.Decoder | None) -> HuggingFaceTokenizer:
+    words = [
+        METASPACE,
+        f"{METASPACE}the",
+        f"{METASPACE}quick",
+        f"{METASPACE}get",
+        "_weather",
+        "na",
+        "ï",
+        "ve",
+    ]
+    letters = [chr(code) for code in range(0x21, 0x7F)]
+    vocabulary = [("<unk>", 0.0), *((f"<0x{byte:02X}>", -20.0) for byte in range(256))]
+    vocabulary += [(word, -2.0) for word in words] + [(letter, -5.0) for letter in letters]
+    tokenizer = HuggingFaceTokenizer(models.Unigram(vocabulary, unk_id=0, byte_fallback=True))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    if decoder is not None:
+        tokenizer.decoder = decoder
+    tokenizer.add_special_tokens(["</s>"])
+    tokenizer.add_tokens([AddedToken(literal, special=False, normalized=False) for literal in ADDED])
+    # As Gemma does: runs of spaces are added tokens that are spelt like pieces.
+    tokenizer.add_tokens([AddedToken(METASPACE * 3, normalized=False), AddedToken("\n\n", normalized=False)])
+    return tokenizer
+
+
+@cache
+def llama_like() -> HuggingFaceTokenizer:
+    steps = [
+        decoders.Replace(METASPACE, " "),
+        decoders.ByteFallback(),
+        decoders.Fuse(),
+        decoders.Strip(" ", 1, 0),
+    ]
+    return unigram(decoders.Sequence(steps))
+
+
+@cache
+def metaspace() -> HuggingFaceTokenizer:
+    return unigram(decoders.Sequence([decoders.ByteFallback(), decoders.Metaspace()]))
+
+
+def mistral_file(name: str) -> Path:
+    import mistral_common
+
+    return Path(mistral_common.__file__).parent / "data" / name
+
+
+@cache
+def mistral(name: str) -> MistralTokenizer:  # type: ignore[type-arg]
+    if ".model" in name and importlib.util.find_spec("sentencepiece") is None:
+        pytest.skip("sentencepiece is not installed")
+    return MistralTokenizer.from_file(str(mistral_file(name)))
+
+
+@dataclass
+class Vocabulary:
+    """A real tokenizer, with its own idea of encoding and decoding."""
+
+    source: object
+    encode: Callable[[str], list[int]]
+    decode: Callable[[Sequence[int]], str]
+    dummy_space: bool = False
+    """``decode`` removes a space from the beginning, where ours is in the middle of a text."""
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return as_tokenizer(self.source)
+
+
+def hugging_face(source: HuggingFaceTokenizer, *, dummy_space: bool = False) -> Vocabulary:
+    return Vocabulary(
+        source,
+        lambda text: list(source.encode(text, add_special_tokens=False).ids),
+        lambda ids: str(source.decode(list(ids), skip_special_tokens=False)),
+        dummy_space,
+    )
+
+
+def mistral_common(name: str) -> Vocabulary:
+    source = mistral(name)
+    inner = source.instruct_tokenizer.tokenizer
+    return Vocabulary(
+        source,
+        lambda text: inner.encode(text, bos=False, eos=False),
+        # SentencePiece can keep control tokens only together with its own spelling.
+        lambda ids: inner.decode(
+            list(ids), SpecialTokenPolicy.KEEP if "tekken" in name else SpecialTokenPolicy.IGNORE
+        ),
+        ".model" in name,
+    )
+
+
+V3 = "mistral_instruct_tokenizer_240323.model.v3"
+V7 = "mistral_instruct_tokenizer_241114.model.v7"
+TEKKEN = "tekken_240911.json"
+
+VOCABULARIES: dict[str, Callable[[], Vocabulary]] = {
+    "byte_level": lambda: hugging_face(byte_level()),
+    "llama_like": lambda: hugging_face(llama_like(), dummy_space=True),
+    "metaspace": lambda: hugging_face(metaspace(), dummy_space=True),
+    "mistral_v1": lambda: mistral_common("tokenizer.model.v1"),
+    "mistral_v3": lambda: mistral_common(V3),
+    "mistral_v7": lambda: mistral_common(V7),
+    "mistral_tekken": lambda: mistral_common(TEKKEN),
+}
+every_vocabulary = pytest.mark.parametrize("name", VOCABULARIES)
+
+
+def text_of(ids: Iterable[int], tokenizer: Tokenizer, code_points: Mapping[str, str] | None = None) -> str:
+    detokenizer = Detokenizer(tokenizer, code_points or {})
+    return detokenizer.feed(ids) + detokenizer.finish()
+
+
+def back(code_points: Mapping[str, str]) -> dict[str, str]:
+    return {code_point: literal for literal, code_point in code_points.items()}
+
+
+class Toy:
+    """A tokenizer of our own: ids below 256 are bytes."""
+
+    def __init__(self, *special: str) -> None:
+        self.special = {256 + number: literal for number, literal in enumerate(special)}
+
+    def token_bytes(self, id: int) -> bytes:
+        return [bytes([byte]) for byte in range(256)][id]
+
+    def special_tokens(self) -> Mapping[int, str]:
+        return self.special
+
+
+# --- ids to text, as the tokenizer itself has it ---
+
+
+@every_vocabulary
+@pytest.mark.parametrize("text", SENTENCES)
+def test_text_is_what_the_tokenizer_decodes(name: str, text: str) -> None:
+    vocabulary = VOCABULARIES[name]()
+    ids = vocabulary.encode(text)
+    ours = text_of(ids, vocabulary.tokenizer)
+    if vocabulary.dummy_space:
+        ours = ours.removeprefix(" ")
+    assert ours == vocabulary.decode(ids)
+
+
+@every_vocabulary
+@given(data=st.data())
+def test_any_text_is_what_the_tokenizer_decodes(name: str, data: st.DataObject) -> None:
+    vocabulary = VOCABULARIES[name]()
+    ids = vocabulary.encode(data.draw(st.text()))
+    ours = text_of(ids, vocabulary.tokenizer)
+    if vocabulary.dummy_space:
+        ours = ours.removeprefix(" ")
+    assert ours == vocabulary.decode(ids)
+
+
+@pytest.mark.parametrize(("name", "size"), [("byte_level", 400), ("mistral_tekken", 131_072)])
+@given(data=st.data())
+def test_any_ids_are_what_a_byte_level_tokenizer_decodes(name: str, size: int, data: st.DataObject) -> None:
+    # Broken characters and special tokens included.
+    vocabulary = VOCABULARIES[name]()
+    ids = data.draw(st.lists(st.one_of(st.integers(0, 20), st.integers(0, size - 1))))
+    tokenizer = vocabulary.tokenizer
+    code_points = assign_code_points(tokenizer.special_tokens().values(), tokenizer)
+    text = text_of(ids, tokenizer, code_points)
+    assert restore(text, back(code_points)) == vocabulary.decode(ids)
+
+
+@every_vocabulary
+@given(data=st.data())
+def test_grouping_of_ids_makes_no_difference(name: str, data: st.DataObject) -> None:
+    tokenizer = VOCABULARIES[name]().tokenizer
+    special = sorted(tokenizer.special_tokens())[:8]
+    ordinary = st.integers(0, 350)
+    ids = data.draw(st.lists(st.one_of(ordinary, st.sampled_from(special))))
+    code_points = assign_code_points(list(tokenizer.special_tokens().values())[:4], tokenizer)
+    detokenizer = Detokenizer(tokenizer, code_points)
+    pieces: list[str] = []
+    rest = ids
+    while rest:
+        size = data.draw(st.integers(0, len(rest)))
+        pieces.append(detokenizer.feed(rest[:size]))
+        rest = rest[size:]
+    text = "".join(pieces) + detokenizer.finish()
+    assert text == text_of(ids, tokenizer, code_points)
+    for position in range(len(text) + 1):
+        plain = restore(text[:position], back(code_points))
+        assert detokenizer.offsets.to_text(position) == len(plain)
+
+
+@pytest.mark.parametrize("name", ["byte_level", "llama_like", "mistral_v3", "mistral_tekken"])
+def test_a_character_that_is_split_over_tokens_comes_out_whole(name: str) -> None:
+    vocabulary = VOCABULARIES[name]()
+    text = "𓀀 🜲 𒐫"  # in no vocabulary
+    ids = vocabulary.encode(text)
+    assert len(ids) > len(text)
+    detokenizer = Detokenizer(vocabulary.tokenizer, {})
+    pieces = [detokenizer.feed([id]) for id in ids]
+    assert detokenizer.finish() == ""
+    assert "" in pieces
+    assert "".join(pieces).lstrip() == text
+
+
+def test_half_a_character_is_replaced_when_nothing_can_complete_it() -> None:
+    fox = list("🦊".encode())
+    tokenizer = Toy("<think>", "<pad>")
+    code_points = assign_code_points(["<think>"], tokenizer)
+    detokenizer = Detokenizer(tokenizer, code_points)
+    assert detokenizer.feed(fox[:3]) == ""
+    assert detokenizer.feed([256]) == "\ufffd" + code_points["<think>"]
+    assert detokenizer.feed(fox[:2]) == ""
+    assert detokenizer.feed([257]) == "\ufffd<pad>"
+    assert detokenizer.feed(fox[:1]) == ""
+    assert detokenizer.feed(b"a") == "\ufffda"
+    assert detokenizer.feed(fox[:1]) == ""
+    assert detokenizer.finish() == "\ufffd"
+    assert detokenizer.finish() == ""
+
+
+def test_a_surrogate_in_bytes_is_not_a_code_point() -> None:
+    smuggled = "\ud800".encode("utf-8", "surrogatepass")
+    assert text_of(smuggled, Toy()) == "\ufffd" * 3
+
+
+# --- special tokens ---
+
+
+def test_special_tokens_become_code_points_and_mentions_stay_text() -> None:
+    source = byte_level()
+    tokenizer = as_tokenizer(source)
+    code_points = assign_code_points(["<tool_call>", "</tool_call>", "<function="], tokenizer)
+    assert set(code_points) == {"<tool_call>", "</tool_call>"}
+    meant = source.encode('<tool_call>{"name": "f"}</tool_call>').ids
+    # The same characters in ordinary tokens, as a model writes them that talks about the tag.
+    mentioned = [id for character in "<tool_call>" for id in source.encode(character).ids]
+    text = text_of([*meant, *mentioned], tokenizer, code_points)
+    opener, closer = code_points["<tool_call>"], code_points["</tool_call>"]
+    assert text == f'{opener}{{"name": "f"}}{closer}<tool_call>'
+
+
+@pytest.mark.parametrize("name", [V3, V7, TEKKEN])
+def test_mistral_control_tokens(name: str) -> None:
+    source = mistral(name)
+    inner = source.instruct_tokenizer.tokenizer
+    tokenizer = as_tokenizer(source)
+    code_points = assign_code_points(["[TOOL_CALLS]", "[ARGS]", "</s>"], tokenizer)
+    assert list(code_points) == ["</s>", "[TOOL_CALLS]"]
+    call = inner.encode('[{"name": "f"}]', bos=False, eos=True)
+    mention = inner.encode("Not [TOOL_CALLS].", bos=False, eos=False)
+    ids = [*mention, inner.get_special_token("[TOOL_CALLS]"), *call]
+    text = text_of(ids, tokenizer, code_points).replace(" ", "")
+    assert text == f'Not[TOOL_CALLS].{code_points["[TOOL_CALLS]"]}[{{"name":"f"}}]{code_points["</s>"]}'
+    # A control token that the dialect does not know is its literal.
+    assert text_of([inner.get_special_token("[INST]")], tokenizer, code_points) == "[INST]"
+
+
+def test_special_flag_does_not_matter() -> None:
+    # Qwen's <tool_call> is an added token that is not flagged as special.
+    assert {"<|im_end|>", *ADDED} == set(as_tokenizer(byte_level()).special_tokens().values())
+
+
+@pytest.mark.parametrize("source", [byte_level, llama_like, metaspace])
+def test_added_white_space_is_text(source: Callable[[], HuggingFaceTokenizer]) -> None:
+    tokenizer = as_tokenizer(source())
+    assert not any(literal.strip(f" \n{METASPACE}") == "" for literal in tokenizer.special_tokens().values())
+    for spelt, text in (("   ", "   "), (METASPACE * 3, "   "), ("\n\n", "\n\n")):
+        id = source().token_to_id(spelt)
+        if id is not None:
+            assert text_of([id], tokenizer) == text
+    assert assign_code_points(["a   b\n\nc"], tokenizer) == {}
+
+
+def test_code_points_are_distinct_surrogates_in_a_fixed_order() -> None:
+    literals = ["</tool_call>", "<tool_call>", f"<{DSML}invoke"]
+    tokenizer = Toy("<think>", DSML, "</tool_call>", "<tool_call>")
+    code_points = assign_code_points(literals, tokenizer)
+    assert code_points == {"</tool_call>": "\ud800", "<tool_call>": "\ud801", DSML: "\ud802"}
+    other = Toy("<tool_call>", "<|end|>", "</tool_call>", DSML)
+    assert list(assign_code_points(reversed(literals), other).items()) == list(code_points.items())
+
+
+def test_no_code_point_for_what_means_nothing_on_its_own() -> None:
+    tokenizer = Toy("<", " ", "\n\n", "<x>")
+    assert list(assign_code_points(["<x>\n\n ", "<y>"], tokenizer)) == ["<x>"]
+
+
+def test_a_token_does_not_match_across_literals() -> None:
+    assert assign_code_points(["<tool", "_call>"], Toy("<tool_call>")) == {}
+
+
+def test_too_many_code_points() -> None:
+    literals = [f"<{number}>" for number in range(2049)]
+    assert len(assign_code_points(literals[:-1], Toy(*literals))) == 2048
+    with pytest.raises(UsageError, match="2049 special tokens"):
+        assign_code_points(literals, Toy(*literals))
+
+
+def test_substitute_is_leftmost_longest() -> None:
+    code_points = {"<a>": "\ud800", "<a><b>": "\ud801", "b>c": "\ud802", DSML: "\ud803", "a.c": "\ud804"}
+    assert substitute("<a>x<a><b>c", code_points) == "\ud800x\ud801c"
+    assert substitute("<b>c", code_points) == "<\ud802"
+    assert substitute(f"</{DSML}invoke>", code_points) == "</\ud803invoke>"
+    assert substitute("abc a.c", code_points) == "abc \ud804"
+    assert substitute("<a>", {}) == "<a>"
+
+
+@given(st.text("ab<>é\u2581", max_size=20))
+def test_restore_undoes_substitute(text: str) -> None:
+    code_points = {"<a>": "\ud800", "<b>": "\ud801", "a\u2581": "\ud802", "<a><b>": "\ud803"}
+    assert restore(substitute(text, code_points), back(code_points)) == text
+
+
+# --- offsets ---
+
+
+@given(st.lists(st.integers(0, 40), unique=True).map(sorted), st.lists(st.integers(0, 60)))
+def test_offsets(places: list[int], queries: list[int]) -> None:
+    offsets = OffsetMap()
+    for number, place in enumerate(places):
+        offsets.note(place, number)
+    for query in queries:  # in any order
+        before = sum(number for number, place in enumerate(places) if place < query)
+        assert offsets.to_text(query) == query + before
+
+
+def test_offsets_while_notes_arrive() -> None:
+    offsets = OffsetMap()
+    assert offsets.to_text(3) == 3
+    offsets.note(3, 10)
+    assert [offsets.to_text(position) for position in (3, 4, 5)] == [3, 14, 15]
+    offsets.note(5, 1)
+    assert [offsets.to_text(position) for position in (5, 6, 2)] == [15, 17, 2]
+
+
+# --- which tokenizers are recognised ---
+
+
+def test_every_layer_of_a_tokenizer_will_do() -> None:
+    source = mistral(TEKKEN)
+    layers = [source, source.instruct_tokenizer, source.instruct_tokenizer.tokenizer]
+    assert {as_tokenizer(layer).token_bytes(1032) for layer in layers} == {b" "}
+    fast = SimpleNamespace(backend_tokenizer=byte_level())  # as in transformers
+    processor = SimpleNamespace(tokenizer=fast)
+    for layer in (fast, processor):
+        assert as_tokenizer(layer).special_tokens() == as_tokenizer(byte_level()).special_tokens()
+
+
+def test_a_tokenizer_of_our_own_is_taken_as_it_is() -> None:
+    toy = Toy()
+    assert as_tokenizer(toy) is toy
+    adapted = as_tokenizer(byte_level())
+    assert as_tokenizer(adapted) is adapted
+
+
+@pytest.mark.parametrize("wrong", [None, "gpt2", Path("tokenizer.json"), SimpleNamespace(tokenizer=None)])
+def test_other_objects_are_refused(wrong: object) -> None:
+    with pytest.raises(UsageError, match=r"tokenizers\.Tokenizer, .* token_bytes"):
+        as_tokenizer(wrong)
+
+
+def test_an_object_that_holds_itself_is_refused() -> None:
+    loop = SimpleNamespace()
+    loop.tokenizer = loop
+    with pytest.raises(UsageError):
+        as_tokenizer(loop)
+
+
+@every_vocabulary
+@pytest.mark.parametrize("id", [-1, 10_000_000, 2**40])
+def test_an_unknown_id_is_named(name: str, id: int) -> None:
+    vocabulary = VOCABULARIES[name]()
+    detokenizer = Detokenizer(vocabulary.tokenizer, {})
+    ids = vocabulary.encode("abc")
+    with pytest.raises(UsageError, match=f"id {id}:"):
+        detokenizer.feed([*ids, id])
+    # None of them counts, so the caller may go on.
+    assert (detokenizer.feed(ids) + detokenizer.finish()).strip() == "abc"
+
+
+def test_a_vocabulary_is_read_once_and_forgotten_with_its_tokenizer() -> None:
+    source = unigram(decoders.Metaspace())
+    before = len(_tokens._VOCABULARIES)
+    first, second = as_tokenizer(source), as_tokenizer(source)
+    assert first.special_tokens() is second.special_tokens()
+    assert first.token_bytes(300) is second.token_bytes(300)
+    assert len(_tokens._VOCABULARIES) == before + 1
+    del source
+    gc.collect()
+    assert first.token_bytes(257) == b" "  # the adapter keeps its tokenizer ...
+    del first, second
+    gc.collect()
+    assert len(_tokens._VOCABULARIES) == before  # ... and nothing else does
+
+
+# --- decoders that look at neighbours: through decode() ---
+
+
+def words(decoder: decoders.Decoder | None) -> HuggingFaceTokenizer:
+    vocabulary = {"[UNK]": 0, "play": 1, "##ing": 2, "foxes": 3, "ß": 4, ".": 5, "play</w>": 6, "re": 7}
+    tokenizer = HuggingFaceTokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))  # noqa: S106
+    if decoder is not None:
+        tokenizer.decoder = decoder
+    tokenizer.add_tokens(["<tool_call>"])
+    return tokenizer
+
+
+class Shouting:
+    def decode_chain(self, tokens: list[str]) -> list[str]:
+        return [token.upper() for token in tokens]
+
+
+@pytest.mark.parametrize(
+    ("decoder", "ids", "text"),
+    [
+        (decoders.WordPiece(), [3, 1, 2, 4, 5], " foxes playing ß."),
+        (decoders.BPEDecoder(suffix="</w>"), [7, 6, 3], "replay foxes"),
+        (decoders.Decoder.custom(Shouting()), [3, 1], "FOXESPLAY"),
+        (decoders.Replace("s", "z"), [3, 1], "foxezplay"),
+        (None, [3, 1], " foxes play"),
+    ],
+    ids=["wordpiece", "suffix", "custom", "replace", "none"],
+)
+def test_other_decoders(decoder: decoders.Decoder | None, ids: list[int], text: str) -> None:
+    tokenizer = as_tokenizer(words(decoder))
+    assert text_of(ids, tokenizer) == text
+    assert text_of([8], tokenizer, {"<tool_call>": "\ud800"}) == "\ud800"

@@ -1,0 +1,110 @@
+"""Marker search: what a text is searched with, held to what it means."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from unspool._core.search.scan import escaped
+from unspool._core.search.watch import ValueWatch, Watch
+
+LITERALS = st.lists(st.text("<ab|é\n", min_size=1, max_size=5), max_size=5)
+TEXTS = st.text("<ab|éß\n.", max_size=12)
+
+
+def slow_seek(literals: list[str], text: str, at: int, final: bool) -> tuple[int, str]:
+    """What ``Watch.seek`` means."""
+    for place in range(at, len(text)):
+        rest = text[place:]
+        if not final and any(len(rest) < len(literal) and literal.startswith(rest) for literal in literals):
+            return place, ""
+        standing = [literal for literal in literals if rest.startswith(literal)]
+        if standing:
+            return place, max(standing, key=len)
+    return -1, ""
+
+
+@given(LITERALS, TEXTS, st.integers(0, 4), st.booleans(), st.booleans())
+@example(literals=["é<"], text="ß", at=0, final=False, long=False)
+@example(literals=["\n<a", "<a"], text="b\n", at=0, final=False, long=True)
+@example(literals=["\n<a", "<a"], text="\n<b\n<a", at=0, final=False, long=True)
+def test_seek_finds_literals_and_what_may_become_one(
+    literals: list[str], text: str, at: int, final: bool, long: bool
+) -> None:
+    at = min(at, len(text))
+    if long:  # beyond the length that the compiled build reads in a loop
+        text = "." * 80 + text
+    assert Watch(literals).seek(text, at, final) == slow_seek(literals, text, at, final)
+
+
+@given(LITERALS, st.text("<ab|é\n[.", max_size=12), st.text("<ab[", min_size=1, max_size=3))
+def test_a_lone_character_counts_unless_another_follows(
+    literals: list[str], text: str, excluded: str
+) -> None:
+    found = Watch([*literals, "["], {"[": excluded}).seek(text, 0, False)
+    # What rules it out is as good as a text without it; at the end that is still open.
+    plain = "".join("." if one == "[" and following in excluded else one for one, following in pairwise(text))
+    at, literal = slow_seek([*literals, "["], plain + text[-1:], 0, False)
+    assert found == (at, "" if literal == "[" and at == len(text) - 1 else literal)
+
+
+@given(LITERALS, TEXTS)
+def test_in_plain_text_nothing_is_found(literals: list[str], text: str) -> None:
+    watch = Watch(literals)
+    if watch.plain(text):
+        assert watch.seek(text, 0, False) == (-1, "")
+
+
+@given(LITERALS, st.text('<ab|é\n."\\\x1f', max_size=12), st.booleans())
+def test_verbatim_text_is_passed_on_as_it_is(literals: list[str], text: str, long: bool) -> None:
+    watch = ValueWatch(literals)
+    if long:  # beyond the length that the compiled build reads in a loop
+        text += "." * 80
+    begun = any(literal[0] in text for literal in literals)
+    assert watch.verbatim(text) == (not begun and escaped(text) == text)
+
+
+@given(LITERALS, st.lists(st.text('<ab|é\n."\\\x1f', max_size=12), min_size=1))
+def test_a_piece_of_a_value_reaches_as_far_as_no_literal_can_begin(
+    literals: list[str], texts: list[str]
+) -> None:
+    watch = ValueWatch(literals)
+    for text in texts * 2:  # the second time it is remembered
+        at, literal = watch.seek(text, 0, False)
+        piece = watch.piece(text)
+        if literal:
+            assert piece is None
+        else:
+            certain = text if at < 0 else text[:at]
+            assert piece is not None
+            assert (piece.text, piece.json, piece.whole) == (certain, escaped(certain), at < 0)
+
+
+def test_pieces_that_are_remembered_are_few_and_short() -> None:
+    watch = ValueWatch(["</value>"])
+    for number in range(5_000):
+        watch.piece(f"<{number}")
+        watch.piece(f"<{number}{'x' * 1_000}")
+    assert len(watch._pieces) <= 1_024
+    assert max(map(len, watch._pieces)) < 100
+
+
+@given(LITERALS, TEXTS, st.integers(0, 12), st.sampled_from(["", "a", "<b"]))
+def test_literal_at_is_the_longest_that_is_not_ruled_out(
+    literals: list[str], text: str, at: int, excluded: str
+) -> None:
+    standing = [literal for literal in [*literals, "|"] if text.startswith(literal, at)]
+    if text[at + 1 : at + 2] and text[at + 1] in excluded:
+        standing = [literal for literal in standing if literal != "|"]
+    watch = Watch([*literals, "|"], {"|": excluded} if excluded else {})
+    assert watch.literal_at(text, at) == max(standing, key=len, default="")
+
+
+@pytest.mark.parametrize("text", ["", "x", "<", "<tool"])
+def test_nothing_to_look_for_is_nowhere(text: str) -> None:
+    watch = Watch(())
+    assert watch.plain(text)
+    assert watch.seek(text, 0, False) == (-1, "")

@@ -1,0 +1,96 @@
+"""Real chat templates: a call that each model would write, all the way through the gateway's parts."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Any
+
+import pytest
+
+pytest.importorskip("starlette")
+pytest.importorskip("aiohttp")
+pytest.importorskip("msgspec")
+
+from places import TEMPLATES
+from unspool import Message, TextPart, ToolCall, UsageError, render
+from unspool.gateway import Settings
+from unspool.gateway.answers import ChatAnswer
+from unspool.gateway.body import chat_job
+from unspool.gateway.failure import Failure
+from unspool.gateway.model import Model, load_model
+from unspool.gateway.reading import Reader
+from unspool.gateway.upstreams.base import Delta, Task
+from unspool.gateway.upstreams.engines import ENGINES
+from unspool.wire import Reconstructor
+
+NO_CALLS = ("google-gemma-2-2b-it", "llama-cpp-rwkv-world", "microsoft-Phi-3.5-mini-instruct")
+OWN_VARIABLES = (
+    "fireworks-ai-llama-3-firefunction-v2",  # reads `functions`
+    "llama-cpp-deepseek-r1",  # written for another Jinja
+)
+WEATHER = {
+    "type": "function",
+    "function": {
+        "name": "get_weather",
+        "parameters": {
+            "type": "object",
+            "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
+            "required": ["city"],
+        },
+    },
+}
+ARGUMENTS = {"city": 'Rom"e', "days": 3}
+
+pytestmark = pytest.mark.skipif(not TEMPLATES.is_dir(), reason="no chat templates beside the repository")
+NAMES = sorted(path.stem for path in TEMPLATES.glob("*.jinja")) if TEMPLATES.is_dir() else []
+
+
+@cache
+def model(name: str) -> Model:
+    return load_model(Settings(upstream="replay", file="-", template=str(TEMPLATES / f"{name}.jinja")))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("choice", ["auto", "required"])
+def test_a_call_arrives(name: str, choice: str) -> None:
+    if name in NO_CALLS:
+        with pytest.raises(UsageError, match="does not tell the dialect"):
+            model(name)
+        return
+    body: dict[str, Any] = {"messages": [{"role": "user", "content": "Hi"}], "tools": [WEATHER]}
+    job = chat_job({**body, "tool_choice": choice, "stream": True})
+    if name in OWN_VARIABLES:
+        with pytest.raises(Failure, match=r"chat template \(line \d+\)") as failed:
+            model(name).prepare(job.request, constraints=("native",), renders=False)
+        assert failed.value.status == 400
+        return
+    prepared = model(name).prepare(job.request, constraints=("native",), renders=False)
+    plan = prepared.plan
+    task = Task("x", job.request, plan, prepared.prompt, prepared.tools)
+    for engine in ENGINES.values():
+        json.dumps(engine.completion(task, 100))
+
+    text = ""
+    if plan.start == "reasoning":
+        thinking = Message(parts=(TextPart("reasoning", "Hmm."), TextPart("content", "z")))
+        text = "Hmm." + render(plan.dialect, thinking).split("Hmm.", 1)[1].rsplit("z", 1)[0]
+    called = ToolCall("callid001", "get_weather", json.dumps(ARGUMENTS))
+    text += render(plan.dialect, Message(parts=(called,))).removeprefix(plan.dialect.start)
+
+    reader = Reader(plan)
+    answer = ChatAnswer(job, "m", [reader], plan.parser().policies)
+    sent = answer.opening()
+    for at in range(0, len(text), 3):
+        sent += answer.feed(0, reader.feed(Delta(0, text[at : at + 3])))
+    sent += answer.feed(0, reader.feed(Delta(0, "", finish="stop"))) + answer.closing()
+    client = Reconstructor()
+    for event in sent.split(b"\n\n")[:-2]:
+        client.feed(json.loads(event.removeprefix(b"data: ")))
+    message = client.message()
+    assert [(one.name, json.loads(one.arguments)) for one in message.tool_calls] == [
+        ("get_weather", ARGUMENTS)
+    ]
+    assert not message.content
+    assert bool(message.reasoning) == (plan.start == "reasoning")
+    assert message.finish_reason == "tool_calls"

@@ -1,0 +1,624 @@
+"""Detection: every real chat template speaks its family's dialect, and what none speaks is inferred.
+
+The expected families were written down by hand, from the tables "Choosing the
+family from a chat template" in the catalogue of formats.  The templates live
+beside the repository, in ``shared/templates``; without them the tests of real
+templates are skipped, and synthetic ones remain.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from places import TEMPLATES
+from unspool import Dialect, IdFormat, Message, SpecError, ToolCall, UsageError, get_dialect, list_dialects
+from unspool import parse as parse_output
+from unspool._core.ends.explain import EXAMPLE
+from unspool._core.ends.render import render
+from unspool._core.words.facts import RequestFacts, Thinking
+from unspool._models.detect import Detection, Model, detect, examine, load_model
+from unspool._models.infer import TOOLS, Writing, declaration, infer
+from unspool.dialects._facts import check_facts
+from unspool.template import ChatTemplateError
+
+real = pytest.mark.skipif(not TEMPLATES.is_dir(), reason="no chat templates beside the repository")
+
+EXPECTED = {
+    "Apertus-8B-Instruct": "apertus",
+    "ByteDance-Seed-OSS": "seed_oss",
+    "CohereForAI-c4ai-command-r-plus-tool_use": "command_r",
+    "CohereForAI-c4ai-command-r7b-12-2024-tool_use": "cohere",
+    "GLM-4.6": "glm45",
+    "GigaChat3-10B-A1.8B": "gigachat3",
+    "Kimi-K2-Thinking": "kimi_k2",
+    "Kimi-K3": "kimi_k3",
+    "LFM2-8B-A1B": None,
+    "LFM2.5-Instruct": None,
+    "MiniMax-M1": "minimax_m1",
+    "MiniMax-M2": "minimax_m2",
+    "MiniMax-M3": "minimax_m3",
+    "Mistral-Small-3.2-24B-Instruct-2506": "mistral_v11",
+    "NVIDIA-Nemotron-Nano-v2": "nemotron_json",
+    "NousResearch-Hermes-2-Pro-Llama-3-8B-tool_use": "hermes",
+    "Qwen-QwQ-32B": "hermes",
+    "Qwen-Qwen2.5-7B-Instruct": "hermes",
+    "Qwen-Qwen3-0.6B": "hermes",
+    "Qwen3-Coder": "qwen3_coder",
+    "StepFun3.5-Flash": "step3p5",
+    "deepseek-ai-DeepSeek-R1-Distill-Qwen-32B": "deepseek_v3",
+    "deepseek-ai-DeepSeek-V3.1": "deepseek_v3_1",
+    "deepseek-ai-DeepSeek-V3.2": "deepseek_v3_2",
+    "deepseek-ai-DeepSeek-V4": "deepseek_v4",
+    "fireworks-ai-llama-3-firefunction-v2": "firefunction",
+    "google-gemma-2-2b-it": None,
+    "google-gemma-4-31B-it": "gemma4",
+    "ibm-granite-granite-3.3-2B-Instruct": None,
+    "ibm-granite-granite-4.0": "granite4",
+    "llama-cpp-deepseek-r1": "deepseek_v3",
+    "llama-cpp-rwkv-world": None,
+    "meetkai-functionary-medium-v3.1": "functionary",
+    "meetkai-functionary-medium-v3.2": "functionary_v32",
+    "meta-llama-Llama-3.1-8B-Instruct": "llama3_json",
+    "meta-llama-Llama-3.2-3B-Instruct": "llama3_json",
+    "microsoft-Phi-3.5-mini-instruct": None,
+    "mistralai-Ministral-3-14B-Reasoning-2512": "mistral_v11",
+    "mistralai-Mistral-Nemo-Instruct-2407": "mistral_v3",
+    "moonshotai-Kimi-K2": "kimi_k2",
+    "muse-glimmer": "muse_glimmer",
+    "openai-gpt-oss-120b": "harmony",
+    "openbmb-MiniCPM5-1B": "minicpm5",
+    "poolside-Laguna-XS.2": "poolside_v1",
+    "tencent-Hy3": "hy_v3:opensource",
+    "unsloth-Apriel-1.5": "apriel",
+}
+"""The family of each template; None: it renders no tool calls."""
+
+HINTS = {"LFM2-8B-A1B": "lfm2", "LFM2.5-Instruct": "lfm2", "ibm-granite-granite-3.3-2B-Instruct": "granite"}
+"""Templates that render no calls, but speak of them."""
+
+SEEDS = {
+    "MiniMax-M2": "<think>\n",
+    "NVIDIA-Nemotron-Nano-v2": "<think>\n",
+    "StepFun3.5-Flash": "<think>\n",
+    "llama-cpp-deepseek-r1": "<think>\n",
+    "Kimi-K3": "<|open|>think<|sep|>",
+}
+"""Templates that open reasoning in the prompt of a request that says nothing."""
+
+BEYOND_INFERENCE = {
+    "Kimi-K3",  # content and reasoning are blocks of the same kind as calls
+    "google-gemma-4-31B-it",  # a notation of its own
+    "meetkai-functionary-medium-v3.2",  # messages with headers
+    "openai-gpt-oss-120b",  # likewise
+}
+
+
+def path(name: str) -> Path:
+    return TEMPLATES / f"{name}.jinja"
+
+
+@cache
+def detection(name: str) -> Detection:
+    return examine(load_model(path(name)))
+
+
+# -- real templates
+
+
+@real
+def test_every_template_has_an_expected_family() -> None:
+    assert {file.stem for file in TEMPLATES.glob("*.jinja")} == set(EXPECTED)
+
+
+@real
+@pytest.mark.parametrize("name", EXPECTED)
+def test_family(name: str) -> None:
+    found = detection(name)
+    assert (found.dialect.name if found.dialect else None) == EXPECTED[name]
+    assert found.renders_calls == (EXPECTED[name] is not None)
+    assert not found.inferred
+    assert found.evidence
+    if EXPECTED[name] is None:
+        assert found.evidence[0] == "This template renders no tool calls."
+        assert found.hint == HINTS.get(name, "")
+    else:
+        assert 0.8 <= found.confidence <= 1
+        assert EXPECTED[name] not in found.runners_up
+
+
+@real
+@pytest.mark.parametrize("name", EXPECTED)
+def test_takes_less_than_a_second(name: str) -> None:
+    detection(name)  # what is loaded and compiled once does not count
+    start = time.process_time()
+    examine(load_model(path(name)))
+    assert time.process_time() - start < 1
+
+
+@real
+@pytest.mark.parametrize("name", EXPECTED)
+def test_reasoning(name: str) -> None:
+    found = detection(name)
+    assert found.reasoning.read
+    assert found.reasoning.seed == SEEDS.get(name, "")
+    assert (found.reasoning.begins == "reasoning") == (name in SEEDS)
+    assert found.renders_reasoning == bool(found.reasoning.key)
+    if found.reasoning.key:
+        assert found.reasoning.opener
+        assert found.reasoning.closer
+
+
+@real
+def test_reasoning_markers_and_switches() -> None:
+    found = detection("Qwen-Qwen3-0.6B").reasoning
+    assert (found.key, found.opener, found.closer) == ("reasoning_content", "<think>", "</think>")
+    assert found.switches == ("enable_thinking",)
+    assert detection("ByteDance-Seed-OSS").reasoning.switches == ("thinking_budget",)
+    assert detection("mistralai-Ministral-3-14B-Reasoning-2512").reasoning.key == "parts"
+
+
+@real
+def test_what_transformers_refuses_is_said() -> None:
+    (warning,) = detection("Kimi-K2-Thinking").warnings
+    assert "append" in warning
+    assert warning.startswith("Histories with calls:")
+    (warning,) = detection("fireworks-ai-llama-3-firefunction-v2").warnings
+    assert warning.startswith("Any request:")
+    assert not detection("Qwen3-Coder").warnings
+
+
+@real
+@pytest.mark.parametrize("name", [name for name, family in EXPECTED.items() if family])
+def test_inferred_where_no_dialect_is_known(name: str) -> None:
+    found = examine(load_model(path(name)), dialects=())
+    assert found.renders_calls
+    if name in BEYOND_INFERENCE:
+        assert found.dialect is None
+        assert found.confidence == 0
+        return
+    assert found.inferred
+    assert found.dialect is not None
+    read = parse_output(found.turn, found.dialect, tools=TOOLS, prompt="")
+    assert [call.name for call in read.tool_calls] == ["get_weather", "find_place"][: len(read.tool_calls)]
+    assert json.loads(read.tool_calls[0].arguments) == {"city": "Zürich", "days": 3}
+    assert evaluated(found.declaration) == found.dialect
+    assert check_facts(found.dialect) is found.dialect.request
+
+
+@real
+@pytest.mark.parametrize(
+    ("name", "call", "section"),
+    [
+        ("Qwen-Qwen3-0.6B", "<tool_call>\n{envelope}\n</tool_call>", "\n{calls}"),
+        ("unsloth-Apriel-1.5", "{envelope}", "\n<tool_calls>[{calls}]</tool_calls>"),
+        ("GLM-4.6", "<tool_call>{name}\n{params}</tool_call>", "\n{calls}"),
+        (
+            "deepseek-ai-DeepSeek-V3.1",
+            "<｜tool▁call▁begin｜>{name}<｜tool▁sep｜>{args}<｜tool▁call▁end｜>",
+            "<｜tool▁calls▁begin｜>{calls}<｜tool▁calls▁end｜>",
+        ),
+    ],
+)
+def test_inferred_templates_are_those_of_the_family(name: str, call: str, section: str) -> None:
+    found = examine(load_model(path(name)), dialects=()).dialect
+    assert found is not None
+    assert found.call == (call,)
+    assert found.section == (section,)
+
+
+# -- synthetic templates
+
+CHATML = """\
+{%- if tools %}<|im_start|>system
+Tools: {{ tools | tojson }}<|im_end|>
+{% endif %}
+{%- for m in messages %}<|im_start|>{{ m.role }}
+{% if m.reasoning_content %}<think>
+{{ m.reasoning_content }}
+</think>
+
+{% endif %}{{ m.content or '' }}{% if m.tool_calls %}CALLS{% endif %}<|im_end|>
+{% endfor %}
+{%- if add_generation_prompt %}<|im_start|>assistant
+SEED{% endif %}"""
+
+
+def chatml(calls: str, seed: str = "") -> str:
+    """A ChatML template that writes calls so."""
+    return CHATML.replace("CALLS", calls).replace("SEED", seed)
+
+
+LINE = "{{ '\\n' }}"
+"""Jinja drops the line feed behind a block."""
+
+
+def each(call: str, between: str = "") -> str:
+    """A template of one call, for each of them."""
+    return (
+        "{% for c in m.tool_calls %}{% set f = c.function %}"
+        + call
+        + "{% if not loop.last %}"
+        + between
+        + "{% endif %}{% endfor %}"
+    )
+
+
+ENVELOPE = '{"name": "{{ f.name }}", "arguments": {{ f.arguments | tojson }}}'
+PARAMS = (
+    "{% for k, v in f.arguments.items() %}<p k={{ k }}>{{ v if v is string else v | tojson }}</p>{% endfor %}"
+)
+SYNTHETIC: Mapping[str, tuple[str, Dialect]] = {
+    "an object in tags": (
+        each("<invoke>" + ENVELOPE + "</invoke>", LINE),
+        Dialect("x", call=("<invoke>{envelope}</invoke>",)),
+    ),
+    "an array in tags": (
+        LINE + "<calls>[" + each(ENVELOPE, ", ") + "]</calls>",
+        Dialect("x", section=("\n<calls>[{calls}]</calls>",), call=("{envelope}",), sep=(", ",)),
+    ),
+    "name and arguments between markers": (
+        "<|calls|>" + each("<|name|>{{ f.name }}<|args|>{{ f.arguments | tojson }}<|done|>") + "<|/calls|>",
+        Dialect(
+            "x",
+            section=("<|calls|>{calls}<|/calls|>",),
+            call=("<|name|>{name}<|args|>{args}<|done|>",),
+            sep=("",),
+        ),
+    ),
+    "ids and numbers": (
+        each("<|call|>{{ c.id }}<|{{ loop.index }}|>{{ f.name }}<|args|>{{ f.arguments | tojson }}<|end|>"),
+        Dialect("x", call=("<|call|>{id}<|{index}|>{name}<|args|>{args}<|end|>",), sep=("",), first_index=1),
+    ),
+    "parameters in tags": (
+        each("<run f={{ f.name }}>" + PARAMS + "</run>", LINE),
+        Dialect("x", call=("<run f={name}>{params}</run>",), param=("<p k={key}>{value}</p>",)),
+    ),
+    "parameters with types": (
+        each(
+            '<do name="{{ f.name }}">{% for k, v in f.arguments.items() %}'
+            "<arg key=\"{{ k }}\" string=\"{{ 'true' if v is string else 'false' }}\">"
+            "{{ v if v is string else v | tojson }}</arg>{% endfor %}</do>"
+        ),
+        Dialect(
+            "x",
+            call=('<do name="{name}">{params}</do>',),
+            sep=("",),
+            param=('<arg key="{key}" string="{string}">{value}</arg>',),
+        ),
+    ),
+    "Python": (
+        "<py>["
+        + each(
+            "{{ f.name }}({% for k, v in f.arguments.items() %}{{ k }}={{ v | tojson }}"
+            "{% if not loop.last %}, {% endif %}{% endfor %})",
+            ", ",
+        )
+        + "]</py>",
+        Dialect("x", section=("<py>[{calls}]</py>",), call=("{name}{args}",), sep=(", ",), args="python"),
+    ),
+    "other keys": (
+        "<act>" + each('{"fn": "{{ f.name }}", "with": {{ f.arguments | tojson }}}', ";") + "</act>",
+        Dialect(
+            "x",
+            section=("<act>{calls}</act>",),
+            call=("{envelope}",),
+            sep=(";",),
+            name_keys=("fn", "name"),
+            args_keys=("with", "arguments", "parameters"),
+        ),
+    ),
+    "keyed by the function": (
+        "<act>[" + each('{"{{ f.name }}": {{ f.arguments | tojson }}}', ", ") + "]</act>",
+        Dialect("x", section=("<act>[{calls}]</act>",), call=("{envelope}",), sep=(", ",), keyed=True),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", SYNTHETIC)
+def test_inference(kind: str) -> None:
+    calls, expected = SYNTHETIC[kind]
+    with pytest.warns(UserWarning, match="inferred"):
+        found = detect(chatml(calls), dialects=())
+    assert found.dialect is not None
+    assert replace(found.dialect, request=None) == replace(expected, name="inferred", stop=("<|im_end|>",))
+    assert found.inferred
+    assert evaluated(found.declaration) == found.dialect
+    assert check_facts(found.dialect).eos == ("<|im_end|>",)
+    assert 0 < found.confidence < 0.8
+
+
+def test_registered_dialects_do_not_read_what_is_synthetic() -> None:
+    for kind, (calls, _) in SYNTHETIC.items():
+        found = examine(load_model(chatml(calls)))
+        assert found.inferred, (kind, found.dialect)
+
+
+def test_an_inferred_dialect_reads_seeded_reasoning() -> None:
+    found = examine(load_model(chatml(SYNTHETIC["an object in tags"][0], seed="<think>\n")))
+    assert found.dialect is not None
+    assert found.dialect.reasoning == ("<think>\n{text}\n</think>\n\n",)
+    assert found.reasoning.seed == "<think>\n"
+    assert check_facts(found.dialect).thinking.seed == "<think>\n"
+    message = parse_output("Hm.\n</think>\n\nHi", found.dialect, prompt=found.prompt)
+    assert (message.reasoning, message.content) == ("Hm.", "Hi")
+
+
+def test_what_cannot_be_inferred_is_not_made_up() -> None:
+    found = detect(chatml(each("Please run {{ f.name | reverse }} now.")))
+    assert not found.renders_calls
+    found = detect(chatml(each("<{{ f.name }}>{{ f.arguments.values() | list }}</{{ f.name }}>")))
+    assert found.dialect is None
+    assert found.renders_calls
+    assert "None could be inferred either." in found.evidence
+    assert "get_weather" in found.turn
+
+
+RENDERED = [dialect.name for dialect in list_dialects() if dialect.call and dialect.frame is None]
+NEVER_INFERRED = {"cohere_cofl", "functiongemma", "gemma4", "kimi_k3"}
+EXAMPLE_TOOLS = [
+    {
+        "type": "function",
+        "function": {
+            "name": "get_weather",
+            "parameters": {
+                "type": "object",
+                "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
+            },
+        },
+    },
+    {"type": "function", "function": {"name": "now", "parameters": {"type": "object", "properties": {}}}},
+]
+
+
+@pytest.mark.parametrize("name", RENDERED)
+def test_inference_from_our_own_writing(name: str) -> None:
+    """``render`` is a template, too: what is inferred from it reads what it writes."""
+    dialect = get_dialect(name)
+
+    def write(message: Message) -> Writing:
+        for given in (message, replace(message, reasoning=None)):
+            try:
+                return Writing("", render(dialect, given), "")
+            except UsageError:
+                continue
+        return Writing("", "", "")
+
+    found = infer(write)
+    assert (found is None) == (name in NEVER_INFERRED)
+    if found is not None:
+        message = Message(tool_calls=EXAMPLE.tool_calls)
+        text = render(dialect, message)
+        read = parse_output(text, found.dialect, tools=EXAMPLE_TOOLS)
+        assert [call.name for call in read.tool_calls] == ["get_weather", "now"]
+        assert json.loads(read.tool_calls[0].arguments) == {"city": "Paris", "days": 3}
+        assert not read.content
+
+
+def evaluated(source: str) -> object:
+    """The dialect of a declaration that somebody pasted."""
+    names: dict[str, object] = {
+        "Dialect": Dialect,
+        "IdFormat": IdFormat,
+        "RequestFacts": RequestFacts,
+        "Thinking": Thinking,
+    }
+    exec(source, names)  # noqa: S102 - our own
+    return names["INFERRED"]
+
+
+def test_a_declaration_says_what_is_not_a_default() -> None:
+    dialect = Dialect("my-model", call=("<c a='1'>\n{envelope}</c>",), sep=("",), keyed=True)
+    assert declaration(dialect) == (
+        "MY_MODEL = Dialect(\n"
+        '    name="my-model",\n'
+        "    call=(\"<c a='1'>\\n{envelope}</c>\",),\n"
+        '    sep=("",),\n'
+        "    keyed=True,\n"
+        ")"
+    )
+    for registered in list_dialects():
+        assert f'name="{registered.name}"' in declaration(registered)
+
+
+# -- look-alikes
+
+HERMES_CALLS = LINE + each("<tool_call>\n" + ENVELOPE + "\n</tool_call>", LINE)
+
+
+def test_a_copy_of_another_dialect_loses() -> None:
+    found = detect(chatml(HERMES_CALLS))
+    assert found.dialect is get_dialect("hermes")
+    assert "trinity" in found.runners_up
+    assert found.confidence > 0.9
+
+
+@pytest.mark.parametrize(
+    ("model_type", "family"), [("afmoe", "trinity"), ("qwen3", "hermes"), ("", "hermes")]
+)
+def test_the_kind_of_model_tells_look_alikes_apart(tmp_path: Path, model_type: str, family: str) -> None:
+    (tmp_path / "chat_template.jinja").write_text(chatml(HERMES_CALLS), encoding="utf-8")
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": model_type}), encoding="utf-8")
+    found = detect(tmp_path)
+    assert found.dialect is get_dialect(family)
+    assert any(f"model_type: {model_type}" in sentence for sentence in found.evidence) == (
+        family == "trinity"
+    )
+
+
+# -- reasoning
+
+
+def test_reasoning_of_another_dialect_is_combined() -> None:
+    bare = each('{"name": "{{ f.name }}", "parameters": {{ f.arguments | tojson }}}', "; ")
+    found = detect(chatml(bare))
+    assert found.dialect is not None
+    assert found.dialect.name == "llama3_json+hermes"
+    assert found.dialect == get_dialect("llama3_json+hermes")
+    assert found.reasoning.read
+
+
+def test_a_template_that_only_reasons() -> None:
+    source = chatml("").replace("{% if m.tool_calls %}{% endif %}", "")
+    found = detect(source)
+    assert not found.renders_calls
+    assert found.evidence[0] == "This template renders no tool calls."
+    assert found.dialect is not None
+    assert found.dialect == get_dialect("passthrough+hermes")
+    assert found.reasoning.key == "reasoning_content"
+
+
+def test_a_seed_alone_shows_reasoning() -> None:
+    source = chatml(each("[TOOL_CALLS]{{ f.name }}[ARGS]{{ f.arguments | tojson }}"), seed="<mm:think>")
+    found = detect(source.replace("reasoning_content", "nothing"))
+    assert found.dialect is not None
+    assert found.dialect.name == "mistral_v11+minimax_m3"
+    assert found.reasoning.begins == "reasoning"
+
+
+# -- variants
+
+
+@pytest.mark.parametrize(("tokens", "variant"), [(("[TOOL_CALLS]",), "mistral_v3"), ((), "mistral")])
+def test_the_vocabulary_selects_the_variant(tokens: tuple[str, ...], variant: str) -> None:
+    class Vocabulary:
+        def token_bytes(self, id: int) -> bytes:
+            raise KeyError(id)
+
+        def special_tokens(self) -> Mapping[int, str]:
+            return dict(enumerate(tokens))
+
+    source = chatml("[TOOL_CALLS][" + each(ENVELOPE, ", ") + "]")
+    dialects = [get_dialect("mistral")]
+    found = detect(source, tokenizer=Vocabulary(), dialects=dialects)
+    assert found.dialect is not None
+    assert found.dialect.name == variant
+
+
+# -- sources
+
+
+def test_sources(tmp_path: Path) -> None:
+    source = chatml(HERMES_CALLS)
+    config = {"chat_template": source, "eos_token": {"content": "<|im_end|>"}, "bos_token": None}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
+    (tmp_path / "template.jinja").write_text(source, encoding="utf-8")
+    (tmp_path / "chat_template.json").write_text(json.dumps({"chat_template": source}), encoding="utf-8")
+    for given in (
+        source,
+        config,
+        tmp_path,
+        str(tmp_path),
+        tmp_path / "tokenizer_config.json",
+        tmp_path / "template.jinja",
+        tmp_path / "chat_template.json",
+        load_model(source),
+    ):
+        assert detect(given).dialect is get_dialect("hermes")
+    assert load_model(config).tokens == {"eos_token": "<|im_end|>"}
+
+
+def test_of_named_templates_the_one_for_tools_counts() -> None:
+    named = [
+        {"name": "default", "template": chatml("").replace("<think>", "")},
+        {"name": "tool_use", "template": chatml(HERMES_CALLS)},
+    ]
+    model = load_model({"chat_template": named})
+    assert examine(model).dialect is get_dialect("hermes")
+    assert list(model.others) == ["the template 'default'"]
+    assert load_model({"chat_template": named[:1]}).template == named[0]["template"]
+
+
+def test_a_response_template_is_used_where_no_dialect_reads() -> None:
+    calls, expected = SYNTHETIC["an object in tags"]
+    fields = {
+        "thinking": {"open": "<think>", "close": "</think>"},
+        "content": {"close": "<|im_end|>"},
+        "tool_calls": {"open": "<invoke>", "close": "</invoke>", "content": "json"},
+    }
+    config = {
+        "chat_template": chatml(calls),
+        "response_template": {"start_anchor": "<|im_start|>assistant\n", "fields": fields},
+    }
+    found = detect(config)
+    assert not found.inferred
+    assert found.dialect is not None
+    assert found.dialect.name.partition("+")[0] == "response_template"
+    assert found.dialect.call == expected.call
+    assert any("response template" in sentence for sentence in found.evidence)
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("no/such/file", "does not exist"),
+        (Path("no/such/file.jinja"), "does not exist"),
+        ("just\nsome text", "is not a chat template"),
+        ({"model_max_length": 4096}, "has no field chat_template"),
+        (7, "takes a chat template"),
+        ("{{ messages | length }}", "leaves out what the user says"),
+        ("{% for m in messages %}{{ m.nothing.more }}{% endfor %}", "renders no conversation"),
+        ("{{ raise_exception('Not for chats') }}", "Not for chats"),
+    ],
+)
+def test_refused(source: object, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        detect(source)
+
+
+def test_a_template_that_is_cut_off_is_refused() -> None:
+    with pytest.raises(ChatTemplateError, match="line"):
+        detect(chatml(HERMES_CALLS)[:-40])
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("x.json", b"{", "is not JSON"),
+        ("x.json", b"[]", "holds no JSON object"),
+        ("x.bin", b"\xff\xfe", "is not UTF-8 text"),
+        ("x.txt", b"text", "is not a chat template"),
+    ],
+)
+def test_refused_files(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(UsageError, match=message):
+        detect(tmp_path / name)
+
+
+def test_a_directory_without_a_template_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"put chat_template\.jinja there"):
+        detect(tmp_path)
+
+
+def test_a_broken_response_template_does_not_matter() -> None:
+    config = {"chat_template": chatml(SYNTHETIC["Python"][0]), "response_template": {"fields": {}}}
+    assert examine(load_model(config)).inferred
+    with pytest.raises(SpecError):
+        Dialect("")
+
+
+def test_detection_as_json() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = detect(chatml(SYNTHETIC["other keys"][0]))
+    value = json.loads(json.dumps(found.to_dict()))
+    assert value["dialect"] == "inferred"
+    assert value["declaration"].startswith("INFERRED = Dialect(")
+    assert value["reasoning"]["opener"] == "<think>"
+    assert detect(chatml(HERMES_CALLS)).to_dict()["declaration"] == ""
+
+
+def test_a_model_is_a_value() -> None:
+    model = Model(chatml(HERMES_CALLS), "here")
+    assert examine(model).dialect is get_dialect("hermes")
+    call = ToolCall("a", "get_weather", "{}")
+    assert examine(model, dialects=[get_dialect("hermes")]).runners_up == ()
+    assert call.name in str(TOOLS)

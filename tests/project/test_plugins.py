@@ -1,0 +1,145 @@
+"""Dialects of other packages: an entry point, and they parse by name like our own.
+
+``tests/plugin`` is such a package.  It is put where installers put packages, a
+folder on the path with the files and their ``.dist-info``, and used from a
+process of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from places import TESTS
+
+PLUGIN = TESTS / "plugin"
+GROUP = "unspool.dialects"
+OUTPUT = '<preen>Hm.</preen>Hello! <squawk get_cracker>{"n": 1}</squawk>'
+
+
+def install(target: Path, name: str, version: str, entry_points: dict[str, str]) -> None:
+    """Write what an installer writes about a package."""
+    info = target / f"{name.replace('-', '_')}-{version}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    lines = [f"[{GROUP}]", *(f"{key} = {value}" for key, value in entry_points.items())]
+    (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Path:
+    """A folder that the package is installed in."""
+    project = tomllib.loads((PLUGIN / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    shutil.copytree(PLUGIN / "unspool_parrot", tmp_path / "unspool_parrot")
+    install(tmp_path, project["name"], project["version"], project["entry-points"][GROUP])
+    return tmp_path
+
+
+def python(code: str, path: Path | None) -> subprocess.CompletedProcess[str]:
+    return execute(["-c", code], path)
+
+
+def execute(arguments: list[str], path: Path | None, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    if path is not None:
+        environment["PYTHONPATH"] = str(path)
+    return subprocess.run(
+        [sys.executable, *arguments],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env=environment,
+    )
+
+
+PARSE = f"""
+import sys, unspool
+message = unspool.parse({OUTPUT!r}, sys.argv[1] if len(sys.argv) > 1 else "parrot")
+print(message.reasoning, message.content, message.tool_calls[0].name, message.tool_calls[0].arguments)
+"""
+
+
+@pytest.mark.parametrize("name", ["parrot", "Parrot", "polly"])
+def test_an_installed_dialect_parses_by_name(name: str, installed: Path) -> None:
+    done = execute(["-c", PARSE, name], installed)
+    assert done.stderr == ""
+    assert done.stdout == 'Hm. Hello! get_cracker {"n": 1}\n'
+
+
+def test_it_streams_and_renders_like_any_other(installed: Path) -> None:
+    done = python(
+        f"""
+from places import TESTS
+import unspool
+parser = unspool.Parser("parrot")
+folding = parser.fold()
+for character in {OUTPUT!r}:
+    folding.push(parser.feed(character))
+folding.push(parser.finish())
+message = folding.message()
+again = unspool.parse(unspool.render("parrot", message), "parrot")
+assert (again.reasoning, again.content) == (message.reasoning, message.content) == ("Hm.", "Hello!")
+assert [call.arguments for call in again.tool_calls] == ['{{"n": 1}}']
+""",
+        installed,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_command_line_knows_it(installed: Path) -> None:
+    listed = execute(["-m", "unspool.cli", "dialects"], installed)
+    assert "parrot\tNorwegian Blue\tJSON\tpolly\t" in listed.stdout
+    parsed = execute(["-m", "unspool.cli", "parse", "--dialect", "parrot"], installed, OUTPUT)
+    assert json.loads(parsed.stdout)["tool_calls"][0]["name"] == "get_cracker"
+    shown = execute(["-m", "unspool.cli", "demo", "parrot"], installed)
+    assert '  call       get_weather {"city": "Oslo", "days": 3}\n' in shown.stdout
+
+
+def test_without_the_package_the_name_is_unknown() -> None:
+    done = python(PARSE, None)
+    assert done.returncode == 1
+    assert "UnknownDialect: no dialect 'parrot'" in done.stderr
+
+
+def test_nothing_is_imported_before_a_name_is_asked_for(installed: Path) -> None:
+    done = python("import sys, unspool; print('unspool_parrot' in sys.modules)", installed)
+    assert done.stdout == "False\n"
+
+
+DECLARATIONS = """
+from unspool import Dialect
+
+A = Dialect("parrot_a", call=("<a>{envelope}</a>",), request="hermes")
+B = Dialect("parrot_b", call=("<b>{envelope}</b>",), request="hermes")
+PAIR = [A, B]
+NOTHING = 5
+
+def both():
+    yield from PAIR
+"""
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        ("flock:A", ["parrot_a"]),
+        ("flock", ["parrot_a", "parrot_b"]),
+        ("flock:PAIR", ["parrot_a", "parrot_b"]),
+        ("flock:both", ["parrot_a", "parrot_b"]),
+    ],
+)
+def test_what_an_entry_point_may_point_at(value: str, found: list[str], tmp_path: Path) -> None:
+    (tmp_path / "flock.py").write_text(DECLARATIONS)
+    install(tmp_path, "flock", "1", {"flock": value})
+    listing = "import unspool; print(*[d.name for d in unspool.list_dialects() if 'parrot' in d.name])"
+    done = python(listing, tmp_path)
+    assert done.stdout.split() == found, done.stderr

@@ -1,0 +1,278 @@
+"""The judge of other people's streams: what it reads, and that it rejects each violation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from unspool._core.values.errors import ProtocolError
+from unspool._core.values.message import Message, TextPart, ToolCall
+from unspool.wire import RULES, Reconstructor
+
+Delta = dict[str, Any]
+
+ROLE: Delta = {"role": "assistant", "content": ""}
+STOP: Delta = {"delta": {}, "finish_reason": "stop"}
+CALLS: Delta = {"delta": {}, "finish_reason": "tool_calls"}
+LENGTH: Delta = {"delta": {}, "finish_reason": "length"}
+USAGE: Delta = {"choices": [], "usage": {"total_tokens": 3}}
+
+
+def calls(*entries: object) -> Delta:
+    return {"tool_calls": list(entries)}
+
+
+def opener(index: int = 0, arguments: object = "", /, **changes: object) -> Delta:
+    function = {"name": f"f{index}", "arguments": arguments}
+    return {"index": index, "id": f"call_{index}", "type": "function", "function": function} | changes
+
+
+def more(arguments: object, index: int = 0, /, **changes: object) -> Delta:
+    return {"index": index, "function": {"arguments": arguments}} | changes
+
+
+def without(entry: Delta, key: str) -> Delta:
+    return {name: value for name, value in entry.items() if name != key}
+
+
+def chunk(delta: object, reason: object = None, index: int = 0, **changes: object) -> Delta:
+    choice = {"index": index, "delta": delta, "finish_reason": reason}
+    return {"id": "x", "object": "chat.completion.chunk", "choices": [choice]} | changes
+
+
+def read(*chunks: Mapping[str, object], lenient: bool = False, check_json: bool = True) -> Message:
+    reader = Reconstructor(lenient=lenient, check_json=check_json)
+    for item in chunks:
+        reader.feed(item)
+    return reader.message()
+
+
+# What it accepts.
+
+
+def test_a_whole_stream() -> None:
+    message = read(
+        chunk(ROLE),
+        chunk({"reasoning_content": "Hm", "reasoning": "Hm"}),
+        chunk({"reasoning_content": ".", "reasoning": "."}),
+        chunk({"content": "No"}),
+        chunk({"content": "w:"}),
+        chunk(calls(opener(0))),
+        chunk(calls(more('{"a"'))),
+        chunk(calls(opener(1), more(": 1}"))),
+        chunk(calls(more("{}", 1))),
+        chunk({"content": "Done."}),
+        chunk({}, "tool_calls"),
+        USAGE,
+    )
+    one, two = ToolCall("call_0", "f0", '{"a": 1}'), ToolCall("call_1", "f1", "{}")
+    assert message == Message(
+        reasoning="Hm.",
+        content="Now:Done.",
+        tool_calls=(one, two),
+        finish_reason="tool_calls",
+        parts=(
+            TextPart("reasoning", "Hm."),
+            TextPart("content", "Now:"),
+            one,
+            two,
+            TextPart("content", "Done."),
+        ),
+    )
+
+
+def test_bare_choices_and_deltas() -> None:
+    assert read(ROLE, {"content": "a"}, {"index": 1, "delta": {"content": "b"}}, STOP).content == "a"
+
+
+@pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
+def test_either_reasoning_field(field: str) -> None:
+    assert read(ROLE, {field: "a"}, {field: "b"}, STOP).reasoning == "ab"
+
+
+def test_openai_may_begin_with_nulls() -> None:
+    first = {"role": "assistant", "content": None, "refusal": None}
+    assert read(chunk(first, usage=None), chunk({}, "stop", usage=None), USAGE).content is None
+
+
+def test_a_call_in_one_delta() -> None:
+    message = read(ROLE | calls(opener(0, "{}"), opener(1, '{"a": 1}')), CALLS)
+    assert [call.arguments for call in message.tool_calls] == ["{}", '{"a": 1}']
+
+
+def test_the_last_text_may_come_with_the_reason() -> None:
+    assert read(ROLE, {"delta": {"content": "a"}, "finish_reason": "stop"}).content == "a"
+
+
+def test_other_choices_are_skipped() -> None:
+    chunks = [chunk(ROLE, index=1), chunk(ROLE), chunk({}, "stop", index=1), chunk({"content": "a"})]
+    chunks += [chunk({}, "length"), USAGE]
+    for index, reason in enumerate(["length", "stop"]):
+        reader = Reconstructor(index=index)
+        for item in chunks:
+            reader.feed(item)
+        assert reader.message().finish_reason == reason
+
+
+def test_finished_and_usage() -> None:
+    reader = Reconstructor()
+    reader.feed(ROLE)
+    assert not reader.finished
+    reader.feed(STOP)
+    assert reader.finished
+    assert reader.usage is None
+    reader.feed(USAGE)
+    assert reader.usage == {"total_tokens": 3}
+
+
+def test_numbers_of_any_length() -> None:
+    assert read(ROLE, calls(opener(0, "9" * 10_000)), CALLS).tool_calls[0].arguments == "9" * 10_000
+
+
+def test_length_excuses_broken_arguments() -> None:
+    assert read(ROLE, calls(opener(0, '{"a')), LENGTH).tool_calls[0].arguments == '{"a'
+
+
+def test_check_json_can_be_left_out() -> None:
+    assert read(ROLE, calls(opener(0, '{"a')), STOP, check_json=False).tool_calls[0].arguments == '{"a'
+
+
+def test_lenient() -> None:
+    continuation = {"index": 0, "id": None, "type": None, "function": {"name": None, "arguments": "{}"}}
+    chunks = [
+        {"choices": []},  # Azure begins with the results of its filter
+        chunk(ROLE, usage={"total_tokens": 1}),
+        chunk({"content": "a", "role": None, "tool_calls": None}, usage={"total_tokens": 2}),
+        chunk(calls(opener(0, None))),
+        chunk(calls(continuation)),
+        chunk({"content": None}, "tool_calls"),
+    ]
+    message = read(*chunks, lenient=True)
+    assert (message.content, message.tool_calls) == ("a", (ToolCall("call_0", "f0", "{}"),))
+
+
+# What it rejects: (rule, what the message says, chunks); the last chunk is the offender.
+
+VIOLATIONS: list[tuple[str, str, Sequence[Mapping[str, object]]]] = [
+    ("choices", "'choices' is null", [{"choices": None}]),
+    ("choices", "a choice has no index", [{"choices": [{"delta": ROLE}]}]),
+    ("choices", "'delta' is null", [chunk(None)]),
+    ("choices", "no key 'choices'", [ROLE, {"error": {"message": "out of memory"}}]),
+    ("role", "in the first delta it is null", [{"content": "a"}]),
+    ("role", 'in the first delta it is ""', [{"role": "", "content": "a"}]),
+    ("role", 'in the first delta it is "user"', [{"role": "user"}]),
+    ("role", "in the first delta it is null", [STOP]),
+    ("role", 'it comes again: "assistant"', [ROLE, {"role": "assistant", "content": "a"}]),
+    ("text", "'content' is [", [ROLE, {"content": [{"type": "text", "text": "a"}]}]),
+    ("text", "'reasoning' is 1", [ROLE, {"reasoning": 1}]),
+    ("text", "reasoning_content and reasoning differ", [ROLE, {"reasoning_content": "a", "reasoning": "b"}]),
+    (
+        "text",
+        "reasoning was in reasoning before, now in reasoning_content",
+        [ROLE, {"reasoning": "a"}, {"reasoning_content": "b"}],
+    ),
+    ("index", "has no index", [ROLE, calls(without(opener(), "index"))]),
+    ("index", "has no index", [ROLE, calls(opener(index=None))]),
+    ("index", "has no index", [ROLE, calls(opener(index=True))]),
+    ("index", "has no index", [ROLE, calls("f")]),
+    ("index", "'tool_calls' is not a list", [ROLE, {"tool_calls": opener()}]),
+    ("index", "call 1 comes when the next to open is 0", [ROLE, calls(opener(1))]),
+    ("index", "call 2 comes when the next to open is 1", [ROLE, calls(opener()), calls(more("{}", 2))]),
+    ("id", "the opener of call 0 has none", [ROLE, calls(without(opener(), "id"))]),
+    ("id", 'it is ""', [ROLE, calls(opener(id=""))]),
+    ("id", "it is 7", [ROLE, calls(opener(id=7))]),
+    ("id", "that of another call", [ROLE, calls(opener()), calls(opener(1, id="call_0"))]),
+    ("id", 'it comes again in the continuation of call 0: "call_0"', [ROLE, calls(opener(), opener())]),
+    (
+        "id",
+        'it comes again in the continuation of call 0: ""',
+        [ROLE, calls(opener()), calls(more("", id=""))],
+    ),
+    ("name", "the opener of call 0 has none", [ROLE, calls(opener(function={"arguments": ""}))]),
+    ("name", 'it is ""', [ROLE, calls(opener(function={"name": ""}))]),
+    (
+        "name",
+        'it comes again in the continuation of call 0: "f0"',
+        [ROLE, calls(opener()), calls(more("", function={"name": "f0", "arguments": "{}"}))],
+    ),
+    ("type", "the opener of call 0 has none", [ROLE, calls(without(opener(), "type"))]),
+    ("type", 'it is "tool"', [ROLE, calls(opener(type="tool"))]),
+    ("type", "it comes again", [ROLE, calls(opener()), calls(more("{}", type="function"))]),
+    ("arguments", 'in the opener of call 0 they are {"a": 1}', [ROLE, calls(opener(0, {"a": 1}))]),
+    ("arguments", "in the continuation of call 0 they are {}", [ROLE, calls(opener()), calls(more({}))]),
+    ("arguments", "'function' of the opener of call 0 is \"f\"", [ROLE, calls(opener(function="f"))]),
+    ("null", "in the delta: content, tool_calls", [ROLE, {"content": None, "tool_calls": None}]),
+    ("null", "in the continuation of call 0: id", [ROLE, calls(opener()), calls(more("{}", id=None))]),
+    (
+        "null",
+        "in the continuation of call 0: name",
+        [ROLE, calls(opener()), calls(more("", function={"name": None, "arguments": "{}"}))],
+    ),
+    ("null", "in the opener of call 0: arguments", [ROLE, calls(opener(0, None))]),
+    (
+        "retraction",
+        'changes the id from "call_0" to "call_9"; a further call would need index 1',
+        [ROLE, calls(opener(0, "{}")), calls(opener(id="call_9"))],
+    ),
+    (
+        "retraction",
+        'changes the name from "f0" to "g"',
+        [ROLE, calls(opener()), calls(more("", function={"name": "g"}))],
+    ),
+    ("end", "it follows the terminal chunk (chunk 1)", [ROLE, STOP, {"content": "a"}]),
+    ("end", "it follows the terminal chunk (chunk 1)", [ROLE, STOP, chunk({})]),
+    ("finish", "it follows the terminal chunk (chunk 1)", [ROLE, STOP, STOP]),
+    ("finish", 'it is "eos", not one of stop, length,', [ROLE, chunk({}, "eos")]),
+    ("finish", 'it is ""', [ROLE, chunk({}, "")]),
+    ("finish", "there was no call", [ROLE, CALLS]),
+    ("usage", "'choices' is empty before the terminal chunk", [ROLE, USAGE]),
+    ("usage", "it is in a chunk that has choices", [chunk(ROLE, usage={"total_tokens": 1})]),
+    ("usage", "it has no key 'choices'", [ROLE, STOP, {"usage": {"total_tokens": 1}}]),
+    ("usage", "it is 3", [ROLE, STOP, {"choices": [], "usage": 3}]),
+    ("usage", "it comes again", [ROLE, STOP, USAGE, USAGE]),
+    ("json", "needs one delta '{}'", [ROLE, calls(opener()), CALLS]),
+    ("json", "those of call 1 (f1) are not", [ROLE, calls(opener(0, "{}"), opener(1, "{")), STOP]),
+    ("json", "Extra data", [ROLE, calls(opener(0, "{}")), calls(more("{}")), CALLS]),
+    ("json", "NaN is not JSON", [ROLE, calls(opener(0, '{"a": NaN}')), CALLS]),
+    ("json", "those of call 0 (f0) are not", [ROLE, calls(opener(0, "[" * 100_000)), CALLS]),
+    (
+        "json",
+        "a delta is what is new, not all so far",
+        [ROLE, calls(opener(0, '{"a"')), calls(more('{"a": 1}')), CALLS],
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("rule", "says", "chunks"), VIOLATIONS, ids=[f"{rule}: {says}" for rule, says, _ in VIOLATIONS]
+)
+def test_violation(rule: str, says: str, chunks: Sequence[Mapping[str, object]]) -> None:
+    reader = Reconstructor()
+    for item in chunks[:-1]:
+        reader.feed(item)
+    with pytest.raises(ProtocolError, match=re.escape(says)) as caught:
+        reader.feed(chunks[-1])
+    text = str(caught.value)
+    assert text.startswith(f"chunk {len(chunks) - 1} breaks rule '{rule}': ")
+    assert f"\n    rule: {RULES[rule]}\n    chunk: {{" in text
+    assert len(text) < 1000
+
+
+def test_every_rule_has_a_violation() -> None:
+    assert {rule for rule, _, _ in VIOLATIONS} == set(RULES)
+
+
+def test_leniency_is_for_nulls_and_usage_only() -> None:
+    for rule, _, chunks in VIOLATIONS:
+        if rule in ("null", "usage"):
+            continue
+        with pytest.raises(ProtocolError, match="breaks rule"):
+            read(*chunks, lenient=True)
+
+
+def test_a_stream_without_end() -> None:
+    with pytest.raises(ProtocolError, match="'finish': it ended after 2 chunks without a finish_reason"):
+        read(ROLE, {"content": "a"})

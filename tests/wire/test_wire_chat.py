@@ -1,0 +1,562 @@
+"""Chat Completions: what we send, as the readers of real clients see it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import AIMessageChunk
+from langchain_core.outputs import ChatGenerationChunk
+from langchain_openai import ChatOpenAI
+from openai import ContentFilterFinishReasonError, LengthFinishReasonError
+from openai._streaming import SSEDecoder
+from openai.lib.streaming.chat import ChatCompletionStreamState
+from openai.types.chat import ChatCompletion, ChatCompletionChunk
+
+from unspool._core.values.errors import UsageError
+from unspool._core.values.events import (
+    CallArgs,
+    CallEnd,
+    CallStart,
+    Channel,
+    Event,
+    Finish,
+    FinishReason,
+    Markup,
+    Note,
+    Status,
+    Text,
+)
+from unspool._core.values.finish import FinishRule
+from unspool._core.values.message import Message, Part, TextPart, ToolCall
+from unspool._core.values.policies import Policies
+from unspool.wire import DONE, ChatStream, Chunk, Reconstructor, chat_completion, chat_message, sse
+
+# Spans play no part on the wire.
+
+
+def content(text: str) -> Event:
+    return Text("content", text, 0, 0)
+
+
+def reasoning(text: str) -> Event:
+    return Text("reasoning", text, 0, 0)
+
+
+def call(index: int, *pieces: str, status: Status = "complete") -> list[Event]:
+    return [
+        CallStart(index, f"f{index}", f"call_{index}", 0, 0),
+        *(CallArgs(index, piece, 0, 0) for piece in pieces),
+        CallEnd(index, status, "" if status == "complete" else "raw", 0, 0),
+    ]
+
+
+def said(text: str) -> Part:
+    return TextPart("content", text)
+
+
+def thought(text: str) -> Part:
+    return TextPart("reasoning", text)
+
+
+def called(index: int, arguments: str) -> Part:
+    return ToolCall(f"call_{index}", f"f{index}", arguments)
+
+
+def markup() -> Event:
+    return Markup("call", "<tool_call>", 0, 0)
+
+
+def note(kind: str) -> Event:
+    return Note(kind, "", 0)
+
+
+@dataclass(frozen=True)
+class Case:
+    """Events without Finish, and what a client must make of them."""
+
+    events: Sequence[Event]
+    parts: tuple[Part, ...]
+    reason: FinishReason
+    told: FinishReason | None = "stop"
+
+    def stream(self, policies: Policies | None = None) -> list[Chunk]:
+        stream = ChatStream(model="m", id="chatcmpl-1", created=1, policies=policies or Policies())
+        return stream.encode([*self.events, Finish(self.told, 0)])
+
+    def joined(self, channel: str) -> str:
+        return "".join(
+            part.text for part in self.parts if isinstance(part, TextPart) and part.channel == channel
+        )
+
+    @property
+    def calls(self) -> list[tuple[str, str, str]]:
+        return [(part.id, part.name, part.arguments) for part in self.parts if isinstance(part, ToolCall)]
+
+    @property
+    def message(self) -> Message:
+        return Message(
+            reasoning=self.joined("reasoning") or None,
+            content=self.joined("content") or None,
+            tool_calls=tuple(part for part in self.parts if isinstance(part, ToolCall)),
+            finish_reason=self.reason,
+            parts=self.parts,
+        )
+
+    @property
+    def broken(self) -> bool:
+        """Whether there is an announced call that no JSON reader can read."""
+        return any(isinstance(event, CallEnd) and event.status == "malformed" for event in self.events)
+
+
+CASES = {
+    "nothing": Case([], (), "stop"),
+    "text": Case([content("Hello"), content(" world")], (said("Hello world"),), "stop"),
+    "text cut off": Case([content("Hel")], (said("Hel"),), "length", told="length"),
+    "text filtered": Case([content("Hel")], (said("Hel"),), "content_filter", told="content_filter"),
+    "reasoning": Case(
+        [reasoning("Let me "), reasoning("see."), markup(), content("Hi")],
+        (thought("Let me see."), said("Hi")),
+        "stop",
+    ),
+    "one call": Case(
+        [content("Now:"), markup(), *call(0, '{"a"', ": 1", "", "}"), markup()],
+        (said("Now:"), called(0, '{"a": 1}')),
+        "tool_calls",
+    ),
+    "three calls": Case(
+        [*call(0, '{"a": 1}'), markup(), *call(1, '{"b": ', "[2]}"), *call(2, '{"c": "é\\n"}')],
+        (called(0, '{"a": 1}'), called(1, '{"b": [2]}'), called(2, '{"c": "é\\n"}')),
+        "tool_calls",
+    ),
+    "call without arguments": Case(call(0, "{}"), (called(0, "{}"),), "tool_calls"),
+    "call without arguments, nothing sent": Case(
+        [*call(0), *call(1, "", "")], (called(0, "{}"), called(1, "{}")), "tool_calls"
+    ),
+    "truncated call": Case(
+        [*call(0, '{"a": "he', status="truncated"), note("truncated_call")],
+        (called(0, '{"a": "he'),),
+        "length",
+    ),
+    "truncated call after a complete one": Case(
+        [*call(0, '{"a": 1}'), *call(1, status="truncated")], (called(0, '{"a": 1}'), called(1, "")), "length"
+    ),
+    "cut head": Case([content("Now:"), note("cut_head")], (said("Now:"),), "length"),
+    "cut head after a call": Case([*call(0, "{}"), note("cut_head")], (called(0, "{}"),), "length"),
+    "malformed call": Case(
+        [*call(0, '{"a": ', status="malformed"), note("malformed_call")], (called(0, '{"a": '),), "stop"
+    ),
+    "malformed call, cut off later": Case(
+        [*call(0, '{"a": ', status="malformed"), content("And")],
+        (called(0, '{"a": '), said("And")),
+        "length",
+        told="length",
+    ),
+    "malformed call after a complete one": Case(
+        [*call(0, "{}"), *call(1, "{", status="malformed")], (called(0, "{}"), called(1, "{")), "tool_calls"
+    ),
+    "complete call after a malformed one": Case(
+        [*call(0, "{", status="malformed"), *call(1, "{}")], (called(0, "{"), called(1, "{}")), "tool_calls"
+    ),
+    "the backend's guess": Case([content("Hi")], (said("Hi"),), "stop", told="tool_calls"),
+    "the backend knows nothing": Case(call(0, "{}"), (called(0, "{}"),), "tool_calls", told=None),
+    "text after a call": Case(
+        [*call(0, '{"a": 1}'), content("Done.")], (called(0, '{"a": 1}'), said("Done.")), "tool_calls"
+    ),
+    "text after a call, cut off": Case(
+        [*call(0, "{}"), content("Do")], (called(0, "{}"), said("Do")), "tool_calls", told="length"
+    ),
+    "reasoning after a call": Case(
+        [reasoning("One."), *call(0, '{"a": 1}'), reasoning("Two."), content("Hi")],
+        (thought("One."), called(0, '{"a": 1}'), thought("Two."), said("Hi")),
+        "tool_calls",
+    ),
+}
+
+cases = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+
+
+def deltas(chunks: Iterable[Chunk]) -> list[Any]:
+    """The deltas of chunks with one choice each."""
+    out = []
+    for chunk in chunks:
+        choices: Any = chunk["choices"]
+        (choice,) = choices
+        out.append(choice["delta"])
+    return out
+
+
+# The shape, to the key.
+
+
+def test_the_chunks_of_a_step() -> None:
+    case = Case([reasoning("Hm"), content("Now:"), *call(0, '{"a"', ": 1}")], (), "tool_calls")
+    chunks = case.stream()
+    assert deltas(chunks) == [
+        {"role": "assistant", "content": ""},
+        {"reasoning_content": "Hm", "reasoning": "Hm"},
+        {"content": "Now:"},
+        {
+            "tool_calls": [
+                {
+                    "index": 0,
+                    "id": "call_0",
+                    "type": "function",
+                    "function": {"name": "f0", "arguments": ""},
+                }
+            ]
+        },
+        {"tool_calls": [{"index": 0, "function": {"arguments": '{"a": 1}'}}]},
+        {},
+    ]
+    assert chunks[0] == {
+        "id": "chatcmpl-1",
+        "object": "chat.completion.chunk",
+        "created": 1,
+        "model": "m",
+        "choices": [
+            {"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None},
+        ],
+    }
+    assert chunks[-1]["choices"] == [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]
+
+
+@cases
+def test_no_delta_holds_null(case: Case) -> None:
+    assert "null" not in json.dumps(deltas(case.stream()))
+
+
+def test_markup_and_notes_do_not_split_deltas() -> None:
+    events = [content("a"), markup(), content("b"), note("stray_closer"), content(""), content("c")]
+    assert deltas(ChatStream().encode(events))[1:] == [{"content": "abc"}]
+
+
+def test_nothing_to_say_is_not_said() -> None:
+    assert len(ChatStream().encode([content(""), reasoning(""), markup(), note("repaired")])) == 1
+    assert len(ChatStream().encode(call(0, "", status="malformed"))) == 2
+
+
+def test_the_first_call_opens_the_stream() -> None:
+    stream = ChatStream()
+    assert deltas(stream.encode([])) == [{"role": "assistant", "content": ""}]
+    assert stream.encode([]) == []
+    assert deltas(stream.encode([content("a")])) == [{"content": "a"}]
+
+
+def test_a_call_without_arguments_gets_one_delta() -> None:
+    for events in (call(0), call(0, ""), call(0, "{}"), call(0, "", "{", "}")):
+        sent = deltas(ChatStream().encode(events))[2:]
+        assert sent == [{"tool_calls": [{"index": 0, "function": {"arguments": "{}"}}]}]
+
+
+@pytest.mark.parametrize("status", ["truncated", "malformed"])
+def test_a_broken_call_gets_no_arguments_it_does_not_have(status: Status) -> None:
+    assert len(deltas(ChatStream().encode(call(0, status=status)))) == 2
+
+
+def test_reasoning_field() -> None:
+    fields: list[Literal["reasoning_content", "reasoning"]] = ["reasoning_content", "reasoning"]
+    for field in fields:
+        stream = ChatStream(policies=Policies(reasoning_field=field))
+        assert deltas(stream.encode([reasoning("Hm")]))[1] == {field: "Hm"}
+        message = chat_message(Message(reasoning="Hm"), Policies(reasoning_field=field))
+        assert message == {"role": "assistant", "content": "", field: "Hm"}
+
+
+@pytest.mark.parametrize(
+    ("forced", "policy", "status", "reason"),
+    [
+        (True, "stop", "complete", "stop"),
+        (True, "tool_calls", "complete", "tool_calls"),
+        (False, "stop", "complete", "tool_calls"),
+        (True, "stop", "truncated", "length"),
+    ],
+)
+def test_finish_reason_of_a_forced_call(
+    *, forced: bool, policy: Literal["stop", "tool_calls"], status: Status, reason: str
+) -> None:
+    policies = Policies(forced_finish_reason=policy)
+    stream = ChatStream(forced=forced, policies=policies)
+    chunks = stream.encode([*call(0, "{}", status=status), Finish("stop", 0)])
+    assert chunks[-1]["choices"] == [{"index": 0, "delta": {}, "finish_reason": reason}]
+
+
+@cases
+def test_the_rule_alone(case: Case) -> None:
+    rule = FinishRule()
+    for event in [*case.events, Finish(case.told, 0)]:
+        rule.see(event)
+    assert rule.reason() == case.reason
+
+
+def test_choices_are_independent() -> None:
+    streams = [ChatStream(id="x", created=1, index=index) for index in range(2)]
+    chunks = [chunk for stream in streams for chunk in stream.encode([])]
+    chunks += [*streams[1].encode([content("b"), *call(0, "{}")]), *streams[0].encode([content("a")])]
+    chunks += [chunk for stream in streams for chunk in stream.encode([Finish("stop", 0)])]
+    for index, (text, reason) in enumerate([("a", "stop"), ("b", "tool_calls")]):
+        reader = Reconstructor(index=index)
+        for chunk in chunks:
+            reader.feed(chunk)
+        assert (reader.message().content, reader.message().finish_reason) == (text, reason)
+    completion = openai_completion(chunks)
+    assert [choice.message.content for choice in completion.choices] == ["a", "b"]
+
+
+def test_usage_comes_last_and_only_if_asked_for() -> None:
+    usage = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
+    for asked in (False, True):
+        stream = ChatStream(include_usage=asked)
+        with pytest.raises(UsageError, match="encode all events first"):
+            stream.usage_chunk(usage)
+        stream.encode([Finish("stop", 0)])
+        sent = [(chunk["choices"], chunk["usage"]) for chunk in stream.usage_chunk(usage)]
+        assert sent == ([([], usage)] if asked else [])
+
+
+def test_nothing_follows_finish() -> None:
+    stream = ChatStream()
+    stream.encode([Finish("stop", 0)])
+    assert stream.encode([]) == []
+    with pytest.raises(UsageError, match="after Finish"):
+        stream.encode([content("a")])
+
+
+def test_ids_and_times_of_their_own() -> None:
+    one, two = ChatStream(), ChatStream()
+    assert one.id.startswith("chatcmpl-")
+    assert one.id != two.id
+    assert one.created > 1_700_000_000
+
+
+# Server-sent events, through the decoder of the openai client.
+
+
+def test_sse() -> None:
+    text = "a\n\n\u2028\u0085\r\x0bé😀\ud83d"
+    chunks = Case([content(text)], (), "stop").stream()
+    body = "".join(map(sse, chunks)) + DONE
+    decoder = SSEDecoder()
+    data = [event.data for event in decoder.iter_bytes(iter([body.encode()]))]
+    assert data.pop() == "[DONE]"
+    assert [json.loads(item) for item in data] == chunks
+    assert len(body.splitlines()) == 2 * (len(chunks) + 1)
+
+
+# Replayed into the accumulators of clients.
+
+
+def openai_completion(chunks: Iterable[Chunk]) -> Any:
+    state: ChatCompletionStreamState[None] = ChatCompletionStreamState()
+    for chunk in chunks:
+        list(state.handle_chunk(ChatCompletionChunk.model_validate(chunk)))
+    try:
+        return state.get_final_completion()
+    except (LengthFinishReasonError, ContentFilterFinishReasonError):
+        return state.current_completion_snapshot  # the client's way to report these reasons
+
+
+@cases
+def test_openai(case: Case) -> None:
+    usage = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
+    stream = ChatStream(include_usage=True)
+    chunks = [chunk for event in case.events for chunk in stream.encode([event])]
+    chunks += [*stream.encode([Finish(case.told, 0)]), *stream.usage_chunk(usage)]
+    for sent in (chunks, case.stream()):
+        (choice,) = openai_completion(sent).choices
+        assert choice.finish_reason == case.reason
+        assert choice.message.role == "assistant"
+        assert choice.message.content == case.joined("content")
+        extra = choice.message.model_extra
+        assert extra.get("reasoning_content", "") == case.joined("reasoning")
+        assert extra.get("reasoning", "") == case.joined("reasoning")
+        calls = choice.message.tool_calls or []
+        assert [(call.id, call.function.name, call.function.arguments) for call in calls] == case.calls
+        assert all(call.type == "function" for call in calls)
+    assert openai_completion(chunks).usage.total_tokens == 3
+
+
+def langchain_message(chunks: Iterable[Chunk]) -> tuple[AIMessageChunk, str]:
+    model = ChatOpenAI(model="m", api_key=lambda: "none")
+    total: ChatGenerationChunk | None = None
+    for chunk in chunks:
+        part = model._convert_chunk_to_generation_chunk(chunk, AIMessageChunk, None)
+        if part is not None:
+            total = part if total is None else total + part
+    assert total is not None
+    assert isinstance(total.message, AIMessageChunk)
+    return total.message, (total.generation_info or {})["finish_reason"]
+
+
+@cases
+def test_langchain(case: Case) -> None:
+    message, reason = langchain_message(case.stream())
+    assert reason == case.reason
+    assert message.content == case.joined("content")  # it has no place for reasoning
+    sent = [(call["id"], call["name"], call["args"]) for call in message.tool_call_chunks]
+    assert sent == case.calls
+    if case.reason == "tool_calls" and not case.broken:
+        assert [(call["id"], call["name"], call["args"]) for call in message.tool_calls] == [
+            (id_, name, json.loads(arguments)) for id_, name, arguments in case.calls
+        ]
+        assert not message.invalid_tool_calls
+
+
+def reconstruct(chunks: Iterable[Chunk], *, check_json: bool = True) -> Message:
+    reader = Reconstructor(check_json=check_json)
+    for chunk in chunks:
+        assert not reader.finished
+        reader.feed(chunk)
+    assert reader.finished
+    return reader.message()
+
+
+@cases
+def test_reconstructor(case: Case) -> None:
+    assert reconstruct(case.stream(), check_json=not case.broken) == case.message
+
+
+@pytest.mark.parametrize("field", ["both", "reasoning_content", "reasoning"])
+def test_reconstructor_reads_each_reasoning_field(
+    field: Literal["both", "reasoning_content", "reasoning"],
+) -> None:
+    case = CASES["reasoning after a call"]
+    assert reconstruct(case.stream(Policies(reasoning_field=field))) == case.message
+
+
+# The whole response, as the client's own model reads it.
+
+
+@cases
+def test_completion(case: Case) -> None:
+    usage = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
+    response = chat_completion(case.message, model="m", id="chatcmpl-1", created=1, usage=usage)
+    completion = ChatCompletion.model_validate(response, strict=True)
+    assert (completion.id, completion.model, completion.created) == ("chatcmpl-1", "m", 1)
+    assert completion.usage is not None
+    assert completion.usage.total_tokens == 3
+    (choice,) = completion.choices
+    assert choice.finish_reason == case.reason
+    assert choice.message.content == (case.joined("content") or (None if case.calls else ""))
+    assert (choice.message.model_extra or {}).get("reasoning", "") == case.joined("reasoning")
+    calls = [call for call in choice.message.tool_calls or [] if call.type == "function"]
+    assert [(call.id, call.function.name, call.function.arguments) for call in calls] == case.calls
+
+
+def test_completion_to_the_key() -> None:
+    call = ToolCall("call_0", "f", "{}")
+    response = chat_completion(
+        Message(tool_calls=(call,), finish_reason="tool_calls"), Message(content="Hi"), id="x", created=1
+    )
+    function = {"name": "f", "arguments": "{}"}
+    assert response == {
+        "id": "x",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "",
+        "choices": [
+            {
+                "index": 0,
+                "message": {
+                    "role": "assistant",
+                    "content": None,
+                    "tool_calls": [{"id": "call_0", "type": "function", "function": function}],
+                },
+                "finish_reason": "tool_calls",
+            },
+            {"index": 1, "message": {"role": "assistant", "content": "Hi"}, "finish_reason": "stop"},
+        ],
+    }
+
+
+# Laws.
+
+texts = st.text(max_size=6)
+arguments = st.dictionaries(texts, st.none() | st.integers() | texts | st.lists(st.booleans())).map(
+    json.dumps
+)
+
+
+steps: st.SearchStrategy[Channel | Status | None] = st.sampled_from(
+    ["content", "reasoning", "complete", "malformed", None]
+)
+
+
+def pieces(draw: st.DrawFn, text: str) -> list[str]:
+    cuts = sorted(draw(st.lists(st.integers(0, len(text)), max_size=3)))
+    return [text[a:b] for a, b in pairwise([0, *cuts, len(text)])]
+
+
+@st.composite
+def outputs(draw: st.DrawFn) -> Case:
+    """Random events in an order that a parser may give them, and what they amount to."""
+    events: list[Event] = []
+    parts: list[Part] = []
+    truncated: list[Status] = draw(st.sampled_from([[], ["truncated"]]))
+    for step in [*draw(st.lists(steps)), *truncated]:
+        match step:
+            case None:
+                events.append(markup())
+            case "content" | "reasoning":
+                text = draw(texts)
+                events += [Text(step, piece, 0, 0) for piece in pieces(draw, text)]
+                last = parts[-1] if parts else None
+                if isinstance(last, TextPart) and last.channel == step:
+                    parts[-1] = TextPart(step, last.text + text)
+                elif text:
+                    parts.append(TextPart(step, text))
+            case _:
+                index = sum(isinstance(part, ToolCall) for part in parts)
+                sent = draw(arguments)
+                if step != "complete":
+                    sent = sent[: draw(st.integers(0, len(sent) - 1))]
+                events += call(index, *pieces(draw, sent), status=step)
+                parts.append(called(index, sent))
+    reasons: list[FinishReason | None] = ["stop", "length", "content_filter", None]
+    told = draw(st.sampled_from(reasons))
+    rule = FinishRule()
+    for event in [*events, Finish(told, 0)]:
+        rule.see(event)
+    return Case(events, tuple(parts), rule.reason(), told)
+
+
+@given(outputs(), st.data())
+def test_any_split_into_feeds_gives_the_same_message(case: Case, data: st.DataObject) -> None:
+    events = [*case.events, Finish(case.told, 0)]
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(events)), max_size=5)))
+    bounds = [0, *cuts, len(events)]
+    stream = ChatStream(id="chatcmpl-1", created=1, model="m")
+    feeds = [stream.encode(events[a:b]) for a, b in pairwise(bounds)]
+    chunks = [chunk for feed in feeds for chunk in feed]
+    whole = case.stream()
+    check_json = not case.broken
+    assert reconstruct(chunks, check_json=check_json) == case.message
+    assert reconstruct(whole, check_json=check_json) == case.message
+    assert len(whole) <= len(chunks) <= len(whole) + len(cuts)
+
+
+@given(outputs())
+def test_any_output_reads_the_same_in_every_client(case: Case) -> None:
+    chunks = case.stream()
+    (choice,) = openai_completion(chunks).choices
+    message, reason = langchain_message(chunks)
+    assert choice.finish_reason == reason == case.reason
+    assert choice.message.content == message.content == case.joined("content")
+    calls = choice.message.tool_calls or []
+    assert [(call.id, call.function.name, call.function.arguments) for call in calls] == case.calls
+    assert [(call["id"], call["name"], call["args"]) for call in message.tool_call_chunks] == case.calls
+
+
+@given(outputs())
+def test_the_reason_is_never_tool_calls_without_a_complete_call(case: Case) -> None:
+    statuses = [event.status for event in case.events if isinstance(event, CallEnd)]
+    if "complete" not in statuses:
+        assert case.reason != "tool_calls"
+    if "truncated" in statuses:
+        assert case.reason == "length"

@@ -1,0 +1,200 @@
+"""Messages: what we send, as Anthropic's own client reads it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("anthropic")
+
+from anthropic.lib.streaming._messages import accumulate_event
+from anthropic.types import Message, RawMessageStreamEvent
+from pydantic import TypeAdapter
+
+from unspool import get_dialect
+from unspool._core.ends.fold import Fold
+from unspool._core.values.errors import UsageError
+from unspool._core.values.events import CallStart, Event, Text
+from unspool._core.values.policies import Policies
+from unspool.wire import Chunk, MessagesStream, messages_object, messages_sse
+from wire_events import ALL, call, end, said, thought
+
+_EVENT: TypeAdapter[Any] = TypeAdapter(RawMessageStreamEvent)
+
+
+def sent(events: Iterable[Event], **options: Any) -> list[Chunk]:
+    """The events of the stream, checked for what holds for every stream."""
+    chunks = MessagesStream(model="m", **options).encode(events)
+    check(chunks)
+    return chunks
+
+
+def check(chunks: Iterable[Chunk]) -> None:
+    """Blocks come one after another, each with deltas of its own type."""
+    open_block: dict[str, Any] | None = None
+    expected = 0
+    for chunk in chunks:
+        _EVENT.validate_python(chunk)
+        if chunk["type"] == "content_block_start":
+            assert open_block is None
+            assert chunk["index"] == expected
+            block = chunk["content_block"]
+            assert isinstance(block, dict)
+            open_block = block
+        elif chunk["type"] == "content_block_delta":
+            assert open_block is not None
+            assert chunk["index"] == expected
+            delta = chunk["delta"]
+            assert isinstance(delta, dict)
+            kinds = {
+                "text": ["text_delta"],
+                "thinking": ["thinking_delta", "signature_delta"],
+                "tool_use": ["input_json_delta"],
+            }
+            assert delta["type"] in kinds[open_block["type"]]
+        elif chunk["type"] == "content_block_stop":
+            assert open_block is not None
+            open_block = None
+            expected += 1
+
+
+def read(chunks: Iterable[Chunk]) -> Any:
+    """What the client has at the end."""
+    snapshot: Any = None
+    buffers: dict[int, bytes] = {}
+    for chunk in chunks:
+        snapshot = accumulate_event(
+            event=_EVENT.validate_python(chunk), current_snapshot=snapshot, json_bufs=buffers
+        )
+    return snapshot
+
+
+def test_the_sequence_of_a_whole_turn() -> None:
+    kinds = []
+    for chunk in sent(ALL):
+        delta = chunk.get("delta")
+        kinds.append(str(delta["type"] if isinstance(delta, dict) and "type" in delta else chunk["type"]))
+    assert kinds == [
+        "message_start",
+        "content_block_start",
+        "thinking_delta",
+        "thinking_delta",
+        "signature_delta",
+        "content_block_stop",
+        "content_block_start",
+        "text_delta",
+        "text_delta",
+        "content_block_stop",
+        "content_block_start",
+        "input_json_delta",
+        "input_json_delta",
+        "content_block_stop",
+        "content_block_start",
+        "content_block_stop",
+        "message_delta",
+        "message_stop",
+    ]
+
+
+def test_the_client_has_it_all() -> None:
+    final = read(sent(ALL))
+    thinking, text, first, second = final.content
+    assert (thinking.thinking, bool(thinking.signature)) == ("I see.", True)
+    assert text.text == "One moment."
+    assert (first.id, first.name, first.input) == ("call_0", "f", {"a": 1})
+    assert (second.id, second.input) == ("call_1", {})
+    assert final.stop_reason == "tool_use"
+
+
+@pytest.mark.parametrize(
+    ("events", "reason"),
+    [
+        ([said("x"), end("stop")], "end_turn"),
+        ([end("stop")], "end_turn"),
+        ([said("x"), end("length")], "max_tokens"),
+        ([said("x"), end("content_filter")], "refusal"),
+        ([*call(0, "{}"), end("stop")], "tool_use"),
+        ([*call(0, '{"a', status="truncated"), end("length")], "max_tokens"),
+        ([*call(0, '{"a', status="malformed"), end("stop")], "end_turn"),
+    ],
+)
+def test_why_it_ended(events: list[Event], reason: str) -> None:
+    assert read(sent(events)).stop_reason == reason
+
+
+def test_a_stop_sequence_is_named() -> None:
+    stream = MessagesStream()
+    chunks = stream.encode([said("x")])
+    stream.stop_sequence = "END"
+    chunks += stream.encode([end()])
+    final = read(chunks)
+    assert (final.stop_reason, final.stop_sequence) == ("stop_sequence", "END")
+
+
+def test_tokens_are_counted_at_the_end() -> None:
+    stream = MessagesStream()
+    chunks = stream.encode([said("x")])
+    stream.input_tokens, stream.output_tokens = 7, 5
+    final = read(chunks + stream.encode([end()]))
+    assert (final.usage.input_tokens, final.usage.output_tokens) == (7, 5)
+
+
+def test_nothing_follows_the_end() -> None:
+    stream = MessagesStream()
+    stream.encode([end()])
+    with pytest.raises(UsageError):
+        stream.encode([said("x")])
+
+
+def test_the_whole_message_is_what_the_stream_amounts_to() -> None:
+    fold = Fold(get_dialect("hermes"), Policies())
+    fold.push(ALL)
+    whole = messages_object(fold.message(), model="m", id="msg_1")
+    Message.model_validate(whole)
+    streamed = read(sent(ALL, id="msg_1"))
+    assert whole["content"] == [block.model_dump(exclude_none=True) for block in streamed.content]
+    assert whole["stop_reason"] == streamed.stop_reason
+
+
+def test_events_have_both_lines() -> None:
+    for chunk in sent(ALL):
+        event, data, *rest = messages_sse(chunk).split("\n")
+        assert event == f"event: {chunk['type']}"
+        assert json.loads(data.removeprefix("data: ")) == chunk
+        assert rest == ["", ""]
+
+
+@st.composite
+def streams(draw: st.DrawFn) -> list[Event]:
+    events: list[Event] = []
+    count = 0
+    for kind in draw(st.lists(st.sampled_from(["said", "thought", "call"]), max_size=8)):
+        if kind == "call":
+            events += call(count, *draw(st.sampled_from([(), ("{}",), ('{"a": ', "1}"), ('{"a": "', 'x"}')])))
+            count += 1
+        else:
+            text = draw(st.sampled_from(["", "x", "\n"]))
+            events.append(said(text) if kind == "said" else thought(text))
+    return [*events, end()]
+
+
+@given(streams(), st.lists(st.integers(0, 30)))
+def test_any_stream_in_any_portions(events: list[Event], cuts: list[int]) -> None:
+    stream = MessagesStream(model="m")
+    chunks: list[Chunk] = []
+    at = 0
+    for cut in sorted(cuts):
+        chunks += stream.encode(events[at:cut])
+        at = max(at, cut)
+    chunks += stream.encode(events[at:])
+    check(chunks)
+    final = read(chunks)
+    ids = [event.id for event in events if isinstance(event, CallStart)]
+    assert [block.id for block in final.content if block.type == "tool_use"] == ids
+    text = "".join(event.text for event in events if isinstance(event, Text) and event.channel == "content")
+    assert "".join(block.text for block in final.content if block.type == "text") == text

@@ -1,0 +1,280 @@
+"""Responses: what we send, as OpenAI's own client reads it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from openai import omit
+from openai.lib.streaming.responses._responses import ResponseStreamState
+from openai.types.responses import Response, ResponseStreamEvent
+from pydantic import TypeAdapter
+
+from unspool import get_dialect
+from unspool._core.ends.fold import Fold
+from unspool._core.values.errors import UsageError
+from unspool._core.values.events import CallStart, Event, Note, Status, Text
+from unspool._core.values.policies import Policies
+from unspool.wire import Chunk, ResponsesStream, response_object
+from wire_events import ALL, call, end, said, thought
+
+_EVENT: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
+
+
+def sent(events: Iterable[Event], **options: Any) -> list[Chunk]:
+    """The events of the stream, checked for what holds for every stream."""
+    chunks = ResponsesStream(model="m", **options).encode(events)
+    assert [chunk["sequence_number"] for chunk in chunks] == list(range(len(chunks)))
+    for chunk in chunks:
+        _EVENT.validate_python(chunk)
+    responses = [chunk["response"] for chunk in chunks if "response" in chunk]
+    assert len({response["id"] for response in responses if isinstance(response, dict)}) == 1
+    return chunks
+
+
+def read(chunks: Iterable[Chunk]) -> Any:
+    """What the client has at the end."""
+    state: Any = ResponseStreamState(input_tools=omit, text_format=omit)
+    for chunk in chunks:
+        state.handle_event(_EVENT.validate_python(chunk))
+    return state._completed_response
+
+
+def last(chunks: list[Chunk]) -> dict[str, Any]:
+    found = chunks[-1]["response"]
+    assert isinstance(found, dict)
+    return found
+
+
+def test_the_sequence_of_a_whole_turn() -> None:
+    kinds = [str(chunk["type"]).removeprefix("response.") for chunk in sent(ALL)]
+    assert kinds == [
+        "created",
+        "in_progress",
+        "output_item.added",
+        "content_part.added",
+        "reasoning_summary_part.added",
+        "reasoning_text.delta",
+        "reasoning_summary_text.delta",
+        "reasoning_text.delta",
+        "reasoning_summary_text.delta",
+        "reasoning_text.done",
+        "content_part.done",
+        "reasoning_summary_text.done",
+        "reasoning_summary_part.done",
+        "output_item.done",
+        "output_item.added",
+        "content_part.added",
+        "output_text.delta",
+        "output_text.delta",
+        "output_text.done",
+        "content_part.done",
+        "output_item.done",
+        "output_item.added",
+        "function_call_arguments.delta",
+        "function_call_arguments.delta",
+        "function_call_arguments.done",
+        "output_item.done",
+        "output_item.added",
+        "function_call_arguments.done",
+        "output_item.done",
+        "completed",
+    ]
+
+
+def test_the_client_has_it_all() -> None:
+    final = read(sent(ALL))
+    reasoning, message, first, second = final.output
+    assert reasoning.content[0].text == reasoning.summary[0].text == "I see."
+    assert message.content[0].text == "One moment."
+    assert (first.call_id, first.name, first.arguments) == ("call_0", "f", '{"a": 1}')
+    assert (second.call_id, second.arguments) == ("call_1", "{}")
+    assert final.status == "completed"
+
+
+def test_items_are_the_same_from_first_to_last() -> None:
+    chunks = sent(ALL)
+    final = last(chunks)["output"]
+    for index, item in enumerate(final):
+        ids = set()
+        for chunk in chunks:
+            if chunk.get("output_index") == index:
+                inner = chunk.get("item")
+                ids.add(chunk.get("item_id") or (inner["id"] if isinstance(inner, dict) else None))
+        assert ids == {item["id"]}
+    done = [chunk["item"] for chunk in chunks if chunk["type"] == "response.output_item.done"]
+    assert done == final
+
+
+@pytest.mark.parametrize(
+    ("events", "status", "reason"),
+    [
+        ([said("x"), end("length")], "incomplete", "max_output_tokens"),
+        ([said("x"), end("content_filter")], "incomplete", "content_filter"),
+        ([*call(0, '{"a', status="truncated"), end("length")], "incomplete", "max_output_tokens"),
+        ([*call(0, '{"a', status="truncated"), end("stop")], "incomplete", "max_output_tokens"),
+        ([*call(0, "{}"), end("length")], "completed", None),
+        ([said("x"), end("stop")], "completed", None),
+        ([end("stop")], "completed", None),
+    ],
+)
+def test_how_it_ends(events: list[Event], status: str, reason: str | None) -> None:
+    chunks = sent(events)
+    assert chunks[-1]["type"] == f"response.{status}"
+    assert last(chunks)["status"] == status
+    assert last(chunks)["incomplete_details"] == (None if reason is None else {"reason": reason})
+
+
+def test_a_call_that_is_cut_off_is_incomplete() -> None:
+    chunks = sent([*call(0, '{"a', status="truncated"), end("length")])
+    assert last(chunks)["output"][0]["status"] == "incomplete"
+
+
+def test_failure_ends_a_stream_at_any_point() -> None:
+    for count in range(len(ALL)):
+        stream = ResponsesStream(model="m")
+        chunks = stream.encode(ALL[:count]) if count else []
+        chunks += stream.fail("server_error", "no more")
+        assert [chunk["sequence_number"] for chunk in chunks] == list(range(len(chunks)))
+        for chunk in chunks:
+            _EVENT.validate_python(chunk)
+        assert chunks[0]["type"] == "response.created"
+        assert chunks[-1]["type"] == "response.failed"
+        assert last(chunks)["error"] == {"code": "server_error", "message": "no more"}
+        assert stream.fail("server_error", "again") == []
+
+
+def test_nothing_follows_the_end() -> None:
+    stream = ResponsesStream()
+    stream.encode([end()])
+    with pytest.raises(UsageError):
+        stream.encode([said("x")])
+
+
+def test_the_whole_response_is_the_last_of_the_stream() -> None:
+    fold = Fold(get_dialect("hermes"), Policies())
+    fold.push(ALL)
+    whole = response_object(fold.message(), ResponsesStream(model="m", echo={"temperature": 0.5}))
+    streamed = last(sent(ALL, echo={"temperature": 0.5}))
+    Response.model_validate(whole)
+    assert _without_ids(whole) == _without_ids(streamed)
+    assert whole["temperature"] == 0.5
+
+
+def _without_ids(response: Chunk) -> dict[str, Any]:
+    copy: dict[str, Any] = json.loads(json.dumps(response))
+    for one in (copy, *copy["output"]):
+        del one["id"]
+    del copy["created_at"]
+    return copy
+
+
+def test_log_probabilities_go_with_the_text() -> None:
+    stream = ResponsesStream()
+    entry: Chunk = {"token": "x", "logprob": -1.0, "bytes": [120], "top_logprobs": []}
+    chunks = stream.encode([thought("hm")])
+    stream.logprobs.append(entry)
+    chunks += stream.encode([said("x"), said("y"), end()])
+    deltas = [chunk for chunk in chunks if chunk["type"] == "response.output_text.delta"]
+    assert [delta["logprobs"] for delta in deltas] == [[entry], []]
+    assert last(chunks)["output"][1]["content"][0]["logprobs"] == [entry]
+
+
+# -- free-form tools
+
+
+def custom(*pieces: str, status: Status = "complete") -> tuple[list[str], Any]:
+    """The pieces of input that are streamed, and the item at the end."""
+    chunks = sent([*call(0, *pieces, status=status, name="run"), end()], custom_tools=["run"])
+    assert not any("function_call" in str(chunk["type"]) for chunk in chunks)
+    deltas = [str(c["delta"]) for c in chunks if c["type"] == "response.custom_tool_call_input.delta"]
+    done = [c["input"] for c in chunks if c["type"] == "response.custom_tool_call_input.done"]
+    item = last(chunks)["output"][0]
+    assert done == [item["input"]]
+    return deltas, item
+
+
+TEXTS = [
+    "",
+    "plain",
+    'quo"te',
+    "back\\slash",
+    "line\nbreak\ttab",
+    "é\u2028\U0001f600",
+    "\\u0041",
+    "{}",
+    "\x00\x7f",
+]
+
+
+@given(
+    st.one_of(st.sampled_from(TEXTS), st.text(st.characters(exclude_categories=["Cs"]))),
+    st.booleans(),
+    st.lists(st.integers(1, 5), min_size=1),
+)
+def test_free_form_input_is_streamed_as_text(text: str, ascii_only: bool, sizes: list[int]) -> None:
+    arguments = json.dumps({"input": text}, ensure_ascii=ascii_only)
+    pieces: list[str] = []
+    at = 0
+    while at < len(arguments):
+        size = sizes[len(pieces) % len(sizes)]
+        pieces.append(arguments[at : at + size])
+        at += size
+    deltas, item = custom(*pieces)
+    assert item["input"] == text
+    assert "".join(deltas) == text
+
+
+def test_free_form_input_that_comes_late_comes_whole() -> None:
+    deltas, item = custom('{"other": 1, ', '"input": "x"}')
+    assert (deltas, item["input"]) == (["x"], "x")
+
+
+def test_free_form_input_that_is_cut_off() -> None:
+    deltas, item = custom('{"input": "ab', "c\\", status="truncated")
+    assert "".join(deltas) == item["input"] == "abc"
+
+
+def test_free_form_input_that_is_no_object() -> None:
+    deltas, item = custom('["x"]')
+    assert (deltas, item["input"]) == (['["x"]'], '["x"]')
+
+
+# -- any stream at all
+
+
+@st.composite
+def streams(draw: st.DrawFn) -> list[Event]:
+    events: list[Event] = []
+    count = 0
+    for kind in draw(st.lists(st.sampled_from(["said", "thought", "call", "note"]), max_size=8)):
+        if kind == "call":
+            pieces = draw(st.sampled_from([(), ("{}",), ('{"a": ', "1}"), ('{"a": "', 'x"}')]))
+            events += call(count, *pieces)
+            count += 1
+        elif kind == "note":
+            events.append(Note("stray_closer", "", 0))
+        else:
+            text = draw(st.sampled_from(["", "x", "\n", "<tool_call>"]))
+            events.append(said(text) if kind == "said" else thought(text))
+    return [*events, end(draw(st.sampled_from(["stop", "tool_calls"])))]
+
+
+@given(streams(), st.lists(st.integers(0, 30)))
+def test_any_stream_in_any_portions(events: list[Event], cuts: list[int]) -> None:
+    stream = ResponsesStream(model="m")
+    chunks: list[Chunk] = []
+    at = 0
+    for cut in sorted(cuts):
+        chunks += stream.encode(events[at:cut])
+        at = max(at, cut)
+    chunks += stream.encode(events[at:])
+    final = read(chunks)
+    calls = [event for event in events if isinstance(event, CallStart)]
+    assert [item.call_id for item in final.output if item.type == "function_call"] == [c.id for c in calls]
+    text = "".join(event.text for event in events if isinstance(event, Text) and event.channel == "content")
+    assert final.output_text == text
