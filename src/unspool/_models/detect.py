@@ -905,7 +905,7 @@ def _furniture(dialect: Dialect) -> list[str]:
         literal.strip() for literal in (*dialect.stop, *dialect.turn, *dialect.drop) if "{" not in literal
     }
     for wrapper in syntax.inside:
-        found.update(step.text for step in wrapper.steps if step.text)
+        found.update(step.text for step in wrapper.program.steps if step.text)
     return sorted(literal for literal in found if len(literal) > 1)
 
 

@@ -7,7 +7,8 @@ from typing import Final
 
 from .._core.ends.parser import Parser
 from .._core.machine.prompt import relevant_tail
-from .._core.syntax.syntax import Syntax, compile_syntax
+from .._core.payload.make import compile_syntax
+from .._core.syntax.syntax import Syntax
 from .._core.tokens.detokenizer import Detokenizer
 from .._core.tokens.tokens import as_tokenizer
 from .._core.values.errors import UsageError

@@ -10,9 +10,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...dialects._registry import find
-from ..payload.base import BOUND
-from ..syntax import trial as t
-from ..syntax.syntax import Syntax, TextState, compile_syntax
+from ..payload.make import compile_syntax
+from ..search.scan import BOUND
+from ..syntax import program as t
+from ..syntax.states import TextState
+from ..syntax.syntax import Syntax
 from ..values.errors import UsageError
 from ..values.message import Message, ToolCall
 from ..words.template import is_control

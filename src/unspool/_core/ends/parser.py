@@ -9,8 +9,8 @@ from ...dialects._registry import find
 from ..machine.gate import Gate
 from ..machine.machine import Machine
 from ..machine.prompt import read_prompt, relevant_tail, usual_tail
+from ..payload.make import compile_syntax
 from ..schema.schema import Tools
-from ..syntax.syntax import compile_syntax
 from ..tokens.mode import TokenReader
 from ..values.errors import UsageError
 from ..values.events import Event, FinishReason, Markup, Text

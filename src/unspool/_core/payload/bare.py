@@ -33,11 +33,11 @@ from typing import Final, TypeAlias
 
 from ..schema.pyliteral import number_to_json
 from ..schema.schema import UNKNOWN, ValueType, coerce
-from ..search.scan import behind_space, escaped, string_run
+from ..search.scan import BOUND, behind_space, escaped
 from ..search.watch import ValueWatch, Watch
+from ..syntax.codec import Codec
 from ..values.errors import UsageError
 from ..values.events import Status
-from .base import BOUND, Codec
 from .json import json_kind
 
 _BLANKS: Final = frozenset(" \t\r\n")
@@ -193,13 +193,13 @@ class BareObject(Codec):
         self._final = False
         self._need = False
 
-    @property
-    def waiting(self) -> bool:
-        """Whether a scalar is kept until it closes."""
-        return bool(self._raw or self._blanks)
-
     def step(self, buf: str, pos: int, final: bool) -> int:
         """Read on; see the base class."""
+        # Inside a string, markers are text.
+        if self._state == _STRING and self._streams and not final and not pos:
+            taken = self._read_on(buf, self._marks.delimiter)
+            if taken >= 0:
+                return taken
         self._n = n = len(buf) if final else _certain(buf, pos, self._marks.any)
         self._final = final
         self._need = bool(self.error)
@@ -228,20 +228,6 @@ class BareObject(Codec):
         self.text = out[0] if len(out) == 1 else "".join(out)
         out.clear()
         return pos
-
-    def passing(self, text: str) -> str | None:
-        # Inside a string, markers are text.
-        if self._state == _STRING and self._streams:
-            return self._pass_value(text, self._marks.delimiter)
-        if self._state == _JSON:
-            end = string_run(text, 0)
-            if end == len(text):
-                self.text = text
-                return text
-            if end == len(text) - 1 and text[end] == "\\":
-                self.text = text[:end]
-                return self.text
-        return None
 
     def finish(self) -> Status:
         """The input is over."""

@@ -12,9 +12,9 @@ from typing import Final
 
 from ..search.scan import escaped
 from ..search.watch import ValueWatch
+from ..syntax.codec import Codec
 from ..values.errors import UsageError
 from ..values.events import Status
-from .base import Codec
 from .json import object_members
 
 _KEY: Final = "code"
@@ -34,6 +34,10 @@ class RawText(Codec):
 
     def step(self, buf: str, pos: int, final: bool) -> int:
         """Read on; see the base class."""
+        if self._begun and not self.done and not final and not pos:
+            taken = self._read_on(buf, self._ends)
+            if taken >= 0:
+                return taken
         self.text = ""
         if self.done:
             return pos
@@ -45,11 +49,6 @@ class RawText(Codec):
             if self.done:
                 self.text += _CLOSING
         return end
-
-    def passing(self, text: str) -> str | None:
-        if self.done or not self._begun:
-            return None
-        return self._pass_value(text, self._ends)
 
     def finish(self) -> Status:
         """The input is over, and so is the text."""

@@ -36,11 +36,11 @@ from json.encoder import encode_basestring
 from typing import TYPE_CHECKING, Final
 
 from ..schema.pyliteral import number_to_json
-from ..search.scan import escaped, in_word, run_until, same_run, word_run
+from ..search.scan import BOUND, escaped, in_word, run_until, same_run, word_run
+from ..syntax.codec import Value
 from ..values.errors import UsageError
 from ..values.events import Status
 from ..values.native import i64
-from .base import BOUND, Value
 from .json import json_kind
 
 if TYPE_CHECKING:
@@ -190,12 +190,13 @@ class PythonValue(Value):
         self._atom: list[str] = []
         self._numeric = False
 
-    @property
-    def waiting(self) -> bool:
-        return bool(self._held) or bool(self._atom)
-
     def step(self, buf: str, pos: int, final: bool) -> int:
         n = len(buf)
+        if not pos and self._state == _STRING and not self._marks and not self._prefix:
+            end: i64 = same_run(buf, 0, self._quote)
+            if end == n:
+                self.text = buf
+                return n
         while pos < n and not self.done:
             state = self._state
             if state == _STRING:
@@ -242,27 +243,6 @@ class PythonValue(Value):
             pos = after
         self._flush()
         return pos
-
-    def passing(self, text: str) -> str | None:
-        length: i64 = len(text)
-        state = self._state
-        if state == _STRING and not self._marks:
-            if not self._prefix:
-                end: i64 = same_run(text, 0, self._quote)
-                if end == length:
-                    self.text = text
-                    return text
-                if text[end] == "\\" and end == length - 1:
-                    self.text = text[:end]
-                    return self.text
-            if run_until(text, 0, self._stops) == length:
-                self.text = escaped(text)
-                return text
-        elif state == _ATOM and 0 < length == word_run(text, 0):
-            self._atom.append(text)
-            self.text = ""
-            return text
-        return None
 
     def finish(self) -> Status:
         self.text = ""

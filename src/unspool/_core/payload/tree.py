@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ..schema.schema import coerce, quote
-from ..search.scan import behind_space, escaped
+from ..search.scan import BOUND, behind_space, escaped
+from ..syntax.codec import Codec
 from ..syntax.trial import FAIL, MATCH, NEED, Trial, follows
-from .base import BOUND, Codec
 from .json import json_kind
 
 if TYPE_CHECKING:
@@ -79,11 +79,12 @@ class Tree(Codec):
         self._ignoring = False
         self._out: list[str] = []
 
-    @property
-    def waiting(self) -> bool:
-        return bool(self._stack) and not self._stack[-1].streams
-
     def step(self, buf: str, pos: int, final: bool) -> int:
+        element = self._stack[-1] if self._stack else self._root
+        if element.shape == _TEXT and element.streams and not element.skip and not final and not pos:
+            taken = self._read_on(buf, self._syntax.follow.tree_watch)
+            if taken >= 0:
+                return taken
         self._held = False
         while not self.done and not self.error and not self._held and pos < len(buf):
             element = self._stack[-1] if self._stack else self._root
@@ -95,18 +96,16 @@ class Tree(Codec):
         self._out.clear()
         return pos
 
-    def passing(self, text: str) -> str | None:
-        element = self._stack[-1] if self._stack else self._root
-        if element.shape != _TEXT or not element.streams or element.skip:
-            return None
-        return self._pass_value(text, self._syntax.tree_watch)
-
     def finish(self) -> Status:
         self.text = ""
         if not self.done and not self._stack and self._trial is None:
             self.text = "}" if self._root.count else "{}"
             self.done = True
         return "complete" if self.done else "truncated"
+
+    def _new_trial(self) -> Trial:
+        """Of what may stand where a parameter could."""
+        return Trial(self._syntax.tree_programs, self._syntax.dialect.unescape)
 
     # -- between children
 
@@ -116,13 +115,13 @@ class Tree(Codec):
             return pos
         syntax = self._syntax
         if self._trial is None:
-            ends = syntax.after_params
+            ends = syntax.follow.after_params
             if ends.literal_at(buf, pos):
                 return self._end_all(pos)
             if not final and ends.pending(buf, pos):
                 self._held = True
                 return pos
-            self._trial = Trial(syntax.tree_programs, syntax.dialect, False)
+            self._trial = self._new_trial()
         trial = self._trial
         answer = trial.run(buf, pos, final)
         if answer == NEED:
@@ -145,9 +144,9 @@ class Tree(Codec):
     def _cut(self, buf: str, pos: int) -> bool:
         """Whether the input ended inside a tag that is not the call's closer."""
         syntax = self._syntax
-        if syntax.call_closers.pending(buf, pos):
+        if syntax.follow.call_closers.pending(buf, pos):
             return False
-        return Trial(syntax.tree_programs, syntax.dialect, False).run(buf, pos, False) == NEED
+        return self._new_trial().run(buf, pos, False) == NEED
 
     def _ignore(self, buf: str, pos: int) -> int:
         """Text where only parameters should be."""
@@ -157,7 +156,7 @@ class Tree(Codec):
         if not self._ignoring:
             self._ignoring = True
             self.notes.append(("trailing_data", "text between parameters", pos))
-        at = self._syntax.after_nested.seek(buf, pos + 1, False)[0]
+        at = self._syntax.follow.after_nested.seek(buf, pos + 1, False)[0]
         return len(buf) if at < 0 else at
 
     def _begin(self, parent: _Element, trial: Trial, at: int) -> None:
@@ -189,7 +188,7 @@ class Tree(Codec):
     # -- inside an element
 
     def _value(self, element: _Element, buf: str, pos: int, final: bool) -> int:
-        watch = self._syntax.tree_watch
+        watch = self._syntax.follow.tree_watch
         at = pos
         while True:
             at, literal = watch.seek(buf, at, final)
@@ -208,15 +207,15 @@ class Tree(Codec):
     def _closes(self, element: _Element, buf: str, pos: int, at: int, final: bool) -> int:
         """What the marker at ``at`` is: a closer (MATCH), the first child, or data."""
         syntax = self._syntax
-        closer = syntax.call_closers.literal_at(buf, at)
+        closer = syntax.follow.call_closers.literal_at(buf, at)
         if closer:
-            return follows(syntax.after_call, buf, at + len(closer), final)
-        trial = Trial(syntax.tree_programs, syntax.dialect, False)
+            return follows(syntax.follow.after_call, buf, at + len(closer), final)
+        trial = self._new_trial()
         answer = trial.run(buf, at, final)
         if answer != MATCH:
             return NEED if answer == NEED else FAIL
         if trial.program not in syntax.param_of:
-            return follows(syntax.after_nested, buf, at + trial.offset, final)
+            return follows(syntax.follow.after_nested, buf, at + trial.offset, final)
         if element.shape == _OPEN and not buf[pos:at].strip() and not _is_text(element):
             self._becomes_container(element, trial.fields.get("key", ""))
         return FAIL
@@ -263,9 +262,9 @@ class Tree(Codec):
         if not element.skip:
             self._out.append('"' if element.streams else self._typed(element, pos))
         self._stack.pop()
-        if self._syntax.call_closers.literal_at(buf, at):
+        if self._syntax.follow.call_closers.literal_at(buf, at):
             return pos
-        trial = Trial(self._syntax.tree_programs, self._syntax.dialect, False)
+        trial = self._new_trial()
         trial.run(buf, at, True)
         return pos + trial.offset
 

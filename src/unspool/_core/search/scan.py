@@ -18,6 +18,8 @@ from ..values.native import i64
 COMPILED: Final[bool] = __file__.endswith((".so", ".pyd"))
 """Whether this is the compiled build."""
 
+BOUND: Final = 512
+"""How far a head, a header or the look-ahead behind a closer may reach, white space included."""
 SHORT: Final = 64
 """Up to so many characters a loop is faster, where it is compiled, than what C has to offer for texts."""
 MUST_BE_ESCAPED: Final = '"\\' + "".join(map(chr, range(0x20)))
