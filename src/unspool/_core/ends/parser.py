@@ -97,6 +97,7 @@ class Parser:
             new_id=new_id or spelling.id_format.new,
             strip=known.refused,
         )
+        self._ledger = self._machine.ledger
         self._gate = Gate(self._machine, chosen) if chosen.commit == "call" else None
         self._primed: list[Event] = read_prompt(self._machine, syntax, tail) if tail else []
         if self.dialect.echo:
@@ -125,7 +126,7 @@ class Parser:
     def feed(self, text: Unchecked[str]) -> list[Event]:
         """Take the next piece of output, of any length; returns what it decides."""
         if self._plain and isinstance(text, str):
-            return self._machine.feed(text)
+            return self._ledger.feed(text, self._machine)
         if self._finished:
             raise UsageError("this parser has finished; make a new Parser for the next output")
         if not isinstance(text, str):

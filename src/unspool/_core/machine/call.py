@@ -82,7 +82,7 @@ class OpenCall:
         self.closes_section = False
         """It was broken, and the section that it opened has ended with it."""
         self.source: Codec | None = None
-        """The codec to step next where arguments go on; None: read through ``read``."""
+        """The codec to step next, if arguments go on and are shown as they come."""
         if codec is None:
             ledger.args("{}", 0)
             self.phase = TAIL

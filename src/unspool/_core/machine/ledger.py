@@ -15,14 +15,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from ..search.watch import Watch
 from ..values.events import CallArgs, CallEnd, CallStart, Event, Finish, Markup, Note, Text
 from ..values.native import i64
 
 if TYPE_CHECKING:
     from ..syntax.codec import Codec
+    from ..syntax.states import TextState
     from ..values.events import Channel, FinishReason, Role, Status
+    from .machine import Machine
 
 
+_NOTHING: Final = Watch(())
 BLOCK: Final = 16_384
 """So many characters of a call's text, or more, are joined into one piece."""
 
@@ -34,12 +38,16 @@ class Ledger:
         "_aside",
         "_base",
         "_blocks",
+        "_channel",
         "_join_at",
         "_keep_raw",
         "_last",
         "_notes",
         "_out",
         "_raw",
+        "_sign",
+        "_source",
+        "_watch",
         "buf",
         "index",
         "pos",
@@ -54,6 +62,11 @@ class Ledger:
         """Everything before it is accounted for."""
         self._base: i64 = base  # offset of the buffer's first character in the output
         self._out: list[Event] = []
+        # What goes on: text of a channel up to one of these literals, or what a codec reads.
+        self._channel: Channel | None = None
+        self._watch = _NOTHING
+        self._sign = ""
+        self._source: Codec | None = None
         self._last = ""  # the text that ends at the current position, or nothing behind markup
         self._aside: list[str] = []
         # Calls.
@@ -69,6 +82,70 @@ class Ledger:
 
     # -- what comes in, and what goes out
 
+    def feed(self, text: str, machine: Machine) -> list[Event]:
+        """The next piece of input: the events that account for what it decides.
+
+        Most pieces of most outputs are plain text or the middle of an argument.  These are
+        accounted for at once; for all others the machine, which this is the ledger of, decides.
+        """
+        if not text:
+            return []
+        if self.buf:
+            text = self.buf + text
+        channel = self._channel
+        rest = ""
+        if channel is not None:
+            # Where markers begin in several ways the sign is empty, and so is in every text.
+            if self._sign in text:
+                reach = self._watch.reach(text)
+                if reach < 0:
+                    return self._ask(machine, text)
+                if reach < len(text):
+                    rest = text[reach:]
+                    text = text[:reach]
+            self.buf = rest
+            if not text:
+                return []
+            start = self._base
+            self._base = end = start + len(text)
+            self._last = text
+            return [Text(channel, text, start, end)]
+        source = self._source
+        if source is None:
+            return self._ask(machine, text)
+        reach = source.step(text, 0, False)
+        if source.done or source.error or source.notes:
+            self.take(text)
+            machine.resume(reach)
+            return self.give()
+        if reach < len(text):
+            rest = text[reach:]
+            text = text[:reach]
+        self.buf = rest
+        if not text and not source.text:
+            return []
+        start = self._base
+        self._base = end = start + len(text)
+        if self._keep_raw:
+            self._raw.append(text)
+            if end >= self._join_at:
+                self._join_raw(end)
+        return [CallArgs(self.index, source.text, start, end)]
+
+    def _ask(self, machine: Machine, text: str) -> list[Event]:
+        self.take(text)
+        machine.read()
+        return self.give()
+
+    def let_flow(self, state: TextState | None, source: Codec | None) -> None:
+        """What goes on from here, if nothing has to be decided first: text of a state, or arguments."""
+        self._channel = None
+        if state is not None:
+            self._channel = state.channel
+            self._watch = state.watch
+            self._sign = state.watch.sign
+        self._source = source
+
     def take(self, text: str) -> None:
         """``text`` is what was in the buffer and has come in; events from here on are new."""
         self._out = []
@@ -81,29 +158,6 @@ class Ledger:
             self.buf = self.buf[self.pos :]
             self.pos = 0
         return self._out
-
-    def flow(self, channel: Channel, text: str, rest: str) -> list[Event]:
-        """What was in the buffer and has come in is running text and a rest that is not decided."""
-        self.buf = rest
-        if not text:
-            return []
-        start = self._base
-        self._base = end = start + len(text)
-        self._last = text
-        return [Text(channel, text, start, end)]
-
-    def flow_args(self, json: str, text: str, rest: str) -> list[Event]:
-        """The same for text inside the arguments of a call, which comes to this JSON."""
-        self.buf = rest
-        if not text:
-            return []
-        start = self._base
-        self._base = end = start + len(text)
-        if self._keep_raw:
-            self._raw.append(text)
-            if end >= self._join_at:
-                self._join_raw(end)
-        return [CallArgs(self.index, json, start, end)]
 
     @property
     def held(self) -> int:

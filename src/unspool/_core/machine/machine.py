@@ -76,9 +76,7 @@ class Machine:
         "_call",
         "_call_seen",
         "_entry",
-        "_flowing",
         "_ids",
-        "_ledger",
         "_policies",
         "_reason",
         "_released",
@@ -90,6 +88,7 @@ class Machine:
         "_tools",
         "_trial",
         "_visible",
+        "ledger",
     )
 
     def __init__(
@@ -109,13 +108,13 @@ class Machine:
         self._policies: Final = policies
         self._repair: Final = policies.malformed_call == "repair"
         self._strip: Final = strip
-        self._ledger: Final = Ledger(base=base, keep_raw=keep_raw)
+        self.ledger: Final = Ledger(base=base, keep_raw=keep_raw)
+        """What has come in, and the events that account for it."""
         self._ids: Final = CallIds(syntax.dialect.id_format, new_id, native=policies.call_ids == "native")
         self._reason: FinishReason | None = None
         # Running text.
         self._state: TextState = syntax.fresh
         self._visible = False  # content that is not blank, or a call, has come
-        self._flowing: TextState | None = None  # the state, if its text goes on and nothing else is open
         self._released: set[str] = set()  # closers of openers that turned out to be text
         # A trial that waits for more: what triggered it, if that is a marker in running text.
         self._trial: Trial | None = None
@@ -138,7 +137,7 @@ class Machine:
     @property
     def held(self) -> int:
         """How many characters have come in that no event accounts for yet."""
-        return self._ledger.held
+        return self.ledger.held
 
     @property
     def bound(self) -> int | None:
@@ -153,7 +152,7 @@ class Machine:
     @property
     def before_output(self) -> bool:
         """Whether text of the prompt is still to be accounted for."""
-        return self._ledger.accounted < 0
+        return self.ledger.accounted < 0
 
     @property
     def call_open(self) -> bool:
@@ -164,17 +163,17 @@ class Machine:
         """Where it stands, if that is in running text and it has not come upon any call."""
         if self.mode != "text" or self._call_seen or self._released or self._section is not None:
             return None
-        return Start(self._state, self._visible, self._ledger.before, self._ledger.buf, closed)
+        return Start(self._state, self._visible, self.ledger.before, self.ledger.buf, closed)
 
     def stand(self, start: Start) -> None:
         """Begin as if what leads there had been read."""
         self._state = start.state
         self._visible = start.visible
-        self._ledger.stand(start.held, start.last)
+        self.ledger.stand(start.held, start.last)
 
     def begin_output(self) -> None:
         """What was read so far was the prompt: calls of the output are counted from 0."""
-        self._ledger.count_from(0 if self.call_open and not self._ledger.silent else -1)
+        self.ledger.count_from(0 if self.call_open and not self.ledger.silent else -1)
 
     def usable_id(self, native: str) -> str:
         """An id that came late, if it can be used."""
@@ -182,53 +181,33 @@ class Machine:
 
     def feed(self, text: str) -> list[Event]:
         """Read on."""
-        if not text:
-            return []
-        ledger = self._ledger
-        if ledger.buf:
-            text = ledger.buf + text
-        state = self._flowing
+        return self.ledger.feed(text, self)
+
+    def read(self) -> None:
+        """Decide what can be decided of what is in the ledger."""
+        self._drain(going=True, final=False)
+
+    def resume(self, reach: int) -> None:
+        """The same, where the codec that the ledger had asked has read so far, and has come to something."""
         call = self._call
-        if state is not None:
-            # Running text: most of it cannot begin a marker.
-            channel = state.channel
-            reach = state.watch.reach(text)
-            if reach >= 0 and channel is not None:
-                if reach == len(text):
-                    return ledger.flow(channel, text, "")
-                return ledger.flow(channel, text[:reach], text[reach:])
-        elif call is not None and call.source is not None:
-            # Inside a payload: most pieces go on with a value.
-            source = call.source
-            reach = source.step(text, 0, False)
-            if not (source.done or source.error or source.notes):
-                if reach == len(text):
-                    return ledger.flow_args(source.text, text, "")
-                return ledger.flow_args(source.text, text[:reach], text[reach:])
-            ledger.take(text)
-            if not call.resume(reach):
-                return ledger.give()
-            self._drain(final=False)
-            return ledger.give()
-        ledger.take(text)
-        self._drain(final=False)
-        return ledger.give()
+        assert call is not None  # noqa: S101 - it is its codec
+        going = call.resume(reach)
+        self._drain(going, final=False)
 
     def finish(self, reason: FinishReason | None) -> list[Event]:
         """No more input follows."""
-        self._ledger.take(self._ledger.buf)
+        self.ledger.take(self.ledger.buf)
         self._reason = reason
-        self._drain(final=True)
+        self._drain(going=True, final=True)
         if self._state.channel == "reasoning" and not self._state.body:
-            self._ledger.note("unclosed_reasoning", "the input ended inside reasoning")
-        self._ledger.finish(reason)
-        return self._ledger.give()
+            self.ledger.note("unclosed_reasoning", "the input ended inside reasoning")
+        self.ledger.finish(reason)
+        return self.ledger.give()
 
     # -- the loop
 
-    def _drain(self, *, final: bool) -> None:
+    def _drain(self, going: bool, *, final: bool) -> None:
         """Go on as long as something is decided."""
-        going = True
         while going:
             call = self._call
             if call is not None:
@@ -240,16 +219,18 @@ class Machine:
             elif self._between:
                 going = self._read_between(final)
             else:
-                going = self._read_text(self._ledger.pos, final)
-        flows = self._call is None and self._trial is None and not self._between
-        flows = flows and (self._visible or self._state.channel == "reasoning")
-        self._flowing = self._state if flows else None
+                going = self._read_text(self.ledger.pos, final)
+        call = self._call
+        state = self._state if self._visible or self._state.channel == "reasoning" else None
+        if call is not None or self._trial is not None or self._between:
+            state = None
+        self.ledger.let_flow(state, None if call is None else call.source)
 
     # -- running text
 
     def _read_text(self, at: int, final: bool) -> bool:
         """Text up to the next marker that counts, which is looked for from ``at`` on."""
-        ledger = self._ledger
+        ledger = self.ledger
         buf = ledger.buf
         while at < len(buf):
             watch = self._state.watch
@@ -280,10 +261,10 @@ class Machine:
 
     def _show_text(self, end: int) -> None:
         """Text from the current position up to ``end``."""
-        if end <= self._ledger.pos:
+        if end <= self.ledger.pos:
             return
         channel = self._state.channel
-        text = self._ledger.text(channel, end)
+        text = self.ledger.text(channel, end)
         if not self._visible and channel == "content" and not text.isspace():
             self._becomes_visible()
 
@@ -294,7 +275,7 @@ class Machine:
 
     def _marker(self, literal: str, at: int, final: bool) -> int:
         """What becomes of a marker that stands at ``at``."""
-        ledger = self._ledger
+        ledger = self.ledger
         entry = self._state.entries[literal]
         if entry.closes:
             self._show_text(at)
@@ -317,7 +298,7 @@ class Machine:
 
     def _try_at(self, entry: Entry, at: int, quoted: bool, final: bool) -> int:
         """Whether something begins at this marker."""
-        ledger = self._ledger
+        ledger = self.ledger
         programs = entry.programs
         if quoted or entry.anchored:
             fresh = self._state.fresh and not self._visible and not ledger.buf[ledger.pos : at].strip()
@@ -354,13 +335,13 @@ class Machine:
         return entry.stray != "call" or entry.control or self._call_seen
 
     def _remove_stray(self, entry: Entry) -> None:
-        self._ledger.note("stray_closer", entry.literal)
-        self._ledger.markup(_STRAY_ROLES[entry.stray], len(entry.literal))
+        self.ledger.note("stray_closer", entry.literal)
+        self.ledger.markup(_STRAY_ROLES[entry.stray], len(entry.literal))
 
     def _close(self, literal: str) -> None:
         """The wrapper, or the body of a message, that is open ends."""
         wrapper = self._state.wrapper
-        self._ledger.markup(wrapper.close_role if wrapper is not None else "border", len(literal))
+        self.ledger.markup(wrapper.close_role if wrapper is not None else "border", len(literal))
         if self._state.body:
             self._visible = False  # another message may begin
         self._state = self._syntax.content if self._visible else self._syntax.fresh
@@ -369,7 +350,7 @@ class Machine:
 
     def _try(self, trial: Trial, at: int, final: bool) -> int:
         """Run a trial, whose window begins at ``at``, until it is decided or needs more."""
-        ledger = self._ledger
+        ledger = self.ledger
         while True:
             answer = trial.run(ledger.buf, at, final)
             if answer == RESTART:
@@ -411,14 +392,14 @@ class Machine:
         """Wait for more input.  What an envelope has consumed leaves the buffer."""
         self._trial = trial
         if trial.envelope is not None:
-            self._ledger.lay_aside(trial.offset)
+            self.ledger.lay_aside(trial.offset)
             trial.aside += trial.offset
             trial.offset = 0
 
     def _resume_trial(self, trial: Trial, final: bool) -> bool:
         if final:
             trial.cut_short = self._reason == "length"
-        answer = self._try(trial, self._ledger.pos, final)
+        answer = self._try(trial, self.ledger.pos, final)
         if answer == NEED:
             self._suspend(trial)
             return False
@@ -432,14 +413,14 @@ class Machine:
         entry = self._entry
         assert entry is not None  # noqa: S101 - it triggered the trial
         self._release(trial.programs, entry)
-        if entry.stray and self._vanishes(entry, self._ledger.before in _QUOTES and not entry.control):
+        if entry.stray and self._vanishes(entry, self.ledger.before in _QUOTES and not entry.control):
             self._remove_stray(entry)
             return True
-        return self._read_text(self._ledger.pos + 1, final)
+        return self._read_text(self.ledger.pos + 1, final)
 
     def _commit(self, trial: Trial, answer: int) -> None:
         """Something begins here, and the trial says what."""
-        ledger = self._ledger
+        ledger = self.ledger
         if answer == CUT:
             ledger.note("cut_head", "the input ended before the function's name")
             ledger.markup("cut", len(ledger.buf) - ledger.pos)
@@ -465,10 +446,10 @@ class Machine:
         wrapper = trial.program.wrapper
         assert wrapper is not None  # noqa: S101 - the action says so
         if self._state.channel == "reasoning" and wrapper.channel == "reasoning":
-            self._ledger.note("stray_opener", trial.program.trigger)
+            self.ledger.note("stray_opener", trial.program.trigger)
         else:
             self._state = self._syntax.inside[wrapper]
-        self._ledger.markup(wrapper.open_role, trial.offset)
+        self.ledger.markup(wrapper.open_role, trial.offset)
 
     # -- framed messages
 
@@ -476,7 +457,7 @@ class Machine:
         """A header was read: its fields decide what the body is."""
         frame = self._syntax.frame
         assert frame is not None  # noqa: S101 - only frames have headers
-        ledger = self._ledger
+        ledger = self.ledger
         text = ledger.buf[ledger.pos : ledger.pos + trial.offset]
         header = frame.read_header(text)
         into = header.into
@@ -542,15 +523,15 @@ class Machine:
         self._announce(name, trial.fields.get("id", native), trial.offset)
         codec: Codec | None = envelope
         if envelope is not None:
-            self._ledger.args(envelope.text, 0)
-            self._ledger.note_what(envelope)
+            self.ledger.args(envelope.text, 0)
+            self.ledger.note_what(envelope)
         elif form.payload:
             codec = self._new_codec(form, name)
         self._open_call(form, codec, opened=opened)
 
     def _announce(self, name: str, native: str, length: int) -> None:
         """The commit point."""
-        ledger = self._ledger
+        ledger = self.ledger
         ledger.silent = self._strip or name in self._syntax.dialect.null_calls
         id = ""
         if ledger.silent:
@@ -575,7 +556,7 @@ class Machine:
     ) -> None:
         section = self._section
         self._call = OpenCall(
-            self._ledger,
+            self.ledger,
             form,
             codec,
             section=opened,
@@ -602,7 +583,7 @@ class Machine:
     def _read_between(self, final: bool) -> bool:
         section = self._section
         assert section is not None  # noqa: S101 - the mode says so
-        ledger = self._ledger
+        ledger = self.ledger
         after = behind_space(ledger.buf, ledger.pos)
         if section.bare:
             self._show_text(after)
@@ -639,6 +620,6 @@ class Machine:
 
     def _leave_section(self) -> None:
         if self._section is not None and self._section.closers:
-            self._ledger.note("missing_closer", self._section.closers[-1])
+            self.ledger.note("missing_closer", self._section.closers[-1])
         self._section = None
         self._between = False

@@ -88,10 +88,10 @@ class Envelope(NamedPayload):
         return self._read(buf, pos, final, [])
 
     @property
-    def source(self) -> Codec:
+    def source(self) -> Codec | None:
         value = self._value
         if value is None or self._role != _ARGS_ROLE or not self.committed or value.kind != "{":
-            return self
+            return None
         return value
 
     def resume(self, buf: str, pos: int, final: bool) -> int:

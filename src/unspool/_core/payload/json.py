@@ -18,7 +18,7 @@ import re
 from json.encoder import encode_basestring
 from typing import Final, NoReturn
 
-from ..search.scan import behind_space, escape_begun, escaped, string_run
+from ..search.scan import behind_space, escape_begun, escaped, string_reach, string_run
 from ..syntax.codec import Value
 from ..values.events import Status
 from ..values.native import i64
@@ -173,9 +173,11 @@ class JsonValue(Value):
 
     def step(self, buf: str, pos: int, final: bool) -> int:
         n = len(buf)
-        if self._state == _STRING and not pos and string_run(buf, 0) == n:
-            self.text = buf
-            return n
+        if _STRING <= self._state < _SINGLE_STRING and not pos:
+            reach = string_reach(buf)
+            if reach == n or (not final and escape_begun(buf, reach)):
+                self.text = buf[:reach]
+                return reach
         if self._state == _START:
             pos = behind_space(buf, pos)
             if pos < n:

@@ -194,9 +194,9 @@ class PythonValue(Value):
         n = len(buf)
         if not pos and self._state == _STRING and not self._marks and not self._prefix:
             end: i64 = same_run(buf, 0, self._quote)
-            if end == n:
-                self.text = buf
-                return n
+            if end == n or (end == n - 1 and buf[end] == "\\" and not final):
+                self.text = buf[:end]
+                return end
         while pos < n and not self.done:
             state = self._state
             if state == _STRING:

@@ -33,13 +33,13 @@ class Watch:
         "_groups",
         "_next",
         "_reaches",
-        "_sign",
         "_telling",
         "_unless",
         "full",
         "literals",
         "longest",
         "prefixes",
+        "sign",
     )
 
     def __init__(self, literals: Iterable[str], unless: Mapping[str, str] = _NO_MATTER_WHAT) -> None:
@@ -59,8 +59,8 @@ class Watch:
         self._by_first: Final[dict[str, list[str]]] = {}
         for literal in found:
             self._by_first.setdefault(literal[0], []).append(literal)
-        # The character that all literals begin with, if there is one.
-        self._sign: Final[str] = next(iter(self._by_first)) if len(self._by_first) == 1 else ""
+        self.sign: Final[str] = next(iter(self._by_first)) if len(self._by_first) == 1 else ""
+        """The character that all literals begin with, if there is one."""
         self._reaches: Final[dict[str, int]] = {}
         # A character that stands in every literal, as early as possible, and where it does at the latest.
         in_all = set(found[0]).intersection(*found) if found else set()
@@ -80,7 +80,7 @@ class Watch:
         That follows from the text alone, and models write tokens: the same few texts come
         again and again, so what was found out about short ones is remembered.
         """
-        if self._sign and self._sign not in text:
+        if COMPILED and len(text) <= SHORT and self._candidate(text, 0) < 0:  # a third of a look-up
             return len(text)
         reach = self._reaches.get(text, _UNKNOWN)
         if reach == _UNKNOWN:

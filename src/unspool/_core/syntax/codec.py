@@ -40,10 +40,11 @@ class Codec:
         raise NotImplementedError
 
     @property
-    def source(self) -> Codec:
-        """Who reads on, if its text is all that this codec's next step would give; else itself.
+    def source(self) -> Codec | None:
+        """Who reads on, if its text is all that the next steps of this codec would give.
 
         It may be stepped instead, until it is done, fails or notes something; then ``resume`` follows.
+        None: there is nobody, so ask again behind the next step.
         """
         return self
 

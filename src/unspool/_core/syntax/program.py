@@ -89,6 +89,7 @@ class Program:
 
     __slots__ = (
         "_pattern",
+        "_readable",
         "action",
         "anchored",
         "call",
@@ -134,15 +135,16 @@ class Program:
         """The ASCII characters that may stand behind the trigger; None: any."""
         self.demands: Final = sum(len(step.text) for step in self.steps if step.kind == LITERAL)
         """How much literal text it takes."""
+        self._readable: Final = all(map(_is_regular, self.steps))
         self._pattern: re.Pattern[str] | None = None
 
     @property
-    def pattern(self) -> re.Pattern[str]:
+    def pattern(self) -> re.Pattern[str] | None:
         """All the steps in one: what they match, or the beginning of that at the text's end.
 
-        It matches nothing where some step needs more than a pattern.
+        None: some step needs more than a pattern.
         """
-        if self._pattern is None:  # not before it is needed: most programs never are
+        if self._readable and self._pattern is None:  # not before it is needed: most programs never are
             self._pattern = _whole_pattern(self.steps)
         return self._pattern
 
@@ -181,14 +183,16 @@ def _whole_pattern(steps: list[Step]) -> re.Pattern[str]:
             pattern = rf"(?:\Z|\n?+{pattern})"
         elif step.kind == PEEK:
             pattern = rf"(?:\Z|(?=[{re.escape(step.text)}]){pattern})"
-        elif step.kind == CAPTURE and not step.stop and step.text in ("name", "id", "key"):
-            pattern = rf"(?:\Z|(?P<{step.text}>{step.pattern.pattern}+)(?:\Z|{pattern}))"
         else:
-            return _NOTHING
+            pattern = rf"(?:\Z|(?P<{step.text}>{step.pattern.pattern}+)(?:\Z|{pattern}))"
     return re.compile(pattern)
 
 
-_NOTHING: Final = re.compile("(?!)")
+def _is_regular(step: Step) -> bool:
+    """Whether a pattern can stand for the step."""
+    if step.kind == CAPTURE:
+        return not step.stop and step.text in ("name", "id", "key")
+    return step.kind in (LITERAL, SPACE, LINE_FEED, PEEK)
 
 
 def _may_follow(steps: list[Step]) -> frozenset[str] | None:

@@ -141,7 +141,8 @@ class Trial:
     def _run_program(self, buf: str, pos: int, final: bool) -> int:
         # One pattern for all steps takes half their time; compiled, steps take less than a pattern.
         if not COMPILED and not final and len(buf) - pos <= BOUND:
-            head = self.program.pattern.match(buf, pos)
+            pattern = self.program.pattern
+            head = pattern.match(buf, pos) if pattern is not None else None
             if head is not None:
                 if head.lastgroup != WHOLE_END:
                     return NEED
