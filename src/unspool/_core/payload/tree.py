@@ -165,7 +165,12 @@ class Tree(Codec):
         declared = fields.get("string", fields.get("type", ""))
         skip = parent.skip or (parent.shape == _OBJECT and key in parent.seen)
         kind = self._child_type(parent, key)
-        streams = declared in _STRINGS if declared else kind is None or kind.is_string
+        if declared:
+            streams = declared in _STRINGS
+        elif kind is not None and kind.types:
+            streams = kind.is_string
+        else:
+            streams = self._policies.schemaless_value == "string"
         element = _Element(kind, declared, streams, skip)
         if skip:
             self.notes.append(("duplicate_argument", key, at))
@@ -215,6 +220,8 @@ class Tree(Codec):
         if answer != MATCH:
             return NEED if answer == NEED else FAIL
         if trial.program not in syntax.param_of:
+            if self._policies.close_in_value == "first":
+                return MATCH
             return follows(syntax.follow.after_nested, buf, at + trial.offset, final)
         if element.shape == _OPEN and not buf[pos:at].strip() and not _is_text(element):
             self._becomes_container(element, trial.fields.get("key", ""))
@@ -282,7 +289,7 @@ class Tree(Codec):
             if kind is not None and kind.types and kind.is_string:
                 return quote(raw)
             found = json_kind(text)
-            if found:
+            if found and (element.declared or found != '"'):
                 return text
         if kind is None:
             return quote(raw)
