@@ -1,9 +1,9 @@
 """Detection: every real chat template speaks its family's dialect, and what none speaks is inferred.
 
 The expected families were written down by hand, from the tables "Choosing the
-family from a chat template" in the catalogue of formats.  The templates live
-beside the repository, in ``shared/templates``; without them the tests of real
-templates are skipped, and synthetic ones remain.
+family from a chat template" in the catalogue of formats.  ``make templates`` fetches
+the templates; without them the tests of real templates are skipped, and
+synthetic ones remain.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from places import TEMPLATES
+from places import TEMPLATES, real
 from unspool import Dialect, IdFormat, Message, SpecError, ToolCall, UsageError, get_dialect, list_dialects
 from unspool import parse as parse_output
 from unspool._core.ends.explain import EXAMPLE
@@ -28,8 +28,6 @@ from unspool._models.detect import Detection, Model, detect, examine, load_model
 from unspool._models.infer import TOOLS, Writing, declaration, infer
 from unspool.dialects._facts import check_facts
 from unspool.template import ChatTemplateError
-
-real = pytest.mark.skipif(not TEMPLATES.is_dir(), reason="no chat templates beside the repository")
 
 EXPECTED = {
     "Apertus-8B-Instruct": "apertus",
@@ -102,7 +100,7 @@ BEYOND_INFERENCE = {
 
 
 def path(name: str) -> Path:
-    return TEMPLATES / f"{name}.jinja"
+    return TEMPLATES[name]
 
 
 @cache
@@ -115,7 +113,7 @@ def detection(name: str) -> Detection:
 
 @real
 def test_every_template_has_an_expected_family() -> None:
-    assert {file.stem for file in TEMPLATES.glob("*.jinja")} == set(EXPECTED)
+    assert set(TEMPLATES) == set(EXPECTED)
 
 
 @real

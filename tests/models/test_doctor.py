@@ -498,7 +498,7 @@ def test_one_flag_a_line(make: Make) -> None:
 @real
 @pytest.mark.parametrize("name", EXPECTED)
 def test_real_templates(name: str) -> None:
-    report = diagnose(TEMPLATES / f"{name}.jinja")
+    report = diagnose(TEMPLATES[name])
     expected = EXPECTED[name] or HINTS.get(name)
     assert (report.dialect.name if report.dialect else None) == expected
     assert all(case.decisions for case in report.cases), "no typical request is refused"

@@ -366,7 +366,7 @@ UNREAD = {"Mistral-Small-3.2-24B-Instruct-2506"}
 @pytest.mark.parametrize("name", [name for name in EXPECTED if EXPECTED[name] or name in HINTS])
 def test_llama_cpp_takes_what_the_family_writes(name: str) -> None:
     family = EXPECTED[name] or HINTS[name]
-    source = (TEMPLATES / f"{name}.jinja").read_text("utf-8")
+    source = TEMPLATES[name].read_text("utf-8")
     program = ROOT / "tests" / "engines" / "llama_cpp_grammar.py"
     done = subprocess.run(
         [sys.executable, program, str(weights()), json.dumps(doctor._TOOLS[:1])],

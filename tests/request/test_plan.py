@@ -12,7 +12,7 @@ import pytest
 from tokenizers import AddedToken, decoders, models, pre_tokenizers, trainers
 from tokenizers import Tokenizer as HuggingFaceTokenizer
 
-from places import TEMPLATES
+from places import TEMPLATES, real
 from unspool import (
     CallStart,
     Dialect,
@@ -543,7 +543,7 @@ OFF_BY_DEFAULT = ("deepseek_r1", "deepseek_v3_2", "deepseek_v4")
 """Engines switch these on by default; a template on its own does not."""
 
 
-@pytest.mark.skipif(not TEMPLATES.is_dir(), reason="no chat templates beside the repository")
+@real
 @pytest.mark.parametrize("after_tool", [False, True], ids=["user", "tool"])
 @pytest.mark.parametrize("on", [None, True, False], ids=["unsaid", "on", "off"])
 @pytest.mark.parametrize("name", REAL)
@@ -555,7 +555,7 @@ def test_the_table_agrees_with_what_templates_write(name: str, on: bool | None, 
     switched = {} if on is None else switch_request(family, on=on)
     if switched is None:
         pytest.skip("there is no such switch")
-    template = ChatTemplate((TEMPLATES / f"{name}.jinja").read_text("utf-8"), bos_token="", eos_token="")
+    template = ChatTemplate(TEMPLATES[name].read_text("utf-8"), bos_token="", eos_token="")
     messages = AFTER_TOOL if after_tool else [USER]
     guessed = plan(family, {"messages": messages, "tools": TOOLS, **switched})
     history = normalise_history(messages, template, dialect=guessed.dialect)
