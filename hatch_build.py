@@ -33,6 +33,7 @@ CORE = (
     "search/scan",
     "search/watch",
     "schema/schema",
+    "schema/values",
     "syntax/codec",
     "syntax/program",
     "syntax/trial",

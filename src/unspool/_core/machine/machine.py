@@ -144,7 +144,8 @@ class Machine:
         """No more than this is held now; None: until a value closes."""
         if self._call is None and not self._between:
             if self._trial is None:
-                return self._state.watch.longest
+                longest = self._state.watch.longest
+                return longest if len(self.ledger.buf) <= longest else longest + AHEAD
             if self._trial.envelope is not None:
                 return None
         return 2 * BOUND
@@ -306,6 +307,9 @@ class Machine:
         end = at + len(entry.literal)
         unescape = self._syntax.dialect.unescape
         if programs and not entry.refuses(ledger.buf[end : end + AHEAD], unescape):
+            if len(ledger.buf) < end + AHEAD and not final:
+                self._show_text(at)
+                return _WAITING
             trial = Trial(programs, unescape)
             trial.cut_short = final and self._reason == "length"
             answer = self._try(trial, at, final)

@@ -31,8 +31,9 @@ from functools import lru_cache
 from json.encoder import encode_basestring
 from typing import Final, TypeAlias
 
-from ..schema.pyliteral import number_to_json
-from ..schema.schema import UNKNOWN, ValueType, coerce
+from ..schema.schema import UNKNOWN, ValueType
+from ..schema.values import coerce, spelling, spelt_value
+from ..schema.words import JSON_TO_PYTHON, LOOSE_WORDS
 from ..search.scan import BOUND, behind_space, escaped
 from ..search.watch import ValueWatch, Watch
 from ..syntax.codec import Codec
@@ -51,12 +52,7 @@ _SINGLE: Final = re.compile(r"'[^'\\\r\n]*+(?:\\.[^'\\\r\n]*+)*+(?P<rest>'|\\?)"
 _CLOSER_OF: Final = {"{": "}", "[": "]", "(": ")"}
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 
-_WORDS: Final = {
-    **dict.fromkeys(("true", "True", "TRUE"), "true"),
-    **dict.fromkeys(("false", "False", "FALSE"), "false"),
-    **dict.fromkeys(("null", "NULL", "none", "None", "nil", "NIL"), "null"),
-}
-_WORD_PREFIXES: Final = frozenset(word[:i] for word in _WORDS for i in range(1, len(word) + 1))
+_WORD_PREFIXES: Final = frozenset(word[:i] for word in LOOSE_WORDS for i in range(1, len(word) + 1))
 _NUMBER_STARTS: Final = frozenset("-.0123456789")
 _NUMBER_RUN: Final = re.compile(r"[-+.0-9eE]++")
 
@@ -405,7 +401,7 @@ class BareObject(Codec):
             return pos
         if not item and char in (",", level.closer):
             # Delimiters that were lost, with nothing between them.
-            self._out.append(_typed("", self._kind))
+            self._out.append(spelt_value("", self._kind))
             self._state = _NEXT
             return pos
         if char in ",]}" or (char == ")" and self._closers[0] == ")"):
@@ -572,7 +568,7 @@ class BareObject(Codec):
             self._state = _NEXT
             self._blanks.clear()
             self._inner.clear()
-            self._out.append('"' if self._streams else _typed("".join(self._raw), self._kind))
+            self._out.append('"' if self._streams else spelt_value("".join(self._raw), self._kind))
             self._raw.clear()
         return pos
 
@@ -592,7 +588,7 @@ class BareObject(Codec):
         if level.closer == "]":
             return _NO if inner else _YES
         if not self._streams:
-            if _spelt("".join(self._raw)):
+            if spelling("".join(self._raw)):
                 return _YES
             self._becomes_string()
         return self._separates(level, buf, pos + 1, pos + BOUND)
@@ -623,21 +619,6 @@ class BareObject(Codec):
         for text in self._raw:
             self._data(text)
         self._raw.clear()
-
-
-def _spelt(text: str) -> str | None:
-    """The number or word that ``text`` is, as JSON."""
-    return _WORDS.get(text) or (number_to_json(text) if text and text[0] in _NUMBER_STARTS else None)
-
-
-def _typed(text: str, kind: ValueType) -> str:
-    """Text without delimiters: by its spelling, unless the schema knows better."""
-    value = _spelt(text)
-    types = kind.types
-    if not types or kind.is_any or (value == "null" and "null" in types):
-        return value or encode_basestring(text)
-    coerced, fits = coerce(text, kind, python_values=False)
-    return coerced if fits or value is None else value
 
 
 # --- writing
@@ -718,7 +699,7 @@ def _tree(arguments: str, quote: str) -> _Tree:
             top.add(quote + value + quote if _fits(value, quote) else string)
         else:
             word = token.group().lstrip(" \t\r\n,:")
-            top.add("None" if word == "null" else word)  # what Jinja prints
+            top.add(JSON_TO_PYTHON["null"] if word == "null" else word)  # what Jinja prints
     return [*stack[0].members.values()]
 
 

@@ -18,6 +18,7 @@ import re
 from json.encoder import encode_basestring
 from typing import Final, NoReturn
 
+from ..schema.words import PYTHON_TO_JSON
 from ..search.scan import behind_space, escape_begun, escaped, string_reach, string_run
 from ..syntax.codec import Value
 from ..values.events import Status
@@ -27,7 +28,7 @@ _LIST_GAP: Final = re.compile(r"[ \t\r\n,]*")
 _SINGLE_RUN: Final = re.compile(r"(?:[^'\"\\\x00-\x1f]++|\\(?:[\"\\/bfnrt]|u[0-9a-fA-F]{4}))*+")
 _TOKEN: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[\]{},:]|[^\s"\[\]{},:]++')
 _SPACED: Final = {",": ", ", ":": ": "}
-_PYTHON_WORDS: Final = {"T": ("True", "true"), "F": ("False", "false"), "N": ("None", "null")}
+_PYTHON_WORDS: Final = {python[0]: (python, word) for python, word in PYTHON_TO_JSON.items()}
 _TOKEN_STARTS: Final = frozenset("\"'{[-0123456789tfnTFN")
 _BLANKS: Final = " \t\r\n"
 

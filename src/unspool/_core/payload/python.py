@@ -36,6 +36,7 @@ from json.encoder import encode_basestring
 from typing import TYPE_CHECKING, Final
 
 from ..schema.pyliteral import number_to_json
+from ..schema.words import JSON_TO_PYTHON, WORDS
 from ..search.scan import BOUND, escaped, in_word, run_until, same_run, word_run
 from ..syntax.codec import Value
 from ..values.errors import UsageError
@@ -74,14 +75,6 @@ _ESCAPED: Final = {
 
 _ATOM_CHARACTERS: Final = r"0-9A-Za-z_\x80-\ud7ff\ue000-\U0010ffff"
 """More than identifiers may hold; ``str.isidentifier`` judges the whole."""
-_WORDS: Final = {
-    "True": "true",
-    "true": "true",
-    "False": "false",
-    "false": "false",
-    "None": "null",
-    "null": "null",
-}
 _NOT_FINITE: Final = frozenset(
     sign + word for sign in ("", "+", "-") for word in ("inf", "nan", "Infinity", "NaN")
 )
@@ -525,7 +518,7 @@ class PythonValue(Value):
         if at == n:
             return unknown
         if top >= _LIST:
-            return _YES if name.group() in _WORDS else _NO
+            return _YES if name.group() in WORDS else _NO
         if buf[at] != "=" or top != _CALL:
             return _YES if buf[at] == ":" else _NO
         if at + 1 == n:
@@ -728,7 +721,7 @@ def _constant(text: str) -> str:
 
     What JSON has no number for becomes a string.
     """
-    word = _WORDS.get(text)
+    word = WORDS.get(text)
     if word is not None:
         return word
     if text.isascii() and text.isdigit() and (text[0] != "0" or text == "0"):
@@ -749,7 +742,7 @@ def _constant(text: str) -> str:
 
 
 _JSON_TOKEN: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[\]{},:]|[^\s"\[\]{},:]++')
-_PYTHON_WORDS: Final = {"true": "True", "false": "False", "null": "None", ",": ", ", ":": ": "}
+_WRITTEN: Final = {**JSON_TO_PYTHON, ",": ", ", ":": ": "}
 
 
 def encode_python(arguments: str) -> str:
@@ -779,7 +772,7 @@ def encode_python(arguments: str) -> str:
             depth -= 1
         elif piece == ":" and depth == 1:
             keys.append(len(out) - 1)
-        out.append(_PYTHON_WORDS.get(piece, piece))
+        out.append(_WRITTEN.get(piece, piece))
     if not all(out[at][1:-1].isidentifier() for at in keys):
         return f"({''.join(out)})"
     for at in keys:
@@ -803,6 +796,6 @@ def python_literal(value: str) -> str:
     '{"a": [True, None]}'
     """
     return "".join(
-        _encode_string(piece) if piece[0] == '"' else _PYTHON_WORDS.get(piece, piece)
+        _encode_string(piece) if piece[0] == '"' else _WRITTEN.get(piece, piece)
         for piece in _JSON_TOKEN.findall(value)
     )

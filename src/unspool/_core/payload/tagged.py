@@ -14,14 +14,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ..schema.schema import coerce, quote
+from ..schema.schema import UNKNOWN
+from ..schema.values import Slot, quote
 from ..search.scan import BOUND, behind_space, escaped
 from ..syntax.codec import Codec
 from ..syntax.trial import FAIL, MATCH, NEED, Trial, follows
-from .json import json_kind
 
 if TYPE_CHECKING:
-    from ..schema.schema import Tools, ValueType
+    from ..schema.schema import Tools
     from ..syntax.forms import ParamForm
     from ..syntax.syntax import Syntax
     from ..values.events import Status
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 _SEEK: Final = 0
 _VALUE: Final = 1
-_STRINGS: Final = ("true", "string", "str", "raw")
 
 
 class Tagged(Codec):
@@ -40,7 +39,6 @@ class Tagged(Codec):
         "_awaited",
         "_confirms",
         "_cut",
-        "_declared",
         "_form",
         "_function",
         "_held",
@@ -48,12 +46,12 @@ class Tagged(Codec):
         "_raw",
         "_seen",
         "_skip",
+        "_slot",
         "_state",
         "_streams",
         "_syntax",
         "_tools",
         "_trial",
-        "_type",
     )
 
     def __init__(self, syntax: Syntax, tools: Tools, function: str, policies: Policies) -> None:
@@ -67,10 +65,9 @@ class Tagged(Codec):
         self._seen: set[str] = set()
         self._form: ParamForm = syntax.params[0]
         self._trial: Trial | None = None
-        self._type: ValueType | None = None
+        self._slot = Slot(UNKNOWN, "", untyped_is_string=True, python_values=False)
         self._streams = True
-        self._skip = False
-        self._declared = ""
+        self._skip = False  # the parameter was given before
         self._at_start = True
         self._raw: list[str] = []
         self._held = False  # the step has come to what may still become something else
@@ -192,17 +189,14 @@ class Tagged(Codec):
             self.notes.append(("duplicate_argument", key, at))
             self._streams = False
             return
-        kind = self._tools.value_type(self._function, key)
-        self._type = kind
-        declared = attributes.get("string", attributes.get("type", ""))
-        self._declared = declared
-        if declared:
-            self._streams = declared in _STRINGS
-        elif kind.types:
-            self._streams = kind.is_string
-        else:
-            # Nothing but the text itself, and perhaps an attribute, says what it is.
-            self._streams = "string" not in attributes and self._policies.schemaless_value == "string"
+        untyped_is_string = "string" not in attributes and self._policies.schemaless_value == "string"
+        self._slot = Slot(
+            self._tools.value_type(self._function, key),
+            attributes.get("string", attributes.get("type", "")),
+            untyped_is_string=untyped_is_string,
+            python_values=self._syntax.dialect.python_values,
+        )
+        self._streams = self._slot.streams
         out.append(("{" if not self._seen else ", ") + quote(key) + (': "' if self._streams else ": "))
         self._seen.add(key)
 
@@ -275,24 +269,14 @@ class Tagged(Codec):
         self._state = _SEEK
         if self._streams:
             out.append('"')
-        elif self._type is not None and not self._skip:
-            out.append(self._typed("".join(self._raw), self._type, at))
+        elif not self._skip:
+            raw = "".join(self._raw)
+            value, fits = self._slot.value(raw)
+            if not fits:
+                self.notes.append(("coerced_to_string", raw.strip(" \t\r\n")[:80], at))
+            out.append(value)
         self._raw.clear()
         return end
-
-    def _typed(self, raw: str, kind: ValueType, at: int) -> str:
-        text = raw.strip(" \t\r\n")
-        found = json_kind(text) if self._declared or not kind.types else ""
-        if self._declared and found == '"':
-            return text
-        if not kind.types:
-            return text if found and found != '"' else quote(raw)
-        if self._declared and found and not kind.is_string:
-            return text
-        value, fits = coerce(raw, kind, self._syntax.dialect.python_values)
-        if not fits:
-            self.notes.append(("coerced_to_string", text[:80], at))
-        return value
 
 
 def _behind(literal: str) -> int:
