@@ -13,7 +13,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from unspool._core.payload.bare import BareObject, encode_bare
+from unspool._core.payload.bare import BareObject
+from unspool._core.payload.write import encode_bare
 from unspool._core.schema.schema import UNKNOWN, ValueType
 from unspool._core.search.scan import BOUND
 from unspool._core.search.watch import Watch

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unspool._core.payload.code import RawText, encode_code
+from unspool._core.payload.code import RawText
+from unspool._core.payload.write import encode_code
 from unspool._core.search.watch import ValueWatch
 from unspool._core.values.errors import UsageError
 

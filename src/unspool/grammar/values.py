@@ -388,7 +388,7 @@ class BareValues(Values):
         return Text(self.quote + value + self.quote)
 
     def key(self, key: str) -> Node:
-        from .._core.payload.bare import encode_bare
+        from .._core.payload.write import encode_bare
 
         return Text(encode_bare(json.dumps({key: 0}), self.quote)[1:-3])
 

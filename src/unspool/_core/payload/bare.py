@@ -26,18 +26,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from functools import lru_cache
 from json.encoder import encode_basestring
 from typing import Final, TypeAlias
 
 from ..schema.schema import UNKNOWN, ValueType
 from ..schema.values import coerce, spelling, spelt_value
-from ..schema.words import JSON_TO_PYTHON, LOOSE_WORDS
+from ..schema.words import LOOSE_WORDS
 from ..search.scan import BOUND, behind_space, escaped
 from ..search.watch import ValueWatch, Watch
 from ..syntax.codec import Codec
-from ..values.errors import UsageError
 from ..values.events import Status
 from .json import json_kind
 
@@ -619,108 +617,3 @@ class BareObject(Codec):
         for text in self._raw:
             self._data(text)
         self._raw.clear()
-
-
-# --- writing
-
-
-def encode_bare(arguments: str, quote: str) -> str:
-    r"""Arguments in bare notation, as the models' templates write them: keys in order, no blanks.
-
-    What could not be read back that way is written as in JSON: a string or key
-    that holds the delimiter.  A key that would not end where it should stands
-    between delimiters; so does one that might hold a marker.
-
-    >>> encode_bare('{"n": 1, "city": "Paris", "in:ner": [null, true]}', '<|"|>')
-    '{city:<|"|>Paris<|"|>,<|"|>in:ner<|"|>:[None,true],n:1}'
-    """
-    if json_kind(arguments) != "{":
-        raise UsageError(f"arguments must be a JSON object, got {arguments[:80]!r}")
-    return "".join(_flat(_tree(arguments, quote)))
-
-
-_Tree: TypeAlias = "list[str | _Tree]"
-
-_PLAIN_KEY: Final = re.compile(r"[\w$@./+-]++(?: [\w$@./+-]++)*+")
-_TOKEN: Final = re.compile(
-    r"[ \t\r\n,:]*+"
-    r'(?:(?P<string>"[^"\\]*+(?:\\.[^"\\]*+)*+")|(?P<open>[{\[])|(?P<close>[}\]])|[^ \t\r\n,\]}]++)'
-)
-
-
-class _Written:
-    """An object or array that is being written."""
-
-    __slots__ = ("is_array", "key", "members")
-
-    def __init__(self, *, is_array: bool) -> None:
-        self.is_array = is_array
-        self.key: str | None = None
-        self.members: dict[str | int, str | _Tree] = {}
-
-    def add(self, value: str | _Tree) -> None:
-        self.members[len(self.members) if self.key is None else self.key] = value
-        self.key = None
-
-    def tree(self, quote: str) -> _Tree:
-        keys = list(self.members)
-        if not self.is_array:
-            keys.sort(key=lambda key: str(key).lower())  # as Jinja's dictsort
-        tree: _Tree = ["[" if self.is_array else "{"]
-        for number, key in enumerate(keys):
-            if number:
-                tree.append(",")
-            if isinstance(key, str):
-                tree += [_written_key(key, quote), ":"]
-            tree.append(self.members[key])
-        tree.append("]" if self.is_array else "}")
-        return tree
-
-
-def _tree(arguments: str, quote: str) -> _Tree:
-    """The pieces of valid JSON text, rewritten and sorted."""
-    stack = [_Written(is_array=True)]
-    at = 0
-    while len(stack) > 1 or not at:
-        token = _TOKEN.match(arguments, at)
-        assert token is not None  # noqa: S101 - the text was checked
-        at = token.end()
-        top = stack[-1]
-        string = token["string"]
-        if token["open"]:
-            stack.append(_Written(is_array=token["open"] == "["))
-        elif token["close"]:
-            stack.pop()
-            stack[-1].add(top.tree(quote))
-        elif string and not top.is_array and top.key is None:
-            top.key = json.loads(string)
-        elif string:
-            value = json.loads(string)
-            top.add(quote + value + quote if _fits(value, quote) else string)
-        else:
-            word = token.group().lstrip(" \t\r\n,:")
-            top.add(JSON_TO_PYTHON["null"] if word == "null" else word)  # what Jinja prints
-    return [*stack[0].members.values()]
-
-
-def _flat(tree: _Tree) -> Iterator[str]:
-    stack: list[Iterator[str | _Tree]] = [iter(tree)]
-    while stack:
-        piece = next(stack[-1], None)
-        if piece is None:
-            stack.pop()
-        elif isinstance(piece, str):
-            yield piece
-        else:
-            stack.append(iter(piece))
-
-
-def _fits(text: str, quote: str) -> bool:
-    """Whether ``text`` ends where it should between delimiters."""
-    return quote != '"' and (text + quote).find(quote) == len(text) and not _SURROGATE.search(text)
-
-
-def _written_key(key: str, quote: str) -> str:
-    if _PLAIN_KEY.fullmatch(key) and quote not in key:
-        return key
-    return quote + key + quote if _fits(key, quote) else json.dumps(key)

@@ -175,7 +175,7 @@ class Envelope(NamedPayload):
         self.done = True
         return True
 
-    def _structure(self, buf: str, pos: int) -> int:
+    def _structure(self, buf: str, pos: int) -> int:  # noqa: C901 - a branch for each state
         """Read what is between the values, up to the next one or to what does not belong here."""
         n = len(buf)
         while True:

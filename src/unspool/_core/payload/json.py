@@ -227,7 +227,7 @@ class JsonValue(Value):
         self.done = True
         return True
 
-    def _read(self, buf: str, pos: i64) -> i64:
+    def _read(self, buf: str, pos: i64) -> i64:  # noqa: C901 - a branch for each kind of move
         """JSON, up to its end or to what is not JSON, or not yet."""
         n: i64 = len(buf)
         state = self._state

@@ -1,4 +1,4 @@
-"""Which codec reads, and which function writes, a payload."""
+"""Which codec reads a payload."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ..syntax.syntax import Syntax
-from .bare import BareObject, encode_bare
-from .code import RawText, encode_code
+from .bare import BareObject
+from .code import RawText
 from .envelope import Envelope
 from .json import JsonValue
-from .python import PythonArguments, encode_python
+from .python import PythonArguments
 from .tagged import Tagged
 from .tree import Tree
 
@@ -51,12 +51,3 @@ def make_codec(form: CallForm, syntax: Syntax, tools: Tools, function: str, poli
     if form.notation == "json":
         return JsonValue(repair)
     return PythonArguments(loose=form.notation == "loose", tools=tools, function=function)
-
-
-def encode_arguments(notation: str, arguments: str, dialect: Dialect) -> str:
-    """Arguments, given as JSON text, in a notation."""
-    if notation == "bare":
-        return encode_bare(arguments, dialect.quote)
-    if notation == "code":
-        return encode_code(arguments)
-    return arguments if notation == "json" else encode_python(arguments)

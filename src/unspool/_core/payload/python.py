@@ -27,7 +27,6 @@ one closing quote only.
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 import unicodedata
@@ -36,13 +35,11 @@ from json.encoder import encode_basestring
 from typing import TYPE_CHECKING, Final
 
 from ..schema.pyliteral import number_to_json
-from ..schema.words import JSON_TO_PYTHON, WORDS
+from ..schema.words import WORDS
 from ..search.scan import BOUND, escaped, in_word, run_until, same_run, word_run
 from ..syntax.codec import Value
-from ..values.errors import UsageError
 from ..values.events import Status
 from ..values.native import i64
-from .json import json_kind
 
 if TYPE_CHECKING:
     from ..schema.schema import Tools
@@ -183,7 +180,7 @@ class PythonValue(Value):
         self._atom: list[str] = []
         self._numeric = False
 
-    def step(self, buf: str, pos: int, final: bool) -> int:
+    def step(self, buf: str, pos: int, final: bool) -> int:  # noqa: C901 - a branch for each state
         n = len(buf)
         if not pos and self._state == _STRING and not self._marks and not self._prefix:
             end: i64 = same_run(buf, 0, self._quote)
@@ -739,63 +736,3 @@ def _constant(text: str) -> str:
     else:
         return ""
     return encode_basestring(text) if number is None else number
-
-
-_JSON_TOKEN: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[\]{},:]|[^\s"\[\]{},:]++')
-_WRITTEN: Final = {**JSON_TO_PYTHON, ",": ", ", ":": ": "}
-
-
-def encode_python(arguments: str) -> str:
-    r"""A JSON object as the arguments of a Python call.
-
-    Keys that are no identifiers cannot be keywords; then the object is the only argument.
-
-    >>> encode_python('{"city": "Paris", "days": [1, null], "dry": true}')
-    '(city="Paris", days=[1, None], dry=True)'
-    >>> encode_python('{"content-type": "text"}')
-    '({"content-type": "text"})'
-    """
-    kind = json_kind(arguments)
-    if kind != "{":
-        found = f"a JSON value that begins with {kind}" if kind else "not JSON"
-        raise UsageError(f"arguments must be a JSON object to be written as Python keywords, got {found}")
-    out: list[str] = []
-    keys: list[int] = []
-    depth = 0
-    for piece in _JSON_TOKEN.findall(arguments):
-        if piece[0] == '"':
-            out.append(_encode_string(piece))
-            continue
-        if piece in "[{":
-            depth += 1
-        elif piece in "]}":
-            depth -= 1
-        elif piece == ":" and depth == 1:
-            keys.append(len(out) - 1)
-        out.append(_WRITTEN.get(piece, piece))
-    if not all(out[at][1:-1].isidentifier() for at in keys):
-        return f"({''.join(out)})"
-    for at in keys:
-        out[at] = out[at][1:-1]
-        out[at + 1] = "="
-    return f"({''.join(out[1:-1])})"
-
-
-def _encode_string(token: str) -> str:
-    """A JSON string as Python writes it: the same, but for escapes that nobody needs."""
-    if "\\" not in token:
-        return token
-    text = encode_basestring(json.loads(token))
-    return _SURROGATE.sub(lambda half: f"\\u{ord(half.group()):04x}", text)
-
-
-def python_literal(value: str) -> str:
-    """A JSON value as a Python literal.
-
-    >>> python_literal('{"a": [true, null]}')
-    '{"a": [True, None]}'
-    """
-    return "".join(
-        _encode_string(piece) if piece[0] == '"' else _WRITTEN.get(piece, piece)
-        for piece in _JSON_TOKEN.findall(value)
-    )

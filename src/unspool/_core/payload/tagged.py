@@ -219,7 +219,8 @@ class Tagged(Codec):
             return self._value_ends(literal, at, out)
         self._held = True
         if literal in self._form.closers:
-            self._awaited = behind_space(buf, at + len(literal)) - at
+            after = behind_space(buf, at + len(literal))
+            self._awaited = after - at if after < len(buf) else 0
         return at
 
     def _closes(self, literal: str, buf: str, at: int, at_start: bool, final: bool) -> int:
