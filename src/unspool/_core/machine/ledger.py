@@ -134,7 +134,7 @@ class Ledger:
 
     def _ask(self, machine: Machine, text: str) -> list[Event]:
         self.take(text)
-        machine.read()
+        machine.read(final=False)
         return self.give()
 
     def let_flow(self, state: TextState | None, source: Codec | None) -> None:

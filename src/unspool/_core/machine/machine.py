@@ -184,22 +184,17 @@ class Machine:
         """Read on."""
         return self.ledger.feed(text, self)
 
-    def read(self) -> None:
-        """Decide what can be decided of what is in the ledger."""
-        self._drain(going=True, final=False)
-
     def resume(self, reach: int) -> None:
         """The same, where the codec that the ledger had asked has read so far, and has come to something."""
         call = self._call
         assert call is not None  # noqa: S101 - it is its codec
-        going = call.resume(reach)
-        self._drain(going, final=False)
+        self.read(going=call.resume(reach), final=False)
 
     def finish(self, reason: FinishReason | None) -> list[Event]:
         """No more input follows."""
         self.ledger.take(self.ledger.buf)
         self._reason = reason
-        self._drain(going=True, final=True)
+        self.read(final=True)
         if self._state.channel == "reasoning" and not self._state.body:
             self.ledger.note("unclosed_reasoning", "the input ended inside reasoning")
         self.ledger.finish(reason)
@@ -207,8 +202,8 @@ class Machine:
 
     # -- the loop
 
-    def _drain(self, going: bool, *, final: bool) -> None:
-        """Go on as long as something is decided."""
+    def read(self, *, going: bool = True, final: bool) -> None:
+        """Decide what can be decided of what is in the ledger; ``final``: no more input follows."""
         while going:
             call = self._call
             if call is not None:
