@@ -24,8 +24,11 @@ from unspool import parse as parse_output
 from unspool._core.ends.explain import EXAMPLE
 from unspool._core.ends.render import render
 from unspool._core.words.facts import RequestFacts, Thinking
-from unspool._models.detect import Detection, Model, detect, examine, load_model
-from unspool._models.infer import TOOLS, Writing, declaration, infer
+from unspool._models.declaration import declaration
+from unspool._models.detect import Detection, detect, examine
+from unspool._models.files import ModelFiles, read_model
+from unspool._models.infer import infer
+from unspool._models.writing import TOOLS, Writing
 from unspool.dialects._facts import check_facts
 from unspool.template import ChatTemplateError
 
@@ -107,7 +110,7 @@ def path(name: str) -> Path:
 
 @cache
 def detection(name: str) -> Detection:
-    return examine(load_model(path(name)))
+    return examine(read_model(path(name)))
 
 
 # -- real templates
@@ -139,7 +142,7 @@ def test_family(name: str) -> None:
 def test_takes_less_than_a_second(name: str) -> None:
     detection(name)  # what is loaded and compiled once does not count
     start = time.process_time()
-    examine(load_model(path(name)))
+    examine(read_model(path(name)))
     assert time.process_time() - start < 1
 
 
@@ -178,7 +181,7 @@ def test_what_transformers_refuses_is_said() -> None:
 @real
 @pytest.mark.parametrize("name", [name for name, family in EXPECTED.items() if family])
 def test_inferred_where_no_dialect_is_known(name: str) -> None:
-    found = examine(load_model(path(name)), dialects=())
+    found = examine(read_model(path(name)), dialects=())
     assert found.renders_calls
     if name in BEYOND_INFERENCE:
         assert found.dialect is None
@@ -208,7 +211,7 @@ def test_inferred_where_no_dialect_is_known(name: str) -> None:
     ],
 )
 def test_inferred_templates_are_those_of_the_family(name: str, call: str, section: str) -> None:
-    found = examine(load_model(path(name)), dialects=()).dialect
+    found = examine(read_model(path(name)), dialects=()).dialect
     assert found is not None
     assert found.call == (call,)
     assert found.section == (section,)
@@ -337,12 +340,12 @@ def test_inference(kind: str) -> None:
 
 def test_registered_dialects_do_not_read_what_is_synthetic() -> None:
     for kind, (calls, _) in SYNTHETIC.items():
-        found = examine(load_model(chatml(calls)))
+        found = examine(read_model(chatml(calls)))
         assert found.inferred, (kind, found.dialect)
 
 
 def test_an_inferred_dialect_reads_seeded_reasoning() -> None:
-    found = examine(load_model(chatml(SYNTHETIC["an object in tags"][0], seed="<think>\n")))
+    found = examine(read_model(chatml(SYNTHETIC["an object in tags"][0], seed="<think>\n")))
     assert found.dialect is not None
     assert found.dialect.reasoning == ("<think>\n{text}\n</think>\n\n",)
     assert found.reasoning.seed == "<think>\n"
@@ -519,10 +522,28 @@ def test_sources(tmp_path: Path) -> None:
         tmp_path / "tokenizer_config.json",
         tmp_path / "template.jinja",
         tmp_path / "chat_template.json",
-        load_model(source),
+        read_model(source),
     ):
         assert detect(given).dialect is get_dialect("hermes")
-    assert load_model(config).tokens == {"eos_token": "<|im_end|>"}
+    assert read_model(config).tokens == {"eos_token": "<|im_end|>"}
+
+
+ONE_LINE = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
+
+
+@pytest.mark.parametrize("length", [1, 100, 5000])
+def test_a_template_of_one_line_is_no_path(length: int) -> None:
+    source = ONE_LINE + "." * length
+    assert read_model(source).template == source
+    assert not detect(source).renders_calls
+
+
+def test_what_text_means_does_not_depend_on_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    name = "{{ messages[0].content }}"
+    Path(name).write_text(chatml(HERMES_CALLS), encoding="utf-8")
+    assert read_model(name).template == name
+    assert read_model(Path(name)).template == chatml(HERMES_CALLS)
 
 
 def test_of_named_templates_the_one_for_tools_counts() -> None:
@@ -530,10 +551,10 @@ def test_of_named_templates_the_one_for_tools_counts() -> None:
         {"name": "default", "template": chatml("").replace("<think>", "")},
         {"name": "tool_use", "template": chatml(HERMES_CALLS)},
     ]
-    model = load_model({"chat_template": named})
+    model = read_model({"chat_template": named})
     assert examine(model).dialect is get_dialect("hermes")
     assert list(model.others) == ["the template 'default'"]
-    assert load_model({"chat_template": named[:1]}).template == named[0]["template"]
+    assert read_model({"chat_template": named[:1]}).template == named[0]["template"]
 
 
 def test_a_response_template_is_used_where_no_dialect_reads() -> None:
@@ -561,6 +582,8 @@ def test_a_response_template_is_used_where_no_dialect_reads() -> None:
         ("no/such/file", "does not exist"),
         (Path("no/such/file.jinja"), "does not exist"),
         ("just\nsome text", "is not a chat template"),
+        ("x" * 5000, "is not a chat template"),
+        ("x" * 300, "cannot read x+: File name too long"),
         ({"model_max_length": 4096}, "has no field chat_template"),
         (7, "takes a chat template"),
         ("{{ messages | length }}", "leaves out what the user says"),
@@ -600,7 +623,7 @@ def test_a_directory_without_a_template_is_refused(tmp_path: Path) -> None:
 
 def test_a_broken_response_template_does_not_matter() -> None:
     config = {"chat_template": chatml(SYNTHETIC["Python"][0]), "response_template": {"fields": {}}}
-    assert examine(load_model(config)).inferred
+    assert examine(read_model(config)).inferred
     with pytest.raises(SpecError):
         Dialect("")
 
@@ -617,7 +640,7 @@ def test_detection_as_json() -> None:
 
 
 def test_a_model_is_a_value() -> None:
-    model = Model(chatml(HERMES_CALLS), "here")
+    model = ModelFiles(chatml(HERMES_CALLS), "here")
     assert examine(model).dialect is get_dialect("hermes")
     call = ToolCall("a", "get_weather", "{}")
     assert examine(model, dialects=[get_dialect("hermes")]).runners_up == ()

@@ -96,11 +96,11 @@ assert [call.arguments for call in again.tool_calls] == ['{{"n": 1}}']
 
 
 def test_the_command_line_knows_it(installed: Path) -> None:
-    listed = execute(["-m", "unspool.cli", "dialects"], installed)
+    listed = execute(["-m", "unspool", "dialects"], installed)
     assert "parrot\tNorwegian Blue\tJSON\tpolly\t" in listed.stdout
-    parsed = execute(["-m", "unspool.cli", "parse", "--dialect", "parrot"], installed, OUTPUT)
+    parsed = execute(["-m", "unspool", "parse", "--dialect", "parrot"], installed, OUTPUT)
     assert json.loads(parsed.stdout)["tool_calls"][0]["name"] == "get_cracker"
-    shown = execute(["-m", "unspool.cli", "demo", "parrot"], installed)
+    shown = execute(["-m", "unspool", "demo", "parrot"], installed)
     assert '  call       get_weather {"city": "Oslo", "days": 3}\n' in shown.stdout
 
 
