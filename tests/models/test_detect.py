@@ -255,6 +255,7 @@ def each(call: str, between: str = "") -> str:
 
 
 ENVELOPE = '{"name": "{{ f.name }}", "arguments": {{ f.arguments | tojson }}}'
+HERMES_CALLS = LINE + each("<tool_call>\n" + ENVELOPE + "\n</tool_call>", LINE)
 PARAMS = (
     "{% for k, v in f.arguments.items() %}<p k={{ k }}>{{ v if v is string else v | tojson }}</p>{% endfor %}"
 )
@@ -431,9 +432,36 @@ def test_a_declaration_says_what_is_not_a_default() -> None:
         assert f'name="{registered.name}"' in declaration(registered)
 
 
-# -- look-alikes
+# -- content as parts
 
-HERMES_CALLS = LINE + each("<tool_call>\n" + ENVELOPE + "\n</tool_call>", LINE)
+PARTS = (
+    "{% for p in m.content %}{{ p.text if p.type == 'text' else '<image>' if p.type == 'image' }}{% endfor %}"
+)
+STRICT_PARTS = "{% if m.content is string %}{{ raise_exception('Parts!') }}{% endif %}" + PARTS
+
+
+@pytest.mark.parametrize("content", [PARTS, STRICT_PARTS], ids=["left out", "refused"])
+@pytest.mark.parametrize("calls", ["", HERMES_CALLS], ids=["no calls", "calls"])
+def test_a_template_that_reads_nothing_but_parts(content: str, calls: str) -> None:
+    source = chatml(calls).replace("{{ m.content or '' }}", content)
+    found = detect(source)
+    assert found.renders_calls == bool(calls)
+    if calls:
+        assert found.dialect is get_dialect("hermes")
+        assert not found.warnings
+    assert any("assistant, system, tool, user" in sentence for sentence in found.evidence)
+    assert "What is the weather like?" in found.prompt
+
+
+def test_a_template_that_takes_text_is_not_given_parts() -> None:
+    source = chatml(HERMES_CALLS).replace(
+        "{{ m.content or '' }}",
+        "{% if m.content is string %}{{ m.content }}{% else %}" + PARTS + "{% endif %}",
+    )
+    assert not any("list of parts" in sentence for sentence in detect(source).evidence)
+
+
+# -- look-alikes
 
 
 def test_a_copy_of_another_dialect_loses() -> None:

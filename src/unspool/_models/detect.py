@@ -202,10 +202,11 @@ class _Examination:
     def check(self) -> None:
         """Refuse a template that does not write even a question of the user's."""
         try:
+            asked = normalise_history([ASKED], self.template)
             try:
-                text = self.template.render([ASKED])
+                text = self.template.render(asked)
             except ChatTemplateError:
-                text = self.template.render([ASKED], FLAT_TOOLS)  # some cannot do without tools
+                text = self.template.render(asked, FLAT_TOOLS)  # some cannot do without tools
         except ChatTemplateError as error:
             raise UsageError(
                 f"the chat template of {self.model.origin} renders no conversation: {error.reason}. "
@@ -218,6 +219,14 @@ class _Examination:
             )
 
     def result(self) -> Detection:
+        found = self.spoken()
+        roles = ", ".join(sorted(self.wants.only_parts))
+        if not roles:
+            return found
+        why = f"It takes content as a list of parts only, from these roles: {roles}."
+        return replace(found, evidence=(*found.evidence, why))
+
+    def spoken(self) -> Detection:
         if self.wants.calls == "none":
             return self.without_calls()
         turn = ""

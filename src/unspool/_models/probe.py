@@ -7,7 +7,8 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from .._core.values.message import Message
-from ..template import ChatTemplate, ChatTemplateError, _environment, normalise_history
+from ..template import ChatTemplate, ChatTemplateError, normalise_history
+from ..template.environment import environment
 from .writing import FLAT_TOOLS, TOOLS, Writing
 
 if TYPE_CHECKING:
@@ -89,9 +90,9 @@ class Probe(ChatTemplate):
 def _lenient() -> Any:
     from jinja2.sandbox import SandboxedEnvironment
 
-    environment = _environment(probing=True).overlay()
-    vars(environment)["is_safe_attribute"] = partial(SandboxedEnvironment.is_safe_attribute, environment)
-    return environment
+    found = environment(probing=True).overlay()
+    vars(found)["is_safe_attribute"] = partial(SandboxedEnvironment.is_safe_attribute, found)
+    return found
 
 
 def as_dict(message: Message, key: str) -> dict[str, object]:
