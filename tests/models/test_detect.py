@@ -21,7 +21,7 @@ import pytest
 from places import TEMPLATES
 from unspool import Dialect, IdFormat, Message, SpecError, ToolCall, UsageError, get_dialect, list_dialects
 from unspool import parse as parse_output
-from unspool._core.ends.explain import EXAMPLE
+from unspool._core.ends.example import EXAMPLE, EXAMPLE_TOOLS
 from unspool._core.ends.render import render
 from unspool._core.words.facts import RequestFacts, Thinking
 from unspool._models.declaration import declaration
@@ -367,19 +367,6 @@ def test_what_cannot_be_inferred_is_not_made_up() -> None:
 
 RENDERED = [dialect.name for dialect in list_dialects() if dialect.call and dialect.frame is None]
 NEVER_INFERRED = {"cohere_cofl", "functiongemma", "gemma4", "kimi_k3"}
-EXAMPLE_TOOLS = [
-    {
-        "type": "function",
-        "function": {
-            "name": "get_weather",
-            "parameters": {
-                "type": "object",
-                "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
-            },
-        },
-    },
-    {"type": "function", "function": {"name": "now", "parameters": {"type": "object", "properties": {}}}},
-]
 
 
 @pytest.mark.parametrize("name", RENDERED)

@@ -11,10 +11,8 @@ import pytest
 from test_detect import ENVELOPE, EXPECTED, HERMES_CALLS, HINTS, SYNTHETIC, chatml, each, real
 
 from places import TEMPLATES
-from unspool import UsageError, get_dialect, list_dialects, parse
-from unspool._core.ends.explain import EXAMPLE
+from unspool import UsageError, get_dialect
 from unspool._models import doctor
-from unspool._models.breaks import specimen
 from unspool._models.diagnosis import Diagnosis, Finding
 from unspool._models.doctor import diagnose
 from unspool._models.files import read_model
@@ -311,16 +309,6 @@ def test_no_reasoning_parser(make: Make) -> None:
 def test_nothing_about_reasoning_where_there_is_none(make: Make) -> None:
     report = diagnose(make(chatml(HERMES_CALLS).replace("reasoning_content", "unread")))
     assert not any("reasoning" in finding.text for finding in report.breaks)
-
-
-def test_specimens_have_calls() -> None:
-    for dialect in list_dialects():
-        if dialect.call and dialect.name != "harmony_stripped":
-            _, message = specimen(dialect)
-            assert [call.name for call in message.tool_calls] == ["get_weather", "now"], dialect.name
-    text, message = specimen(get_dialect("kimi"))
-    assert message == parse(text, "kimi")
-    assert message.reasoning == EXAMPLE.reasoning
 
 
 # -- vocabularies

@@ -23,9 +23,9 @@ from test_detect import EXPECTED, HINTS, real
 from matchers import Llama, _library, needs_llama
 from places import ROOT, TEMPLATES
 from unspool import Dialect, Message, UsageError, get_dialect, list_dialects, parse, render
-from unspool._core.ends.explain import EXAMPLE
+from unspool._core.ends.example import EXAMPLE, EXAMPLE_TOOLS, calls_of, example, json_value
 from unspool._core.values.message import ToolCall
-from unspool._models.breaks import EXAMPLE_TOOLS, reading, specimen
+from unspool._models.breaks import reading
 from unspool._models.engines import (
     ASSUME_OPEN,
     CAVEATS,
@@ -39,7 +39,6 @@ from unspool._models.engines import (
     parsers_for,
 )
 from unspool._models.probe import Probe
-from unspool._models.writing import calls_of, json_value
 
 PEERS = ROOT / ".peers"
 NOON = "It is noon."
@@ -77,7 +76,7 @@ def test_every_caveat_can_be_met() -> None:
 )
 def test_our_dialects_of_those_names_read_it(name: str) -> None:
     """Names that engines use are aliases of ours, and mean the same."""
-    text, right = specimen(get_dialect(name))
+    text, right = example(get_dialect(name))
     for engine in filter(None, (PARSERS[name].vllm, PARSERS[name].sglang)):
         other = get_dialect(engine)
         read = parse(text, other, tools=EXAMPLE_TOOLS, prompt="" if other.frame is None else None)

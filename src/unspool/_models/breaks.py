@@ -10,10 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from .._core.ends.explain import EXAMPLE
+from .._core.ends.example import EXAMPLE, calls_of, example, read_example
 from .._core.ends.parser import parse
-from .._core.ends.render import render
-from .._core.values.errors import UsageError
 from .._core.values.message import Message
 from .._core.words.dialect import Dialect
 from .._core.words.facts import RequestFacts
@@ -22,14 +20,8 @@ from .detect import Reasoning
 from .diagnosis import Finding, Marker, listed
 from .engines import ASSUME_OPEN, COMMON_PARSERS, DIFFERS, Reading, parsers_for
 from .vocabulary import Vocabulary
-from .writing import FLAT_TOOLS, calls_of
 
 ANSWER: Final = "It is 21 degrees."
-EXAMPLE_TOOLS: Final = (
-    FLAT_TOOLS[0],
-    {"type": "function", "function": {"name": "now", "parameters": {"type": "object", "properties": {}}}},
-)
-"""The tools that the example message calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +41,7 @@ class Breaks:
     """What is known of the family; None: nothing."""
 
     def findings(self) -> Iterator[Finding]:
-        text, right = specimen(self.dialect, reasoning=self.reasons)
+        text, right = example(self.dialect, reasoning=self.reasons)
         yield from self.stripped(text, right)
         if right.tool_calls:
             yield from self.wrong_parsers(text, right)
@@ -187,25 +179,6 @@ class Breaks:
                 )
 
 
-def specimen(dialect: Dialect, *, reasoning: bool = True) -> tuple[str, Message]:
-    """An output of the dialect with as much in it as can be read back."""
-    said = replace(EXAMPLE, content=None)
-    thoughtless = (replace(EXAMPLE, reasoning=None), replace(said, reasoning=None))
-    for message in (EXAMPLE, said, *thoughtless) if reasoning else thoughtless:
-        try:
-            text = render(dialect, message)
-        except UsageError:
-            continue
-        found = read_example(text, dialect)
-        reasoned = (found.reasoning or "").strip() == (message.reasoning or "")
-        if reasoned and calls_of(found) == calls_of(message):
-            return text, found
-    text = EXAMPLE.content or ""
-    if dialect.reasoning:
-        text = render(dialect, replace(EXAMPLE, tool_calls=()))
-    return text, read_example(text, dialect)
-
-
 def reading(parser: str, dialect: Dialect, text: str, right: Message) -> Reading:
     """What an engine's parser makes of another dialect's calls."""
     differs = DIFFERS.get((dialect.name, parser))
@@ -218,11 +191,6 @@ def reading(parser: str, dialect: Dialect, text: str, right: Message) -> Reading
     if calls_of(found) == calls_of(right):
         return "fine"
     return "wrong" if found.tool_calls else "nothing"
-
-
-def read_example(text: str, dialect: Dialect) -> Message:
-    """The message in an output that calls the example's tools."""
-    return parse(text, dialect, tools=EXAMPLE_TOOLS, prompt="" if dialect.frame is None else None)
 
 
 def _lost(right: Message, read: Message) -> Iterator[str]:

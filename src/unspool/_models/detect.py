@@ -19,7 +19,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias
 
-from .._core.ends.explain import _syntax
+from .._core.ends.example import calls_of
+from .._core.ends.explain import syntax_of
 from .._core.ends.parser import Parser, parse
 from .._core.ends.render import render
 from .._core.values.errors import SpecError, UsageError
@@ -34,7 +35,7 @@ from .files import ModelFiles, read_model
 from .infer import infer
 from .probe import ASKED, Probe, as_dict
 from .response_template import from_response_template
-from .writing import FLAT_TOOLS, TOOLS, Writing, calls_of
+from .writing import FLAT_TOOLS, TOOLS, Writing
 
 Begins: TypeAlias = Literal["content", "reasoning", "header"]
 
@@ -606,7 +607,7 @@ def _would_write(dialect: Dialect, message: Message, turn: str) -> bool:
 
 def _furniture(dialect: Dialect) -> list[str]:
     """Markers that have nothing to do with calls: they tell families apart that write calls alike."""
-    syntax = _syntax(dialect)
+    syntax = syntax_of(dialect)
     found = {
         literal.strip() for literal in (*dialect.stop, *dialect.turn, *dialect.drop) if "{" not in literal
     }

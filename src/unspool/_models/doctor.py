@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from .._core.ends.explain import EXAMPLE
+from .._core.ends.example import EXAMPLE
 from .._core.ends.parser import parse
 from .._core.tokens.tokens import substitute
 from .._core.values.errors import SpecError, UsageError

@@ -20,11 +20,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+from .._core.ends.example import calls_of, json_value
 from .._core.ends.parser import parse
 from .._core.values.errors import SpecError
 from .._core.values.message import Message, ToolCall
 from .._core.words.dialect import Dialect
-from .writing import TOOLS, Write, Writing, calls_of, json_value
+from .writing import TOOLS, Write, Writing
 
 Shape: TypeAlias = Literal["envelope", "args", "python", "params"]
 

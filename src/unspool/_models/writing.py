@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
@@ -66,16 +65,3 @@ TOOLS: Final = [
 """The tools that templates are rendered with."""
 FLAT_TOOLS: Final = TOOLS[:2]
 """Those with simple schemas."""
-
-
-def calls_of(message: Message) -> list[tuple[str, object]]:
-    """The calls of a message, as far as they must come out the same: names, and arguments as values."""
-    return [(call.name, json_value(call.arguments)) for call in message.tool_calls]
-
-
-def json_value(text: str) -> object:
-    """The value that a JSON text stands for; the text itself if it is none."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
