@@ -28,7 +28,7 @@ from unspool._models.declaration import declaration
 from unspool._models.detect import Detection, detect, examine
 from unspool._models.files import ModelFiles, read_model
 from unspool._models.infer import infer
-from unspool._models.writing import TOOLS, Writing
+from unspool._models.turns import TOOLS, Writing
 from unspool.dialects._facts import check_facts
 from unspool.template import ChatTemplateError
 

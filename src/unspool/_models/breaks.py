@@ -18,7 +18,7 @@ from .._core.words.facts import RequestFacts
 from ..dialects._registry import get_dialect
 from .detect import Reasoning
 from .diagnosis import Finding, Marker, listed
-from .engines import ASSUME_OPEN, COMMON_PARSERS, DIFFERS, Reading, parsers_for
+from .engines import ASSUME_OPEN, COMMON_PARSERS, DIFFERS, Verdict, parsers_for
 from .vocabulary import Vocabulary
 
 ANSWER: Final = "It is 21 degrees."
@@ -179,7 +179,7 @@ class Breaks:
                 )
 
 
-def reading(parser: str, dialect: Dialect, text: str, right: Message) -> Reading:
+def reading(parser: str, dialect: Dialect, text: str, right: Message) -> Verdict:
     """What an engine's parser makes of another dialect's calls."""
     differs = DIFFERS.get((dialect.name, parser))
     if differs is not None:

@@ -27,7 +27,7 @@ from .._core.values.errors import SpecError, UsageError
 from .._core.values.message import Message, Part, TextPart, ToolCall
 from .._core.words.dialect import Dialect
 from .._core.words.facts import ANY, MODEL, NO_REASONING, SWITCHES, UNSWITCHED, Answer, RequestFacts
-from .._core.words.template import is_control, literals, parse_template, split_marks
+from .._core.words.pieces import is_control, literals, parse_template, split_marks
 from ..dialects._registry import find, get_dialect, list_dialects
 from ..template import ChatTemplate, ChatTemplateError, normalise_history
 from .declaration import declaration
@@ -35,7 +35,7 @@ from .files import ModelFiles, read_model
 from .infer import infer
 from .probe import ASKED, Probe, as_dict
 from .response_template import from_response_template
-from .writing import FLAT_TOOLS, TOOLS, Writing
+from .turns import FLAT_TOOLS, TOOLS, Writing
 
 Begins: TypeAlias = Literal["content", "reasoning", "header"]
 

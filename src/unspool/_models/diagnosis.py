@@ -34,7 +34,7 @@ class Marker(NamedTuple):
     ids: tuple[int, ...] = ()
 
 
-class Case(NamedTuple):
+class TypicalRequest(NamedTuple):
     """A typical request, and what is decided about it."""
 
     name: str
@@ -59,7 +59,7 @@ class Diagnosis:
     tokenizer: str
     """Where the vocabulary was found; empty: nowhere."""
     markers: tuple[Marker, ...]
-    cases: tuple[Case, ...]
+    cases: tuple[TypicalRequest, ...]
     findings: tuple[Finding, ...]
     """Whether template, tokenizer and dialect agree."""
     breaks: tuple[Finding, ...]
@@ -220,7 +220,7 @@ def _diagnosis_lines(diagnosis: Diagnosis) -> Iterator[str]:
                 yield ""
 
 
-def _case_row(case: Case) -> tuple[str, ...]:
+def _case_row(case: TypicalRequest) -> tuple[str, ...]:
     if not case.decisions:
         return (case.name, *["refused"] * (len(_COLUMNS) - 1))
     get = case.settings.get

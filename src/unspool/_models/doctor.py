@@ -22,20 +22,20 @@ from .._core.values.errors import SpecError, UsageError
 from .._core.values.message import Message
 from .._core.words.dialect import Dialect
 from .._core.words.facts import SWITCHES, RequestFacts
-from .._core.words.template import Literal as LiteralPiece
-from .._core.words.template import parse_template, split_marks
+from .._core.words.pieces import Literal as LiteralPiece
+from .._core.words.pieces import parse_template, split_marks
 from .._request import Plan, plan
 from .._request.table import switch
 from ..dialects._facts import FAMILIES, facts_of
 from ..dialects._registry import get_dialect
 from .breaks import ANSWER, Breaks
 from .detect import WITHOUT_TOOLS, examine
-from .diagnosis import LEVELS, Case, Diagnosis, Finding, Level, Marker, listed
+from .diagnosis import LEVELS, Diagnosis, Finding, Level, Marker, TypicalRequest, listed
 from .engines import EngineName, Flags, Serving, flags
 from .files import ModelFiles, read_json, read_model
 from .probe import Probe
+from .turns import FLAT_TOOLS
 from .vocabulary import load_vocabulary
-from .writing import FLAT_TOOLS
 
 _CONTROL: Final = re.compile(r"<[|｜][^<>|｜\s]{1,40}[|｜]>|\[/?[A-Z_]{3,}\]|<(?:start|end)_of_turn>")
 """What a template writes that must be a token of its own."""
@@ -145,7 +145,7 @@ class _Doctor:
 
     # -- requests
 
-    def cases(self) -> Iterator[Case]:
+    def cases(self) -> Iterator[TypicalRequest]:
         if self.dialect is None:
             return
         facts = self.facts()
@@ -182,13 +182,13 @@ class _Doctor:
             {"role": "tool", "tool_call_id": "abcdefgh1", "content": "21 degrees"},
         ]
 
-    def case(self, name: str, request: Mapping[str, Any], facts: RequestFacts) -> Case:
+    def case(self, name: str, request: Mapping[str, Any], facts: RequestFacts) -> TypicalRequest:
         dialect = self.dialect
         assert dialect is not None  # noqa: S101 - cases() has looked
         try:
             decided = self.plan(dialect, request, facts)
         except UsageError as error:
-            return Case(name, {}, (str(error),), {})
+            return TypicalRequest(name, {}, (str(error),), {})
         settings: dict[str, object] = {
             "skip_special_tokens": decided.skip_special_tokens,
             "chat_template_kwargs": dict(decided.chat_template_kwargs),
@@ -199,7 +199,7 @@ class _Doctor:
             "eos": list(decided.eos),
             "strip": decided.strip,
         }
-        return Case(name, dict(decided.why), decided.warnings, settings)
+        return TypicalRequest(name, dict(decided.why), decided.warnings, settings)
 
     def plan(self, dialect: Dialect, request: Mapping[str, Any], facts: RequestFacts) -> Plan:
         first = plan(dialect, request, tokenizer=self.vocabulary, eos_token_ids=self.eos, facts=facts)
@@ -243,7 +243,7 @@ class _Doctor:
 
     # -- agreement
 
-    def findings(self, cases: Sequence[Case]) -> Iterator[Finding]:
+    def findings(self, cases: Sequence[TypicalRequest]) -> Iterator[Finding]:
         yield from self.template_findings()
         yield from self.vocabulary_findings()
         yield from self.eos_findings()

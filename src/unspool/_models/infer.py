@@ -25,7 +25,7 @@ from .._core.ends.parser import parse
 from .._core.values.errors import SpecError
 from .._core.values.message import Message, ToolCall
 from .._core.words.dialect import Dialect
-from .writing import TOOLS, Write, Writing
+from .turns import TOOLS, Write, Writing
 
 Shape: TypeAlias = Literal["envelope", "args", "python", "params"]
 

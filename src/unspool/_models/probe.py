@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from .._core.values.message import Message
 from ..template import ChatTemplate, ChatTemplateError, normalise_history
 from ..template.environment import environment
-from .writing import FLAT_TOOLS, TOOLS, Writing
+from .turns import FLAT_TOOLS, TOOLS, Writing
 
 if TYPE_CHECKING:
     from jinja2 import Template

@@ -13,7 +13,7 @@ from .._core.ends.render import render
 from .._core.values.errors import UsageError
 from .._core.values.ids import OPENAI_ID, IdFormat
 from .._core.values.message import Message, ToolCall
-from .._core.words.template import parse_template, split_at, split_marks
+from .._core.words.pieces import parse_template, split_at, split_marks
 from ..dialects._registry import find
 from .chat_template import ChatTemplate, as_chat
 from .wants import REASONING_KEYS, ChatMessage, text_part

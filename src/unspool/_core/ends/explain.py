@@ -13,7 +13,7 @@ from ...dialects._registry import find
 from ..payload.base import BOUND
 from ..syntax import trial as t
 from ..syntax.syntax import Syntax, TextState, compile_syntax
-from ..words.template import is_control
+from ..words.pieces import is_control
 from .example import example
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from ..search.watch import ValueWatch, Watch
-from ..words.template import is_control, reading_pieces
+from ..words.pieces import is_control, reading_pieces
 from . import trial as t
 from .forms import CallForm, FrameForm, ParamForm, SectionForm, Wrapper, closing_steps, steps_of
 from .trial import ASCII, Program, Step, Trial
