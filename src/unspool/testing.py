@@ -56,7 +56,7 @@ from ._core.values.events import (
 from ._core.values.message import Message, Part, TextPart, ToolCall
 from ._core.values.policies import STRICT, Policies
 from ._core.words.dialect import Dialect
-from ._core.words.template import PAYLOADS, Attributes, Hole, literals, parse_template, split_at, split_marks
+from ._core.words.pieces import PAYLOADS, Attributes, Hole, literals, parse_template, split_at, split_marks
 from .dialects._registry import find
 
 if TYPE_CHECKING:

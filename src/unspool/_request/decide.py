@@ -43,10 +43,10 @@ from .prompts import (
 from .request import read_request
 from .special import stripped_markers
 from .thinking import read_switches
-from .values import Constraint, Continuation, Inputs, Plan, Start, ToolOutput
+from .values import Constraint, Continuation, Inputs, OutputStart, Plan, ToolOutput
 
 if TYPE_CHECKING:
-    from ..grammar import Start as GrammarStart
+    from ..grammar import Start
 
 _CONSTRAINTS: Final[tuple[Mode, ...]] = ("native", "json")
 _NO_DEFAULTS: Final[Mapping[str, object]] = {}
@@ -302,7 +302,7 @@ class _Planner:
 
     # -- PRE.3: where the output begins
 
-    def start(self, gate: bool) -> Start:
+    def start(self, gate: bool) -> OutputStart:
         request, thinking, family = self.request, self.thinking, self.family
         if request.after_tool and self.inputs.continuation != "prompt":
             return self.continued(self.inputs.continuation, gate)
@@ -330,11 +330,11 @@ class _Planner:
             return self.starts("reasoning", f"no prompt was given, and {why}")
         return self.starts("content", f"no prompt was given, and {why}")
 
-    def starts(self, start: Start, why: str) -> Start:
+    def starts(self, start: OutputStart, why: str) -> OutputStart:
         self.why["start"] = f"{start}: {why}"
         return start
 
-    def continued(self, continuation: Continuation, gate: bool) -> Start:
+    def continued(self, continuation: Continuation, gate: bool) -> OutputStart:
         """After the result of a tool, where the caller knows better than the prompt."""
         why = f"tool_continuation_reasoning={continuation}"
         if self.dialect.start:
@@ -348,7 +348,7 @@ class _Planner:
             )
         return self.starts("reasoning", why)
 
-    def parser_prompt(self, start: Start, output: ToolOutput, reads_reasoning: bool) -> str | None:
+    def parser_prompt(self, start: OutputStart, output: ToolOutput, reads_reasoning: bool) -> str | None:
         """The prompt that puts the parser where the output begins."""
         known = self.prompt if self.prompt is not None else self.request.prefill or None
         known = None if known is None else relevant(self.dialect, known)
@@ -432,7 +432,7 @@ class _Planner:
         self.why["tool_output"] = f"{output}: {why}"
         return output
 
-    def constraint(self, output: ToolOutput, reasoning: bool, start: Start) -> Constraint:
+    def constraint(self, output: ToolOutput, reasoning: bool, start: OutputStart) -> Constraint:
         request = self.request
         enforced = (
             "native" in self.wanted() and "native" in self.inputs.constraints
@@ -441,7 +441,7 @@ class _Planner:
         )
         if output == "none" or (output == "native" and not enforced):
             return Constraint("none", self.dialect)
-        begun: GrammarStart = "message"
+        begun: Start = "message"
         if start == "reasoning":
             begun = "reasoning"
         elif self.prompt is not None and opens_content(self.dialect, self.prompt):

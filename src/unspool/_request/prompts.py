@@ -18,12 +18,12 @@ from .._core.words.dialect import Dialect
 from .._core.words.facts import ANY, MODEL, RequestFacts
 from ..dialects._facts import ROLE_MARKERS
 from .derived import closer, opener
-from .values import Start
+from .values import OutputStart
 
 DEFAULTS: Final = Policies()
 
 
-def start_state(dialect: Dialect, prompt: str) -> Start:
+def start_state(dialect: Dialect, prompt: str) -> OutputStart:
     r"""Where an output after this prompt begins: what the parser itself makes of it.
 
     >>> from unspool import get_dialect

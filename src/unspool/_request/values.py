@@ -12,13 +12,12 @@ from .._core.values.policies import Policies
 from .._core.words.dialect import Dialect
 from .._core.words.facts import Mode, RequestFacts
 from .derived import opener
-from .reading import Answer, LeadStrip, NewId, NoReasoning, OneCall, PlannedParser, Stage
+from .stages import LeadStrip, NewId, NoReasoning, OneCall, PlannedParser, ReasoningAsAnswer, Stage
 
 if TYPE_CHECKING:
-    from ..grammar import Grammar
-    from ..grammar import Start as GrammarStart
+    from ..grammar import Grammar, Start
 
-Start: TypeAlias = Literal["content", "reasoning", "header", "call"]
+OutputStart: TypeAlias = Literal["content", "reasoning", "header", "call"]
 Continuation: TypeAlias = Literal["prompt", "off", "on"]
 ToolOutput: TypeAlias = Literal["none", "native", "guided_json"]
 
@@ -41,7 +40,7 @@ class Constraint:
     """Whether several calls may come."""
     reasoning: bool = False
     """Whether reasoning may come first."""
-    start: GrammarStart = "message"
+    start: Start = "message"
     """What the prompt has opened."""
 
     def grammar(self) -> Grammar:
@@ -119,7 +118,7 @@ class Plan:
     """Whether the client is to see it."""
     chat_template_kwargs: Mapping[str, object]
     """Variables to render the chat template with, in the family's own spelling."""
-    start: Start
+    start: OutputStart
     """Where the output begins: in the answer, inside reasoning, in the header of a message,
     or inside a call that the prompt began."""
     tool_output: ToolOutput
@@ -197,5 +196,5 @@ class Plan:
         if name == "one_call":
             return OneCall()
         if name == "answer":
-            return Answer(strict=self.facts.thinking.swap == "nothing")
+            return ReasoningAsAnswer(strict=self.facts.thinking.swap == "nothing")
         return NoReasoning()

@@ -145,7 +145,7 @@ def pieces(text: str) -> list[str]:
 Kind: TypeAlias = Literal["reasoning", "content", "call", "markup"]
 
 
-class Call:
+class ShownCall:
     """A call as far as it has come."""
 
     __slots__ = ("arguments", "name", "status")
@@ -170,7 +170,7 @@ class Show:
         """What it is, as the events say."""
         self.reasoning = ""
         self.content = ""
-        self.calls: list[Call] = []
+        self.calls: list[ShownCall] = []
         self.notes: list[Note] = []
         self.pieces = 0
         """How many pieces came in."""
@@ -222,7 +222,7 @@ class Show:
                 else:
                     self.content += event.text
             elif isinstance(event, CallStart):
-                self.calls.append(Call(event.name))
+                self.calls.append(ShownCall(event.name))
             elif isinstance(event, CallArgs):
                 self.calls[event.index].arguments += event.json
             elif isinstance(event, CallEnd):

@@ -78,7 +78,7 @@ Factory: TypeAlias = Callable[[Request], Session]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Reply:
     """What a parser made of one output."""
 
     deltas: tuple[DeltaMessage | None, ...]
@@ -106,7 +106,7 @@ class Adapter(Protocol):
         """Which parser it is; starts it, if need be."""
         ...
 
-    def answer(self, case: TestCase, choices: Sequence[Sequence[str]], *, streaming: bool) -> list[Answer]:
+    def answer(self, case: TestCase, choices: Sequence[Sequence[str]], *, streaming: bool) -> list[Reply]:
         """Read the outputs of one request, their chunks in turns.
 
         Raises ``Unsupported`` or ``ParserFailed``.
@@ -132,7 +132,7 @@ class InProcess:
     def identity(self) -> Identity:
         return self._identity
 
-    def answer(self, case: TestCase, choices: Sequence[Sequence[str]], *, streaming: bool) -> list[Answer]:
+    def answer(self, case: TestCase, choices: Sequence[Sequence[str]], *, streaming: bool) -> list[Reply]:
         try:
             return self._answer(case, choices, streaming=streaming)
         except (Unsupported, UsageError):
@@ -140,7 +140,7 @@ class InProcess:
         except Exception as error:  # a parser may raise anything
             raise ParserFailed(f"{type(error).__name__}: {error}") from error
 
-    def _answer(self, case: TestCase, choices: Sequence[Sequence[str]], *, streaming: bool) -> list[Answer]:
+    def _answer(self, case: TestCase, choices: Sequence[Sequence[str]], *, streaming: bool) -> list[Reply]:
         request = Request.of(case, streaming=streaming)
         sessions = [self._factory(request) for _ in choices]
         found: list[list[DeltaMessage | None]] = [[] for _ in choices]
@@ -151,7 +151,7 @@ class InProcess:
         for session, deltas in zip(sessions, found, strict=True):
             deltas.extend(map(as_delta, session.finish(case.finish_reason)))
         return [
-            Answer(tuple(deltas), getattr(session, "finish_reason", None))
+            Reply(tuple(deltas), getattr(session, "finish_reason", None))
             for session, deltas in zip(sessions, found, strict=True)
         ]
 

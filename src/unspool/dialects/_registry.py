@@ -3,6 +3,12 @@
 Built-in dialects and those of other packages (entry points of the group
 ``unspool.dialects``) are loaded the same way: a module or object that yields
 ``Dialect`` values.  Nothing is imported before a name is asked for.
+
+Threads may ask at the same time: what is loaded is loaded once, by whoever
+comes first, and the others wait for it.  There is a lock for each source, held
+while its modules are imported, and one for the tables, held while they change
+and never while something is imported: a module of another package may register
+its dialects by itself, in a thread that imports it while ours does.
 """
 
 from __future__ import annotations
@@ -11,7 +17,7 @@ import difflib
 import importlib
 import pkgutil
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace as changed
 from functools import lru_cache
 from importlib.metadata import entry_points
@@ -27,10 +33,33 @@ GROUP = "unspool.dialects"
 _dialects: dict[str, Dialect] = {}
 _aliases: dict[str, str] = {}
 _reasoning: dict[str, str] = {}
-_built_in = False
-_loading = False
-_complete = False
-_lock = RLock()
+_changes = 0
+"""How often the tables changed: what was found before is not looked up again under the next number."""
+_tables = RLock()
+
+
+class _Once:
+    """Does something once; whoever calls it while it is being done waits, and then finds it done."""
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self._work = work
+        self._lock = RLock()
+        self._begun = False
+        self._done = False
+
+    def __call__(self) -> None:
+        if self._done:
+            return
+        with self._lock:
+            if self._begun:  # by another thread, and done; or by this one, which asks while it does it
+                return
+            self._begun = True
+            try:
+                self._work()
+            except BaseException:
+                self._begun = False  # the next one tries again
+                raise
+            self._done = True
 
 
 def _plain(name: str) -> str:
@@ -47,43 +76,36 @@ def register(dialect: Dialect, *, replace: bool = False) -> Dialect:
     """
     if not isinstance(dialect, Dialect):
         raise UsageError(f"register() takes a Dialect value, got {type(dialect).__name__}")
-    if not _loading:
-        _load_built_ins()
-    name = _plain(dialect.name)
-    if name in _dialects and not replace and _dialects[name] != dialect:
-        raise SpecError(f"a dialect {dialect.name!r} is registered already; pass replace=True to replace it")
+    _load_built_ins()
     check_facts(dialect)
-    _dialects[name] = dialect
-    for alias in dialect.aliases:
-        _aliases.setdefault(_plain(alias), name)
-    for alias in dialect.reasoning_aliases:
-        _reasoning.setdefault(_plain(alias), name)
-    _found.cache_clear()
+    name = _plain(dialect.name)
+    global _changes  # noqa: PLW0603 - one registry per process
+    with _tables:
+        if name in _dialects and not replace and _dialects[name] != dialect:
+            raise SpecError(
+                f"a dialect {dialect.name!r} is registered already; pass replace=True to replace it"
+            )
+        _dialects[name] = dialect
+        for alias in dialect.aliases:
+            _aliases.setdefault(_plain(alias), name)
+        for alias in dialect.reasoning_aliases:
+            _reasoning.setdefault(_plain(alias), name)
+        _changes += 1
     return dialect
 
 
+@_Once
 def _load_built_ins() -> None:
-    global _built_in, _loading  # noqa: PLW0603 - loaded once per process
-    if _built_in:
-        return
-    with _lock:
-        if _built_in:
-            return
-        _loading = True
-        from .. import dialects
+    from .. import dialects
 
-        for module in pkgutil.iter_modules(dialects.__path__):
-            if not module.name.startswith("_"):
-                _register_all(importlib.import_module(f"{dialects.__name__}.{module.name}"), module.name)
-        _built_in, _loading = True, False
+    for module in pkgutil.iter_modules(dialects.__path__):
+        if not module.name.startswith("_"):
+            _register_all(importlib.import_module(f"{dialects.__name__}.{module.name}"), module.name)
 
 
+@_Once
 def _load_entry_points() -> None:
     """Dialects of other packages.  One that cannot be loaded is reported and left out."""
-    global _complete  # noqa: PLW0603 - loaded once per process
-    if _complete:
-        return
-    _complete = True
     for point in entry_points(group=GROUP):
         try:
             _register_all(point.load(), point.name)
@@ -92,7 +114,7 @@ def _load_entry_points() -> None:
             warnings.warn(
                 f"the dialect {point.name!r} of {package} cannot be loaded: {error}",
                 RuntimeWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
 
 
@@ -162,8 +184,11 @@ def _named(name: str, spaces: tuple[Mapping[str, object], ...]) -> Dialect:
     raise UnknownDialect(f"no dialect {name!r}: {hint}")
 
 
-_found = lru_cache(maxsize=1024)(get_dialect)
-"""For every parser."""
+@lru_cache(maxsize=1024)
+def _found(name: str, changes: int) -> Dialect:
+    """For every parser."""
+    del changes
+    return get_dialect(name)
 
 
 def list_dialects() -> tuple[Dialect, ...]:
@@ -175,7 +200,7 @@ def list_dialects() -> tuple[Dialect, ...]:
 
 def find(dialect: str | Dialect, tokenizer: object | None = None) -> Dialect:
     """The dialect itself, or the one of that name; its variant for the vocabulary, if there is one."""
-    found = _found(dialect) if isinstance(dialect, str) else dialect
+    found = _found(dialect, _changes) if isinstance(dialect, str) else dialect
     if not isinstance(found, Dialect):
         raise UsageError(f"a dialect is a Dialect value or a name, got {type(found).__name__}")
     if tokenizer is not None and found.variants:

@@ -24,10 +24,10 @@ from .._core.values.finish import FinishRule
 from .._core.values.ids import OPENAI_ID
 from .._request import Plan
 from .failure import Failure
-from .upstreams.base import Call, Delta
+from .upstreams.base import CallPiece, Delta
 
 
-class Step:
+class DeltaTokens:
     """What the upstream told about the tokens of one delta."""
 
     __slots__ = ("logprobs", "start", "tokens")
@@ -76,7 +76,7 @@ class Reader:
         self._parser: Parser | None = None
         self._split = False
         self._offset = 0
-        self._steps: deque[Step] = deque()
+        self._steps: deque[DeltaTokens] = deque()
         self._foreign = _Foreign()
 
     @property
@@ -163,7 +163,7 @@ class Reader:
         if logprobs:
             self.logprobs += logprobs
         if text:
-            self._steps.append(Step(self._offset, tokens, logprobs))
+            self._steps.append(DeltaTokens(self._offset, tokens, logprobs))
 
     def _see(self, events: Iterable[Event]) -> None:
         steps = self._steps
@@ -208,7 +208,7 @@ class _Foreign:
         self._ours: dict[int, int] = {}
         self._arguments: list[str] = []
 
-    def take(self, calls: Sequence[Call], at: int) -> list[Event]:
+    def take(self, calls: Sequence[CallPiece], at: int) -> list[Event]:
         """Events for pieces of calls."""
         self.used = True
         out: list[Event] = []

@@ -19,12 +19,12 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
-from unspool._core.values.errors import UsageError
-from unspool._core.values.events import CallArgs, CallEnd, CallStart, Event, Finish, FinishReason, Text
-from unspool._core.values.finish import FinishRule
-from unspool._core.values.ids import IdFormat
-from unspool._core.values.message import Message
-from unspool._core.values.policies import Policies
+from .._core.values.errors import UsageError
+from .._core.values.events import CallArgs, CallEnd, CallStart, Event, Finish, FinishReason, Text
+from .._core.values.finish import FinishRule
+from .._core.values.ids import IdFormat
+from .._core.values.message import Message
+from .._core.values.policies import Policies
 
 Chunk: TypeAlias = dict[str, object]
 """A JSON object of the wire."""

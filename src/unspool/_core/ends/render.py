@@ -17,7 +17,7 @@ from ..payload.json import array_items, json_kind, object_members
 from ..payload.write import encode_arguments, python_literal
 from ..values.errors import UsageError
 from ..values.message import Message, Part, TextPart, ToolCall
-from ..words.template import Attributes, Hole, parse_template, split_at, split_marks
+from ..words.pieces import Attributes, Hole, parse_template, split_at, split_marks
 
 if TYPE_CHECKING:
     from ..words.dialect import Dialect, Frame, Route

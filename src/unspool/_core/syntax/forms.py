@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ..search.watch import ValueWatch, Watch
-from ..words.template import (
+from ..words.pieces import (
     PAYLOADS,
     Attributes,
     Hole,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..search.memo import has_room
 from ..search.watch import Watch
-from ..words.template import is_control
+from ..words.pieces import is_control
 from . import program as t
 from .program import ASCII, Program
 from .trial import FAIL, Trial

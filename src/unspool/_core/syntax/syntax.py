@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from ..search.watch import Watch
-from ..words.template import is_control, reading_pieces
+from ..words.pieces import is_control, reading_pieces
 from . import program as t
 from .codec import NamedPayload
 from .follow import Follow

@@ -29,7 +29,7 @@ from ..values.errors import UsageError
 
 if TYPE_CHECKING:
     from ..words.dialect import Dialect
-    from .mode import Reading
+    from .mode import TokenDialect
 
 _FIRST_SURROGATE: Final = 0xD800
 _SURROGATES: Final = 0x800
@@ -239,7 +239,7 @@ class Learnt:
         converting a whole vocabulary would stall the first request of a server."""
         self.texts: dict[int, str] = {}
         """The text of those that are whole characters."""
-        self.readings: dict[Dialect, Reading] = {}
+        self.readings: dict[Dialect, TokenDialect] = {}
         """What dialects are to it."""
 
 

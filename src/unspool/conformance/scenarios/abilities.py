@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Final
 
 from ..._core.words.dialect import Dialect
-from ..._core.words.template import (
+from ..._core.words.pieces import (
     PAYLOADS,
     Hole,
     is_control,

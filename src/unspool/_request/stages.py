@@ -4,15 +4,15 @@ Everything here is a stage like the others, events in and events out in portions
 of any size, except the one question that comes before parsing: whether an output
 that should begin inside reasoning begins with JSON instead.
 
-=============  ================================================================
-Shape          holds the first characters until it is known whether they are
-               JSON; then the parser starts inside reasoning or outside of it
-LeadStrip      takes a marker off the beginning of the content (PRE.6)
-OneCall        keeps the first call (``parallel_tool_calls=false``)
-Answer         makes reasoning the answer where no answer follows
-               (``force_nonempty_content``)
-NoReasoning    keeps reasoning to itself (``include_reasoning=false``)
-=============  ================================================================
+=================  ============================================================
+Shape              holds the first characters until it is known whether they
+                   are JSON; then the parser starts inside reasoning or outside
+LeadStrip          takes a marker off the beginning of the content (PRE.6)
+OneCall            keeps the first call (``parallel_tool_calls=false``)
+ReasoningAsAnswer  makes reasoning the answer where no answer follows
+                   (``force_nonempty_content``)
+NoReasoning        keeps reasoning to itself (``include_reasoning=false``)
+=================  ============================================================
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class OneCall:
         return out
 
 
-class Answer:
+class ReasoningAsAnswer:
     """Reasoning that no answer follows is the answer.
 
     Holds reasoning until an answer or a call begins, then hands it on as what it
