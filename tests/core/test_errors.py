@@ -23,9 +23,7 @@ from unspool import (
     UnknownDialect,
     UnspoolError,
     UsageError,
-    fold,
     get_dialect,
-    get_parser,
     parse,
     register,
     render,
@@ -169,7 +167,7 @@ def test_unknown_dialects_come_with_the_nearest_names(name: str, near: str) -> N
         assert repr(name) in message
         assert near in message
     with pytest.raises(LookupError):
-        get_parser(name)
+        Parser(name)
 
 
 def test_a_name_like_no_other_leads_to_the_list() -> None:
@@ -366,5 +364,5 @@ def test_feed_and_finish_never_raise_for_the_model() -> None:
     with pytest.raises(MalformedOutput):
         parser.fold().push(events)
     with pytest.raises(MalformedOutput):
-        fold(events, dialect="hermes", strict=True)
-    assert fold(events, dialect="hermes").content == text
+        parser.message(events)
+    assert Parser("hermes").message(events).content == text

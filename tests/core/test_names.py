@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from unspool import Dialect, Parser, UsageError, get_dialect, get_parser, list_dialects, register
+from unspool import Dialect, Parser, UsageError, get_dialect, list_dialects, register
 
 NAMES = {
     "apertus": "apertus apertus2509",
@@ -85,7 +85,7 @@ def test_engines_names(dialect: str, names: str) -> None:
     for name in names.split():
         assert get_dialect(name).name == dialect
         assert get_dialect(name.upper().replace("_", "-")).name == dialect
-        assert get_parser(name).dialect.name == dialect
+        assert Parser(name).dialect.name == dialect
 
 
 def test_every_name_is_one_dialects() -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from .._core.ends.parser import Parser
+from .._core.tokens.tokens import AnyTokenizer
 from .._core.values.errors import UsageError
 from .._core.values.policies import Policies
 from .._core.words.dialect import Dialect
@@ -86,7 +87,7 @@ class Inputs:
     facts: RequestFacts
     request: Mapping[str, object]
     prompt: str | Sequence[int] | None
-    tokenizer: object | None
+    tokenizer: AnyTokenizer | None
     defaults: Mapping[str, object]
     constraints: tuple[Mode, ...]
     continuation: Continuation
@@ -164,6 +165,7 @@ class Plan:
                 prompt=self._prompt,
                 tokenizer=tokenizer,
                 policies=policies,
+                forced=self.forced,
                 new_id=new_id,
             )
         return PlannedParser(
@@ -172,6 +174,7 @@ class Plan:
             prompt=self._prompt,
             tokenizer=tokenizer,
             policies=policies,
+            forced=self.forced,
             new_id=new_id,
             shape=tuple(map(opener, self.reads.reasoning)) if self._shape else None,
             stages=[self._stage(name) for name in self._stages],

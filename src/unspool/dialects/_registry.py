@@ -14,13 +14,11 @@ import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import replace as changed
 from functools import lru_cache
-from importlib.metadata import entry_points
 from threading import RLock
 
-from .._core.tokens.tokens import as_tokenizer, learnt_of
+from .._core.tokens.tokens import AnyTokenizer, as_tokenizer, learnt_of
 from .._core.values.errors import SpecError, UnknownDialect, UsageError
 from .._core.words.dialect import Dialect
-from ._facts import check_facts
 
 GROUP = "unspool.dialects"
 
@@ -52,7 +50,10 @@ def register(dialect: Dialect, *, replace: bool = False) -> Dialect:
     name = _plain(dialect.name)
     if name in _dialects and not replace and _dialects[name] != dialect:
         raise SpecError(f"a dialect {dialect.name!r} is registered already; pass replace=True to replace it")
-    check_facts(dialect)
+    if not _loading:  # Our own are held to their facts by a test: who only parses needs no facts.
+        from ._facts import check_facts
+
+        check_facts(dialect)
     _dialects[name] = dialect
     for alias in dialect.aliases:
         _aliases.setdefault(_plain(alias), name)
@@ -84,6 +85,8 @@ def _load_entry_points() -> None:
     if _complete:
         return
     _complete = True
+    from importlib.metadata import entry_points  # large, and rarely needed
+
     for point in entry_points(group=GROUP):
         try:
             _register_all(point.load(), point.name)
@@ -113,7 +116,7 @@ def _register_all(source: object, name: str) -> None:
         register(dialect)
 
 
-def get_dialect(name: str, *, tokenizer: object | None = None) -> Dialect:
+def get_dialect(name: str, *, tokenizer: AnyTokenizer | None = None) -> Dialect:
     r"""The dialect of that name or alias; with a tokenizer, the variant its vocabulary calls for.
 
     ``tools+reasoning`` combines the calls of one dialect with the reasoning of
