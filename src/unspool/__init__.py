@@ -47,7 +47,7 @@ from .dialects._registry import get_dialect, list_dialects, register
 if TYPE_CHECKING:
     from ._core.ends.explain import explain, state_diagram
     from ._core.ends.render import render
-    from ._models.detect import Detection, detect
+    from ._models.detect import Detection, Reasoning, detect
     from ._models.response_template import from_response_template
     from ._request import Constraint, Plan, plan
 
@@ -78,6 +78,7 @@ __all__ = [
     "Policies",
     "Problem",
     "ProtocolError",
+    "Reasoning",
     "RequestFacts",
     "Role",
     "Route",
@@ -110,6 +111,7 @@ _LATER = {
     "Constraint": "_request",
     "Detection": "_models.detect",
     "Plan": "_request",
+    "Reasoning": "_models.detect",
     "detect": "_models.detect",
     "explain": "_core.ends.explain",
     "from_response_template": "_models.response_template",

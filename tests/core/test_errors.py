@@ -11,6 +11,7 @@ import unspool
 from unspool import (
     STRICT,
     Dialect,
+    Fold,
     Frame,
     IdFormat,
     MalformedOutput,
@@ -19,6 +20,7 @@ from unspool import (
     Policies,
     Route,
     SpecError,
+    Tidy,
     ToolCall,
     UnknownDialect,
     UnspoolError,
@@ -28,6 +30,7 @@ from unspool import (
     register,
     render,
 )
+from unspool.wire import ChatStream, MessagesStream, ResponsesStream
 
 CALL = ("<call>{envelope}</call>",)
 
@@ -153,6 +156,17 @@ def test_render_says_what_a_dialect_cannot_write() -> None:
 def test_render_needs_an_object_to_write_parameters(arguments: str) -> None:
     message = Message(tool_calls=(ToolCall("call_1", "f", arguments),))
     assert "'f'" in message_of(UsageError, lambda: render("qwen3_coder", message))
+
+
+@pytest.mark.parametrize(
+    "wrong", ["hermes", None, 5, get_dialect("hermes")], ids=lambda wrong: type(wrong).__name__
+)
+def test_what_follows_a_parser_is_made_from_it(wrong: Any) -> None:
+    for make in (Tidy, Fold, ChatStream, MessagesStream, ResponsesStream):
+        made: Any = make
+        message = message_of(UsageError, lambda: made(wrong))  # noqa: B023 - called at once
+        assert type(wrong).__name__ in message
+        assert "parser" in message
 
 
 # -- unknown dialects

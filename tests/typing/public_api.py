@@ -37,6 +37,7 @@ from unspool import (
     Plan,
     Policies,
     Problem,
+    Reasoning,
     RequestFacts,
     Role,
     Route,
@@ -255,3 +256,4 @@ def detecting() -> None:
     found = unspool.detect("{{ messages }}")
     assert_type(found, Detection)
     assert_type(found.dialect, Dialect | None)
+    assert_type(found.reasoning, Reasoning)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from .._core.ends.parser import Parser
 from .._core.tokens.tokens import AnyTokenizer
@@ -12,12 +12,10 @@ from .._core.values.errors import UsageError
 from .._core.values.policies import Policies
 from .._core.words.dialect import Dialect
 from .._core.words.facts import Mode, RequestFacts
+from ..grammar import Grammar, grammar_for, guided_schema
+from ..grammar import Start as GrammarStart
 from .derived import opener
 from .reading import Answer, LeadStrip, NewId, NoReasoning, OneCall, PlannedParser, Stage
-
-if TYPE_CHECKING:
-    from ..grammar import Grammar
-    from ..grammar import Start as GrammarStart
 
 Start: TypeAlias = Literal["content", "reasoning", "header", "call"]
 Continuation: TypeAlias = Literal["prompt", "off", "on"]
@@ -47,8 +45,6 @@ class Constraint:
 
     def grammar(self) -> Grammar:
         """The grammar of the dialect's own markup: ``.structural_tag()``, ``.gbnf()``."""
-        from ..grammar import grammar_for
-
         self._expect("native", "json_schema()")
         return grammar_for(
             self.dialect,
@@ -61,8 +57,6 @@ class Constraint:
 
     def json_schema(self) -> dict[str, Any]:
         """The schema of the calls, for the output behind any reasoning."""
-        from ..grammar import guided_schema
-
         self._expect("guided_json", "grammar()")
         return guided_schema(
             self.tools, choice=self._choice(), parallel=self.parallel, bare=self.choice == "named"

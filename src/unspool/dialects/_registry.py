@@ -125,7 +125,7 @@ def get_dialect(name: str, *, tokenizer: AnyTokenizer | None = None) -> Dialect:
     >>> get_dialect("qwen25").name
     'hermes'
     >>> get_dialect("llama3_json+deepseek_r1").reasoning[0]
-    '<think>\\n{text}\\n</think>\\n\\n'
+    '<think>\n{text}\n</think>\n\n'
     """
     if not isinstance(name, str):
         raise UsageError(f"a dialect's name is a string, got {type(name).__name__}")
