@@ -43,7 +43,8 @@ def _modules() -> Iterable[Any]:
 def test_every_public_name_is_there_and_documented(module: str, name: str) -> None:
     value = getattr(import_module(module), name)
     assert name in dir(import_module(module))
-    if inspect.isclass(value) or inspect.isroutine(value):
+    # The compiler leaves docstrings out; the page of the pure build is the one to read.
+    if not COMPILED and (inspect.isclass(value) or inspect.isroutine(value)):
         assert value.__doc__, "what is it for?"
         assert not value.__doc__.startswith(f"{name}("), "dataclasses write this if nobody else does"
 
