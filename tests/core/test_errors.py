@@ -11,6 +11,7 @@ import unspool
 from unspool import (
     STRICT,
     Dialect,
+    Fold,
     Frame,
     IdFormat,
     MalformedOutput,
@@ -19,17 +20,17 @@ from unspool import (
     Policies,
     Route,
     SpecError,
+    Tidy,
     ToolCall,
     UnknownDialect,
     UnspoolError,
     UsageError,
-    fold,
     get_dialect,
-    get_parser,
     parse,
     register,
     render,
 )
+from unspool.wire import ChatStream, MessagesStream, ResponsesStream
 
 CALL = ("<call>{envelope}</call>",)
 
@@ -157,6 +158,17 @@ def test_render_needs_an_object_to_write_parameters(arguments: str) -> None:
     assert "'f'" in message_of(UsageError, lambda: render("qwen3_coder", message))
 
 
+@pytest.mark.parametrize(
+    "wrong", ["hermes", None, 5, get_dialect("hermes")], ids=lambda wrong: type(wrong).__name__
+)
+def test_what_follows_a_parser_is_made_from_it(wrong: Any) -> None:
+    for make in (Tidy, Fold, ChatStream, MessagesStream, ResponsesStream):
+        made: Any = make
+        message = message_of(UsageError, lambda: made(wrong))  # noqa: B023 - called at once
+        assert type(wrong).__name__ in message
+        assert "parser" in message
+
+
 # -- unknown dialects
 
 
@@ -169,7 +181,7 @@ def test_unknown_dialects_come_with_the_nearest_names(name: str, near: str) -> N
         assert repr(name) in message
         assert near in message
     with pytest.raises(LookupError):
-        get_parser(name)
+        Parser(name)
 
 
 def test_a_name_like_no_other_leads_to_the_list() -> None:
@@ -366,5 +378,5 @@ def test_feed_and_finish_never_raise_for_the_model() -> None:
     with pytest.raises(MalformedOutput):
         parser.fold().push(events)
     with pytest.raises(MalformedOutput):
-        fold(events, dialect="hermes", strict=True)
-    assert fold(events, dialect="hermes").content == text
+        parser.message(events)
+    assert Parser("hermes").message(events).content == text

@@ -17,7 +17,6 @@ from unspool import (
     Message,
     Parser,
     Policies,
-    Tidy,
     UsageError,
     get_dialect,
     list_dialects,
@@ -77,9 +76,8 @@ def test_a_policy_that_is_ignored_is_noticed(policy: str, name: str, monkeypatch
 
 def deltas(name: str, text: str, **options: Any) -> Iterator[dict[str, Any]]:
     """The choices of what a client is sent."""
-    parser = Parser(name)
-    events = Tidy(parser.dialect, parser.policies).push(parser.feed(text) + parser.finish())
-    for chunk in ChatStream(**options).encode(events):
+    parser = Parser(name, **options)
+    for chunk in ChatStream(parser).encode(parser.feed(text) + parser.finish()):
         choices: Any = chunk["choices"]
         yield choices[0]
 

@@ -78,7 +78,7 @@ def test_a_call_arrives(name: str, choice: str) -> None:
     text += render(plan.dialect, Message(parts=(called,))).removeprefix(plan.dialect.start)
 
     reader = Reader(plan)
-    answer = ChatAnswer(job, "m", [reader], plan.parser().policies)
+    answer = ChatAnswer(job, "m", [reader])
     sent = answer.opening()
     for at in range(0, len(text), 3):
         sent += answer.feed(0, reader.feed(Delta(0, text[at : at + 3])))

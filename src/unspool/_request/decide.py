@@ -22,7 +22,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from .._core.tokens.tokens import as_tokenizer
+from .._core.tokens.tokens import AnyTokenizer, as_tokenizer
 from .._core.values.errors import UsageError
 from .._core.values.policies import Policies
 from .._core.words.dialect import Dialect
@@ -57,9 +57,9 @@ WHY: Final = ("skip_special_tokens", "reasoning", "start", "tool_output", "eos",
 def plan(
     dialect: str | Dialect,
     request: Mapping[str, object],
-    prompt: str | Sequence[int] | None = None,
-    tokenizer: object | None = None,
     *,
+    prompt: str | Sequence[int] | None = None,
+    tokenizer: AnyTokenizer | None = None,
     defaults: Mapping[str, object] = _NO_DEFAULTS,
     constraints: Collection[str] = _CONSTRAINTS,
     tool_continuation_reasoning: Continuation = "prompt",
@@ -121,7 +121,7 @@ def decide(inputs: Inputs) -> Plan:
 
 
 def _resolve(
-    dialect: str | Dialect, tokenizer: object | None, facts: RequestFacts | None
+    dialect: str | Dialect, tokenizer: AnyTokenizer | None, facts: RequestFacts | None
 ) -> tuple[str, Dialect, RequestFacts]:
     """What the caller calls it, the dialect, and its row; names of checkpoints have rows of their own."""
     if isinstance(dialect, Dialect):

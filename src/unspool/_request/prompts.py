@@ -10,7 +10,7 @@ from .._core.machine.prompt import relevant_tail
 from .._core.payload.make import compile_syntax
 from .._core.syntax.syntax import Syntax
 from .._core.tokens.detokenizer import Detokenizer
-from .._core.tokens.tokens import as_tokenizer
+from .._core.tokens.tokens import AnyTokenizer, as_tokenizer
 from .._core.values.errors import UsageError
 from .._core.values.events import CallArgs, CallStart, Text
 from .._core.values.policies import Policies
@@ -58,7 +58,7 @@ def _syntax(dialect: Dialect) -> Syntax:
     return compile_syntax(dialect, calls=True, calls_in_reasoning=True, repair=False)
 
 
-def prompt_text(prompt: str | Sequence[int] | None, tokenizer: object | None) -> str | None:
+def prompt_text(prompt: str | Sequence[int] | None, tokenizer: AnyTokenizer | None) -> str | None:
     """A prompt as text, in whatever form it was given."""
     if prompt is None or isinstance(prompt, str):
         return prompt

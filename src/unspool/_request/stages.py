@@ -22,7 +22,7 @@ from typing import Final, Protocol, TypeAlias
 
 from .._core.ends.parser import Parser, ToolList
 from .._core.tokens.detokenizer import Detokenizer
-from .._core.tokens.tokens import as_tokenizer
+from .._core.tokens.tokens import AnyTokenizer, as_tokenizer
 from .._core.values.events import (
     CallArgs,
     CallEnd,
@@ -235,8 +235,9 @@ class PlannedParser(Parser):
         *,
         tools: ToolList,
         prompt: str | None,
-        tokenizer: object | None,
+        tokenizer: AnyTokenizer | None,
         policies: Policies,
+        forced: bool,
         new_id: NewId | None,
         shape: Sequence[str] | None,
         stages: Sequence[Stage],
@@ -247,7 +248,13 @@ class PlannedParser(Parser):
         :param stages: what the events go through.
         """
         super().__init__(
-            dialect, tools=tools, prompt=prompt, tokenizer=tokenizer, policies=policies, new_id=new_id
+            dialect,
+            tools=tools,
+            prompt=prompt,
+            tokenizer=tokenizer,
+            policies=policies,
+            forced=forced,
+            new_id=new_id,
         )
         self._tools = tools
         self._tokenizer = tokenizer
@@ -341,6 +348,7 @@ class PlannedParser(Parser):
                 prompt="",
                 tokenizer=self._tokenizer,
                 policies=self.policies,
+                forced=self.forced,
                 new_id=self._new_id,
             )
         return True

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from .._core.ends.parser import Parser
+from .._core.tokens.tokens import AnyTokenizer
 from .._core.values.errors import UsageError
 from .._core.values.policies import Policies
 from .._core.words.dialect import Dialect
 from .._core.words.facts import Mode, RequestFacts
+from ..grammar import Grammar, Start, grammar_for, guided_schema
 from .derived import opener
 from .stages import LeadStrip, NewId, NoReasoning, OneCall, PlannedParser, ReasoningAsAnswer, Stage
-
-if TYPE_CHECKING:
-    from ..grammar import Grammar, Start
 
 OutputStart: TypeAlias = Literal["content", "reasoning", "header", "call"]
 Continuation: TypeAlias = Literal["prompt", "off", "on"]
@@ -45,8 +44,6 @@ class Constraint:
 
     def grammar(self) -> Grammar:
         """The grammar of the dialect's own markup: ``.structural_tag()``, ``.gbnf()``."""
-        from ..grammar import grammar_for
-
         self._expect("native", "json_schema()")
         return grammar_for(
             self.dialect,
@@ -59,8 +56,6 @@ class Constraint:
 
     def json_schema(self) -> dict[str, Any]:
         """The schema of the calls, for the output behind any reasoning."""
-        from ..grammar import guided_schema
-
         self._expect("guided_json", "grammar()")
         return guided_schema(
             self.tools, choice=self._choice(), parallel=self.parallel, bare=self.choice == "named"
@@ -85,7 +80,7 @@ class Inputs:
     facts: RequestFacts
     request: Mapping[str, object]
     prompt: str | Sequence[int] | None
-    tokenizer: object | None
+    tokenizer: AnyTokenizer | None
     defaults: Mapping[str, object]
     constraints: tuple[Mode, ...]
     continuation: Continuation
@@ -163,6 +158,7 @@ class Plan:
                 prompt=self._prompt,
                 tokenizer=tokenizer,
                 policies=policies,
+                forced=self.forced,
                 new_id=new_id,
             )
         return PlannedParser(
@@ -171,6 +167,7 @@ class Plan:
             prompt=self._prompt,
             tokenizer=tokenizer,
             policies=policies,
+            forced=self.forced,
             new_id=new_id,
             shape=tuple(map(opener, self.reads.reasoning)) if self._shape else None,
             stages=[self._stage(name) for name in self._stages],

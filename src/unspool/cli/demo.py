@@ -24,10 +24,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, TextIO, TypeAlias
 
 from .._core.ends.parser import Parser, parse
 from .._core.ends.render import render
-from .._core.ends.tidy import Tidy
 from .._core.values.errors import UnspoolError, UsageError
 from .._core.values.events import CallArgs, CallEnd, CallStart, Event, Markup, Note, Text
-from .._core.values.finish import FinishRule
 from .._core.values.message import Message, ToolCall
 from .._core.words.dialect import Dialect
 from ..dialects._registry import get_dialect, list_dialects
@@ -176,8 +174,7 @@ class Show:
         """How many pieces came in."""
         self.most_held = 0
         """The most characters that were held back after one of them."""
-        self._tidy = Tidy(self.parser.dialect, self.parser.policies)
-        self._rule = FinishRule()
+        self._tidy = self.parser.tidy()
 
     @property
     def held(self) -> int:
@@ -187,7 +184,7 @@ class Show:
     @property
     def finish_reason(self) -> str:
         """How the output ended."""
-        return self._rule.reason()
+        return self._tidy.finish_reason
 
     def play(self) -> Iterator[list[Event]]:
         """Feed the recording; gives the tidy events of each step."""
@@ -215,7 +212,6 @@ class Show:
     def _take(self, events: Iterable[Event]) -> list[Event]:
         tidy = self._tidy.push(events)
         for event in tidy:
-            self._rule.see(event)
             if isinstance(event, Text):
                 if event.channel == "reasoning":
                     self.reasoning += event.text

@@ -20,13 +20,11 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace as changed
 from functools import lru_cache
-from importlib.metadata import entry_points
 from threading import RLock
 
-from .._core.tokens.tokens import as_tokenizer, learnt_of
+from .._core.tokens.tokens import AnyTokenizer, as_tokenizer, learnt_of
 from .._core.values.errors import SpecError, UnknownDialect, UsageError
 from .._core.words.dialect import Dialect
-from ._facts import check_facts
 
 GROUP = "unspool.dialects"
 
@@ -77,6 +75,8 @@ def register(dialect: Dialect, *, replace: bool = False) -> Dialect:
     if not isinstance(dialect, Dialect):
         raise UsageError(f"register() takes a Dialect value, got {type(dialect).__name__}")
     _load_built_ins()
+    from ._facts import check_facts
+
     check_facts(dialect)
     name = _plain(dialect.name)
     global _changes  # noqa: PLW0603 - one registry per process
@@ -106,6 +106,8 @@ def _load_built_ins() -> None:
 @_Once
 def _load_entry_points() -> None:
     """Dialects of other packages.  One that cannot be loaded is reported and left out."""
+    from importlib.metadata import entry_points  # large, and rarely needed
+
     for point in entry_points(group=GROUP):
         try:
             _register_all(point.load(), point.name)
@@ -135,7 +137,7 @@ def _register_all(source: object, name: str) -> None:
         register(dialect)
 
 
-def get_dialect(name: str, *, tokenizer: object | None = None) -> Dialect:
+def get_dialect(name: str, *, tokenizer: AnyTokenizer | None = None) -> Dialect:
     r"""The dialect of that name or alias; with a tokenizer, the variant its vocabulary calls for.
 
     ``tools+reasoning`` combines the calls of one dialect with the reasoning of
@@ -144,7 +146,7 @@ def get_dialect(name: str, *, tokenizer: object | None = None) -> Dialect:
     >>> get_dialect("qwen25").name
     'hermes'
     >>> get_dialect("llama3_json+deepseek_r1").reasoning[0]
-    '<think>\\n{text}\\n</think>\\n\\n'
+    '<think>\n{text}\n</think>\n\n'
     """
     if not isinstance(name, str):
         raise UsageError(f"a dialect's name is a string, got {type(name).__name__}")

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
+from .._core.tokens.tokens import AnyTokenizer
 from .._core.values.errors import UnspoolError, UsageError
 from .._core.values.policies import Policies
 from .._core.words.dialect import Dialect
@@ -53,7 +54,7 @@ class Model:
     template: ChatTemplate | None = None
     toolless: ChatTemplate | None = None
     """What to render without tools, if the model has another template for that."""
-    tokenizer: object | None = None
+    tokenizer: AnyTokenizer | None = None
     eos_token_ids: tuple[int, ...] | None = None
     bos_token: str = ""
     aliases: tuple[str, ...] = ()
@@ -244,7 +245,7 @@ def _source(settings: Settings, told: Mapping[str, Any] | None) -> ModelFiles | 
     return found
 
 
-def _detected(source: ModelFiles | None, tokenizer: object | None) -> Dialect:
+def _detected(source: ModelFiles | None, tokenizer: AnyTokenizer | None) -> Dialect:
     if source is None:
         raise UsageError(
             "how does the model write its calls? Set dialect, or template or model_dir to tell it by"
@@ -261,7 +262,7 @@ def _detected(source: ModelFiles | None, tokenizer: object | None) -> Dialect:
     return get_dialect(found.hint)
 
 
-def _tokenizer(directory: Path) -> object | None:
+def _tokenizer(directory: Path) -> AnyTokenizer | None:
     path = directory / "tokenizer.json"
     if not path.is_file():
         return None

@@ -20,7 +20,6 @@ from .._core.values.events import (
     Status,
     Text,
 )
-from .._core.values.finish import FinishRule
 from .._core.values.ids import OPENAI_ID
 from .._request import Plan
 from .failure import Failure
@@ -52,6 +51,8 @@ class Reader:
         :param ids: token ids are read, not text.
         """
         self.plan = plan
+        self.planned = plan.parser(ids=ids)
+        """The parser as planned: says how events are tidied, folded and sent."""
         self.finished = False
         self.stopped_by: str | None = None
         """The stop string that ended the output."""
@@ -70,8 +71,6 @@ class Reader:
         """Likewise, of tokens of the answer only."""
         self.token_ids: list[int] = []
         """Ids that no chunk has carried yet."""
-        self.finish = FinishRule(forced=plan.forced)
-        """Says how the output ended."""
         self._ids = ids
         self._parser: Parser | None = None
         self._split = False
@@ -81,9 +80,9 @@ class Reader:
 
     @property
     def parser(self) -> Parser:
-        """The parser, made when the first text comes."""
+        """The parser in use, chosen when the first text comes."""
         if self._parser is None:
-            self._parser = self._split_parser() if self._split else self.plan.parser(ids=self._ids)
+            self._parser = self._split_parser() if self._split else self.planned
         return self._parser
 
     def _split_parser(self) -> Parser:
@@ -168,7 +167,6 @@ class Reader:
     def _see(self, events: Iterable[Event]) -> None:
         steps = self._steps
         for event in events:
-            self.finish.see(event)
             if isinstance(event, CallEnd):
                 self.outcomes[event.status] += 1
             elif isinstance(event, Note):

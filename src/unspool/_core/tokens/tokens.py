@@ -22,7 +22,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, runtime_checkable
 from weakref import WeakKeyDictionary
 
 from ..values.errors import UsageError
@@ -444,3 +444,10 @@ class _HasTokenizer(Protocol):
 
     @property
     def tokenizer(self) -> object: ...
+
+
+AnyTokenizer: TypeAlias = (
+    Tokenizer | _HuggingFaceSource | _SentencePieceSource | _HasBackend | _HasInstruct | _HasTokenizer
+)
+"""Whatever a tokenizer is taken from: a :class:`Tokenizer`, a tokenizer of ``tokenizers``,
+``transformers`` or ``mistral_common`` as it is, or an object that holds one of them."""

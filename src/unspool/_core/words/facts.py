@@ -108,7 +108,8 @@ class Thinking:
     def off_when(self) -> str:
         """When the gate fires, in words.
 
-        >>> FACTS["seed_oss"].thinking.off_when()
+        >>> from unspool import plan
+        >>> plan("seed_oss", {}).facts.thinking.off_when()
         'thinking_budget=0'
         """
         if self.default == "n/a":
