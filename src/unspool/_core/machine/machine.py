@@ -23,11 +23,6 @@ Three rules make every result independent of chunking, and the work linear:
 * Before the commit point nothing of a call is shown, and a false alarm gives
   its text back.  After it nothing is taken back.
 * Every character consumed is in the span of exactly one event.
-
-Two short cuts stand in ``feed``, because most pieces of most outputs are plain
-text or the middle of an argument: both do in one call of the ledger what the loop
-of modes would do.  Without them prose takes 1.8 times as long in the interpreter
-(``docs/speed.md``).
 """
 
 from __future__ import annotations
