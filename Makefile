@@ -30,7 +30,7 @@ ENGINE_NEEDS := regex cachetools psutil numpy requests tqdm 'transformers>=5.16.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test compiled check slow run tokenizers clients peers bench clean
+.PHONY: help test compiled check rooms slow run tokenizers clients peers bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ check: $(DEV) ## lint, formatting, types
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
+
+rooms: $(DEV) ## draw the rooms of docs/architecture.md anew
+	@$(BIN)/python tools/rooms.py --write
 
 slow: $(DEV) .peers/transformers/.installed ## run the long suites
 	@UNSPOOL_HYPOTHESIS=slow $(BIN)/python -m pytest -q -n $(JOBS) -m slow

@@ -1,7 +1,7 @@
 """Python literals as JSON text: ``{'k': (1, None)}`` becomes ``{"k": [1, null]}``.
 
 For models trained on templates that print values with ``str()``.  Stricter than
-the codec of Python's arguments (``codecs/python.py``), because here what is not
+the codec of Python's arguments (``payload/python.py``), because here what is not
 a literal can still be a string.  One pass over
 the tokens with a stack of its own, so depth is limited by memory alone; every
 repetition in the patterns is possessive, so the time is linear.  Digits are
