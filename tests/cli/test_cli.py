@@ -38,6 +38,15 @@ def run(
     )
 
 
+def test_the_package_is_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    done = run("explain", "hermes")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert main(["explain", "hermes"]) == 0
+    assert done.stdout.decode() == capsys.readouterr().out
+    refused = run("explain", "no such dialect")
+    assert refused.returncode == main(["explain", "no such dialect"]) != 0
+
+
 @pytest.fixture
 def output(tmp_path: Path) -> str:
     file = tmp_path / "output.txt"
