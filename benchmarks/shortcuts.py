@@ -23,6 +23,7 @@ from unspool._core.search import scan
 from unspool._core.search.watch import Piece, ValueWatch, Watch
 from unspool._core.syntax.codec import Codec
 from unspool._core.syntax.states import Entry
+from unspool._core.syntax.trial import MATCH
 
 SOURCES = Path(__file__).resolve().parent.parent / "src"
 SCENARIOS = ("prose", "typical", "10k", "64 calls")
@@ -79,9 +80,9 @@ def without_string_reaches() -> None:
     _put(json_codec, "string_reach", lambda text: scan.string_run(text, 0))
 
 
-def without_refusals() -> None:
-    """Every marker gets its trial."""
-    _put(Entry, "refuses", lambda _self, _ahead, _unescape: False)
+def without_first_sight() -> None:
+    """Every marker gets its trial, at once."""
+    _put(Entry, "first_sight", lambda _self, _ahead, _unescape: MATCH)
 
 
 SHORT_CUTS: dict[str, Callable[[], None]] = {
