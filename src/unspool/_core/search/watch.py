@@ -74,7 +74,7 @@ class Watch:
         self._telling: Final = max(1, min(len(_common_beginning(found)), shortest - 1))
         self._groups, self._group_of = _grouped(found, self._telling, unless) if COMPILED else ([], b"")
 
-    def reach(self, text: str) -> int:
+    def reach(self, text: str) -> i64:
         """How much of the text is sure to be no part of a literal; -1: a whole one stands in it.
 
         That follows from the text alone, and models write tokens: the same few texts come
@@ -82,8 +82,8 @@ class Watch:
         """
         if COMPILED and len(text) <= SHORT and self._candidate(text, 0) < 0:  # a third of a look-up
             return len(text)
-        reach = self._reaches.get(text, _UNKNOWN)
-        if reach == _UNKNOWN:
+        reach = self._reaches.get(text)
+        if reach is None:
             at, literal = self.seek(text, 0, False)
             reach = -1 if literal else len(text) if at < 0 else at
             if has_room(len(self._reaches), text, MANY):
@@ -143,10 +143,9 @@ class Watch:
         match = (self._next or self._compile_next()).search(text, at)
         return -1 if match is None else match.start()
 
-    def _candidate(self, text: str, start: int) -> int:
+    def _candidate(self, text: str, at: i64) -> i64:
         """The same as a loop, for short texts."""
         n: i64 = len(text)
-        at: i64 = start
         telling: i64 = self._telling
         while True:
             at = run_over(text, at, self._first_flags)
@@ -229,7 +228,6 @@ class ValueWatch(Watch):
 
 
 _NONE: Final[list[str]] = []
-_UNKNOWN: Final = -2
 
 
 def _agreement(literal: str, text: str, start: int) -> int:
