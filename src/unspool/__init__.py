@@ -34,7 +34,7 @@ from ._core.values.events import (
 from ._core.values.ids import IdFormat
 from ._core.values.message import Message, Part, Problem, TextPart, ToolCall
 from ._core.values.policies import STRICT, Policies
-from ._core.words.dialect import Dialect, Frame, Route
+from ._core.words.dialect import Dialect, Envelope, Family, Frame, Names, Prompt, Route, Values
 from ._core.words.facts import RequestFacts, Thinking
 from ._models.response_template import from_response_template
 from ._request import Constraint, Plan, plan
@@ -53,19 +53,23 @@ __all__ = [
     "Constraint",
     "Detection",
     "Dialect",
+    "Envelope",
     "Event",
+    "Family",
     "Finish",
     "Frame",
     "IdFormat",
     "MalformedOutput",
     "Markup",
     "Message",
+    "Names",
     "Note",
     "Parser",
     "Part",
     "Plan",
     "Policies",
     "Problem",
+    "Prompt",
     "ProtocolError",
     "RequestFacts",
     "Route",
@@ -78,6 +82,7 @@ __all__ = [
     "UnknownDialect",
     "UnspoolError",
     "UsageError",
+    "Values",
     "__version__",
     "detect",
     "explain",

@@ -308,7 +308,7 @@ def assert_tiles(reading: Reading) -> None:
         at = event.end
         covered = text[event.start : event.end]
         if isinstance(event, Text | Markup) and event.text != covered:
-            if event.start == event.end == 0 and event.text == reading.dialect.echo:
+            if event.start == event.end == 0 and event.text == reading.dialect.prompt.echo:
                 continue  # of the prompt, not of the input
             reading.fail("tiling", f"{event} covers {covered!r}")
         elif isinstance(event, CallStart):
@@ -571,7 +571,10 @@ class _Ability:
         self.notation = (payload.notation if payload is not None else "") or spec.args
         self.typed = self.payload == "params"
         self.verbatim = self.payload in ("args", "envelope") and self.notation == "json"
-        self.reserved = {*spec.null_calls, *(w for route in routes for w in re.split(r"[=.\s]", route.when))}
+        self.reserved = {
+            *spec.names.null_calls,
+            *(w for route in routes for w in re.split(r"[=.\s]", route.when)),
+        }
         """Names that mean something else than a function."""
         self.anchored = bool(spec.section) and "^" in split_marks(spec.section[0])[0]
         """Calls only where no content came before."""
@@ -672,7 +675,7 @@ class _Inventor:
             content = None
             if ability.content and not (calls and ability.anchored):
                 content = draw(st.none() | trimmed if calls or thought is not None else verbatim)
-                content = content and spec.echo + content
+                content = content and spec.prompt.echo + content
             numbered = tuple(
                 replace(call, id=spec.id_format.new(call.name, index)) for index, call in enumerate(calls)
             )
@@ -707,7 +710,7 @@ class _Inventor:
         ability = self.ability
         samples = ["Paris", "a b", "\n", " ", "\\n", "é", "東京", "🙂", "5", "null", "", ", ", *"\"'\\{}[]"]
         words = self.words
-        quoted = [marker for marker in ability.markers if ability.spec.quote not in marker]
+        quoted = [marker for marker in ability.markers if ability.spec.values.quote not in marker]
         if ability.typed:
             # A closing tag is data unless what may follow it follows.
             quoted = [f"{marker} x" for marker in quoted]
@@ -716,7 +719,7 @@ class _Inventor:
             samples = [text for text in samples if not set(text) & set("\"'\\")]
             words = words.filter(lambda text: not set(text) & set("\"'\\"))
         atoms = st.sampled_from(samples) | words
-        if ability.spec.nested:  # there a parameter inside a value is structure, not data
+        if ability.spec.values.nested:  # there a parameter inside a value is structure, not data
             heads = [param.partition("{")[0].split(" ")[0] for param in ability.spec.param]
             quoted = [marker for marker in quoted if not marker.startswith(tuple(heads))]
         if quoted:
@@ -731,7 +734,7 @@ class _Inventor:
         names = st.sampled_from(("get_weather", "now", "write-file", "f"))
         names |= st.from_regex(r"[a-zA-Z_][a-zA-Z0-9_-]{0,12}", fullmatch=True)
         types = ["string", "integer", "number", "boolean", "null"]
-        if not ability.spec.nested:
+        if not ability.spec.values.nested:
             types += ["array", "object"]
         schemas: SearchStrategy[dict[str, Any]] = st.recursive(
             st.sampled_from(types).map(lambda type_: {"type": type_}),
@@ -755,7 +758,7 @@ class _Inventor:
         from hypothesis import strategies as st
 
         keys = st.sampled_from(("city", "n", "name", "arguments", "file_path", "x1", "id"))
-        if self.ability.spec.unescape:
+        if self.ability.spec.values.unescape:
             keys |= st.sampled_from(("a&b", 'say "hi"', "x<y", "&quot;"))
         return st.dictionaries(keys if plain else keys | self.words.filter(bool), schemas, max_size=4)
 

@@ -89,7 +89,7 @@ def test_engines_names(dialect: str, names: str) -> None:
 
 
 def test_every_name_is_one_dialects() -> None:
-    every = [name for dialect in list_dialects() for name in (dialect.name, *dialect.aliases)]
+    every = [name for dialect in list_dialects() for name in (dialect.name, *dialect.family.aliases)]
     assert len(every) == len(set(every))
 
 

@@ -138,7 +138,7 @@ class XGrammar:
     def __init__(self, grammar: Any) -> None:
         xgrammar = _xgrammar()
         compiler = xgrammar.GrammarCompiler(xgrammar.TokenizerInfo([]), cache_enabled=False)
-        self._compiled = compiler.compile_syntax(grammar)
+        self._compiled = compiler.compile_grammar(grammar)
 
     @classmethod
     def from_gbnf(cls, gbnf: str) -> XGrammar:

@@ -20,20 +20,21 @@ from threading import RLock
 from .._core.tokens.tokens import as_tokenizer, learnt_of
 from .._core.values.errors import SpecError, UnknownDialect, UsageError
 from .._core.words.dialect import Dialect
-from ._facts import check_facts
+from .._core.words.facts import ANY, RequestFacts, Thinking, check_facts
 
 GROUP = "unspool.dialects"
 
 _dialects: dict[str, Dialect] = {}
 _aliases: dict[str, str] = {}
 _reasoning: dict[str, str] = {}
-_built_in = False
+_checkpoints: dict[str, tuple[str, Thinking]] = {}
+_built_in: tuple[str, ...] = ()
 _loading = False
 _complete = False
 _lock = RLock()
 
 
-def _plain(name: str) -> str:
+def plain_name(name: str) -> str:
     """Names are compared without case, and ``-`` is ``_``."""
     return name.strip().lower().replace("-", "_").replace(" ", "_")
 
@@ -49,16 +50,21 @@ def register(dialect: Dialect, *, replace: bool = False) -> Dialect:
         raise UsageError(f"register() takes a Dialect value, got {type(dialect).__name__}")
     if not _loading:
         _load_built_ins()
-    name = _plain(dialect.name)
+    name = plain_name(dialect.name)
     if name in _dialects and not replace and _dialects[name] != dialect:
         raise SpecError(f"a dialect {dialect.name!r} is registered already; pass replace=True to replace it")
-    check_facts(dialect)
+    facts = facts_of(dialect)
+    check_facts(dialect, facts)
     _dialects[name] = dialect
-    for alias in dialect.aliases:
-        _aliases.setdefault(_plain(alias), name)
-    for alias in dialect.reasoning_aliases:
-        _reasoning.setdefault(_plain(alias), name)
+    for alias in dialect.family.aliases:
+        _aliases.setdefault(plain_name(alias), name)
+    for alias in dialect.family.reasoning_aliases:
+        _reasoning.setdefault(plain_name(alias), name)
+    if facts is dialect.request:
+        for checkpoint, thinking in facts.checkpoints:
+            _checkpoints.setdefault(plain_name(checkpoint), (name, thinking))
     _found.cache_clear()
+    role_markers.cache_clear()
     return dialect
 
 
@@ -75,7 +81,7 @@ def _load_built_ins() -> None:
         for module in pkgutil.iter_modules(dialects.__path__):
             if not module.name.startswith("_"):
                 _register_all(importlib.import_module(f"{dialects.__name__}.{module.name}"), module.name)
-        _built_in, _loading = True, False
+        _built_in, _loading = tuple(_dialects), False
 
 
 def _load_entry_points() -> None:
@@ -130,16 +136,13 @@ def get_dialect(name: str, *, tokenizer: object | None = None) -> Dialect:
     found = _named(calls, (_dialects, _aliases, _reasoning))
     if plus:
         other = _named(reasoning, (_reasoning, _dialects, _aliases))
-        name = f"{found.name}+{other.name}"
-        found = changed(
-            find(found, tokenizer), name=name, reasoning=other.reasoning, echo=other.echo, variants=()
-        )
+        return combined(find(found, tokenizer), other)
     return found if tokenizer is None else find(found, tokenizer)
 
 
 def _named(name: str, spaces: tuple[Mapping[str, object], ...]) -> Dialect:
     """The dialect of that name in the first name space that has it."""
-    plain = _plain(name)
+    plain = plain_name(name)
     if plain in ("hf", "response_template"):
         raise UsageError(
             f"{name!r} means the tokenizer's own response template: "
@@ -178,9 +181,69 @@ def find(dialect: str | Dialect, tokenizer: object | None = None) -> Dialect:
     found = _found(dialect) if isinstance(dialect, str) else dialect
     if not isinstance(found, Dialect):
         raise UsageError(f"a dialect is a Dialect value or a name, got {type(found).__name__}")
-    if tokenizer is not None and found.variants:
+    variants = found.family.variants
+    if tokenizer is not None and variants:
         tokens = learnt_of(as_tokenizer(tokenizer)).literals
-        for token, variant in found.variants:
+        for token, variant in variants:
             if token in tokens:
                 return get_dialect(variant)
     return found
+
+
+def built_in_dialects() -> tuple[Dialect, ...]:
+    """Those of this package, by name."""
+    _load_built_ins()
+    return tuple(_dialects[name] for name in sorted(_built_in))
+
+
+def combined(calls: Dialect, reasoning: Dialect) -> Dialect:
+    """The calls of one dialect with the reasoning of another; it is told to reason as that one is."""
+    facts = calls.request
+    if facts is not None and reasoning.request is not None:  # else it is not to be registered
+        facts = changed(facts_of(calls), thinking=facts_of(reasoning).thinking, checkpoints=())
+    return changed(
+        calls,
+        name=f"{calls.name}+{reasoning.name}",
+        family=changed(calls.family, variants=()),
+        reasoning=reasoning.reasoning,
+        prompt=changed(calls.prompt, echo=reasoning.prompt.echo),
+        request=facts,
+    )
+
+
+# -- what requests must know
+
+
+def facts_of(dialect: Dialect) -> RequestFacts:
+    """The facts that a dialect brings along, or those of the dialect that it names."""
+    own = dialect.request
+    seen = [plain_name(dialect.name)]
+    while isinstance(own, str) and plain_name(own) not in seen:
+        seen.append(plain_name(own))
+        try:
+            own = get_dialect(own).request
+        except UnknownDialect as error:
+            raise SpecError(f"dialect {dialect.name!r}, request={own!r}: {error}") from error
+    if isinstance(own, RequestFacts):
+        return own
+    raise SpecError(
+        f"dialect {dialect.name!r} does not say what requests must know of it: declare request='hermes' if "
+        "it is told the same as that one, or request=RequestFacts(...): whether its markers are special "
+        "tokens, what ends a turn, what switches reasoning"
+    )
+
+
+def checkpoints() -> Mapping[str, tuple[str, Thinking]]:
+    """Names that share a dialect with others but are switched in another way: the dialect, and how."""
+    _load_built_ins()
+    _load_entry_points()
+    return _checkpoints
+
+
+@lru_cache(maxsize=1)
+def role_markers() -> frozenset[str]:
+    """What prompts end with, of whatever family."""
+    known = {marker for dialect in list_dialects() for marker in facts_of(dialect).prompts}
+    return frozenset(known - {ANY}).union(
+        ("<|im_start|>assistant", "<|start_header_id|>assistant<|end_header_id|>", "[/INST]")
+    )

@@ -119,7 +119,7 @@ class Ledger:
         start = self._base + self._pos
         raw = self._buf[self._pos : self._pos + length]
         self._pos += length
-        self._silent = self._strip or name in self._syntax.dialect.null_calls
+        self._silent = self._strip or name in self._syntax.dialect.names.null_calls
         self._raw = [raw if start >= 0 else raw[-start:]]  # without what the prompt holds
         if self._silent:
             self._note("null_call", name)

@@ -560,7 +560,7 @@ class Machine(Ledger):
             return trial.envelope.name
         form = trial.program.call
         default = CODE_FUNCTION if form is not None and form.payload == "code" else ""
-        return trial.fields.get("name", "") or self._syntax.dialect.fixed_name or default
+        return trial.fields.get("name", "") or self._syntax.dialect.names.fixed or default
 
     def _suspend(self, trial: Trial) -> None:
         """Wait for more input.  What an envelope has consumed leaves the buffer."""

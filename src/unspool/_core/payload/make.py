@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 def make_codec(form: CallForm, syntax: Syntax, tools: Tools, function: str, policies: Policies) -> Codec:
     """The codec for the payload of a call."""
     if form.payload == "params":
-        params = Tree if syntax.dialect.nested else Tagged
+        params = Tree if syntax.dialect.values.nested else Tagged
         return params(syntax, tools, function, policies)
     if form.payload == "code":
         return RawText(syntax.code_ends)
     repair = policies.malformed_call == "repair"
     if form.notation == "bare":
         return BareObject(
-            syntax.dialect.quote, syntax.after_params, kind=tools.parameters(function), repair=repair
+            syntax.dialect.values.quote, syntax.after_params, kind=tools.parameters(function), repair=repair
         )
     if form.notation == "json":
         return JsonValue(repair)
@@ -40,7 +40,7 @@ def make_codec(form: CallForm, syntax: Syntax, tools: Tools, function: str, poli
 def encode_arguments(notation: str, arguments: str, dialect: Dialect) -> str:
     """Arguments, given as JSON text, in a notation."""
     if notation == "bare":
-        return encode_bare(arguments, dialect.quote)
+        return encode_bare(arguments, dialect.values.quote)
     if notation == "code":
         return encode_code(arguments)
     return arguments if notation == "json" else encode_python(arguments)

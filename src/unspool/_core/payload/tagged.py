@@ -396,7 +396,7 @@ class Tagged(Codec):
             return text if found and found != '"' else quote(raw)
         if self._declared and found and not kind.is_string:
             return text
-        value, fits = coerce(raw, kind, self._syntax.dialect.python_values)
+        value, fits = coerce(raw, kind, self._syntax.dialect.values.python)
         if not fits:
             self.notes.append(("coerced_to_string", text[:80], at))
         return value

@@ -231,7 +231,7 @@ class Tree(Codec):
         elif "object" in types and "array" not in types:
             element.shape = _OBJECT
         else:
-            element.shape = _LIST if key == self._syntax.dialect.list_key else _OBJECT
+            element.shape = _LIST if key == self._syntax.dialect.values.list_key else _OBJECT
 
     def _data(self, element: _Element, buf: str, pos: int, end: int, final: bool) -> int:
         """Text of a value, unless it may still be white space before the first child."""
@@ -287,7 +287,7 @@ class Tree(Codec):
                 return text
         if kind is None:
             return quote(raw)
-        value, fits = coerce(raw, kind, self._syntax.dialect.python_values)
+        value, fits = coerce(raw, kind, self._syntax.dialect.values.python)
         if not fits:
             self.notes.append(("coerced_to_string", text[:80], at))
         return value

@@ -183,7 +183,7 @@ class Syntax:
         self.forms: Final = [CallForm(call, dialect) for call in templates] if calls else []
         self.params: Final = [ParamForm(param) for param in dialect.param]
         self.frame: Final = FrameForm(dialect, dialect.frame) if dialect.frame is not None else None
-        self._name_forms: Final = [_name_pattern(form) for form in dialect.name_forms if form != "{name}"]
+        self._name_forms: Final = [_name_pattern(form) for form in dialect.names.forms if form != "{name}"]
 
         # What may follow what.
         stops = dialect.stop
@@ -321,7 +321,7 @@ class Syntax:
         """Whether what is there of a name may still become that of a tool."""
         if tools.could_become(partial):
             return True
-        for form in self.dialect.name_forms:
+        for form in self.dialect.names.forms:
             before, _, behind = form.partition("{name}")
             if before and before.startswith(partial):
                 return True

@@ -457,7 +457,7 @@ class Trial:
             field = step.fields.get(match[1], "")
             if field and field not in self.fields:
                 value = match[2] or match[3] or match[4] or ""
-                self.fields[field] = html.unescape(value) if self._dialect.unescape else value
+                self.fields[field] = html.unescape(value) if self._dialect.values.unescape else value
             at = match.end()
             self.offset = at - pos
             if self.offset > BOUND:

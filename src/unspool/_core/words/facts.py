@@ -5,15 +5,20 @@ another matter: which switch turns its reasoning off, what its template seeds,
 which of its markers a detokenizer strips, how it is forced to call.
 
 Cells are words that people can read.  ``n/a`` is one of them; facts without a
-cell cannot be built, and a dialect without facts cannot be registered.
+cell cannot be built, and a dialect without facts cannot be registered.  ``plan``
+reads them, ``docs/truth-table.md`` is generated from them.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 from ..values.errors import SpecError
+from .template import is_control
+
+if TYPE_CHECKING:
+    from .dialect import Dialect
 
 Answer: TypeAlias = Literal["yes", "no", "n/a"]
 Default: TypeAlias = Literal["on", "off", "model", "always", "n/a"]
@@ -108,7 +113,7 @@ class Thinking:
     def off_when(self) -> str:
         """When the gate fires, in words.
 
-        >>> FACTS["seed_oss"].thinking.off_when()
+        >>> replace(HYBRID, switches=("thinking_budget",)).off_when()
         'thinking_budget=0'
         """
         if self.default == "n/a":
@@ -130,41 +135,40 @@ class Thinking:
 class RequestFacts:
     """A row of the truth table: what a request must know about a family.
 
-    No cell has a default: what does not apply is ``n/a``.
+    Cells that decide something have no default: what does not apply is ``n/a``.
+
+    >>> RequestFacts(calls_special="no", forced=("native",), eos=("model",), thinking=UNSWITCHED).prompts
+    ('any',)
     """
 
     calls_special: Answer
     """Whether the markers of calls are special tokens, where no tokenizer can be asked."""
-    answers_special: Answer
+    answers_special: Answer = "no"
     """Whether even a plain answer comes in special tokens and words between them."""
-    required: tuple[Mode, ...]
-    """How ``tool_choice=required`` is enforced, best first: the dialect's own grammar,
-    guided JSON; ``none``: not at all."""
-    named: tuple[Mode, ...]
-    """The same for a named function."""
+    forced: tuple[Mode, ...]
+    """How a call is enforced that the request demands, best first: by the dialect's own
+    grammar, by guided JSON; ``none``: not at all."""
     eos: tuple[str, ...]
     """What ends a turn: tokens, or ``model`` where only the generation config knows."""
-    prompts: tuple[str, ...]
+    prompts: tuple[str, ...] = (ANY,)
     """What its templates end a prompt with, before any seed; ``any``: too many to tell."""
     thinking: Thinking
     """Reasoning."""
+    checkpoints: tuple[tuple[str, Thinking], ...] = ()
+    """Checkpoints and reasoning parsers that share the dialect but are switched or seeded in
+    another way: their names, and what takes the place of ``thinking``."""
 
     def __post_init__(self) -> None:
         _check_word("calls_special", self.calls_special, get_args(Answer))
         _check_word("answers_special", self.answers_special, get_args(Answer))
-        for name, cell in (("required", self.required), ("named", self.named)):
-            for mode in cell:
-                _check_word(name, mode, get_args(Mode))
-        for name, words in (
-            ("required", self.required),
-            ("named", self.named),
-            ("eos", self.eos),
-            ("prompts", self.prompts),
-        ):
+        for name, words in (("forced", self.forced), ("eos", self.eos), ("prompts", self.prompts)):
             if isinstance(words, str) or not words or not all(words):
                 raise SpecError(f"{name}={words!r}: a tuple of at least one word; there are no empty cells")
-        if not isinstance(self.thinking, Thinking):
-            raise SpecError(f"thinking must be a Thinking value, got {type(self.thinking).__name__}")
+        for mode in self.forced:
+            _check_word("forced", mode, get_args(Mode))
+        for thinking in (self.thinking, *(thinking for _, thinking in self.checkpoints)):
+            if not isinstance(thinking, Thinking):
+                raise SpecError(f"thinking must be a Thinking value, got {type(thinking).__name__}")
 
 
 def _check_word(cell: str, word: str, allowed: tuple[str, ...]) -> None:
@@ -203,3 +207,43 @@ ALWAYS: Final = Thinking(
     strip="n/a",
 )
 FRAMED: Final = replace(UNSWITCHED, special="yes", default="always", seed=HEADER)
+
+
+def check_facts(dialect: Dialect, facts: RequestFacts) -> None:
+    """Raise ``SpecError`` where facts do not fit what the dialect declares."""
+    why = _contradiction(dialect, facts)
+    if why:
+        shared = f" of {dialect.request!r}" if isinstance(dialect.request, str) else ""
+        raise SpecError(f"dialect {dialect.name!r} contradicts its request facts{shared}: {why}")
+
+
+def _contradiction(dialect: Dialect, facts: RequestFacts) -> str:
+    frame = dialect.frame
+    routes = () if frame is None else tuple(route.into for route in frame.routes)
+    calls = bool(dialect.call) or any(into.startswith("{") for into in routes)
+    reasoning = bool(dialect.reasoning) or "reasoning" in routes
+    thinking = facts.thinking
+    seeded = any(seeds(template, thinking.seed) for template in dialect.reasoning)
+    if calls and facts.calls_special == "n/a":
+        return "it has calls: say calls_special='yes' if their markers are special tokens, else 'no'"
+    if not calls and (facts.calls_special != "n/a" or "native" in facts.forced):
+        return "it has no calls: say calls_special='n/a' and forced=('json',), as request='kimi' does"
+    if reasoning and thinking.default == "n/a":
+        return f"thinking.default is n/a, but it has reasoning {dialect.reasoning!r}: say reasoning=() if not"
+    if not reasoning and thinking.default != "n/a":
+        return "it has no reasoning: say so in thinking, as request='llama3_json' does"
+    if thinking.inside and not seeded:
+        return (
+            f"thinking.seed={thinking.seed!r} opens none of its reasoning templates {dialect.reasoning!r}: "
+            "write it as they do, or seed='' where the model opens its reasoning itself"
+        )
+    if thinking.seed == HEADER and not dialect.prompt.start:
+        return "thinking.seed is 'header', but nothing says where output begins: say prompt=Prompt(start=...)"
+    if facts.answers_special == "no" and frame is not None and any(map(is_control, frame.open)):
+        return f"answers come in messages that {frame.open[0]!r} opens: say answers_special='yes'"
+    return ""
+
+
+def seeds(template: str, seed: str) -> bool:
+    """Whether a seed is the opener of a wrapper."""
+    return template.lstrip("^?").partition("{text}")[0].strip() == seed.strip()

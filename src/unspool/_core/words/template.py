@@ -216,7 +216,6 @@ class _Check:
             "content",
             "drop",
             "stop",
-            "name_forms",
         ):
             value = getattr(dialect, field)
             if not isinstance(value, tuple) or not all(isinstance(item, str) for item in value):
@@ -281,7 +280,7 @@ class _Check:
         if len(payloads) > 1:
             self.fail("call", template, "a call has one payload: {args}, {envelope}, {params} or {code}")
         named = "name" in found or "envelope" in payloads or "code" in payloads
-        if not named and not self.dialect.fixed_name:
+        if not named and not self.dialect.names.fixed:
             self.fail("call", template, "nothing gives the function's name: add {name} or {envelope}")
         if "params" in payloads and not self.dialect.param:
             self.fail("call", template, "{params} needs a param template in the dialect")
@@ -325,12 +324,12 @@ class _Check:
         found = self.holes("param", template, ("key", "value", "type", "string"))
         if "value" not in found:
             self.fail("param", template, "a param has the hole {value}")
-        if "key" not in found and not self.dialect.nested:
+        if "key" not in found and not self.dialect.values.nested:
             self.fail("param", template, "a param has the hole {key}")
         before, _, after = split_at(parse_template(template), "value")
         if not first_literal(before) or not literals(after):
             self.fail("param", template, "{value} needs text before it and behind it")
-        if not self.dialect.nested and any(isinstance(piece, Hole) for piece in after):
+        if not self.dialect.values.nested and any(isinstance(piece, Hole) for piece in after):
             self.fail("param", template, "a hole behind {value} needs nested=True")
 
     def wrapper(self, kind: str, template: str) -> None:

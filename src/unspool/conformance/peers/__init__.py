@@ -104,7 +104,7 @@ def dialects() -> dict[str, object]:
     from ... import list_dialects
     from ..._core.tokens.mode import literals
     from ..._core.words.facts import MODEL
-    from ...dialects._facts import facts_of
+    from ...dialects._registry import facts_of
 
     found: dict[str, object] = {}
     for dialect in list_dialects():
