@@ -576,6 +576,9 @@ class _Ability:
             *(w for route in routes for w in re.split(r"[=.\s]", route.when)),
         }
         """Names that mean something else than a function."""
+        nameless = self.payload == "code" and "{name}" not in template
+        self.fixed = spec.names.fixed or ("python" if nameless else "")
+        """The one function that it can call."""
         self.anchored = bool(spec.section) and "^" in split_marks(spec.section[0])[0]
         """Calls only where no content came before."""
         self.plain_keys = not self.verbatim
@@ -733,6 +736,8 @@ class _Inventor:
         ability = self.ability
         names = st.sampled_from(("get_weather", "now", "write-file", "f"))
         names |= st.from_regex(r"[a-zA-Z_][a-zA-Z0-9_-]{0,12}", fullmatch=True)
+        if ability.fixed:
+            names = st.just(ability.fixed)
         types = ["string", "integer", "number", "boolean", "null"]
         if not ability.spec.values.nested:
             types += ["array", "object"]
@@ -766,6 +771,8 @@ class _Inventor:
         from hypothesis import strategies as st
 
         tool = draw(st.sampled_from(tools))
+        if self.ability.payload == "code":
+            return ToolCall("", tool["name"], json.dumps({"code": draw(self.prose).strip()}))
         properties: dict[str, dict[str, Any]] = tool["parameters"]["properties"]
         given = {key: schema for key, schema in properties.items() if draw(st.booleans())}
         arguments = {key: draw(self._value(schema)) for key, schema in given.items()}

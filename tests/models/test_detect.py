@@ -35,7 +35,8 @@ from unspool import (
 from unspool import parse as parse_output
 from unspool._core.ends.explain import EXAMPLE
 from unspool._core.ends.render import render
-from unspool._core.words.facts import RequestFacts, Thinking, check_facts
+from unspool._core.words.check import check_facts
+from unspool._core.words.facts import RequestFacts, Thinking
 from unspool._models.detect import Detection, Model, detect, examine, load_model
 from unspool._models.infer import TOOLS, Writing, declaration, infer
 from unspool.dialects._registry import facts_of

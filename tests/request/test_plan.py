@@ -782,7 +782,7 @@ def test_a_response_template() -> None:
             "fields": {
                 "thinking": {"open": "<t>", "close": "</t>"},
                 "tool_calls": {"open": "<call>", "close": "</call>", "content": "json"},
-            }
+            },
         }
     )
     decided = plan(dialect, ask(tools=TOOLS, tool_choice="required"), prompt="<t>")

@@ -14,7 +14,8 @@ import pytest
 
 from places import ROOT
 from unspool import Dialect, Prompt, SpecError, get_dialect
-from unspool._core.words.facts import RequestFacts, Thinking, check_facts
+from unspool._core.words.check import check_facts
+from unspool._core.words.facts import RequestFacts, Thinking
 from unspool._request import plan
 from unspool._request.table import COLUMNS, row, switch, truth_table
 from unspool.dialects._registry import built_in_dialects, checkpoints, facts_of, register

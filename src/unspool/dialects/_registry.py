@@ -19,8 +19,9 @@ from threading import RLock
 
 from .._core.tokens.tokens import as_tokenizer, learnt_of
 from .._core.values.errors import SpecError, UnknownDialect, UsageError
+from .._core.words.check import check_facts
 from .._core.words.dialect import Dialect
-from .._core.words.facts import ANY, RequestFacts, Thinking, check_facts
+from .._core.words.facts import ANY, RequestFacts, Thinking
 
 GROUP = "unspool.dialects"
 

@@ -208,6 +208,6 @@ class Dialect:
         return hash(self.name)
 
     def __post_init__(self) -> None:
-        from .template import check_dialect
+        from .check import check_dialect
 
         check_dialect(self)

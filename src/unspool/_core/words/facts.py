@@ -12,13 +12,9 @@ reads them, ``docs/truth-table.md`` is generated from them.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
+from typing import Final, Literal, TypeAlias, get_args
 
 from ..values.errors import SpecError
-from .template import is_control
-
-if TYPE_CHECKING:
-    from .dialect import Dialect
 
 Answer: TypeAlias = Literal["yes", "no", "n/a"]
 Default: TypeAlias = Literal["on", "off", "model", "always", "n/a"]
@@ -207,43 +203,3 @@ ALWAYS: Final = Thinking(
     strip="n/a",
 )
 FRAMED: Final = replace(UNSWITCHED, special="yes", default="always", seed=HEADER)
-
-
-def check_facts(dialect: Dialect, facts: RequestFacts) -> None:
-    """Raise ``SpecError`` where facts do not fit what the dialect declares."""
-    why = _contradiction(dialect, facts)
-    if why:
-        shared = f" of {dialect.request!r}" if isinstance(dialect.request, str) else ""
-        raise SpecError(f"dialect {dialect.name!r} contradicts its request facts{shared}: {why}")
-
-
-def _contradiction(dialect: Dialect, facts: RequestFacts) -> str:
-    frame = dialect.frame
-    routes = () if frame is None else tuple(route.into for route in frame.routes)
-    calls = bool(dialect.call) or any(into.startswith("{") for into in routes)
-    reasoning = bool(dialect.reasoning) or "reasoning" in routes
-    thinking = facts.thinking
-    seeded = any(seeds(template, thinking.seed) for template in dialect.reasoning)
-    if calls and facts.calls_special == "n/a":
-        return "it has calls: say calls_special='yes' if their markers are special tokens, else 'no'"
-    if not calls and (facts.calls_special != "n/a" or "native" in facts.forced):
-        return "it has no calls: say calls_special='n/a' and forced=('json',), as request='kimi' does"
-    if reasoning and thinking.default == "n/a":
-        return f"thinking.default is n/a, but it has reasoning {dialect.reasoning!r}: say reasoning=() if not"
-    if not reasoning and thinking.default != "n/a":
-        return "it has no reasoning: say so in thinking, as request='llama3_json' does"
-    if thinking.inside and not seeded:
-        return (
-            f"thinking.seed={thinking.seed!r} opens none of its reasoning templates {dialect.reasoning!r}: "
-            "write it as they do, or seed='' where the model opens its reasoning itself"
-        )
-    if thinking.seed == HEADER and not dialect.prompt.start:
-        return "thinking.seed is 'header', but nothing says where output begins: say prompt=Prompt(start=...)"
-    if facts.answers_special == "no" and frame is not None and any(map(is_control, frame.open)):
-        return f"answers come in messages that {frame.open[0]!r} opens: say answers_special='yes'"
-    return ""
-
-
-def seeds(template: str, seed: str) -> bool:
-    """Whether a seed is the opener of a wrapper."""
-    return template.lstrip("^?").partition("{text}")[0].strip() == seed.strip()
