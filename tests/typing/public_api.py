@@ -18,18 +18,22 @@ from unspool import (
     Constraint,
     Detection,
     Dialect,
+    Envelope,
     Event,
+    Family,
     Finish,
     Frame,
     IdFormat,
     MalformedOutput,
     Markup,
     Message,
+    Names,
     Note,
     Parser,
     Plan,
     Policies,
     Problem,
+    Prompt,
     RequestFacts,
     Route,
     Text,
@@ -37,6 +41,7 @@ from unspool import (
     Thinking,
     Tidy,
     ToolCall,
+    Values,
 )
 from unspool.wire import ChatStream, Chunk, Reconstructor, chat_completion, sse
 
@@ -145,9 +150,16 @@ def declare() -> None:
             fields=("<|to|>{to}",),
             routes=(Route("to={name}", "{args}", "<|to|>{name}"), Route("", "content")),
         ),
+        family=Family("Mine", aliases=("ours",)),
+        envelope=Envelope(name_keys=("tool",), order=("id", "name", "args")),
+        values=Values(python=True),
+        names=Names(forms=("{name}:{index}",)),
+        prompt=Prompt(start="<|start|>"),
         id_format=IdFormat("call_{index}"),
         args="python",
     )
+    assert_type(dialect.family, Family)
+    assert_type(dialect.request, RequestFacts | str | None)
     assert_type(unspool.register(dialect, replace=True), Dialect)
     assert_type(unspool.get_dialect("mine"), Dialect)
     assert_type(unspool.list_dialects(), tuple[Dialect, ...])
@@ -157,6 +169,8 @@ def declare() -> None:
     assert_type(unspool.from_response_template({"fields": {"content": {}}}), Dialect)
     Dialect(name="mine", call="<call>{envelope}</call>")  # type: ignore[arg-type]
     Dialect(name="mine", args="yaml")  # type: ignore[arg-type]
+    Dialect(name="mine", family="Mine")  # type: ignore[arg-type]
+    Dialect(name="mine", envelope=Envelope(order=("tool",)))  # type: ignore[arg-type]
     dialect.name = "yours"  # type: ignore[misc]
 
 
