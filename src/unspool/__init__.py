@@ -5,12 +5,13 @@
 ('now', 'tool_calls')
 """
 
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, get_type_hints
 
-from ._core.ends.explain import explain, state_diagram
-from ._core.ends.parser import Parser, fold, get_parser, parse
-from ._core.ends.render import render
+from ._core.ends.fold import Fold
+from ._core.ends.parser import Parser, parse
 from ._core.ends.tidy import Tidy
+from ._core.tokens.tokens import AnyTokenizer, Tokenizer
 from ._core.values.errors import (
     MalformedOutput,
     ProtocolError,
@@ -24,10 +25,14 @@ from ._core.values.events import (
     CallArgs,
     CallEnd,
     CallStart,
+    Channel,
     Event,
     Finish,
+    FinishReason,
     Markup,
     Note,
+    Role,
+    Status,
     Text,
     normalise,
 )
@@ -36,20 +41,24 @@ from ._core.values.message import Message, Part, Problem, TextPart, ToolCall
 from ._core.values.policies import STRICT, Policies
 from ._core.words.dialect import Dialect, Envelope, Family, Frame, Names, Prompt, Route, Values
 from ._core.words.facts import RequestFacts, Thinking
-from ._models.response_template import from_response_template
-from ._request import Constraint, Plan, plan
 from ._version import __version__
 from .dialects._registry import get_dialect, list_dialects, register
 
 if TYPE_CHECKING:
-    from ._models.detect import Detection, detect
+    from ._core.ends.explain import explain, state_diagram
+    from ._core.ends.render import render
+    from ._models.detect import Detection, Reasoning, detect
+    from ._models.response_template import from_response_template
+    from ._request import Constraint, Plan, plan
 
 __all__ = [
     "NOTE_KINDS",
     "STRICT",
+    "AnyTokenizer",
     "CallArgs",
     "CallEnd",
     "CallStart",
+    "Channel",
     "Constraint",
     "Detection",
     "Dialect",
@@ -57,6 +66,8 @@ __all__ = [
     "Event",
     "Family",
     "Finish",
+    "FinishReason",
+    "Fold",
     "Frame",
     "IdFormat",
     "MalformedOutput",
@@ -71,13 +82,17 @@ __all__ = [
     "Problem",
     "Prompt",
     "ProtocolError",
+    "Reasoning",
     "RequestFacts",
+    "Role",
     "Route",
     "SpecError",
+    "Status",
     "Text",
     "TextPart",
     "Thinking",
     "Tidy",
+    "Tokenizer",
     "ToolCall",
     "UnknownDialect",
     "UnspoolError",
@@ -86,10 +101,8 @@ __all__ = [
     "__version__",
     "detect",
     "explain",
-    "fold",
     "from_response_template",
     "get_dialect",
-    "get_parser",
     "list_dialects",
     "normalise",
     "parse",
@@ -99,11 +112,45 @@ __all__ = [
     "state_diagram",
 ]
 
+_LATER = {
+    "Constraint": "_request",
+    "Detection": "_models.detect",
+    "Plan": "_request",
+    "Reasoning": "_models.detect",
+    "detect": "_models.detect",
+    "explain": "_core.ends.explain",
+    "from_response_template": "_models.response_template",
+    "plan": "_request",
+    "render": "_core.ends.render",
+    "state_diagram": "_core.ends.explain",
+}
+"""What parsing does without, and where it is: imported when it is asked for."""
 
-def __getattr__(name: str) -> object:
-    # Detection needs much that parsing does not; it is imported when it is asked for.
-    if name in ("Detection", "detect"):
-        from ._models import detect as _detect
 
-        return getattr(_detect, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+def _publish(value: object) -> None:
+    """A class is called by the name that users import it by: in tracebacks, in pickles, in ``help``."""
+    if isinstance(value, type):
+        # Those who ask for type hints look for the names in the module that the class says it is from.
+        value.__annotations__ = get_type_hints(value, include_extras=True)
+        value.__module__ = __name__
+
+
+if not TYPE_CHECKING:  # for a checker, every name that is misspelt would be an object
+
+    def __getattr__(name: str) -> object:
+        if name not in _LATER:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+        _publish(value)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+for _name in __all__:
+    if _name not in _LATER:
+        _publish(globals()[_name])
+del _name

@@ -16,6 +16,7 @@ order       calls start, get arguments and end, one at a time; ``Finish`` is las
 hold-back   what is held is never more than ``Parser.bound``
 arguments   what was sent of a call's arguments is a prefix of all of them
 no error    whatever the model wrote, ``feed`` and ``finish`` do not raise
+policies    each value of a policy shows, where the dialect has what the policy is about
 round trip  ``parse(render(message))`` gives the message back
 
 A law that is broken raises ``AssertionError`` with the input to repeat it.
@@ -38,6 +39,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from ._core.ends.parser import Parser, parse
 from ._core.ends.render import render
+from ._core.payload.json import canonical_json
 from ._core.values.errors import MalformedOutput
 from ._core.values.events import (
     CallArgs,
@@ -51,10 +53,10 @@ from ._core.values.events import (
     Text,
     normalise,
 )
-from ._core.values.message import Message, ToolCall
+from ._core.values.message import Message, Part, TextPart, ToolCall
 from ._core.values.policies import STRICT, Policies
 from ._core.words.dialect import Dialect
-from ._core.words.template import PAYLOADS, Attributes, Hole, literals, parse_template, split_at, split_marks
+from ._core.words.pieces import PAYLOADS, Attributes, Hole, literals, parse_template, split_at, split_marks
 from .dialects._registry import find
 
 if TYPE_CHECKING:
@@ -71,6 +73,7 @@ __all__ = [
     "assert_laws",
     "assert_never_raises",
     "assert_order",
+    "assert_policy",
     "assert_round_trip",
     "assert_tiles",
     "check_dialect",
@@ -130,6 +133,10 @@ class Reading:
     def fail(self, law: str, why: str) -> NoReturn:
         """Raise ``AssertionError`` with all that is needed to see it again."""
         __tracebackhide__ = True  # the report is the message, not this frame
+        raise self.broken(law, why)
+
+    def broken(self, law: str, why: str) -> AssertionError:
+        """The error of a law that this reading breaks."""
         lines = [f"{law}: {why}", f"  dialect: {self.dialect.name}", f"  text:    {self.case.text!r}"]
         if list(self.chunks) != [self.case.text]:
             lines.append(f"  chunks:  {list(self.chunks)!r}")
@@ -137,7 +144,7 @@ class Reading:
             value = getattr(self.case, field)
             if value is not None:
                 lines.append(f"  {field}: {_changed(value) if isinstance(value, Policies) else repr(value)}")
-        raise AssertionError("\n".join(lines))
+        return AssertionError("\n".join(lines))
 
 
 def _changed(policies: Policies) -> str:
@@ -800,6 +807,264 @@ class _Inventor:
         return self.values[key]
 
 
+# -- policies
+
+
+class _Wording:
+    """A call in the words of a dialect."""
+
+    name: Final = "get_weather"
+    arguments: Final = '{"city": "Oslo", "days": 3}'
+
+    def __init__(self, spec: Dialect) -> None:
+        tagged = [template for template in spec.call if "{params}" in template]
+        self.ability = _Ability(spec)
+        self.params = bool(tagged) or self.ability.payload == "params"
+        """Whether a call may have its arguments between tags; then it has."""
+        self.spec = replace(spec, call=(*tagged, *spec.call)) if tagged else spec
+        self.notation = "params" if self.params else self.ability.notation
+        self.id = spec.id_format.new(self.name, 7)
+
+    def call(self, arguments: str = arguments) -> ToolCall:
+        return ToolCall(self.id, self.spec.names.fixed or self.name, arguments)
+
+    def write(self, *parts: Part) -> str:
+        """The text of a message; by default of one call and nothing else."""
+        return render(self.spec, Message(parts=parts or (self.call(),)))
+
+    def tools(self, **types: str) -> ToolList:
+        """A request that declares the function, and the parameters of these types."""
+        properties = {key: {"type": type_} for key, type_ in types.items()}
+        function = {"name": self.call().name, "parameters": {"type": "object", "properties": properties}}
+        return ({"type": "function", "function": function},)
+
+
+class _Outcome:
+    """What came of an output, as far as policies decide it."""
+
+    def __init__(self, reading: Reading) -> None:
+        message = reading.message
+        self.raised = message is None
+        self.calls = message.tool_calls if message is not None else ()
+        self.arguments = self.calls[0].arguments if len(self.calls) == 1 else ""
+        self.content = (message.content if message is not None else None) or ""
+        self.reasoning = (message.reasoning if message is not None else None) or ""
+        self.problems = {problem.kind for problem in message.problems} if message is not None else set()
+        self.sent = [event.json for event in reading.events if isinstance(event, CallArgs)]
+
+    @property
+    def called(self) -> bool:
+        """There is one call, and it is whole."""
+        return _is_json(self.arguments) and not self.problems & {"malformed_call", "truncated_call"}
+
+    @property
+    def shown(self) -> bool:
+        """There is no call, and the text of one is content."""
+        return not self.calls and _Wording.name in self.content
+
+    @property
+    def gone(self) -> bool:
+        """There is neither."""
+        return not self.raised and not self.calls and _Wording.name not in self.content
+
+    def value(self, key: str) -> object:
+        """An argument of the call."""
+        return json.loads(self.arguments).get(key) if self.called else None
+
+
+_Shows = Callable[[_Outcome], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class _Effect:
+    """What a policy is about, and how each of its values shows."""
+
+    shows: Callable[[_Wording], Mapping[str, _Shows]]
+    """What each value makes of the same output."""
+    cases: Callable[[_Wording], Iterable[Case]] = lambda wording: (Case(wording.write()),)
+    """Outputs; in one of them all values must show."""
+    applies: Callable[[_Wording], bool] = lambda _: True
+    """Whether a dialect that has calls has the thing."""
+    streamed: bool = False
+    """It shows only in what is sent meanwhile."""
+
+
+def _broken_calls(wording: _Wording) -> Iterator[Case]:
+    """Something is there that does not belong there, or the other way round."""
+    text = wording.write()
+    # A closing tag that is not confirmed would be data, and so would be what stands behind it.
+    policies = Policies(close_in_value="first")
+    for piece in ("}", "]", ")", "{", " !! "):
+        for at in range(len(text), 0, -1):
+            yield Case(text[:at] + piece + text[at:], policies=policies)
+    for at in range(len(text), 0, -1):
+        yield Case(text[: at - 1] + text[at:], policies=policies)
+
+
+def _cut_calls(wording: _Wording) -> Iterator[Case]:
+    text = wording.write()
+    for at in range(len(text) - 1, 0, -1):
+        yield Case(text[:at])
+
+
+def _odd_spelling(wording: _Wording) -> Iterator[Case]:
+    """Arguments without blanks, or with an object in a tag that has none."""
+    yield Case(wording.write(wording.call('{"city":"Oslo"}')))
+    yield Case(wording.write().replace("3", '{"a":1}'), wording.tools(days="object"))
+
+
+def _closers_in_value(wording: _Wording) -> Iterator[Case]:
+    """A value with the beginning of what follows values."""
+    text = wording.write()
+    at = text.index("Oslo") + len("Oslo")
+    for end in range(at + 1, len(text)):
+        value = json.dumps({"city": f"Os{text[at:end]}lo", "days": 3})
+        yield Case(wording.write(wording.call(value)), wording.tools(city="string"))
+
+
+def _numbers_in_tags(wording: _Wording) -> Iterator[Case]:
+    """A value that nothing says the type of."""
+    text = wording.write()
+    yield Case(text)
+    yield Case(re.sub(r' (type|string)="[^"]*"', "", text))
+
+
+_EFFECTS: Final[Mapping[str, _Effect]] = {
+    "calls_in_reasoning": _Effect(
+        lambda wording: {
+            "call": lambda seen: seen.called,
+            "text": lambda seen: seen.gone and wording.name in seen.reasoning,
+        },
+        lambda wording: (Case(wording.write(TextPart("reasoning", f"Hm.{wording.write()}"))),),
+        # The header of a call ends the message before it, and text ends the place for anchored calls.
+        lambda wording: (
+            wording.ability.reasoning and wording.spec.frame is None and not wording.ability.anchored
+        ),
+    ),
+    "unknown_tool": _Effect(
+        lambda _: {"forward": lambda seen: seen.called, "text": lambda seen: seen.shown},
+        lambda wording: (Case(wording.write(), ({"type": "function", "function": {"name": "other"}},)),),
+    ),
+    "malformed_call": _Effect(
+        lambda wording: {
+            "text": lambda seen: seen.shown and "malformed_call" in seen.problems,
+            # Where tags are missing nobody knows which.
+            "repair": lambda seen: seen.shown if wording.params else seen.called,
+            "keep": lambda seen: bool(seen.calls) and "malformed_call" in seen.problems,
+            "drop": lambda seen: seen.gone and "malformed_call" in seen.problems,
+            "error": lambda seen: seen.raised,
+        },
+        _broken_calls,
+    ),
+    "truncated_call": _Effect(
+        lambda _: {
+            "drop": lambda seen: seen.gone and "truncated_call" in seen.problems,
+            "text": lambda seen: seen.shown and "truncated_call" in seen.problems,
+            "keep": lambda seen: bool(seen.calls) and "truncated_call" in seen.problems,
+            "error": lambda seen: seen.raised,
+        },
+        _cut_calls,
+    ),
+    "commit": _Effect(
+        lambda _: {
+            "name": lambda seen: seen.called and len(seen.sent) > 1,
+            "call": lambda seen: seen.called and len(seen.sent) == 1,
+        },
+        streamed=True,
+    ),
+    "arguments": _Effect(
+        lambda _: {
+            "verbatim": lambda seen: seen.called and seen.arguments != canonical_json(seen.arguments),
+            "canonical": lambda seen: seen.called and seen.arguments == canonical_json(seen.arguments),
+        },
+        _odd_spelling,
+        # What is no JSON is spelt by us, and in one way.
+        lambda wording: wording.notation in ("json", "params"),
+    ),
+    "after_calls": _Effect(
+        lambda wording: {
+            "content": lambda seen: seen.called and "Bye." in seen.content,
+            "drop": lambda seen: seen.called and "Bye." not in seen.content,
+            "dialect": lambda seen: (
+                seen.called and ("Bye." in seen.content) == (wording.spec.after_calls == "content")
+            ),
+        },
+        lambda wording: (Case(wording.write(wording.call(), TextPart("content", "Bye."))),),
+        lambda wording: wording.ability.content,
+    ),
+    "close_in_value": _Effect(
+        lambda _: {
+            "confirmed": lambda seen: str(seen.value("city")).endswith("lo"),
+            "first": lambda seen: '"Os"' in "".join(seen.sent),
+        },
+        _closers_in_value,
+        lambda wording: wording.params,
+    ),
+    "no_tools": _Effect(
+        lambda _: {"verbatim": lambda seen: seen.shown, "strip": lambda seen: seen.gone},
+        lambda wording: (Case(wording.write(), ()),),
+    ),
+    "schemaless_value": _Effect(
+        lambda _: {
+            "string": lambda seen: seen.value("days") == "3",
+            "json": lambda seen: seen.value("days") == 3,
+        },
+        _numbers_in_tags,
+        lambda wording: wording.params,
+    ),
+    "call_ids": _Effect(
+        lambda wording: {
+            "native": lambda seen: seen.called and seen.calls[0].id == wording.id,
+            "generated": lambda seen: seen.called and seen.calls[0].id != wording.id,
+        },
+        # An id behind the arguments counts only where calls are announced whole.
+        lambda wording: (Case(_numbered(wording), policies=Policies(commit="call")),),
+        lambda wording: wording.id in _numbered(wording),
+    ),
+}
+"""By the policy.  Those of the wire are not here."""
+
+
+def _numbered(wording: _Wording) -> str:
+    """A call with an id that is not the first that we would give it, if it can have one."""
+    spec = wording.spec
+    with_id = [template for template in spec.call if "{id}" in template or "{envelope}" in template]
+    envelope = replace(spec.envelope, order=("id", "name", "args"))
+    spec = replace(spec, call=(*with_id, *spec.call), envelope=envelope)
+    text = render(spec, Message(tool_calls=(wording.call(),)))
+    return text.replace(spec.id_format.new(wording.name, 0), wording.id)
+
+
+def assert_policy(dialect: str | Dialect, policy: str) -> Case | None:
+    """There is an output in which every value of a policy shows.
+
+    :param policy: the name of a field of ``Policies``, other than those of the wire.
+    :return: the output; None if the dialect has nothing that the policy is about.
+    """
+    spec = find(dialect)
+    wording, effect = _Wording(spec), _EFFECTS[policy]
+    raw = wording.ability.payload == "code"  # neither malformed nor cut off, and without parameters
+    if raw or not wording.ability.calls or not effect.applies(wording):
+        return None
+    shows = effect.shows(wording)
+    fewest: list[Reading] = []
+    for case in effect.cases(wording):
+        silent: list[Reading] = []
+        for value, is_shown in shows.items():
+            chosen: dict[str, Any] = {policy: value}
+            policies = replace(case.policies or Policies(), **chosen)
+            chunks = list(case.text) if effect.streamed else [case.text]
+            reading = read(spec, replace(case, policies=policies), chunks)
+            if not is_shown(_Outcome(reading)):
+                silent.append(reading)
+        if not silent:
+            return case
+        if not fewest or len(silent) < len(fewest):
+            fewest = silent
+    values = [getattr(reading.case.policies, policy) for reading in fewest]
+    raise fewest[0].broken("policies", f"{policy}={' and '.join(values)} makes no difference")
+
+
 # -- all of it
 
 
@@ -831,6 +1096,9 @@ def check_dialect(
             broken = replace(case, text=mutate(case.text, rng, marks))
             assert_laws(spec, broken, chunkings(broken.text, seed=seed, random=2, splits=0))
             assert_never_raises(spec, broken)
+
+    for policy in _EFFECTS:
+        assert_policy(spec, policy)
 
     phases = (Phase.generate, Phase.shrink)  # the report explains itself
     quiet = settings(max_examples=examples, phases=phases, database=None, deadline=None, derandomize=True)

@@ -29,7 +29,7 @@ def run(
     *arguments: str, stdin: str = "", env: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
-        [sys.executable, "-m", "unspool.cli", *arguments],
+        [sys.executable, "-m", "unspool", *arguments],
         input=stdin.encode(),
         capture_output=True,
         check=False,
@@ -77,7 +77,7 @@ def test_events_tile_the_input(output: str, capsys: pytest.CaptureFixture[str]) 
 
 def test_events_come_while_the_input_is_still_open() -> None:
     with subprocess.Popen(
-        [sys.executable, "-m", "unspool.cli", "parse", "--dialect", "hermes", "--events"],
+        [sys.executable, "-m", "unspool", "parse", "--dialect", "hermes", "--events"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     ) as process:
@@ -192,7 +192,7 @@ def test_a_mistake_is_one_line_and_exit_code_2(
 
 def test_a_reader_that_has_seen_enough_is_no_error() -> None:
     with subprocess.Popen(
-        [sys.executable, "-m", "unspool.cli", "demo", "--speed", "1000"],
+        [sys.executable, "-m", "unspool", "demo", "--speed", "1000"],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -323,7 +323,7 @@ def in_terminal(*arguments: str, keys: Sequence[tuple[str, bytes]], env: dict[st
     pty = pytest.importorskip("pty")
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "unspool.cli", *arguments],
+        [sys.executable, "-m", "unspool", *arguments],
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
@@ -397,7 +397,9 @@ def test_an_explanation_in_the_terminal() -> None:
 def without_rich(tmp_path: Path) -> dict[str, str]:
     """An environment in which rich is not installed."""
     (tmp_path / "rich.py").write_text("raise ImportError")
-    return {"PYTHONPATH": str(tmp_path)}
+    # What was there stays: the tests may run over a build that is found that way.
+    places = [str(tmp_path), os.environ.get("PYTHONPATH", "")]
+    return {"PYTHONPATH": os.pathsep.join(filter(None, places))}
 
 
 def test_without_rich_the_list_is_plain(without_rich: dict[str, str]) -> None:

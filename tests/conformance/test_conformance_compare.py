@@ -1,4 +1,4 @@
-"""Comparing: each class of difference, what is as good, and what the ledger excuses."""
+"""Comparing: each class of difference, what is as good, and what is excused."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 
 from unspool.conformance import CallAt, DeltaMessage, DeltaToolCall, TestCase, Unfinished, cases
 from unspool.conformance.compare import CLASSES, compare, diff, json_value, worse
-from unspool.conformance.ledger import LEDGER, ONE_BLOCK, excuse
-from unspool.conformance.reconstruct import Stream, reconstruct
+from unspool.conformance.excuses import EXCUSES, ONE_BLOCK, excuse
+from unspool.conformance.rebuild import Rebuilt, rebuild
 
 
 def case_of(scenario: str, dialect: str = "hermes") -> TestCase:
@@ -26,8 +26,8 @@ def call(index: int, name: str, arguments: str, id: str | None = None) -> DeltaM
     return DeltaMessage(tool_calls=(DeltaToolCall(index, id, name, arguments),))
 
 
-def stream(*deltas: DeltaMessage, finish: str | None = None) -> Stream:
-    return reconstruct(deltas, finish)
+def stream(*deltas: DeltaMessage, finish: str | None = None) -> Rebuilt:
+    return rebuild(deltas, finish)
 
 
 PARIS = call(0, "get_weather", '{"city": "Paris", "unit": "celsius"}')
@@ -185,7 +185,7 @@ def test_the_diff_shows_both_sides() -> None:
     assert all(line.startswith("-") for line in diff(case, None).split("\n"))
 
 
-# -- the ledger
+# -- excuses
 
 
 def within(scenario: str) -> str:
@@ -256,7 +256,7 @@ def test_policies_of_others(reason: str, scenario: str, deltas: list[DeltaMessag
 
 def test_every_entry_of_the_ledger_is_tested() -> None:
     marks = test_policies_of_others.pytestmark  # type: ignore[attr-defined]
-    assert {entry.reason for entry in LEDGER} <= {row[0] for row in marks[0].args[1]}
+    assert {entry.reason for entry in EXCUSES} <= {row[0] for row in marks[0].args[1]}
 
 
 @pytest.mark.parametrize(
@@ -277,7 +277,7 @@ def test_what_no_policy_excuses(scenario: str, deltas: list[DeltaMessage]) -> No
 def test_a_variant_is_a_valid_case() -> None:
     for case in cases(["hermes", "kimi_k2", "qwen3_coder"]):
         if isinstance(case, TestCase):
-            for entry in LEDGER:
+            for entry in EXCUSES:
                 variant = entry.expects(case)
                 assert variant is None or variant.key == case.key
     case = case_of("order/call-text-call")

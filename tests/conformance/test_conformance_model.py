@@ -24,7 +24,7 @@ from unspool.conformance import (
     json_schema,
 )
 from unspool.conformance.model import Status, order_lines, part_from_json
-from unspool.conformance.reconstruct import Reached, reconstruct
+from unspool.conformance.rebuild import Reached, rebuild
 
 jsonschema = pytest.importorskip("jsonschema")
 
@@ -206,7 +206,7 @@ def call_delta(index: int, **fields: str) -> DeltaMessage:
 
 
 def test_deltas_add_up() -> None:
-    stream = reconstruct(
+    stream = rebuild(
         [
             DeltaMessage(reasoning="Hm. "),
             None,
@@ -242,4 +242,4 @@ def test_deltas_add_up() -> None:
 )
 def test_a_stream_that_clients_misread_is_refused(deltas: list[DeltaMessage], rule: str) -> None:
     with pytest.raises(ProtocolError, match=f"rule '{rule}'"):
-        reconstruct(deltas, None)
+        rebuild(deltas, None)

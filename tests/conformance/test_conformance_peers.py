@@ -23,8 +23,8 @@ from unspool import Message, ToolCall, UsageError, render
 from unspool.conformance import peers
 from unspool.conformance.model import TestCase as Case
 from unspool.conformance.peers import _protocol
-from unspool.conformance.peers._protocol import Facts, Request, aligned, any_of
-from unspool.conformance.reconstruct import reconstruct
+from unspool.conformance.peers._protocol import Facts, ProtocolRequest, aligned, any_of
+from unspool.conformance.rebuild import rebuild
 from unspool.conformance.stdio import Program
 
 TOOL = {
@@ -45,7 +45,7 @@ FACTS = Facts(
     stops=["<|im_end|>"],
     controls=["<tool_call>", "<|im_end|>"],
 )
-REQUEST = Request(
+REQUEST = ProtocolRequest(
     dialect="hermes",
     mode="stream",
     text="",
@@ -172,9 +172,9 @@ def test_a_missing_environment_says_how_to_get_it(tmp_path: Path, monkeypatch: p
 FAKE = """
 import sys
 from pathlib import Path
-from unspool.conformance.peers._protocol import Place, Program, Stream, Unsupported, any_of, serve
+from unspool.conformance.peers._protocol import PeerProgram, PeerStream, Place, Unsupported, any_of, serve
 
-class Echo(Stream):
+class Echo(PeerStream):
     def __init__(self, request):
         self.request, self.pieces = request, []
     def feed(self, text, finished):
@@ -187,7 +187,7 @@ class Echo(Stream):
         return [{"content": "|"}, {"reasoning": self.request.stop}]
     finish_reason = property(lambda self: self.request.finish_reason)
 
-class Fake(Program):
+class Fake(PeerProgram):
     name, version = "fake", "1"
     def dialects(self):
         return {"hermes": {"parser": "echo"}, "of another planet": {}}
@@ -324,7 +324,7 @@ def test_each_peer_finds_a_call_in_each_of_its_dialects(peer: tuple[str, Program
                 continue
             except ParserFailed:
                 continue
-            message = reconstruct(answer.deltas, answer.finish_reason).message
+            message = rebuild(answer.deltas, answer.finish_reason).message
             found.append([(c.function.name, _value(c.function.arguments)) for c in message.tool_calls])
         if [(CALL.name, json.loads(CALL.arguments))] not in found:
             unseen.append((name, dialect))
@@ -347,6 +347,6 @@ def test_each_peer_reads_reasoning_that_the_prompt_has_opened(peer: tuple[str, P
             "hermes": "Hm.\n</think>\n\nHi."}[dialect]  # fmt: skip
     this = case(text, dialect=dialect, start="reasoning", prompt=prompt)
     (answer,) = program.answer(this, [list(text)], streaming=True)
-    message = reconstruct(answer.deltas, answer.finish_reason).message
+    message = rebuild(answer.deltas, answer.finish_reason).message
     assert (message.reasoning or "").strip() == "Hm."
     assert (message.content or "").strip() == "Hi."

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unspool._core.payload.json import _MOVES, JsonValue
+from unspool._core.payload.json import JsonValue
 
 SCALARS = (
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
@@ -20,15 +20,14 @@ DAMAGE = st.sampled_from(
 )
 
 
-def read(pieces: Sequence[str], *, repair: bool, short_cut: bool = False) -> tuple[str, str, bool, list[str]]:
+def read(pieces: Sequence[str], *, repair: bool) -> tuple[str, str, bool, list[str]]:
     """The JSON text that came out, the error, whether it is complete, and the notes."""
     value = JsonValue(repair)
     out = []
     held = ""
     for piece in pieces:
         held += piece
-        taken = value.passing(held) if short_cut else None
-        held = held[value.step(held, 0, final=False) if taken is None else len(taken) :]
+        held = held[value.step(held, 0, final=False) :]
         out.append(value.text)
         if value.done or value.error:
             break
@@ -51,28 +50,9 @@ def test_a_whole_value_is_read_as_its_characters_are(text: str, repair: bool) ->
 
 
 @given(text=damaged(), size=st.integers(1, 9), repair=st.booleans())
-def test_the_short_cut_leads_to_the_same(text: str, size: int, repair: bool) -> None:
+def test_pieces_lead_to_the_same(text: str, size: int, repair: bool) -> None:
     pieces = [text[at : at + size] for at in range(0, len(text), size)]
-    assert read(pieces, repair=repair, short_cut=True) == read([text], repair=repair)
-
-
-@pytest.mark.parametrize("end", ['b\\n"', "7 ", "null", '\\"', "\\"])
-def test_what_a_text_does_inside_brackets_it_need_not_do_outside(end: str) -> None:
-    opening = '"' if end[-1] in '"\\' else " 1" if end == "7 " else " "
-    for _ in range(2):  # the second one finds what the first remembered
-        for before in (f"[{opening}", opening, f'{{"a":{opening}'):
-            assert read([before, end], repair=False, short_cut=True) == read([before + end], repair=False)
-
-
-def test_moves_that_are_remembered_are_few_and_short() -> None:
-    value = JsonValue()
-    value.step('["', 0, final=False)
-    for number in range(1_000):
-        value.passing(f"\\n{number}")
-        value.passing(f"\\n{number}{'x' * 1_000}")
-    moves = [moves for states in _MOVES.values() for moves in states]
-    assert max(map(len, moves)) <= 256
-    assert max((len(text) for texts in moves for text in texts), default=0) < 100  # compiled, there are none
+    assert read(pieces, repair=repair) == read([text], repair=repair)
 
 
 @given(value=VALUES)

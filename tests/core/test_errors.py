@@ -14,6 +14,7 @@ from unspool import (
     Dialect,
     Envelope,
     Family,
+    Fold,
     Frame,
     IdFormat,
     MalformedOutput,
@@ -24,19 +25,19 @@ from unspool import (
     RequestFacts,
     Route,
     SpecError,
+    Tidy,
     ToolCall,
     UnknownDialect,
     UnspoolError,
     UsageError,
     Values,
-    fold,
     get_dialect,
-    get_parser,
     parse,
     register,
     render,
 )
 from unspool._core.words.facts import HYBRID
+from unspool.wire import ChatStream, MessagesStream, ResponsesStream
 
 CALL = ("<call>{envelope}</call>",)
 WRONG: Any = "a string"
@@ -165,6 +166,17 @@ def test_render_needs_an_object_to_write_parameters(arguments: str) -> None:
     assert "'f'" in message_of(UsageError, lambda: render("qwen3_coder", message))
 
 
+@pytest.mark.parametrize(
+    "wrong", ["hermes", None, 5, get_dialect("hermes")], ids=lambda wrong: type(wrong).__name__
+)
+def test_what_follows_a_parser_is_made_from_it(wrong: Any) -> None:
+    for make in (Tidy, Fold, ChatStream, MessagesStream, ResponsesStream):
+        made: Any = make
+        message = message_of(UsageError, lambda: made(wrong))  # noqa: B023 - called at once
+        assert type(wrong).__name__ in message
+        assert "parser" in message
+
+
 # -- unknown dialects
 
 
@@ -177,7 +189,7 @@ def test_unknown_dialects_come_with_the_nearest_names(name: str, near: str) -> N
         assert repr(name) in message
         assert near in message
     with pytest.raises(LookupError):
-        get_parser(name)
+        Parser(name)
 
 
 def test_a_name_like_no_other_leads_to_the_list() -> None:
@@ -192,7 +204,7 @@ def test_case_and_dashes_do_not_matter(name: str) -> None:
 def test_register_takes_dialects_and_keeps_names_apart() -> None:
     wrong: Any = "hermes"
     assert "str" in message_of(UsageError, lambda: register(wrong))
-    other = Dialect("hermes", call=CALL)
+    other = Dialect("hermes", call=CALL, request="qwen3_coder")
     assert "replace=True" in message_of(SpecError, lambda: register(other))
     assert get_dialect("hermes").call != CALL
 
@@ -443,5 +455,5 @@ def test_feed_and_finish_never_raise_for_the_model() -> None:
     with pytest.raises(MalformedOutput):
         parser.fold().push(events)
     with pytest.raises(MalformedOutput):
-        fold(events, dialect="hermes", strict=True)
-    assert fold(events, dialect="hermes").content == text
+        parser.message(events)
+    assert Parser("hermes").message(events).content == text

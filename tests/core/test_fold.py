@@ -25,9 +25,7 @@ from unspool import (
     Policies,
     Text,
     TextPart,
-    Tidy,
     ToolCall,
-    fold,
     get_dialect,
     normalise,
     parse,
@@ -522,7 +520,7 @@ def test_two_reasoning_blocks_are_joined_by_a_line_break() -> None:
 def test_tidy_keeps_the_spans_in_order() -> None:
     text = f"<think>\nHm.\n</think>\n\nHello \n{GOOD}\nBye \n"
     parser = Parser("hermes")
-    tidy = Tidy(parser.dialect, parser.policies)
+    tidy = parser.tidy()
     events = tidy.push(parser.feed(text) + parser.finish())
     at = 0
     for event in events:
@@ -539,7 +537,7 @@ def test_tidy_keeps_the_spans_in_order() -> None:
 def test_tidy_in_portions_is_tidy_at_once(text: str) -> None:
     def tidied(chunks: list[str]) -> list[Event]:
         parser = Parser("hermes")
-        tidy = Tidy(parser.dialect, parser.policies)
+        tidy = parser.tidy()
         events = [event for chunk in chunks for event in tidy.push(parser.feed(chunk))]
         shown = (event for event in events + tidy.push(parser.finish()) if not isinstance(event, Markup))
         return comparable(shown, text)
@@ -644,12 +642,12 @@ def test_a_stream_folds_to_what_batch_gives(policies: Policies) -> None:
     for chunks in chunkings(text):
         parser = Parser("hermes", policies=policies)
         events = [event for chunk in chunks for event in parser.feed(chunk)] + parser.finish()
-        assert _anonymous(fold(events, dialect="hermes", policies=policies)) == expected
+        assert _anonymous(parser.message(events)) == expected
         portions = parser.fold()
         for event in events:
             portions.push([event])
         assert _anonymous(portions.message()) == expected
-        assert _anonymous(fold(normalise(events), dialect="hermes", policies=policies)) == expected
+        assert _anonymous(parser.message(normalise(events))) == expected
 
 
 def test_a_message_can_be_asked_for_at_any_time() -> None:

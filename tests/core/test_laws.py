@@ -43,7 +43,7 @@ from unspool import (
     parse,
     render,
 )
-from unspool._core.words.template import parse_template, split_at, split_marks
+from unspool._core.words.pieces import parse_template, split_at, split_marks
 from unspool.testing import (
     POLICIES,
     Case,

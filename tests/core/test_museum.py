@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -22,7 +22,6 @@ from unspool import (
     Parser,
     Policies,
     Text,
-    Tidy,
     ToolCall,
     get_dialect,
     parse,
@@ -37,8 +36,6 @@ from unspool.wire import (
     MessagesStream,
     Reconstructor,
     ResponsesStream,
-    chat_completion,
-    messages_object,
     sse,
 )
 
@@ -148,13 +145,14 @@ def test_exhibit_on_the_wire(row: Row, case: Case) -> None:
 Wire = ChatStream | ResponsesStream | MessagesStream
 
 
-def stream(case: Case, chunks: Sequence[str], wire: Wire | None = None) -> list[dict[str, Any]]:
+def stream(
+    case: Case, chunks: Sequence[str], api: Callable[[Parser], Wire] = ChatStream, *, forced: bool = False
+) -> list[dict[str, Any]]:
     """What a server sends for these chunks: by default, as Chat Completions."""
-    parser = Parser(case.dialect, tools=case.tools, prompt=case.prompt, policies=case.policies)
-    tidy = Tidy(parser.dialect, parser.policies)
-    wire = wire or ChatStream(policies=parser.policies)
-    sent = [wire.encode(tidy.push(parser.feed(chunk))) for chunk in chunks]
-    sent.append(wire.encode(tidy.push(parser.finish(case.told))))
+    parser = Parser(case.dialect, tools=case.tools, prompt=case.prompt, policies=case.policies, forced=forced)
+    wire = api(parser)
+    sent = [wire.encode(parser.feed(chunk)) for chunk in chunks]
+    sent.append(wire.encode(parser.finish(case.told)))
     return [json.loads(json.dumps(chunk)) for portion in sent for chunk in portion]
 
 
@@ -186,7 +184,7 @@ def test_a14_every_item_is_done() -> None:
         "<|message|>{}<|call|>"
     )
     for chunks in chunkings(raw, splits=200):
-        sent = stream(Case("harmony", raw), chunks, ResponsesStream())
+        sent = stream(Case("harmony", raw), chunks, ResponsesStream)
         items = done(sent, "response.output_item.done", "item")
         assert [item["type"] for item in items] == ["reasoning", "function_call"]
         assert done(sent, "response.reasoning_text.done", "text") == ["r"]
@@ -291,7 +289,7 @@ def test_f07_all_arguments_arrive() -> None:
     """vllm PR #44348: on the Responses wire, what comes with the last delta is never sent."""
     raw = '<tool_call>{"name":"f","arguments":{"a":[1, 2]}}</tool_call>'
     for chunks in chunkings(raw):
-        sent = stream(Case("hermes", raw), chunks, ResponsesStream())
+        sent = stream(Case("hermes", raw), chunks, ResponsesStream)
         pieces = [
             event["delta"] for event in sent if event["type"] == "response.function_call_arguments.delta"
         ]
@@ -332,7 +330,7 @@ def test_i01_a_response_without_content_is_valid() -> None:
     """vllm#40147, PR #40148: a named tool_choice, but only reasoning: an assertion fails."""
     message = parse("<think>only reasoning</think>", "glm45", tools=[tool("f")])
     assert (message.reasoning, message.content, message.tool_calls) == ("only reasoning", None, ())
-    answer = json.loads(json.dumps(chat_completion(message)))["choices"][0]
+    answer = json.loads(json.dumps(ChatStream(Parser("glm45")).whole(message)))["choices"][0]
     assert answer["finish_reason"] == "stop"
     assert answer["message"]["content"] == ""
     assert answer["message"]["reasoning"] == "only reasoning"
@@ -343,7 +341,7 @@ def test_i02_a_cut_call_is_an_incomplete_response(sent: str) -> None:
     """vllm PR #37258: tool_choice=required, and max_output_tokens: 500."""
     case = Case("generic_json", '[{"name":"f","parameters":' + sent, told="length")
     for chunks in chunkings(case.raw):
-        last = stream(case, chunks, ResponsesStream())[-1]
+        last = stream(case, chunks, ResponsesStream)[-1]
         assert last["type"] == "response.incomplete"
         response = last["response"]
         assert response["status"] == "incomplete"
@@ -402,8 +400,7 @@ def test_i10_the_finish_reason_of_a_forced_call_is_a_policy(reason: Any) -> None
     assert Policies().forced_finish_reason == "tool_calls"
     case = Case(named("f"), '{"a":1}', policies=Policies(forced_finish_reason=reason))
     for chunks in chunkings(case.raw):
-        wire = ChatStream(policies=case.policies or Policies(), forced=True)
-        message = client(stream(case, chunks, wire))
+        message = client(stream(case, chunks, forced=True))
         assert [(call.name, call.arguments) for call in message.tool_calls] == [("f", '{"a":1}')]
         assert message.finish_reason == reason
 
@@ -495,7 +492,7 @@ def test_l05_a_delta_goes_to_a_block_of_its_own_type() -> None:
     for chunks in chunkings(EVERYTHING.raw, splits=200):
         blocks: list[str] = []
         is_open = False
-        for event in stream(EVERYTHING, chunks, MessagesStream()):
+        for event in stream(EVERYTHING, chunks, MessagesStream):
             if event["type"] == "content_block_start":
                 assert not is_open
                 assert event["index"] == len(blocks)
@@ -514,7 +511,7 @@ def test_l07_an_item_keeps_its_id() -> None:
     """vllm#42407 #45742 PR #56285; llama.cpp#20607 PR #24957; lemonade#3607; litellm#22102 PR #36356;
     sub2api#2875; llm-rosetta#56: events without item or index, ids that change."""
     for chunks in chunkings(EVERYTHING.raw, splits=200):
-        sent = stream(EVERYTHING, chunks, ResponsesStream())
+        sent = stream(EVERYTHING, chunks, ResponsesStream)
         assert [event["sequence_number"] for event in sent] == list(range(len(sent)))
         added = done(sent, "response.output_item.added", "item")
         finished = done(sent, "response.output_item.done", "item")
@@ -638,10 +635,10 @@ def test_n04_deltas_are_cut_between_code_points(dialect: str, raw: str) -> None:
 def test_o04_the_input_of_a_call_without_arguments_is_an_object() -> None:
     """ollama PR #15105: the input is null, and Anthropic's clients fail."""
     raw = '<tool_call>{"name":"f","arguments":{}}</tool_call><tool_call>{"name":"g"}</tool_call>'
-    whole = messages_object(parse(raw, "hermes"))
+    whole = MessagesStream(Parser("hermes")).whole(parse(raw, "hermes"))
     assert [block["input"] for block in json.loads(json.dumps(whole))["content"]] == [{}, {}]
     for chunks in chunkings(raw):
-        sent = stream(Case("hermes", raw), chunks, MessagesStream())
+        sent = stream(Case("hermes", raw), chunks, MessagesStream)
         assert [block["input"] for block in done(sent, "content_block_start", "content_block")] == [{}, {}]
         pieces = [event["delta"]["partial_json"] for event in sent if event["type"] == "content_block_delta"]
         assert "".join(pieces) in {"", "{}", "{}{}"}

@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from unspool import Dialect, Parser, UsageError, get_dialect, get_parser, list_dialects, register
+from unspool import Dialect, Parser, UsageError, get_dialect, list_dialects, register
+from unspool._core.words.check import check_facts
+from unspool.dialects._registry import facts_of
 
 NAMES = {
     "apertus": "apertus apertus2509",
@@ -85,12 +87,18 @@ def test_engines_names(dialect: str, names: str) -> None:
     for name in names.split():
         assert get_dialect(name).name == dialect
         assert get_dialect(name.upper().replace("_", "-")).name == dialect
-        assert get_parser(name).dialect.name == dialect
+        assert Parser(name).dialect.name == dialect
 
 
 def test_every_name_is_one_dialects() -> None:
     every = [name for dialect in list_dialects() for name in (dialect.name, *dialect.family.aliases)]
     assert len(every) == len(set(every))
+
+
+def test_our_own_dialects_fit_their_facts() -> None:
+    """Those of others are asked when they are registered."""
+    for dialect in list_dialects():
+        check_facts(dialect, facts_of(dialect))
 
 
 def test_calls_of_one_and_reasoning_of_another() -> None:

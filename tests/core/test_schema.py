@@ -15,9 +15,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from unspool._core.schema import schema as _schema
+from unspool._core.schema import values as _values
 from unspool._core.schema.pyliteral import number_to_json, python_to_json
-from unspool._core.schema.schema import ANY, UNKNOWN, Tools, ValueType, coerce, quote
+from unspool._core.schema.schema import ANY, UNKNOWN, Tools, ValueType
+from unspool._core.schema.values import coerce, quote
 from unspool._core.values.errors import UsageError
 
 
@@ -720,7 +721,7 @@ json_values = st.recursive(
 
 @given(tokens | json_values.map(json.dumps) | json_values.map(lambda value: json.dumps(value, indent=1)))
 def test_the_deep_check_agrees_with_the_shallow_one(text: str) -> None:
-    assert _schema._is_deep_json(text) == (_schema._json_kind(text.strip()) is not None)
+    assert _values._is_deep_json(text) == (_values._json_kind(text.strip()) is not None)
 
 
 @pytest.mark.parametrize(
@@ -911,7 +912,7 @@ def test_the_result_is_json_that_the_schema_allows(text: str, schema: object, *,
     value, fits = coerce(text, kind, python_values)
     result = json.loads(value, parse_int=str, parse_constant=refuse)
     assert not infinite(result)
-    found = _schema._json_kind(value)
+    found = _values._json_kind(value)
     if fits and kind.types and found == "number":
         assert kind.types & {"number", "integer"}
     elif fits and kind.types:

@@ -16,7 +16,7 @@ from test_vectors import case_of, difference
 import standard
 import vectors
 from standard import Case
-from unspool import Dialect, Message, Parser, Tidy, get_dialect
+from unspool import Dialect, Message, Parser, get_dialect
 from unspool.conformance.scenarios.abilities import Able
 from unspool.conformance.scenarios.meaning import STANDARD_TOOLS
 from unspool.conformance.scenarios.standard import PATTERNS, SCENARIOS
@@ -105,10 +105,9 @@ def test_a_client_puts_the_cuts_together(name: str) -> None:
 def received(dialect: Dialect, vector: Vector, chunks: Sequence[str]) -> Message:
     """What a client of Chat Completions makes of the stream."""
     parser = Parser(dialect, tools=vector.tools)
-    tidy = Tidy(dialect, parser.policies)
-    chat, client = ChatStream(), Reconstructor()
+    chat, client = ChatStream(parser), Reconstructor()
     for events in (*(parser.feed(chunk) for chunk in chunks), parser.finish("stop")):
-        for chunk in chat.encode(tidy.push(events)):
+        for chunk in chat.encode(events):
             client.feed(chunk)
     return client.message()
 

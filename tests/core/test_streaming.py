@@ -670,16 +670,6 @@ def test_a_false_alarm_that_is_known_releases_what_would_close_it(times: int) ->
         assert text(events) == "So " + "<tool_call>!a</tool_call>." * times
 
 
-def test_texts_that_are_remembered_are_few_and_short() -> None:
-    parser = Parser("hermes")
-    parser.feed("Hi ")
-    for number in range(1_000):
-        feed(parser, f"<{number} ", f"<{number}{'x' * 1_000} ")
-    decisions = parser._machine._state.decisions
-    assert len(decisions) < 500
-    assert max(map(len, decisions)) < 100
-
-
 @pytest.mark.parametrize("marker", ["<tool_call>", "<city>", "<item>", "</city>"])
 def test_what_looks_like_an_element_in_a_string_is_data(marker: str) -> None:
     value = f"]<]minimax[>[{marker} x"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from unspool import Event, Message, Parser, Text, UsageError, get_dialect, list_dialects, normalise, render
-from unspool._core.ends.explain import EXAMPLE, example
+from unspool._core.ends.example import EXAMPLE, example
 
 MARKERS = ["<tool_call>", "</tool_call>", "<think>", "</think>", "<|im_end|>"]
 CALL = '{"name": "f", "arguments": {"c": "東京 😀 <tool_call>"}}'
@@ -224,7 +224,7 @@ def _read_both_ways(name: str, written: str) -> tuple[Message, Message]:
 
 @pytest.mark.parametrize("name", [dialect.name for dialect in list_dialects()])
 def test_ids_give_what_text_gives(name: str) -> None:
-    found, expected = _read_both_ways(name, example(name))
+    found, expected = _read_both_ways(name, example(get_dialect(name))[0])
     assert found == expected
     dialect = get_dialect(name)
     if dialect.call or dialect.frame is not None:

@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unspool import Dialect, list_dialects
-from unspool._core.syntax.syntax import compile_syntax
-from unspool._core.syntax.trial import FAIL, LITERAL, MATCH, NEED, WHOLE_END, Program, Trial
+from unspool._core.payload.make import compile_syntax
+from unspool._core.syntax.program import LITERAL, WHOLE_END, Program
+from unspool._core.syntax.trial import FAIL, MATCH, NEED, Trial
 
 ODDS_AND_ENDS = (" ", "\n", "f", "x_1", "{", "(", "<", ">", '"', "=", "é")
 
@@ -22,10 +23,10 @@ def programs_of(dialect: Dialect) -> list[Program]:
 
 
 READABLE = {
-    program.as_pattern().pattern: (dialect, program)
+    program.pattern.pattern: (dialect, program)
     for dialect in list_dialects()
     for program in programs_of(dialect)
-    if program.as_pattern().match("") is not None
+    if program.pattern is not None
 }
 """The programs that a pattern can stand for."""
 
@@ -42,9 +43,10 @@ def test_a_pattern_says_what_the_steps_say(pattern: str, data: st.DataObject) ->
     text = "".join(kept[: data.draw(st.integers(len(kept) // 2, len(kept)))] + odd)
     text = text[: data.draw(st.integers(len(text) // 2, len(text)))]
 
-    trial = Trial([program], dialect, False)
-    answer = trial.run(text, 0, False)
-    head = program.as_pattern().match(text)
+    trial = Trial([program], dialect.values.unescape)
+    answer = trial._run_steps(text, 0, False)
+    assert program.pattern is not None
+    head = program.pattern.match(text)
     if head is None:
         assert answer == FAIL
     elif head.lastgroup != WHOLE_END:

@@ -21,7 +21,7 @@ from unspool import (
     get_dialect,
 )
 from unspool._core.values.events import FinishReason
-from unspool._core.words.template import parse_template, split_at, split_marks
+from unspool._core.words.pieces import parse_template, split_at, split_marks
 from unspool.testing import Case, Reading, assert_laws, chunkings, comparable, read
 from vectors import Vector
 

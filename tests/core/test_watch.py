@@ -51,11 +51,21 @@ def test_a_lone_character_counts_unless_another_follows(
     assert found == (at, "" if literal == "[" and at == len(text) - 1 else literal)
 
 
-@given(LITERALS, TEXTS)
-def test_in_plain_text_nothing_is_found(literals: list[str], text: str) -> None:
+@given(LITERALS, st.lists(TEXTS, min_size=1))
+def test_text_reaches_as_far_as_no_literal_can_begin(literals: list[str], texts: list[str]) -> None:
     watch = Watch(literals)
-    if watch.plain(text):
-        assert watch.seek(text, 0, False) == (-1, "")
+    for text in texts * 2:  # the second time it is remembered
+        at, literal = watch.seek(text, 0, False)
+        assert watch.reach(text) == (-1 if literal else len(text) if at < 0 else at)
+
+
+def test_texts_that_are_remembered_are_few_and_short() -> None:
+    watch = Watch(["<tool_call>", "[TOOL"])
+    for number in range(5_000):
+        watch.reach(f"<{number}")
+        watch.reach(f"<{number}{'x' * 1_000}")
+    assert len(watch._reaches) <= 1_024
+    assert max(map(len, watch._reaches)) < 100
 
 
 @given(LITERALS, st.text('<ab|é\n."\\\x1f', max_size=12), st.booleans())
@@ -80,7 +90,7 @@ def test_a_piece_of_a_value_reaches_as_far_as_no_literal_can_begin(
         else:
             certain = text if at < 0 else text[:at]
             assert piece is not None
-            assert (piece.text, piece.json, piece.whole) == (certain, escaped(certain), at < 0)
+            assert (piece.length, piece.json) == (len(certain), escaped(certain))
 
 
 def test_pieces_that_are_remembered_are_few_and_short() -> None:
@@ -106,5 +116,5 @@ def test_literal_at_is_the_longest_that_is_not_ruled_out(
 @pytest.mark.parametrize("text", ["", "x", "<", "<tool"])
 def test_nothing_to_look_for_is_nowhere(text: str) -> None:
     watch = Watch(())
-    assert watch.plain(text)
+    assert watch.reach(text) == len(text)
     assert watch.seek(text, 0, False) == (-1, "")

@@ -421,7 +421,7 @@ def process(
             [
                 sys.executable,
                 "-m",
-                "unspool.cli",
+                "unspool",
                 "serve",
                 "--upstream",
                 "completions",

@@ -12,7 +12,7 @@ pytest.importorskip("starlette")
 pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
-from places import TEMPLATES
+from places import TEMPLATES, real
 from unspool import Message, TextPart, ToolCall, UsageError, render
 from unspool.gateway import Settings
 from unspool.gateway.answers import ChatAnswer
@@ -42,16 +42,15 @@ WEATHER = {
 }
 ARGUMENTS = {"city": 'Rom"e', "days": 3}
 
-pytestmark = pytest.mark.skipif(not TEMPLATES.is_dir(), reason="no chat templates beside the repository")
-NAMES = sorted(path.stem for path in TEMPLATES.glob("*.jinja")) if TEMPLATES.is_dir() else []
+pytestmark = real
 
 
 @cache
 def model(name: str) -> Model:
-    return load_model(Settings(upstream="replay", file="-", template=str(TEMPLATES / f"{name}.jinja")))
+    return load_model(Settings(upstream="replay", file="-", template=str(TEMPLATES[name])))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sorted(TEMPLATES))
 @pytest.mark.parametrize("choice", ["auto", "required"])
 def test_a_call_arrives(name: str, choice: str) -> None:
     if name in NO_CALLS:
@@ -79,7 +78,7 @@ def test_a_call_arrives(name: str, choice: str) -> None:
     text += render(plan.dialect, Message(parts=(called,))).removeprefix(plan.dialect.prompt.start)
 
     reader = Reader(plan)
-    answer = ChatAnswer(job, "m", [reader], plan.parser().policies)
+    answer = ChatAnswer(job, "m", [reader])
     sent = answer.opening()
     for at in range(0, len(text), 3):
         sent += answer.feed(0, reader.feed(Delta(0, text[at : at + 3])))

@@ -12,7 +12,7 @@ import unspool
 from matchers import XGrammar, needs_xgrammar
 from unspool import UsageError
 from unspool.grammar import grammar_for, guided_schema
-from unspool.grammar.ir import Value
+from unspool.grammar.ir import SchemaValue
 from unspool.grammar.json_schema import self_contained
 
 jsonschema = pytest.importorskip("jsonschema")
@@ -79,7 +79,7 @@ def test_xgrammar_reads_it() -> None:
 @pytest.mark.parametrize("options", [{}, {"parallel": False}, {"choice": {"name": "search_places"}}])
 def test_what_is_drawn_is_read_back(options: dict[str, Any]) -> None:
     dialect = unspool.get_dialect("generic_json")
-    sampler = Sampler(dialect, Value(guided_schema(TOOLS, **options)), seed=4)
+    sampler = Sampler(dialect, SchemaValue(guided_schema(TOOLS, **options)), seed=4)
     for _ in range(30):
         text = sampler.text()
         message = unspool.parse(text, dialect, tools=TOOLS)

@@ -12,23 +12,23 @@ import pytest
 import unspool
 from matchers import Llama, XGrammar, has_llama, has_xgrammar
 from unspool import Dialect, Message
-from unspool._core.words.template import Hole, parse_template
+from unspool._core.words.pieces import Hole, parse_template
 from unspool.grammar import Choice as ToolChoice
 from unspool.grammar import Start, grammar_for
 from unspool.grammar.ir import (
     Chars,
-    Choice,
     Dispatch,
+    Exact,
     Free,
     Many,
     Named,
     Node,
+    OneOf,
     Ref,
     Repeat,
+    SchemaValue,
     Seq,
-    Text,
     UpTo,
-    Value,
     strip_prefix,
 )
 from unspool.grammar.rules import Rules
@@ -54,8 +54,8 @@ class Sampler:
         self.markup = markup(dialect)
         self.rules: dict[str, Node] = {}
         self.shortest: dict[str, float] = {}
-        self._values: dict[int, tuple[Value, Node]] = {}
-        self._context: Value | None = None
+        self._values: dict[int, tuple[SchemaValue, Node]] = {}
+        self._context: SchemaValue | None = None
         self.length = 0
         self.budget = 0
 
@@ -71,7 +71,7 @@ class Sampler:
 
     def _take(self, node: Node, todo: list[Node]) -> None:
         spent = self.length > self.budget
-        if isinstance(node, Text):
+        if isinstance(node, Exact):
             self._put(node.text)
         elif isinstance(node, Chars):
             self._put(self._char(node))
@@ -83,7 +83,7 @@ class Sampler:
                 self._put(known)
         elif isinstance(node, Seq):
             todo.extend(reversed(node.parts))
-        elif isinstance(node, Choice):
+        elif isinstance(node, OneOf):
             options = list(node.options)
             if spent:
                 least = min(map(self._length, options))
@@ -94,12 +94,12 @@ class Sampler:
             todo.extend([node.item] * (node.least if spent else self.random.randint(node.least, most)))
         elif isinstance(node, Many):
             more = 0 if spent else self.random.randint(0, 2)
-            todo.extend([Seq((node.item, Text(node.separator)))] * more)
+            todo.extend([Seq((node.item, Exact(node.separator)))] * more)
             todo.insert(len(todo) - more, node.item)
         elif isinstance(node, Named):
             self.called.append(node.name.removesuffix("-call"))
             todo.append(node.node)
-        elif isinstance(node, Value):
+        elif isinstance(node, SchemaValue):
             self._context = node
             todo.append(self._value(node))
         elif isinstance(node, UpTo):
@@ -154,7 +154,7 @@ class Sampler:
 
         return spell(self._words(fits))
 
-    def _value(self, value: Value) -> Node:
+    def _value(self, value: SchemaValue) -> Node:
         if id(value) not in self._values:
             rules = Rules()
             node = value_rules(rules, value)
@@ -178,13 +178,13 @@ class Sampler:
                     changed = True
 
     def _length(self, node: Node) -> float:
-        if isinstance(node, Text):
+        if isinstance(node, Exact):
             return len(node.text)
         if isinstance(node, Ref):
             return self.shortest[node.name]
         if isinstance(node, Seq):
             return sum(map(self._length, node.parts))
-        if isinstance(node, Choice):
+        if isinstance(node, OneOf):
             return min(map(self._length, node.options))
         if isinstance(node, Repeat):
             return self._length(node.item) * node.least if node.least else 0
@@ -192,7 +192,7 @@ class Sampler:
             return self._length(node.item)
         if isinstance(node, Named):
             return self._length(node.node)
-        if isinstance(node, Value):
+        if isinstance(node, SchemaValue):
             return self._length(self._value(node))
         return 1
 
@@ -212,8 +212,8 @@ def _renamed(node: Node, names: Mapping[str, str]) -> Node:
         return Ref(names[node.name])
     if isinstance(node, Seq):
         return Seq(tuple(_renamed(part, names) for part in node.parts))
-    if isinstance(node, Choice):
-        return Choice(tuple(_renamed(option, names) for option in node.options))
+    if isinstance(node, OneOf):
+        return OneOf(tuple(_renamed(option, names) for option in node.options))
     if isinstance(node, Repeat):
         return Repeat(_renamed(node.item, names), node.least, node.most)
     return node

@@ -13,9 +13,9 @@ import unspool
 from matchers import Llama, XGrammar, needs_llama, needs_xgrammar
 from unspool.grammar.automaton import text_rules
 from unspool.grammar.gbnf import expanded, gbnf, written
-from unspool.grammar.ir import Chars, Node, Repeat, Schema, UpTo, Value, chars, seq, up_to
+from unspool.grammar.ir import Chars, Node, Repeat, Schema, SchemaValue, UpTo, chars, seq, up_to
 from unspool.grammar.json_schema import self_contained
-from unspool.grammar.pattern import Unsupported, pattern_node
+from unspool.grammar.pattern import UnsupportedPattern, pattern_node
 from unspool.grammar.rules import Rules
 from unspool.grammar.values import integers
 
@@ -169,8 +169,10 @@ def _message(arguments: dict[str, Any]) -> unspool.Message:
 def value_node(schema: Schema, notation: str) -> Node:
     clean = self_contained(schema)
     if notation == "json":
-        return Value(clean)
-    return Value(clean, "python") if notation == "python" else Value(clean, "bare", quote="<escape>")
+        return SchemaValue(clean)
+    return (
+        SchemaValue(clean, "python") if notation == "python" else SchemaValue(clean, "bare", quote="<escape>")
+    )
 
 
 @needs_llama
@@ -200,7 +202,7 @@ def test_xgrammar_reads_the_same_grammar(name: str, notation: str) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_what_is_drawn_satisfies_the_schema(name: str) -> None:
     schema = self_contained(CASES[name][0])
-    sampler = Sampler(unspool.get_dialect("hermes"), Value(schema), seed=3)
+    sampler = Sampler(unspool.get_dialect("hermes"), SchemaValue(schema), seed=3)
     for _ in range(50):
         text = sampler.text()
         jsonschema.validate(json.loads(text), schema)
@@ -208,7 +210,7 @@ def test_what_is_drawn_satisfies_the_schema(name: str) -> None:
 
 @needs_llama
 def test_white_space_is_free_but_not_endless() -> None:
-    match = Llama(gbnf(Value({"type": "object", "properties": {"a": {"type": "integer"}}})))
+    match = Llama(gbnf(SchemaValue({"type": "object", "properties": {"a": {"type": "integer"}}})))
     assert match('{"a":1}')
     assert match('{\n  "a": 1\n}')
     assert not match('{"a":' + "\n" * 9 + "1}")
@@ -221,7 +223,7 @@ def test_other_keys_are_none_of_those_declared() -> None:
         "properties": {"name": {"type": "string"}, "no": {"type": "string"}},
         "additionalProperties": {"type": "integer"},
     }
-    match = Llama(gbnf(Value(schema)))
+    match = Llama(gbnf(SchemaValue(schema)))
     assert match('{"n": 1, "nam": 2, "names": 3, "noo": 4, "_": 5}')
     assert not match('{"name": 1}')
     assert not match('{"x": 1, "no": 2}')
@@ -229,7 +231,7 @@ def test_other_keys_are_none_of_those_declared() -> None:
 
 @needs_llama
 def test_strings_without_markers() -> None:
-    match = Llama(gbnf(Value({"type": "array", "items": {"type": "string"}}, without=("</v>", "<v"))))
+    match = Llama(gbnf(SchemaValue({"type": "array", "items": {"type": "string"}}, without=("</v>", "<v"))))
     assert match('["<", "</v", "</", "v>", "<\\/v>", "\\u003c"]')
     assert not match('["</v>"]')
     assert not match('["a<v"]')
@@ -283,12 +285,12 @@ def test_integers_between(low: int, high: int) -> None:
     "pattern", ["a(?=b)", "\\bword", "(a)\\1", "(a*)*", "a**", "[b-a]", "(", "a{,2}", "[]", "a{2"]
 )
 def test_patterns_that_no_grammar_has(pattern: str) -> None:
-    with pytest.raises(Unsupported):
+    with pytest.raises(UnsupportedPattern):
         pattern_node(pattern)
 
 
 def test_a_pattern_that_cannot_be_had_is_not_enforced() -> None:
-    assert gbnf(Value({"type": "string", "pattern": "a(?=b)"})) == gbnf(Value({"type": "string"}))
+    assert gbnf(SchemaValue({"type": "string", "pattern": "a(?=b)"})) == gbnf(SchemaValue({"type": "string"}))
 
 
 def test_rules_have_names_of_their_own() -> None:

@@ -1,9 +1,9 @@
 """Detection: every real chat template speaks its family's dialect, and what none speaks is inferred.
 
 The expected families were written down by hand, from the tables "Choosing the
-family from a chat template" in the catalogue of formats.  The templates live
-beside the repository, in ``shared/templates``; without them the tests of real
-templates are skipped, and synthetic ones remain.
+family from a chat template" in the catalogue of formats.  ``make templates`` fetches
+the templates; without them the tests of real templates are skipped, and
+synthetic ones remain.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from places import TEMPLATES
+from places import TEMPLATES, real
 from unspool import (
     Dialect,
     Envelope,
@@ -33,16 +33,17 @@ from unspool import (
     list_dialects,
 )
 from unspool import parse as parse_output
-from unspool._core.ends.explain import EXAMPLE
+from unspool._core.ends.example import EXAMPLE, EXAMPLE_TOOLS
 from unspool._core.ends.render import render
 from unspool._core.words.check import check_facts
 from unspool._core.words.facts import RequestFacts, Thinking
-from unspool._models.detect import Detection, Model, detect, examine, load_model
-from unspool._models.infer import TOOLS, Writing, declaration, infer
+from unspool._models.declaration import declaration
+from unspool._models.detect import Detection, detect, examine
+from unspool._models.files import ModelFiles, read_model
+from unspool._models.infer import infer
+from unspool._models.turns import TOOLS, Writing
 from unspool.dialects._registry import facts_of
 from unspool.template import ChatTemplateError
-
-real = pytest.mark.skipif(not TEMPLATES.is_dir(), reason="no chat templates beside the repository")
 
 EXPECTED = {
     "Apertus-8B-Instruct": "apertus",
@@ -115,12 +116,12 @@ BEYOND_INFERENCE = {
 
 
 def path(name: str) -> Path:
-    return TEMPLATES / f"{name}.jinja"
+    return TEMPLATES[name]
 
 
 @cache
 def detection(name: str) -> Detection:
-    return examine(load_model(path(name)))
+    return examine(read_model(path(name)))
 
 
 # -- real templates
@@ -128,7 +129,7 @@ def detection(name: str) -> Detection:
 
 @real
 def test_every_template_has_an_expected_family() -> None:
-    assert {file.stem for file in TEMPLATES.glob("*.jinja")} == set(EXPECTED)
+    assert set(TEMPLATES) == set(EXPECTED)
 
 
 @real
@@ -152,7 +153,7 @@ def test_family(name: str) -> None:
 def test_takes_less_than_a_second(name: str) -> None:
     detection(name)  # what is loaded and compiled once does not count
     start = time.process_time()
-    examine(load_model(path(name)))
+    examine(read_model(path(name)))
     assert time.process_time() - start < 1
 
 
@@ -191,7 +192,7 @@ def test_what_transformers_refuses_is_said() -> None:
 @real
 @pytest.mark.parametrize("name", [name for name, family in EXPECTED.items() if family])
 def test_inferred_where_no_dialect_is_known(name: str) -> None:
-    found = examine(load_model(path(name)), dialects=())
+    found = examine(read_model(path(name)), dialects=())
     assert found.renders_calls
     if name in BEYOND_INFERENCE:
         assert found.dialect is None
@@ -222,7 +223,7 @@ def test_inferred_where_no_dialect_is_known(name: str) -> None:
     ],
 )
 def test_inferred_templates_are_those_of_the_family(name: str, call: str, section: str) -> None:
-    found = examine(load_model(path(name)), dialects=()).dialect
+    found = examine(read_model(path(name)), dialects=()).dialect
     assert found is not None
     assert found.call == (call,)
     assert found.section == (section,)
@@ -266,6 +267,7 @@ def each(call: str, between: str = "") -> str:
 
 
 ENVELOPE = '{"name": "{{ f.name }}", "arguments": {{ f.arguments | tojson }}}'
+HERMES_CALLS = LINE + each("<tool_call>\n" + ENVELOPE + "\n</tool_call>", LINE)
 PARAMS = (
     "{% for k, v in f.arguments.items() %}<p k={{ k }}>{{ v if v is string else v | tojson }}</p>{% endfor %}"
 )
@@ -363,12 +365,12 @@ def test_inference(kind: str) -> None:
 
 def test_registered_dialects_do_not_read_what_is_synthetic() -> None:
     for kind, (calls, _) in SYNTHETIC.items():
-        found = examine(load_model(chatml(calls)))
+        found = examine(read_model(chatml(calls)))
         assert found.inferred, (kind, found.dialect)
 
 
 def test_an_inferred_dialect_reads_seeded_reasoning() -> None:
-    found = examine(load_model(chatml(SYNTHETIC["an object in tags"][0], seed="<think>\n")))
+    found = examine(read_model(chatml(SYNTHETIC["an object in tags"][0], seed="<think>\n")))
     assert found.dialect is not None
     assert found.dialect.reasoning == ("<think>\n{text}\n</think>\n\n",)
     assert found.reasoning.seed == "<think>\n"
@@ -391,19 +393,6 @@ def test_what_cannot_be_inferred_is_not_made_up() -> None:
 
 RENDERED = [dialect.name for dialect in list_dialects() if dialect.call and dialect.frame is None]
 NEVER_INFERRED = {"cohere_cofl", "functiongemma", "gemma4", "kimi_k3"}
-EXAMPLE_TOOLS = [
-    {
-        "type": "function",
-        "function": {
-            "name": "get_weather",
-            "parameters": {
-                "type": "object",
-                "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
-            },
-        },
-    },
-    {"type": "function", "function": {"name": "now", "parameters": {"type": "object", "properties": {}}}},
-]
 
 
 @pytest.mark.parametrize("name", RENDERED)
@@ -456,9 +445,36 @@ def test_a_declaration_says_what_is_not_a_default() -> None:
         assert f'name="{registered.name}"' in declaration(registered)
 
 
-# -- look-alikes
+# -- content as parts
 
-HERMES_CALLS = LINE + each("<tool_call>\n" + ENVELOPE + "\n</tool_call>", LINE)
+PARTS = (
+    "{% for p in m.content %}{{ p.text if p.type == 'text' else '<image>' if p.type == 'image' }}{% endfor %}"
+)
+STRICT_PARTS = "{% if m.content is string %}{{ raise_exception('Parts!') }}{% endif %}" + PARTS
+
+
+@pytest.mark.parametrize("content", [PARTS, STRICT_PARTS], ids=["left out", "refused"])
+@pytest.mark.parametrize("calls", ["", HERMES_CALLS], ids=["no calls", "calls"])
+def test_a_template_that_reads_nothing_but_parts(content: str, calls: str) -> None:
+    source = chatml(calls).replace("{{ m.content or '' }}", content)
+    found = detect(source)
+    assert found.renders_calls == bool(calls)
+    if calls:
+        assert found.dialect is get_dialect("hermes")
+        assert not found.warnings
+    assert any("assistant, system, tool, user" in sentence for sentence in found.evidence)
+    assert "What is the weather like?" in found.prompt
+
+
+def test_a_template_that_takes_text_is_not_given_parts() -> None:
+    source = chatml(HERMES_CALLS).replace(
+        "{{ m.content or '' }}",
+        "{% if m.content is string %}{{ m.content }}{% else %}" + PARTS + "{% endif %}",
+    )
+    assert not any("list of parts" in sentence for sentence in detect(source).evidence)
+
+
+# -- look-alikes
 
 
 def test_a_copy_of_another_dialect_loses() -> None:
@@ -547,10 +563,28 @@ def test_sources(tmp_path: Path) -> None:
         tmp_path / "tokenizer_config.json",
         tmp_path / "template.jinja",
         tmp_path / "chat_template.json",
-        load_model(source),
+        read_model(source),
     ):
         assert detect(given).dialect is get_dialect("hermes")
-    assert load_model(config).tokens == {"eos_token": "<|im_end|>"}
+    assert read_model(config).tokens == {"eos_token": "<|im_end|>"}
+
+
+ONE_LINE = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
+
+
+@pytest.mark.parametrize("length", [1, 100, 5000])
+def test_a_template_of_one_line_is_no_path(length: int) -> None:
+    source = ONE_LINE + "." * length
+    assert read_model(source).template == source
+    assert not detect(source).renders_calls
+
+
+def test_what_text_means_does_not_depend_on_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    name = "{{ messages[0].content }}"
+    Path(name).write_text(chatml(HERMES_CALLS), encoding="utf-8")
+    assert read_model(name).template == name
+    assert read_model(Path(name)).template == chatml(HERMES_CALLS)
 
 
 def test_of_named_templates_the_one_for_tools_counts() -> None:
@@ -558,10 +592,10 @@ def test_of_named_templates_the_one_for_tools_counts() -> None:
         {"name": "default", "template": chatml("").replace("<think>", "")},
         {"name": "tool_use", "template": chatml(HERMES_CALLS)},
     ]
-    model = load_model({"chat_template": named})
+    model = read_model({"chat_template": named})
     assert examine(model).dialect is get_dialect("hermes")
     assert list(model.others) == ["the template 'default'"]
-    assert load_model({"chat_template": named[:1]}).template == named[0]["template"]
+    assert read_model({"chat_template": named[:1]}).template == named[0]["template"]
 
 
 def test_a_response_template_is_used_where_no_dialect_reads() -> None:
@@ -589,6 +623,8 @@ def test_a_response_template_is_used_where_no_dialect_reads() -> None:
         ("no/such/file", "does not exist"),
         (Path("no/such/file.jinja"), "does not exist"),
         ("just\nsome text", "is not a chat template"),
+        ("x" * 5000, "is not a chat template"),
+        ("x" * 300, "cannot read x+: File name too long"),
         ({"model_max_length": 4096}, "has no field chat_template"),
         (7, "takes a chat template"),
         ("{{ messages | length }}", "leaves out what the user says"),
@@ -628,7 +664,7 @@ def test_a_directory_without_a_template_is_refused(tmp_path: Path) -> None:
 
 def test_a_broken_response_template_does_not_matter() -> None:
     config = {"chat_template": chatml(SYNTHETIC["Python"][0]), "response_template": {"fields": {}}}
-    assert examine(load_model(config)).inferred
+    assert examine(read_model(config)).inferred
     with pytest.raises(SpecError):
         Dialect("")
 
@@ -645,7 +681,7 @@ def test_detection_as_json() -> None:
 
 
 def test_a_model_is_a_value() -> None:
-    model = Model(chatml(HERMES_CALLS), "here")
+    model = ModelFiles(chatml(HERMES_CALLS), "here")
     assert examine(model).dialect is get_dialect("hermes")
     call = ToolCall("a", "get_weather", "{}")
     assert examine(model, dialects=[get_dialect("hermes")]).runners_up == ()

@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_detect import ENVELOPE, EXPECTED, HERMES_CALLS, HINTS, SYNTHETIC, chatml, each, real
+from test_detect import ENVELOPE, EXPECTED, HERMES_CALLS, HINTS, SYNTHETIC, chatml, each
 
-from places import TEMPLATES
-from unspool import UsageError, get_dialect, list_dialects, parse
-from unspool._core.ends.explain import EXAMPLE
+from places import TEMPLATES, real
+from unspool import UsageError, get_dialect
 from unspool._models import doctor
-from unspool._models.detect import load_model
+from unspool._models.diagnosis import Diagnosis, Finding
 from unspool._models.doctor import diagnose
-from unspool._models.report import Finding, Report
+from unspool._models.files import read_model
 from unspool._models.vocabulary import Vocabulary
 from unspool.cli import main
 
@@ -69,7 +68,7 @@ def make(tmp_path: Path) -> Make:
     return directory
 
 
-def found(report: Report, level: str) -> list[str]:
+def found(report: Diagnosis, level: str) -> list[str]:
     return [finding.text for finding in report.findings if finding.level == level]
 
 
@@ -262,7 +261,7 @@ def test_unreadable_calls(make: Make) -> None:
 # -- what would break
 
 
-def breaks(report: Report, text: str) -> Finding:
+def breaks(report: Diagnosis, text: str) -> Finding:
     (finding,) = (finding for finding in report.breaks if text in finding.text)
     return finding
 
@@ -312,16 +311,6 @@ def test_nothing_about_reasoning_where_there_is_none(make: Make) -> None:
     assert not any("reasoning" in finding.text for finding in report.breaks)
 
 
-def test_specimens_have_calls() -> None:
-    for dialect in list_dialects():
-        if dialect.call and dialect.name != "harmony_stripped":
-            _, message = doctor._specimen(dialect)
-            assert [call.name for call in message.tool_calls] == ["get_weather", "now"], dialect.name
-    text, message = doctor._specimen(get_dialect("kimi"))
-    assert message == parse(text, "kimi")
-    assert message.reasoning == EXAMPLE.reasoning
-
-
 # -- vocabularies
 
 
@@ -348,7 +337,7 @@ def test_markers_in_pieces() -> None:
     vocabulary = Vocabulary("here", {1: "<a>", 2: "<b>", 3: "<a><b>"}, [1])
     with pytest.raises(LookupError):
         vocabulary.token_bytes(1)
-    examination = doctor._Doctor(load_model(chatml(HERMES_CALLS)))
+    examination = doctor._Doctor(read_model(chatml(HERMES_CALLS)))
     examination.vocabulary = vocabulary
     assert examination.marker("<a><b>x<b>", "call")[2:] == ("token", (3, 2))
     assert examination.marker("<a>x<b>", "call")[2:] == ("mixed", (1, 2))
@@ -498,7 +487,7 @@ def test_one_flag_a_line(make: Make) -> None:
 @real
 @pytest.mark.parametrize("name", EXPECTED)
 def test_real_templates(name: str) -> None:
-    report = diagnose(TEMPLATES / f"{name}.jinja")
+    report = diagnose(TEMPLATES[name])
     expected = EXPECTED[name] or HINTS.get(name)
     assert (report.dialect.name if report.dialect else None) == expected
     assert all(case.decisions for case in report.cases), "no typical request is refused"

@@ -18,15 +18,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from test_detect import EXPECTED, HINTS, real
+from test_detect import EXPECTED, HINTS
 
 from matchers import Llama, _library, needs_llama
-from places import ROOT, TEMPLATES
+from places import ROOT, TEMPLATES, real
 from unspool import Dialect, Message, UsageError, get_dialect, list_dialects, parse, render
-from unspool._core.ends.explain import EXAMPLE
+from unspool._core.ends.example import EXAMPLE, EXAMPLE_TOOLS, calls_of, example, json_value
 from unspool._core.values.message import ToolCall
-from unspool._models import doctor
-from unspool._models.detect import Probe
+from unspool._models.breaks import reading
 from unspool._models.engines import (
     ASSUME_OPEN,
     CAVEATS,
@@ -39,6 +38,7 @@ from unspool._models.engines import (
     flags,
     parsers_for,
 )
+from unspool._models.probe import Probe
 
 PEERS = ROOT / ".peers"
 NOON = "It is noon."
@@ -76,10 +76,10 @@ def test_every_caveat_can_be_met() -> None:
 )
 def test_our_dialects_of_those_names_read_it(name: str) -> None:
     """Names that engines use are aliases of ours, and mean the same."""
-    text, right = doctor._specimen(get_dialect(name))
+    text, right = example(get_dialect(name))
     for engine in filter(None, (PARSERS[name].vllm, PARSERS[name].sglang)):
         other = get_dialect(engine)
-        read = parse(text, other, tools=doctor._TOOLS, prompt="" if other.frame is None else None)
+        read = parse(text, other, tools=EXAMPLE_TOOLS, prompt="" if other.frame is None else None)
         assert [call.name for call in read.tool_calls] == [call.name for call in right.tool_calls], engine
 
 
@@ -160,7 +160,7 @@ def ask(engine: str, cases: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     python = PEERS / engine / "bin" / "python"
     if not python.exists():
         pytest.skip(f"no {python.relative_to(ROOT)}")
-    given = json.dumps({"tools": doctor._TOOLS, "cases": list(cases)})
+    given = json.dumps({"tools": EXAMPLE_TOOLS, "cases": list(cases)})
     program: list[Path | str] = [python, ROOT / "tests" / "engines" / "reads.py", engine]
     done = subprocess.run(program, input=given, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
@@ -228,8 +228,8 @@ def written(dialect: Dialect, *, reasoning: bool) -> tuple[str, Message]:
             text = render(dialect, message)
         except UsageError:
             continue
-        read = parse(text, dialect, tools=doctor._TOOLS, prompt="" if dialect.frame is None else None)
-        if doctor._calls(read) == doctor._calls(message):
+        read = parse(text, dialect, tools=EXAMPLE_TOOLS, prompt="" if dialect.frame is None else None)
+        if calls_of(read) == calls_of(message):
             return text, read
     raise AssertionError(dialect.name)
 
@@ -314,10 +314,10 @@ def test_names_flags_and_readings(engine: EngineName) -> None:
     misread: dict[tuple[str, str], tuple[str, str]] = {}
     for dialect, parser, text in crossed:
         result = next(results)
-        right = parse(text, dialect, tools=doctor._TOOLS, prompt="" if dialect.frame is None else None)
-        calls = [(name, doctor._json(arguments)) for name, arguments in result.get("calls", ())]
-        theirs = "fine" if calls == doctor._calls(right) else "wrong" if calls else "nothing"
-        ours = doctor.reading(parser, dialect, text, right)
+        right = parse(text, dialect, tools=EXAMPLE_TOOLS, prompt="" if dialect.frame is None else None)
+        calls = [(name, json_value(arguments)) for name, arguments in result.get("calls", ())]
+        theirs = "fine" if calls == calls_of(right) else "wrong" if calls else "nothing"
+        ours = reading(parser, dialect, text, right)
         if ours != theirs:
             misread[dialect.name, parser] = (ours, theirs)
     assert not misread
@@ -366,10 +366,10 @@ UNREAD = {"Mistral-Small-3.2-24B-Instruct-2506"}
 @pytest.mark.parametrize("name", [name for name in EXPECTED if EXPECTED[name] or name in HINTS])
 def test_llama_cpp_takes_what_the_family_writes(name: str) -> None:
     family = EXPECTED[name] or HINTS[name]
-    source = (TEMPLATES / f"{name}.jinja").read_text("utf-8")
+    source = TEMPLATES[name].read_text("utf-8")
     program = ROOT / "tests" / "engines" / "llama_cpp_grammar.py"
     done = subprocess.run(
-        [sys.executable, program, str(weights()), json.dumps(doctor._TOOLS[:1])],
+        [sys.executable, program, str(weights()), json.dumps(EXAMPLE_TOOLS[:1])],
         input=source,
         capture_output=True,
         text=True,

@@ -1,8 +1,8 @@
 """Every real chat template: what it writes for a message, its family's dialect reads back.
 
 The templates are the models' own: round trips through ``render`` would only
-show that writer and reader agree with each other.  They live beside the
-repository, in ``shared/templates``; without them there is nothing to test.
+show that writer and reader agree with each other.  ``make templates`` fetches
+them; without them there is nothing to test.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Any, Literal
 
 import pytest
 
-from places import TEMPLATES
+from places import TEMPLATES, real
 from unspool import Problem, get_dialect
 from unspool.template import ChatTemplate, ChatTemplateError, normalise_history
 from unspool.testing import Case, read
 
-pytestmark = pytest.mark.skipif(not TEMPLATES.is_dir(), reason="no chat templates beside the repository")
+pytestmark = real
 
 
 @dataclass(frozen=True)
@@ -252,7 +252,7 @@ USER = {"role": "user", "content": "What is it?"}
 
 @cache
 def load(name: str) -> ChatTemplate:
-    source = (TEMPLATES / f"{name}.jinja").read_text("utf-8")
+    source = TEMPLATES[name].read_text("utf-8")
     old, new = FAMILIES[name].sandboxed if name in FAMILIES else ("", "")
     if old:
         assert old in source
@@ -362,7 +362,7 @@ def test_parses_back(name: str, title: str, thinking: bool, followed: bool) -> N
 
 
 def test_every_template_is_known() -> None:
-    assert {path.stem for path in TEMPLATES.glob("*.jinja")} == {*FAMILIES, *NO_CALLS}
+    assert set(TEMPLATES) == {*FAMILIES, *NO_CALLS}
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -421,7 +421,7 @@ def test_parallel_calls_survive_in_the_history(name: str) -> None:
 def test_what_the_sandbox_refuses() -> None:
     # Transformers cannot render this one either; written into the content, the calls get through.
     name = "Kimi-K2-Thinking"
-    template = ChatTemplate((TEMPLATES / f"{name}.jinja").read_text("utf-8"))
+    template = ChatTemplate(TEMPLATES[name].read_text("utf-8"))
     messages = [USER, *TURNS["two calls"].messages()]
     with pytest.raises(ChatTemplateError, match="'append' of 'list' object is unsafe"):
         template.render(messages, TOOLS)

@@ -491,6 +491,25 @@ def test_parts_are_joined_where_a_template_cannot_read_them(role: str) -> None:
     assert normalise_history([message], template(content=READING_PARTS))[0]["content"] == PARTS
 
 
+def test_text_becomes_parts_where_a_template_reads_nothing_else() -> None:
+    template = ChatTemplate(
+        "{% for m in messages %}<{{ m.role }}>"
+        "{% for p in m.content %}{{ p.text if p.type == 'text' }}{% endfor %}"
+        "{% for c in m.tool_calls %}[{{ c.function.name }}]{% endfor %}{% endfor %}"
+    )
+    call = {"id": "call_1", "type": "function", "function": {"name": "now", "arguments": "{}"}}
+    history = [
+        {"role": "system", "content": "Be brief."},
+        USER,
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "call_1", "content": [{"type": "text", "text": "Noon."}]},
+        {"role": "assistant", "content": "It is noon."},
+    ]
+    assert template.wants.only_parts == {"system", "user", "assistant", "tool"}
+    written = template.render(normalise_history(history, template), add_generation_prompt=False)
+    assert written == "<system>Be brief.<user>Hi<assistant>[now]<tool>Noon.<assistant>It is noon."
+
+
 def test_parts_that_are_not_text() -> None:
     message = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}
     with pytest.raises(UsageError, match=r"message 0: .* leave out the part of type 'image_url'"):

@@ -1,7 +1,7 @@
 """``ChatTemplate`` renders as Hugging Face Transformers does, where that is installed.
 
 ``make slow`` installs it into an environment of its own: where it can be imported, others import it.
-The templates are ours and, where they are beside the repository, the models' own.
+The templates are ours and, where ``make templates`` has fetched them, the models' own.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ VARIABLES: list[tuple[dict[str, Any], list[Any] | None]] = [
 
 
 def sources() -> dict[str, str]:
-    real = {path.stem: path.read_text("utf-8") for path in sorted(TEMPLATES.glob("*.jinja"))}
+    real = {name: path.read_text("utf-8") for name, path in sorted(TEMPLATES.items())}
     return SYNTHETIC | real
 
 

@@ -1,4 +1,4 @@
-"""``import unspool`` costs what it says: the standard library and nothing else."""
+"""``import unspool`` costs what it says: the standard library, and of our own what parsing needs."""
 
 from __future__ import annotations
 
@@ -9,29 +9,79 @@ import sys
 PROBE = """
 import sys
 before = set(sys.modules)
-import {module}
-assert {module}.__file__, "a directory without __init__.py imports nothing at all"
-new = {{name.partition(".")[0] for name in set(sys.modules) - before}}
-print(*sorted(new - sys.stdlib_module_names))
+{code}
+print(*sorted(set(sys.modules) - before))
 """
 
 
-def foreign(module: str) -> list[str]:
-    """Top-level packages outside the standard library that importing ``module`` brings in."""
+def loaded(code: str) -> set[str]:
+    """The modules that running ``code`` brings in."""
     done = subprocess.run(
-        [sys.executable, "-I", "-W", "error", "-c", PROBE.format(module=module)],
+        [sys.executable, "-W", "error", "-c", PROBE.format(code=code)],
         capture_output=True,
         text=True,
         check=False,
         timeout=60,
     )
     assert done.returncode == 0, done.stderr
-    return done.stdout.split()
+    return set(done.stdout.split())
+
+
+def foreign(modules: set[str]) -> set[str]:
+    """Top-level packages outside the standard library."""
+    return {name.partition(".")[0] for name in modules} - sys.stdlib_module_names
+
+
+def ours(modules: set[str]) -> set[str]:
+    """Our own modules, without those that a room is reached through."""
+    return {name.removeprefix("unspool.") for name in modules if name.startswith("unspool.")}
 
 
 def test_import_needs_only_the_standard_library() -> None:
-    assert foreign("unspool") == ["unspool"]
+    modules = loaded("import unspool; assert unspool.__file__")
+    assert {name for name in foreign(modules) if "mypyc" not in name} == {"unspool"}
 
 
 def test_the_probe_sees_third_parties() -> None:
-    assert {"pytest", "pluggy"} <= set(foreign("pytest"))
+    assert {"pytest", "pluggy"} <= foreign(loaded("import pytest"))
+
+
+PARSING = {"_core", "_version", "dialects"}
+"""The rooms that reading an output takes."""
+NOT_FOR_PARSING = {
+    "_core.ends.explain",
+    "_core.ends.render",
+}
+"""What lies in these rooms and reading does not take: who writes, explains or plans asks for it."""
+
+
+def test_import_loads_no_dialect() -> None:
+    modules = ours(loaded("import unspool"))
+    assert {name.partition(".")[0] for name in modules} == PARSING
+    assert not modules & NOT_FOR_PARSING
+    assert {name for name in modules if name.startswith("dialects.")} == {"dialects._registry"}
+
+
+def test_parsing_loads_what_parsing_needs() -> None:
+    modules = loaded("import unspool; unspool.parse('Hi.', 'hermes')")
+    assert {name.partition(".")[0] for name in ours(modules)} == PARSING
+    assert not ours(modules) & NOT_FOR_PARSING
+    assert "importlib.metadata" not in modules, "entry points are read when a name is unknown"
+
+
+def test_what_is_asked_for_is_loaded() -> None:
+    later = {
+        "plan": "_request.decide",
+        "Plan": "_request.values",
+        "Constraint": "_request.values",
+        "detect": "_models.detect",
+        "Detection": "_models.detect",
+        "Reasoning": "_models.detect",
+        "explain": "_core.ends.explain",
+        "state_diagram": "_core.ends.explain",
+        "render": "_core.ends.render",
+        "from_response_template": "_models.response_template",
+    }
+    for name, module in later.items():
+        assert module not in ours(loaded("import unspool"))
+        assert module in ours(loaded(f"from unspool import {name}")), name

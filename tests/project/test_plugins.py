@@ -47,9 +47,9 @@ def python(code: str, path: Path | None) -> subprocess.CompletedProcess[str]:
 
 
 def execute(arguments: list[str], path: Path | None, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    if path is not None:
-        environment["PYTHONPATH"] = str(path)
+    # What was there stays: the tests may run over a build that is found that way.
+    places = [str(path or ""), os.environ.get("PYTHONPATH", "")]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, places))}
     return subprocess.run(
         [sys.executable, *arguments],
         input=stdin,
@@ -78,7 +78,6 @@ def test_an_installed_dialect_parses_by_name(name: str, installed: Path) -> None
 def test_it_streams_and_renders_like_any_other(installed: Path) -> None:
     done = python(
         f"""
-from places import TESTS
 import unspool
 parser = unspool.Parser("parrot")
 folding = parser.fold()
@@ -96,11 +95,11 @@ assert [call.arguments for call in again.tool_calls] == ['{{"n": 1}}']
 
 
 def test_the_command_line_knows_it(installed: Path) -> None:
-    listed = execute(["-m", "unspool.cli", "dialects"], installed)
+    listed = execute(["-m", "unspool", "dialects"], installed)
     assert "parrot\tNorwegian Blue\tJSON\tpolly\t" in listed.stdout
-    parsed = execute(["-m", "unspool.cli", "parse", "--dialect", "parrot"], installed, OUTPUT)
+    parsed = execute(["-m", "unspool", "parse", "--dialect", "parrot"], installed, OUTPUT)
     assert json.loads(parsed.stdout)["tool_calls"][0]["name"] == "get_cracker"
-    shown = execute(["-m", "unspool.cli", "demo", "parrot"], installed)
+    shown = execute(["-m", "unspool", "demo", "parrot"], installed)
     assert '  call       get_weather {"city": "Oslo", "days": 3}\n' in shown.stdout
 
 
@@ -143,3 +142,56 @@ def test_what_an_entry_point_may_point_at(value: str, found: list[str], tmp_path
     listing = "import unspool; print(*[d.name for d in unspool.list_dialects() if 'parrot' in d.name])"
     done = python(listing, tmp_path)
     assert done.stdout.split() == found, done.stderr
+
+
+ASK_AT_ONCE = """
+import sys, threading, unspool
+
+names = sys.argv[1:]
+barrier = threading.Barrier(len(names))
+answers = {}
+
+def ask(number, name):
+    barrier.wait()
+    try:
+        answers[number] = unspool.get_dialect(name).name
+    except unspool.UnspoolError as error:
+        answers[number] = repr(error)
+
+sys.setswitchinterval(1e-6)
+threads = [threading.Thread(target=ask, args=each) for each in enumerate(names)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(*[answers[number] for number in range(len(names))])
+"""
+
+
+@pytest.mark.parametrize(
+    "names", [["hermes"] * 8, ["parrot"] * 8, ["hermes", "parrot", "harmony", "polly"] * 2]
+)
+def test_threads_that_ask_first_at_the_same_time_all_get_an_answer(names: list[str], installed: Path) -> None:
+    done = execute(["-c", ASK_AT_ONCE, *names], installed)
+    assert done.stdout.split() == ["parrot" if name == "polly" else name for name in names], done.stderr
+
+
+REGISTERS_ITSELF = """
+import threading
+from unspool import Dialect, register
+
+A = register(Dialect("parrot_a", call=("<a>{envelope}</a>",), request="hermes"))
+spec = Dialect("b", call=("<b>{envelope}</b>",), request="hermes")
+another = threading.Thread(target=register, args=[spec])
+another.start()
+another.join()
+"""
+
+
+def test_a_package_may_register_by_itself_in_any_thread(tmp_path: Path) -> None:
+    (tmp_path / "flock.py").write_text(REGISTERS_ITSELF)
+    install(tmp_path, "flock", "1", {"flock": "flock"})
+    done = python(
+        "import unspool; print(unspool.get_dialect('parrot_a').name, unspool.get_dialect('b').name)", tmp_path
+    )
+    assert done.stdout.split() == ["parrot_a", "b"], done.stderr

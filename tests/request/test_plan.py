@@ -12,7 +12,7 @@ import pytest
 from tokenizers import AddedToken, decoders, models, pre_tokenizers, trainers
 from tokenizers import Tokenizer as HuggingFaceTokenizer
 
-from places import TEMPLATES
+from places import TEMPLATES, real
 from unspool import (
     CallStart,
     Dialect,
@@ -31,7 +31,7 @@ from unspool import (
 )
 from unspool._request import Plan, plan, start_state
 from unspool._request.special import skipped_tokens
-from unspool.dialects._registry import built_in_dialects, checkpoints, facts_of
+from unspool.dialects._registry import built_in_dialects, facts_of
 from unspool.template import ChatTemplate, normalise_history
 from unspool.testing import chunkings
 
@@ -52,6 +52,9 @@ G = function("g", {})
 TOOLS = [F, G]
 NAMED = {"type": "function", "function": {"name": "f"}}
 USER = {"role": "user", "content": "?"}
+CHECKPOINTS = {
+    name: dialect.name for dialect in built_in_dialects() for name, _ in facts_of(dialect).checkpoints
+}
 AFTER_TOOL = [
     USER,
     {
@@ -544,7 +547,7 @@ OFF_BY_DEFAULT = ("deepseek_r1", "deepseek_v3_2", "deepseek_v4")
 """Engines switch these on by default; a template on its own does not."""
 
 
-@pytest.mark.skipif(not TEMPLATES.is_dir(), reason="no chat templates beside the repository")
+@real
 @pytest.mark.parametrize("after_tool", [False, True], ids=["user", "tool"])
 @pytest.mark.parametrize("on", [None, True, False], ids=["unsaid", "on", "off"])
 @pytest.mark.parametrize("name", REAL)
@@ -556,7 +559,7 @@ def test_the_table_agrees_with_what_templates_write(name: str, on: bool | None, 
     switched = {} if on is None else switch_request(family, on=on)
     if switched is None:
         pytest.skip("there is no such switch")
-    template = ChatTemplate((TEMPLATES / f"{name}.jinja").read_text("utf-8"), bos_token="", eos_token="")
+    template = ChatTemplate(TEMPLATES[name].read_text("utf-8"), bos_token="", eos_token="")
     messages = AFTER_TOOL if after_tool else [USER]
     guessed = plan(family, {"messages": messages, "tools": TOOLS, **switched})
     history = normalise_history(messages, template, dialect=guessed.dialect)
@@ -978,8 +981,7 @@ def test_names_of_checkpoints_and_pairs() -> None:
     assert (pair.start, pair.dialect.name) == ("reasoning", "qwen3_coder+hermes")
     assert plan("llama3_json+deepseek_r1", ask()).start == "reasoning"
     assert plan("llama3_json", ask()).start == "content"
-    for name, (dialect, _) in checkpoints().items():
-        assert get_dialect(dialect).name == dialect
+    for name, dialect in CHECKPOINTS.items():
         assert plan(name, ask()).dialect.name == dialect
 
 
@@ -997,7 +999,7 @@ def test_the_tokenizer_selects_the_variant() -> None:
     assert read(decided, "hm</think:opensource>Hi").reasoning == "hm"
 
 
-@pytest.mark.parametrize("name", [*(dialect.name for dialect in built_in_dialects()), *checkpoints()])
+@pytest.mark.parametrize("name", [*(dialect.name for dialect in built_in_dialects()), *CHECKPOINTS])
 def test_every_decision_is_explained(name: str) -> None:
     for request_ in (ask(), ask(tools=TOOLS), ask(ignore_eos=True, skip_special_tokens=False)):
         decided = plan(name, request_)

@@ -18,7 +18,7 @@ from unspool._core.words.check import check_facts
 from unspool._core.words.facts import RequestFacts, Thinking
 from unspool._request import plan
 from unspool._request.table import COLUMNS, row, switch, truth_table
-from unspool.dialects._registry import built_in_dialects, checkpoints, facts_of, register
+from unspool.dialects._registry import built_in_dialects, checkpoint, facts_of, register
 
 PAGE = ROOT / "docs" / "truth-table.md"
 TOOLS = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
@@ -34,12 +34,17 @@ def test_every_dialect_brings_facts_of_its_own(dialect: Dialect) -> None:
     check_facts(dialect, facts)
 
 
+CHECKPOINTS = [
+    (name, dialect.name, thinking)
+    for dialect in built_in_dialects()
+    for name, thinking in facts_of(dialect).checkpoints
+]
+NAMES = [*(dialect.name for dialect in built_in_dialects()), *(name for name, _, _ in CHECKPOINTS)]
+
+
 def test_a_checkpoint_belongs_to_one_dialect() -> None:
-    known = [name for dialect in built_in_dialects() for name, _ in facts_of(dialect).checkpoints]
-    assert sorted(known) == sorted(checkpoints())
-
-
-NAMES = [*(dialect.name for dialect in built_in_dialects()), *sorted(checkpoints())]
+    assert all(checkpoint(name) == (dialect, thinking) for name, dialect, thinking in CHECKPOINTS)
+    assert checkpoint("hermes") is None
 
 
 @pytest.mark.parametrize("name", NAMES)

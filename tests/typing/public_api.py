@@ -9,12 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, assert_never, assert_type
 
+import tokenizers
+from mistral_common.tokens.tokenizers.mistral import MistralTokenizer
+
 import unspool
 from unspool import (
     STRICT,
+    AnyTokenizer,
     CallArgs,
     CallEnd,
     CallStart,
+    Channel,
     Constraint,
     Detection,
     Dialect,
@@ -22,6 +27,8 @@ from unspool import (
     Event,
     Family,
     Finish,
+    FinishReason,
+    Fold,
     Frame,
     IdFormat,
     MalformedOutput,
@@ -34,19 +41,20 @@ from unspool import (
     Policies,
     Problem,
     Prompt,
+    Reasoning,
     RequestFacts,
+    Role,
     Route,
+    Status,
     Text,
     TextPart,
     Thinking,
     Tidy,
+    Tokenizer,
     ToolCall,
     Values,
 )
-from unspool.wire import ChatStream, Chunk, Reconstructor, chat_completion, sse
-
-FinishReason = Literal["stop", "length", "tool_calls", "content_filter"]
-
+from unspool.wire import ChatStream, Chunk, MessagesStream, Reconstructor, ResponsesStream, sse
 
 # -- parsing
 
@@ -80,17 +88,48 @@ def stream() -> None:
     assert_type(parser.bound, int | None)
     assert_type(parser.dialect, Dialect)
     assert_type(parser.policies, Policies)
+    assert_type(parser.forced, bool)
+    assert_type(parser.tidy(), Tidy)
+    assert_type(parser.tidy().push(parser.feed("")), list[Event])
+    assert_type(parser.tidy().finish_reason, FinishReason)
+    assert_type(parser.fold(), Fold)
     assert_type(parser.fold().message(), Message)
-    assert_type(unspool.get_parser("hermes"), Parser)
-    assert_type(unspool.fold(parser.feed(""), dialect="hermes"), Message)
+    assert_type(parser.message(parser.feed("")), Message)
     assert_type(unspool.normalise(parser.feed("")), list[Event])
     parser.finish("eos")  # type: ignore[arg-type]
+    Tidy("hermes")  # type: ignore[arg-type]
+    unspool.get_parser("hermes")  # type: ignore[attr-defined]
 
 
-def tokens(tokenizer: object) -> None:
+class Vocabulary:
+    """A tokenizer of somebody's own."""
+
+    def token_bytes(self, id: int) -> bytes:
+        return bytes([id])
+
+    def special_tokens(self) -> Mapping[int, str]:
+        return {}
+
+
+class Engine:
+    """An object that holds a tokenizer, as engines' wrappers do."""
+
+    tokenizer = Vocabulary()
+
+
+def tokens(
+    tokenizer: AnyTokenizer, theirs: tokenizers.Tokenizer, mistrals: MistralTokenizer[Any, Any, Any, Any, Any]
+) -> None:
     parser = Parser("hermes", tokenizer=tokenizer)
     assert_type(parser.feed_tokens([1, 2, 3]), list[Event])
     parser.feed_tokens(["text"])  # type: ignore[list-item]
+    own: Tokenizer = Vocabulary()
+    Parser("hermes", tokenizer=own)
+    Parser("hermes", tokenizer=Engine())
+    Parser("hermes", tokenizer=theirs)
+    Parser("mistral", tokenizer=mistrals)
+    unspool.plan("hermes", {}, tokenizer=theirs)
+    Parser("hermes", tokenizer="Qwen/Qwen3-8B")  # type: ignore[arg-type]
 
 
 def tools_of_any_mapping(tools: tuple[Mapping[str, object], ...], more: list[dict[str, str]]) -> None:
@@ -103,12 +142,13 @@ def tools_of_any_mapping(tools: tuple[Mapping[str, object], ...], more: list[dic
 # -- events
 
 
-def events_match(event: Event) -> str:
+def events_are_exhaustive(event: Event) -> str:
     match event:
         case Text("reasoning", text):
             return assert_type(text, str)
         case Text(channel, text):
             assert_type(channel, Literal["content", "reasoning"])
+            assert_type(channel, Channel)
             return text
         case CallStart(index, name, id):
             assert_type(index, int)
@@ -117,16 +157,27 @@ def events_match(event: Event) -> str:
             return assert_type(json, str)
         case CallEnd(_, status, raw):
             assert_type(status, Literal["complete", "malformed", "truncated"])
+            assert_type(status, Status)
             return assert_type(raw, str)
-        case Markup(_, text):
+        case Markup(role, text):
+            assert_type(role, Role)
             return assert_type(text, str)
         case Note(kind, detail):
             return assert_type(kind, str) + assert_type(detail, str)
         case Finish(reason):
             assert_type(reason, FinishReason | None)
+            assert_type(reason, Literal["stop", "length", "tool_calls", "content_filter"] | None)
             return assert_type(event.start, int).bit_length() * "."
         case _:
-            return ""
+            assert_never(event)
+
+
+def an_event_that_is_forgotten_is_an_error(event: Event) -> str:
+    match event:
+        case Text() | CallStart() | CallArgs() | CallEnd() | Markup() | Finish():
+            return "not a note"
+        case _:
+            assert_never(event)  # type: ignore[arg-type]
 
 
 def parts_are_exhaustive(part: unspool.Part) -> str:
@@ -191,13 +242,15 @@ def errors(error: MalformedOutput) -> None:
 
 
 def wire(parser: Parser) -> None:
-    tidy = Tidy(parser.dialect, parser.policies)
-    chat = ChatStream(model="m")
-    chunks = chat.encode(tidy.push(parser.feed("text")))
+    chat = ChatStream(parser, model="m")
+    chunks = chat.encode(parser.feed("text"))
     assert_type(chunks, list[Chunk])
     assert_type(chunks[0], dict[str, object])
     assert_type(sse(chunks[0]), str)
-    assert_type(chat_completion(Message()), dict[str, object])
+    assert_type(chat.finish_reason, FinishReason)
+    for stream in (chat, MessagesStream(parser), ResponsesStream(parser)):
+        assert_type(stream.whole(Message()), dict[str, object])
+    ChatStream(model="m")  # type: ignore[call-arg]
     assert_type(Reconstructor().message(), Message)
 
 
@@ -217,3 +270,4 @@ def detecting() -> None:
     found = unspool.detect("{{ messages }}")
     assert_type(found, Detection)
     assert_type(found.dialect, Dialect | None)
+    assert_type(found.reasoning, Reasoning)

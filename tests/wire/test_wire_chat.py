@@ -19,6 +19,7 @@ from openai._streaming import SSEDecoder
 from openai.lib.streaming.chat import ChatCompletionStreamState
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
+from unspool import Parser
 from unspool._core.values.errors import UsageError
 from unspool._core.values.events import (
     CallArgs,
@@ -33,12 +34,18 @@ from unspool._core.values.events import (
     Status,
     Text,
 )
-from unspool._core.values.finish import FinishRule
 from unspool._core.values.message import Message, Part, TextPart, ToolCall
 from unspool._core.values.policies import Policies
-from unspool.wire import DONE, ChatStream, Chunk, Reconstructor, chat_completion, chat_message, sse
+from unspool.wire import DONE, ChatStream, Chunk, Reconstructor, sse
 
 # Spans play no part on the wire.
+
+KEEP = Policies(malformed_call="keep", truncated_call="keep")
+"""What was sent of a broken call stays on the wire, so its message is the one that keeps them."""
+
+
+def wire(policies: Policies | None = None, *, forced: bool = False, **options: Any) -> ChatStream:
+    return ChatStream(Parser("hermes", policies=policies, forced=forced), **options)
 
 
 def content(text: str) -> Event:
@@ -87,7 +94,7 @@ class Case:
     told: FinishReason | None = "stop"
 
     def stream(self, policies: Policies | None = None) -> list[Chunk]:
-        stream = ChatStream(model="m", id="chatcmpl-1", created=1, policies=policies or Policies())
+        stream = wire(policies, model="m", id="chatcmpl-1", created=1)
         return stream.encode([*self.events, Finish(self.told, 0)])
 
     def joined(self, channel: str) -> str:
@@ -234,16 +241,16 @@ def test_no_delta_holds_null(case: Case) -> None:
 
 def test_markup_and_notes_do_not_split_deltas() -> None:
     events = [content("a"), markup(), content("b"), note("stray_closer"), content(""), content("c")]
-    assert deltas(ChatStream().encode(events))[1:] == [{"content": "abc"}]
+    assert deltas(wire().encode(events))[1:] == [{"content": "abc"}]
 
 
 def test_nothing_to_say_is_not_said() -> None:
-    assert len(ChatStream().encode([content(""), reasoning(""), markup(), note("repaired")])) == 1
-    assert len(ChatStream().encode(call(0, "", status="malformed"))) == 2
+    assert len(wire().encode([content(""), reasoning(""), markup(), note("repaired")])) == 1
+    assert len(wire().encode(call(0, "", status="malformed"))) == 2
 
 
 def test_the_first_call_opens_the_stream() -> None:
-    stream = ChatStream()
+    stream = wire()
     assert deltas(stream.encode([])) == [{"role": "assistant", "content": ""}]
     assert stream.encode([]) == []
     assert deltas(stream.encode([content("a")])) == [{"content": "a"}]
@@ -251,21 +258,21 @@ def test_the_first_call_opens_the_stream() -> None:
 
 def test_a_call_without_arguments_gets_one_delta() -> None:
     for events in (call(0), call(0, ""), call(0, "{}"), call(0, "", "{", "}")):
-        sent = deltas(ChatStream().encode(events))[2:]
+        sent = deltas(wire().encode(events))[2:]
         assert sent == [{"tool_calls": [{"index": 0, "function": {"arguments": "{}"}}]}]
 
 
 @pytest.mark.parametrize("status", ["truncated", "malformed"])
 def test_a_broken_call_gets_no_arguments_it_does_not_have(status: Status) -> None:
-    assert len(deltas(ChatStream().encode(call(0, status=status)))) == 2
+    assert len(deltas(wire().encode(call(0, status=status)))) == 2
 
 
 def test_reasoning_field() -> None:
     fields: list[Literal["reasoning_content", "reasoning"]] = ["reasoning_content", "reasoning"]
     for field in fields:
-        stream = ChatStream(policies=Policies(reasoning_field=field))
+        stream = wire(Policies(reasoning_field=field))
         assert deltas(stream.encode([reasoning("Hm")]))[1] == {field: "Hm"}
-        message = chat_message(Message(reasoning="Hm"), Policies(reasoning_field=field))
+        message = stream.message(Message(reasoning="Hm"))
         assert message == {"role": "assistant", "content": "", field: "Hm"}
 
 
@@ -281,22 +288,19 @@ def test_reasoning_field() -> None:
 def test_finish_reason_of_a_forced_call(
     *, forced: bool, policy: Literal["stop", "tool_calls"], status: Status, reason: str
 ) -> None:
-    policies = Policies(forced_finish_reason=policy)
-    stream = ChatStream(forced=forced, policies=policies)
+    stream = wire(Policies(forced_finish_reason=policy), forced=forced)
     chunks = stream.encode([*call(0, "{}", status=status), Finish("stop", 0)])
     assert chunks[-1]["choices"] == [{"index": 0, "delta": {}, "finish_reason": reason}]
 
 
 @cases
-def test_the_rule_alone(case: Case) -> None:
-    rule = FinishRule()
-    for event in [*case.events, Finish(case.told, 0)]:
-        rule.see(event)
-    assert rule.reason() == case.reason
+def test_the_fold_says_the_same(case: Case) -> None:
+    message = Parser("hermes", policies=KEEP).message([*case.events, Finish(case.told, 0)])
+    assert message.finish_reason == case.reason
 
 
 def test_choices_are_independent() -> None:
-    streams = [ChatStream(id="x", created=1, index=index) for index in range(2)]
+    streams = [wire(id="x", created=1, index=index) for index in range(2)]
     chunks = [chunk for stream in streams for chunk in stream.encode([])]
     chunks += [*streams[1].encode([content("b"), *call(0, "{}")]), *streams[0].encode([content("a")])]
     chunks += [chunk for stream in streams for chunk in stream.encode([Finish("stop", 0)])]
@@ -312,7 +316,7 @@ def test_choices_are_independent() -> None:
 def test_usage_comes_last_and_only_if_asked_for() -> None:
     usage = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
     for asked in (False, True):
-        stream = ChatStream(include_usage=asked)
+        stream = wire(include_usage=asked)
         with pytest.raises(UsageError, match="encode all events first"):
             stream.usage_chunk(usage)
         stream.encode([Finish("stop", 0)])
@@ -321,7 +325,7 @@ def test_usage_comes_last_and_only_if_asked_for() -> None:
 
 
 def test_nothing_follows_finish() -> None:
-    stream = ChatStream()
+    stream = wire()
     stream.encode([Finish("stop", 0)])
     assert stream.encode([]) == []
     with pytest.raises(UsageError, match="after Finish"):
@@ -329,7 +333,7 @@ def test_nothing_follows_finish() -> None:
 
 
 def test_ids_and_times_of_their_own() -> None:
-    one, two = ChatStream(), ChatStream()
+    one, two = wire(), wire()
     assert one.id.startswith("chatcmpl-")
     assert one.id != two.id
     assert one.created > 1_700_000_000
@@ -365,7 +369,7 @@ def openai_completion(chunks: Iterable[Chunk]) -> Any:
 @cases
 def test_openai(case: Case) -> None:
     usage = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
-    stream = ChatStream(include_usage=True)
+    stream = wire(include_usage=True)
     chunks = [chunk for event in case.events for chunk in stream.encode([event])]
     chunks += [*stream.encode([Finish(case.told, 0)]), *stream.usage_chunk(usage)]
     for sent in (chunks, case.stream()):
@@ -436,7 +440,7 @@ def test_reconstructor_reads_each_reasoning_field(
 @cases
 def test_completion(case: Case) -> None:
     usage = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
-    response = chat_completion(case.message, model="m", id="chatcmpl-1", created=1, usage=usage)
+    response = wire(model="m", id="chatcmpl-1", created=1).whole(case.message, usage=usage)
     completion = ChatCompletion.model_validate(response, strict=True)
     assert (completion.id, completion.model, completion.created) == ("chatcmpl-1", "m", 1)
     assert completion.usage is not None
@@ -451,8 +455,8 @@ def test_completion(case: Case) -> None:
 
 def test_completion_to_the_key() -> None:
     call = ToolCall("call_0", "f", "{}")
-    response = chat_completion(
-        Message(tool_calls=(call,), finish_reason="tool_calls"), Message(content="Hi"), id="x", created=1
+    response = wire(id="x", created=1).whole(
+        Message(tool_calls=(call,), finish_reason="tool_calls"), Message(content="Hi")
     )
     function = {"name": "f", "arguments": "{}"}
     assert response == {
@@ -495,35 +499,26 @@ def pieces(draw: st.DrawFn, text: str) -> list[str]:
 
 @st.composite
 def outputs(draw: st.DrawFn) -> Case:
-    """Random events in an order that a parser may give them, and what they amount to."""
+    """Random events in an order that a parser may give them, and the message that they fold to."""
     events: list[Event] = []
-    parts: list[Part] = []
+    count = 0
     truncated: list[Status] = draw(st.sampled_from([[], ["truncated"]]))
     for step in [*draw(st.lists(steps)), *truncated]:
         match step:
             case None:
                 events.append(markup())
             case "content" | "reasoning":
-                text = draw(texts)
-                events += [Text(step, piece, 0, 0) for piece in pieces(draw, text)]
-                last = parts[-1] if parts else None
-                if isinstance(last, TextPart) and last.channel == step:
-                    parts[-1] = TextPart(step, last.text + text)
-                elif text:
-                    parts.append(TextPart(step, text))
+                events += [Text(step, piece, 0, 0) for piece in pieces(draw, draw(texts)) if piece]
             case _:
-                index = sum(isinstance(part, ToolCall) for part in parts)
                 sent = draw(arguments)
                 if step != "complete":
                     sent = sent[: draw(st.integers(0, len(sent) - 1))]
-                events += call(index, *pieces(draw, sent), status=step)
-                parts.append(called(index, sent))
+                events += call(count, *pieces(draw, sent), status=step)
+                count += 1
     reasons: list[FinishReason | None] = ["stop", "length", "content_filter", None]
     told = draw(st.sampled_from(reasons))
-    rule = FinishRule()
-    for event in [*events, Finish(told, 0)]:
-        rule.see(event)
-    return Case(events, tuple(parts), rule.reason(), told)
+    message = Parser("hermes", policies=KEEP).message([*events, Finish(told, 0)])
+    return Case(events, message.parts, message.finish_reason, told)
 
 
 @given(outputs(), st.data())
@@ -531,7 +526,7 @@ def test_any_split_into_feeds_gives_the_same_message(case: Case, data: st.DataOb
     events = [*case.events, Finish(case.told, 0)]
     cuts = sorted(data.draw(st.lists(st.integers(0, len(events)), max_size=5)))
     bounds = [0, *cuts, len(events)]
-    stream = ChatStream(id="chatcmpl-1", created=1, model="m")
+    stream = wire(id="chatcmpl-1", created=1, model="m")
     feeds = [stream.encode(events[a:b]) for a, b in pairwise(bounds)]
     chunks = [chunk for feed in feeds for chunk in feed]
     whole = case.stream()

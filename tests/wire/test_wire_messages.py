@@ -16,20 +16,22 @@ from anthropic.lib.streaming._messages import accumulate_event
 from anthropic.types import Message, RawMessageStreamEvent
 from pydantic import TypeAdapter
 
-from unspool import get_dialect
-from unspool._core.ends.fold import Fold
+from unspool import Parser
 from unspool._core.values.errors import UsageError
 from unspool._core.values.events import CallStart, Event, Text
-from unspool._core.values.policies import Policies
-from unspool.wire import Chunk, MessagesStream, messages_object, messages_sse
+from unspool.wire import Chunk, MessagesStream, messages_sse
 from wire_events import ALL, call, end, said, thought
 
 _EVENT: TypeAdapter[Any] = TypeAdapter(RawMessageStreamEvent)
 
 
+def wire(**options: Any) -> MessagesStream:
+    return MessagesStream(Parser("hermes"), **options)
+
+
 def sent(events: Iterable[Event], **options: Any) -> list[Chunk]:
     """The events of the stream, checked for what holds for every stream."""
-    chunks = MessagesStream(model="m", **options).encode(events)
+    chunks = wire(model="m", **options).encode(events)
     check(chunks)
     return chunks
 
@@ -128,7 +130,7 @@ def test_why_it_ended(events: list[Event], reason: str) -> None:
 
 
 def test_a_stop_sequence_is_named() -> None:
-    stream = MessagesStream()
+    stream = wire()
     chunks = stream.encode([said("x")])
     stream.stop_sequence = "END"
     chunks += stream.encode([end()])
@@ -137,7 +139,7 @@ def test_a_stop_sequence_is_named() -> None:
 
 
 def test_tokens_are_counted_at_the_end() -> None:
-    stream = MessagesStream()
+    stream = wire()
     chunks = stream.encode([said("x")])
     stream.input_tokens, stream.output_tokens = 7, 5
     final = read(chunks + stream.encode([end()]))
@@ -145,16 +147,14 @@ def test_tokens_are_counted_at_the_end() -> None:
 
 
 def test_nothing_follows_the_end() -> None:
-    stream = MessagesStream()
+    stream = wire()
     stream.encode([end()])
     with pytest.raises(UsageError):
         stream.encode([said("x")])
 
 
 def test_the_whole_message_is_what_the_stream_amounts_to() -> None:
-    fold = Fold(get_dialect("hermes"), Policies())
-    fold.push(ALL)
-    whole = messages_object(fold.message(), model="m", id="msg_1")
+    whole = wire(model="m", id="msg_1").whole(Parser("hermes").message(ALL))
     Message.model_validate(whole)
     streamed = read(sent(ALL, id="msg_1"))
     assert whole["content"] == [block.model_dump(exclude_none=True) for block in streamed.content]
@@ -185,7 +185,7 @@ def streams(draw: st.DrawFn) -> list[Event]:
 
 @given(streams(), st.lists(st.integers(0, 30)))
 def test_any_stream_in_any_portions(events: list[Event], cuts: list[int]) -> None:
-    stream = MessagesStream(model="m")
+    stream = wire(model="m")
     chunks: list[Chunk] = []
     at = 0
     for cut in sorted(cuts):
@@ -196,5 +196,6 @@ def test_any_stream_in_any_portions(events: list[Event], cuts: list[int]) -> Non
     final = read(chunks)
     ids = [event.id for event in events if isinstance(event, CallStart)]
     assert [block.id for block in final.content if block.type == "tool_use"] == ids
-    text = "".join(event.text for event in events if isinstance(event, Text) and event.channel == "content")
+    tidy = Parser("hermes").tidy().push(events)
+    text = "".join(event.text for event in tidy if isinstance(event, Text) and event.channel == "content")
     assert "".join(block.text for block in final.content if block.type == "text") == text

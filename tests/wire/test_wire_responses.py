@@ -14,20 +14,22 @@ from openai.lib.streaming.responses._responses import ResponseStreamState
 from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
 
-from unspool import get_dialect
-from unspool._core.ends.fold import Fold
+from unspool import Parser
 from unspool._core.values.errors import UsageError
 from unspool._core.values.events import CallStart, Event, Note, Status, Text
-from unspool._core.values.policies import Policies
-from unspool.wire import Chunk, ResponsesStream, response_object
+from unspool.wire import Chunk, ResponsesStream
 from wire_events import ALL, call, end, said, thought
 
 _EVENT: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
 
 
+def wire(**options: Any) -> ResponsesStream:
+    return ResponsesStream(Parser("hermes"), **options)
+
+
 def sent(events: Iterable[Event], **options: Any) -> list[Chunk]:
     """The events of the stream, checked for what holds for every stream."""
-    chunks = ResponsesStream(model="m", **options).encode(events)
+    chunks = wire(model="m", **options).encode(events)
     assert [chunk["sequence_number"] for chunk in chunks] == list(range(len(chunks)))
     for chunk in chunks:
         _EVENT.validate_python(chunk)
@@ -136,7 +138,7 @@ def test_a_call_that_is_cut_off_is_incomplete() -> None:
 
 def test_failure_ends_a_stream_at_any_point() -> None:
     for count in range(len(ALL)):
-        stream = ResponsesStream(model="m")
+        stream = wire(model="m")
         chunks = stream.encode(ALL[:count]) if count else []
         chunks += stream.fail("server_error", "no more")
         assert [chunk["sequence_number"] for chunk in chunks] == list(range(len(chunks)))
@@ -149,16 +151,14 @@ def test_failure_ends_a_stream_at_any_point() -> None:
 
 
 def test_nothing_follows_the_end() -> None:
-    stream = ResponsesStream()
+    stream = wire()
     stream.encode([end()])
     with pytest.raises(UsageError):
         stream.encode([said("x")])
 
 
 def test_the_whole_response_is_the_last_of_the_stream() -> None:
-    fold = Fold(get_dialect("hermes"), Policies())
-    fold.push(ALL)
-    whole = response_object(fold.message(), ResponsesStream(model="m", echo={"temperature": 0.5}))
+    whole = wire(model="m", echo={"temperature": 0.5}).whole(Parser("hermes").message(ALL))
     streamed = last(sent(ALL, echo={"temperature": 0.5}))
     Response.model_validate(whole)
     assert _without_ids(whole) == _without_ids(streamed)
@@ -174,7 +174,7 @@ def _without_ids(response: Chunk) -> dict[str, Any]:
 
 
 def test_log_probabilities_go_with_the_text() -> None:
-    stream = ResponsesStream()
+    stream = wire()
     entry: Chunk = {"token": "x", "logprob": -1.0, "bytes": [120], "top_logprobs": []}
     chunks = stream.encode([thought("hm")])
     stream.logprobs.append(entry)
@@ -266,7 +266,7 @@ def streams(draw: st.DrawFn) -> list[Event]:
 
 @given(streams(), st.lists(st.integers(0, 30)))
 def test_any_stream_in_any_portions(events: list[Event], cuts: list[int]) -> None:
-    stream = ResponsesStream(model="m")
+    stream = wire(model="m")
     chunks: list[Chunk] = []
     at = 0
     for cut in sorted(cuts):
@@ -276,5 +276,6 @@ def test_any_stream_in_any_portions(events: list[Event], cuts: list[int]) -> Non
     final = read(chunks)
     calls = [event for event in events if isinstance(event, CallStart)]
     assert [item.call_id for item in final.output if item.type == "function_call"] == [c.id for c in calls]
-    text = "".join(event.text for event in events if isinstance(event, Text) and event.channel == "content")
+    tidy = Parser("hermes").tidy().push(events)
+    text = "".join(event.text for event in tidy if isinstance(event, Text) and event.channel == "content")
     assert final.output_text == text

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from itertools import chain
 
-from unspool import Event, Message, Parser, __version__, fold, parse
+from unspool import Event, Message, Parser, __version__, parse
 from unspool._core.search.scan import COMPILED
 
 from ..workloads import TOOLS, Answer
@@ -33,7 +33,7 @@ def reader(dialect: str, scenario: str) -> Reader | None:  # noqa: ARG001
         answer=lambda results: _said(
             results[0]
             if isinstance(results[0], Message)
-            else fold(chain.from_iterable(results), dialect=name)
+            else Parser(name).message(chain.from_iterable(results))
         ),
         whole=partial(parse, dialect=name, tools=TOOLS),
     )

@@ -8,35 +8,34 @@ No list of fingerprints decides: where one is needed to tell families apart that
 write alike, it stands with the dialect, and a family that has one and lacks it
 here loses to one that needs none.
 
-Where no dialect reads the turn, one is inferred (``_infer``).
+Where no dialect reads the turn, one is inferred (``infer.py``).
 """
 
 from __future__ import annotations
 
-import json
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
-from .._core.ends.explain import _syntax
+from .._core.ends.example import calls_of
+from .._core.ends.explain import syntax_of
 from .._core.ends.parser import Parser, parse
 from .._core.ends.render import render
 from .._core.values.errors import SpecError, UsageError
 from .._core.values.message import Message, Part, TextPart, ToolCall
 from .._core.words.dialect import Dialect
 from .._core.words.facts import MODEL, NO_REASONING, SWITCHES, UNSWITCHED, Answer, RequestFacts
-from .._core.words.template import is_control, literals, parse_template, split_marks
+from .._core.words.pieces import is_control, literals, parse_template, split_marks
 from ..dialects._registry import combined, find, get_dialect, list_dialects
-from ..template import ChatTemplate, ChatTemplateError, _environment, normalise_history
-from .infer import FLAT_TOOLS, TOOLS, Writing, declaration, infer
+from ..template import ChatTemplate, ChatTemplateError, normalise_history
+from .declaration import declaration
+from .files import ModelFiles, read_model
+from .infer import infer
+from .probe import ASKED, Probe, as_dict
 from .response_template import from_response_template
-
-if TYPE_CHECKING:
-    from jinja2 import Template
+from .turns import FLAT_TOOLS, TOOLS, Writing
 
 Begins: TypeAlias = Literal["content", "reasoning", "header"]
 
@@ -46,8 +45,6 @@ _CALLS: Final = (
 )
 _CONTENT: Final = "Canary content."
 _THOUGHT: Final = "Canary thought."
-_ASKED: Final[Mapping[str, object]] = {"role": "user", "content": "What is the weather like?"}
-_TOKENS: Final = ("bos_token", "eos_token", "pad_token", "unk_token", "sep_token", "cls_token", "mask_token")
 _SWITCHES: Final[Mapping[str, tuple[object, ...]]] = {
     "enable_thinking": (True, False),
     "thinking": (True, False),
@@ -65,15 +62,6 @@ _OPENS_THINKING: Final = re.compile(
     r"(?:<\|?(?:\w+:|start_)?think(?:ing)?(?::\w+)?\|?>|\[think\]|◁think▷)$", re.IGNORECASE
 )
 """What opens reasoning in any family."""
-_THINKING_ON: Final[Mapping[str, object]] = {
-    "enable_thinking": True,
-    "thinking": True,
-    "add_thoughts": True,
-    "thinking_mode": "enabled",
-    "reasoning_effort": "high",
-}
-
-
 # -- what is found
 
 
@@ -165,11 +153,13 @@ def detect(
     template writes, which need not be all that the model writes.
 
     :param source: the template's text; the mapping of ``tokenizer_config.json``;
-        or a path to either, or to a directory that holds them.
+        or a path to either, or to a directory that holds them.  Text that holds
+        ``{{``, ``{%`` or a line break is a template, and any other a path; give a
+        ``Path`` where a path looks like a template.
     :param tokenizer: selects the variant of the dialect that its vocabulary calls for.
     :param dialects: the dialects to choose from; by default all that are registered.
     """
-    found = examine(load_model(source), tokenizer=tokenizer, dialects=dialects)
+    found = examine(read_model(source), tokenizer=tokenizer, dialects=dialects)
     if found.inferred:
         warnings.warn(
             "no dialect reads what this chat template writes, so one was inferred from it: "
@@ -181,7 +171,7 @@ def detect(
 
 
 def examine(
-    model: Model, *, tokenizer: object | None = None, dialects: Iterable[Dialect] | None = None
+    model: ModelFiles, *, tokenizer: object | None = None, dialects: Iterable[Dialect] | None = None
 ) -> Detection:
     """As ``detect``, without the warning."""
     candidates = list_dialects() if dialects is None else tuple(dialects)
@@ -194,294 +184,13 @@ def examine(
     return found
 
 
-# -- what is given
-
-
-@dataclass(frozen=True, slots=True)
-class Model:
-    """What is known of a model: its chat template, and what stands beside it."""
-
-    template: str
-    """The chat template."""
-    origin: str
-    """Where it was found, for people."""
-    tokens: Mapping[str, str] = field(default_factory=dict)
-    """Special tokens that the template is given."""
-    config: Mapping[str, object] = field(default_factory=dict)
-    """``tokenizer_config.json``."""
-    model_type: str = ""
-    """``model_type`` of ``config.json``."""
-    directory: Path | None = None
-    """The directory that holds it all."""
-    file: Path | None = None
-    """The file that the template came from."""
-    others: Mapping[str, str] = field(default_factory=dict)
-    """Other templates that were found, by where."""
-
-
-_NEEDED: Final = "give a chat template, a tokenizer_config.json or a model directory"
-_GGUF: Final = (
-    "the chat template in a GGUF file is not read: save it as chat_template.jinja (llama-server -m FILE "
-    "shows it at /props), put the original model's tokenizer.json beside it, and give that directory"
-)
-
-
-def load_model(source: object) -> Model:
-    """Find the chat template in whatever was given."""
-    if isinstance(source, Model):
-        return source
-    if isinstance(source, Mapping):
-        return _from_config(source, "the tokenizer configuration")
-    if isinstance(source, Path) or (isinstance(source, str) and "\n" not in source and len(source) < 4096):
-        path = Path(source)
-        if path.is_dir():
-            return _from_directory(path)
-        if path.is_file():
-            return _from_file(path)
-        if isinstance(source, Path) or "{" not in source:
-            raise UsageError(_missing(path))
-    if isinstance(source, str):
-        if "{{" not in source and "{%" not in source:
-            raise UsageError(
-                f"{source[:60]!r}... is not a chat template: there is no {{{{ }}}} or {{% %}} in it"
-            )
-        return Model(source, "the text given")
-    raise UsageError(
-        f"detect() takes a chat template, a tokenizer configuration or a path, got {type(source).__name__}"
-    )
-
-
-def _missing(path: Path) -> str:
-    if path.exists():
-        return f"{path} is neither a file nor a directory: {_NEEDED}"
-    if not path.is_absolute() and path.suffix not in (".jinja", ".json") and len(path.parts) == 2:
-        return f"{path} does not exist: if it is a model's name, download it, and give the directory"
-    return f"{path} does not exist: {_NEEDED}"
-
-
-def read_json(path: Path) -> dict[str, object]:
-    """The object in a JSON file."""
-    try:
-        value = json.loads(read_text(path))
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"{path} is not JSON ({error}): download it again") from error
-    if not isinstance(value, dict):
-        raise UsageError(f"{path} holds no JSON object: is it the right file?")
-    return value
-
-
-def read_text(path: Path) -> str:
-    """The text of a file."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is not UTF-8 text: a template or JSON is needed, not weights") from error
-
-
-def _from_file(path: Path) -> Model:
-    if path.suffix == ".gguf":
-        raise UsageError(f"{path}: {_GGUF}")
-    if path.name in ("tokenizer.json", "config.json", "generation_config.json", "tekken.json"):
-        raise UsageError(f"{path} holds no chat template: give the directory, {path.parent}")
-    if path.suffix != ".json":
-        text = read_text(path)
-        if "{{" not in text and "{%" not in text:
-            raise UsageError(f"{path} is not a chat template: there is no {{{{ }}}} or {{% %}} in it")
-        return Model(text, str(path), file=path)
-    return replace(_from_config(read_json(path), str(path)), file=path)
-
-
-def _from_directory(path: Path) -> Model:
-    config: dict[str, object] = {}
-    if (path / "tokenizer_config.json").is_file():
-        config = read_json(path / "tokenizer_config.json")
-    if (path / "special_tokens_map.json").is_file():
-        config = {**read_json(path / "special_tokens_map.json"), **config}
-    found: dict[str, str] = {}
-    if (path / "chat_template.jinja").is_file():
-        found["chat_template.jinja"] = read_text(path / "chat_template.jinja")
-    for name in ("chat_template.json", "processor_config.json"):
-        inside = read_json(path / name).get("chat_template") if (path / name).is_file() else None
-        if isinstance(inside, str):
-            found[name] = inside
-    if "chat_template" in config:
-        found["tokenizer_config.json"] = _from_config(config, str(path / "tokenizer_config.json")).template
-    for file in sorted((path / "additional_chat_templates").glob("*.jinja")):
-        found[f"additional_chat_templates/{file.name}"] = read_text(file)
-    if not found and any(path.glob("*.gguf")):
-        raise UsageError(f"{path}: {_GGUF}")
-    if not found:
-        raise UsageError(
-            f"{path} has no chat template: put chat_template.jinja there, or the field chat_template into "
-            "tokenizer_config.json (base models have none: take the instruct model's)"
-        )
-    # Transformers takes tool_use where a request has tools, and otherwise the first of these.
-    origin = "additional_chat_templates/tool_use.jinja"
-    if origin not in found:
-        origin = next(iter(found))
-    kind = read_json(path / "config.json").get("model_type") if (path / "config.json").is_file() else None
-    return Model(
-        template=found[origin],
-        origin=str(path / origin),
-        tokens=_tokens(config),
-        config=config,
-        model_type=kind if isinstance(kind, str) else "",
-        directory=path,
-        file=path / origin,
-        others={name: text for name, text in found.items() if name != origin},
-    )
-
-
-def _from_config(config: Mapping[str, object], origin: str) -> Model:
-    template = config.get("chat_template")
-    others: dict[str, str] = {}
-    if isinstance(template, list):
-        named: dict[str, str] = {}
-        for entry in template:
-            if isinstance(entry, Mapping) and isinstance(entry.get("template"), str):
-                named[str(entry.get("name"))] = str(entry["template"])
-        chosen = "tool_use" if "tool_use" in named else "default"
-        template = named.get(chosen)
-        others = {f"the template {name!r}": text for name, text in named.items() if name != chosen}
-    if not isinstance(template, str):
-        raise UsageError(f"{origin} has no field chat_template: give the chat template itself, or add it")
-    return Model(template, origin, _tokens(config), config, others=others)
-
-
-def _tokens(config: Mapping[str, object]) -> dict[str, str]:
-    tokens: dict[str, str] = {}
-    for name in _TOKENS:
-        token = config.get(name)
-        token = token.get("content") if isinstance(token, Mapping) else token
-        if isinstance(token, str):
-            tokens[name] = token
-    return tokens
-
-
-# -- the template as a witness
-
-
-class Probe(ChatTemplate):
-    """A template that is asked what it writes.
-
-    Time stands still, and a variable that nobody gave is empty.  Lists may be
-    changed: the sandbox of Transformers refuses that, other engines allow it,
-    and what such a template writes is to be known all the same.
-    """
-
-    def __init__(self, source: str, tokens: Mapping[str, str]) -> None:
-        super().__init__(source, max_seconds=2.0, **tokens)  # type: ignore[arg-type]
-        self._written: dict[Message, Writing] = {}
-
-    def _compile(self, *, probing: bool) -> Template:
-        from jinja2 import exceptions
-
-        del probing
-        try:
-            template: Template = _lenient().from_string(self.source)
-        except exceptions.TemplateSyntaxError:
-            return super()._compile(probing=True)  # which says what is wrong
-        return template
-
-    def conversation(
-        self,
-        *messages: Mapping[str, object],
-        tools: Sequence[object] | None = TOOLS,
-        generation: bool = False,
-        **variables: Any,
-    ) -> str:
-        """The template's rendering of these messages; empty if it refuses them."""
-        history = normalise_history(messages, self)
-        for offered in (tools, FLAT_TOOLS, None):  # some cannot render tools, but calls they can
-            try:
-                return self.render(history, offered, add_generation_prompt=generation, **variables)
-            except ChatTemplateError:
-                continue
-        return ""
-
-    def write(self, message: Message) -> Writing:
-        """The turn that says this, cut out of the conversation."""
-        writing = self._written.get(message)
-        if writing is None:
-            writing = self._write(message, {})
-            if message.reasoning and message.reasoning not in writing.turn:
-                told = self._write(message, _THINKING_ON)
-                writing = told if message.reasoning in told.turn else writing
-            self._written[message] = writing
-        return writing
-
-    def _write(self, message: Message, variables: Mapping[str, Any]) -> Writing:
-        given = as_dict(message, self.wants.reasoning)
-        text = self.conversation(_ASKED, given, **variables)
-        start = _parting(text, self.prompt(**variables))
-        end = len(text) - _shared_end(text[start:], self.conversation(_ASKED, **variables))
-        return Writing(text[:start], text[start:end], text[end:])
-
-    def prompt(self, **variables: Any) -> str:
-        """A prompt."""
-        return self.conversation(_ASKED, generation=True, **variables)
-
-
-@cache
-def _lenient() -> Any:
-    from jinja2.sandbox import SandboxedEnvironment
-
-    environment = _environment(probing=True).overlay()
-    vars(environment)["is_safe_attribute"] = partial(SandboxedEnvironment.is_safe_attribute, environment)
-    return environment
-
-
-def as_dict(message: Message, key: str) -> dict[str, object]:
-    """A message as a request has it, its reasoning under the key that the template reads."""
-    content: object = message.content
-    if message.reasoning and key == "parts":
-        text = [{"type": "text", "text": message.content}] if message.content else []
-        content = [{"type": "thinking", "thinking": message.reasoning}, *text]
-    given: dict[str, object] = {"role": "assistant", "content": content}
-    if message.reasoning and key not in ("", "parts"):
-        given[key] = message.reasoning
-    if message.tool_calls:
-        given["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-            for call in message.tool_calls
-        ]
-    return given
-
-
-def _parting(text: str, prompt: str) -> int:
-    """Where two renderings part, but never inside a marker."""
-    at = 0
-    while at < min(len(text), len(prompt)) and text[at] == prompt[at]:
-        at += 1
-    if at == len(prompt):
-        return at
-    # The prompt went on with something else, perhaps with markup that begins alike.
-    return max(text.rfind(mark, 0, at) for mark in ("\n", ">", "]")) + 1
-
-
-def _shared_end(text: str, other: str) -> int:
-    """How much of the end of two renderings is the same.
-
-    That is the end of any turn, and what a template adds to every prompt.  It
-    begins with a marker or a blank, never inside one.
-    """
-    length = 0
-    while length < min(len(text), len(other)) and text[-1 - length] == other[-1 - length]:
-        length += 1
-    while length and text[-length] not in "<[ \n":
-        length -= 1
-    return length
-
-
 # -- the examination
 
 
 class _Examination:
     """One template being examined."""
 
-    def __init__(self, model: Model, dialects: Sequence[Dialect]) -> None:
+    def __init__(self, model: ModelFiles, dialects: Sequence[Dialect]) -> None:
         self.model = model
         self.dialects = dialects
         self.template = Probe(model.template, model.tokens)
@@ -494,22 +203,31 @@ class _Examination:
     def check(self) -> None:
         """Refuse a template that does not write even a question of the user's."""
         try:
+            asked = normalise_history([ASKED], self.template)
             try:
-                text = self.template.render([_ASKED])
+                text = self.template.render(asked)
             except ChatTemplateError:
-                text = self.template.render([_ASKED], FLAT_TOOLS)  # some cannot do without tools
+                text = self.template.render(asked, FLAT_TOOLS)  # some cannot do without tools
         except ChatTemplateError as error:
             raise UsageError(
                 f"the chat template of {self.model.origin} renders no conversation: {error.reason}. "
                 "Check that it is the template of a chat model, and complete"
             ) from error
-        if str(_ASKED["content"]) not in text:
+        if str(ASKED["content"]) not in text:
             raise UsageError(
                 f"the chat template of {self.model.origin} leaves out what the user says: "
                 "it is not the template of a chat, or it expects messages in another form"
             )
 
     def result(self) -> Detection:
+        found = self.spoken()
+        roles = ", ".join(sorted(self.wants.only_parts))
+        if not roles:
+            return found
+        why = f"It takes content as a list of parts only, from these roles: {roles}."
+        return replace(found, evidence=(*found.evidence, why))
+
+    def spoken(self) -> Detection:
         if self.wants.calls == "none":
             return self.without_calls()
         turn = ""
@@ -649,11 +367,11 @@ class _Examination:
         """What Transformers, which is stricter than a probe, does not render."""
         template = ChatTemplate(self.model.template, **self.model.tokens)  # type: ignore[arg-type]
         kinds: dict[str, list[Mapping[str, object]]] = {
-            WITHOUT_TOOLS: [_ASKED],
-            "requests with tools": [_ASKED],
+            WITHOUT_TOOLS: [ASKED],
+            "requests with tools": [ASKED],
         }
         if self.wants.calls != "none":
-            kinds["histories with calls"] = [_ASKED, as_dict(Message(tool_calls=_CALLS[:1]), "")]
+            kinds["histories with calls"] = [ASKED, as_dict(Message(tool_calls=_CALLS[:1]), "")]
         reasons: dict[str, list[str]] = {}
         for kind, messages in kinds.items():
             tools = None if kind == WITHOUT_TOOLS else FLAT_TOOLS
@@ -784,7 +502,7 @@ def _reads_thought(dialect: Dialect | None, writing: Writing, message: Message) 
     read = parse(writing.turn, dialect, tools=TOOLS, prompt=writing.prompt)
     if (read.reasoning or "").strip() != message.reasoning:
         return False
-    return not message.tool_calls or not dialect.call or _same_calls(read, message)
+    return not message.tool_calls or not dialect.call or calls_of(read) == calls_of(message)
 
 
 def _reasoning_remarks(reasoning: Reasoning, dialect: Dialect | None) -> Iterator[str]:
@@ -828,7 +546,8 @@ class _Candidate:
     def __init__(self, dialect: Dialect, turn: str, message: Message, haystack: str) -> None:
         self.dialect = dialect
         read = parse(turn, dialect, tools=TOOLS, prompt="" if dialect.frame is None else None)
-        self.exact = _same_calls(read, message) and (read.content or "").strip() == (message.content or "")
+        said = (read.content or "").strip() == (message.content or "")
+        self.exact = said and calls_of(read) == calls_of(message)
         """The dialect recovers the message from the turn."""
         self.clean = self.exact and not read.problems
         self.writes = self.exact and _would_write(dialect, message, turn)
@@ -874,18 +593,6 @@ def _confidence(found: Sequence[_Candidate], *, sure: bool) -> float:
     return 0.8 if best.score[:-1] > second.score[:-1] else 0.6
 
 
-def _same_calls(read: Message, message: Message) -> bool:
-    calls = [(call.name, _value(call.arguments)) for call in read.tool_calls]
-    return calls == [(call.name, _value(call.arguments)) for call in message.tool_calls]
-
-
-def _value(arguments: str) -> object:
-    try:
-        return json.loads(arguments)
-    except ValueError:
-        return arguments
-
-
 def _would_write(dialect: Dialect, message: Message, turn: str) -> bool:
     parts: list[Part] = [TextPart("content", message.content)] if message.content else []
     try:
@@ -897,14 +604,14 @@ def _would_write(dialect: Dialect, message: Message, turn: str) -> bool:
 
 def _furniture(dialect: Dialect) -> list[str]:
     """Markers that have nothing to do with calls: they tell families apart that write calls alike."""
-    syntax = _syntax(dialect)
+    syntax = syntax_of(dialect)
     found = {
         literal.strip()
         for literal in (*dialect.stop, *dialect.prompt.turn, *dialect.drop)
         if "{" not in literal
     }
     for wrapper in syntax.inside:
-        found.update(step.text for step in wrapper.steps if step.text)
+        found.update(step.text for step in wrapper.program.steps if step.text)
     return sorted(literal for literal in found if len(literal) > 1)
 
 

@@ -10,55 +10,40 @@ out, not what ought to.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from .._core.ends.explain import EXAMPLE
+from .._core.ends.example import EXAMPLE
 from .._core.ends.parser import parse
-from .._core.ends.render import render
 from .._core.tokens.tokens import substitute
 from .._core.values.errors import SpecError, UsageError
 from .._core.values.message import Message
 from .._core.words.dialect import Dialect
 from .._core.words.facts import SWITCHES, RequestFacts
-from .._core.words.template import Literal as LiteralPiece
-from .._core.words.template import parse_template, split_marks
+from .._core.words.pieces import Literal as LiteralPiece
+from .._core.words.pieces import parse_template, split_marks
 from .._request import Plan, plan
 from .._request.table import switch
 from ..dialects._registry import facts_of, get_dialect
-from .detect import WITHOUT_TOOLS, Model, Probe, examine, load_model, read_json
-from .engines import (
-    ASSUME_OPEN,
-    COMMON_PARSERS,
-    DIFFERS,
-    EngineName,
-    Flags,
-    Reading,
-    Serving,
-    flags,
-    parsers_for,
-)
-from .infer import FLAT_TOOLS
-from .report import LEVELS, Case, Finding, Level, Marker, Report
+from .breaks import ANSWER, Breaks
+from .detect import WITHOUT_TOOLS, examine
+from .diagnosis import LEVELS, Diagnosis, Finding, Level, Marker, TypicalRequest, listed
+from .engines import EngineName, Flags, Serving, flags
+from .files import ModelFiles, read_json, read_model
+from .probe import Probe
+from .turns import FLAT_TOOLS
 from .vocabulary import load_vocabulary
 
 _CONTROL: Final = re.compile(r"<[|｜][^<>|｜\s]{1,40}[|｜]>|\[/?[A-Z_]{3,}\]|<(?:start|end)_of_turn>")
 """What a template writes that must be a token of its own."""
-_ANSWER: Final = "It is 21 degrees."
-_TOOLS: Final = (
-    FLAT_TOOLS[0],
-    {"type": "function", "function": {"name": "now", "parameters": {"type": "object", "properties": {}}}},
-)
-"""The tools that the example message calls."""
 
 
-def diagnose(source: object) -> Report:
+def diagnose(source: object) -> Diagnosis:
     """Examine a model directory, a tokenizer configuration or a chat template."""
-    model = load_model(source)
-    return _Doctor(model).report()
+    model = read_model(source)
+    return _Doctor(model).diagnosis()
 
 
 # -- the examination
@@ -67,7 +52,7 @@ def diagnose(source: object) -> Report:
 class _Doctor:
     """One model being examined."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: ModelFiles) -> None:
         self.model = model
         self.vocabulary = load_vocabulary(model)
         self.detection = examine(model, tokenizer=self.vocabulary)
@@ -79,10 +64,10 @@ class _Doctor:
         self.end = self.end_of_turn()
         self.eos = self.eos_token_ids()
 
-    def report(self) -> Report:
+    def diagnosis(self) -> Diagnosis:
         cases = tuple(self.cases())
         findings = tuple(dict.fromkeys(self.findings(cases)))
-        return Report(
+        return Diagnosis(
             origin=self.model.origin,
             detection=self.detection,
             dialect=self.dialect,
@@ -97,8 +82,8 @@ class _Doctor:
 
     def end_of_turn(self) -> str:
         """The marker that the template ends the model's turns with."""
-        writing = self.template.write(Message(content=_ANSWER))
-        behind = (writing.turn.partition(_ANSWER)[2] + writing.rest).strip()
+        writing = self.template.write(Message(content=ANSWER))
+        behind = (writing.turn.partition(ANSWER)[2] + writing.rest).strip()
         found = re.match(r"<[^<>\s]+>|\[[^\[\]\s]+\]", behind)
         return found[0] if found else ""
 
@@ -159,7 +144,7 @@ class _Doctor:
 
     # -- requests
 
-    def cases(self) -> Iterator[Case]:
+    def cases(self) -> Iterator[TypicalRequest]:
         if self.dialect is None:
             return
         facts = self.facts()
@@ -196,13 +181,13 @@ class _Doctor:
             {"role": "tool", "tool_call_id": "abcdefgh1", "content": "21 degrees"},
         ]
 
-    def case(self, name: str, request: Mapping[str, Any], facts: RequestFacts) -> Case:
+    def case(self, name: str, request: Mapping[str, Any], facts: RequestFacts) -> TypicalRequest:
         dialect = self.dialect
         assert dialect is not None  # noqa: S101 - cases() has looked
         try:
             decided = self.plan(dialect, request, facts)
         except UsageError as error:
-            return Case(name, {}, (str(error),), {})
+            return TypicalRequest(name, {}, (str(error),), {})
         settings: dict[str, object] = {
             "skip_special_tokens": decided.skip_special_tokens,
             "chat_template_kwargs": dict(decided.chat_template_kwargs),
@@ -213,7 +198,7 @@ class _Doctor:
             "eos": list(decided.eos),
             "strip": decided.strip,
         }
-        return Case(name, dict(decided.why), decided.warnings, settings)
+        return TypicalRequest(name, dict(decided.why), decided.warnings, settings)
 
     def plan(self, dialect: Dialect, request: Mapping[str, Any], facts: RequestFacts) -> Plan:
         first = plan(dialect, request, tokenizer=self.vocabulary, eos_token_ids=self.eos, facts=facts)
@@ -254,7 +239,7 @@ class _Doctor:
 
     # -- agreement
 
-    def findings(self, cases: Sequence[Case]) -> Iterator[Finding]:
+    def findings(self, cases: Sequence[TypicalRequest]) -> Iterator[Finding]:
         yield from self.template_findings()
         yield from self.vocabulary_findings()
         yield from self.eos_findings()
@@ -342,7 +327,7 @@ class _Doctor:
             return
         known = set(vocabulary.special_tokens().values())
         header = self.detection.prompt[-200:]
-        written = self.template.write(Message(content=_ANSWER))
+        written = self.template.write(Message(content=ANSWER))
         border = header + written.rest + self.end
         strangers = [
             token
@@ -353,7 +338,7 @@ class _Doctor:
             what = "is no token" if len(strangers) == 1 else "are no tokens"
             yield Finding(
                 "problem" if any(token in border for token in strangers) else "warning",
-                f"The template writes {_and(strangers)}, which {what} of the vocabulary: "
+                f"The template writes {listed(strangers)}, which {what} of the vocabulary: "
                 "the model will see pieces.",
                 "Take template and tokenizer from the same model",
             )
@@ -366,7 +351,7 @@ class _Doctor:
             what = "is no token" if len(spelt) == 1 else "are no tokens"
             yield Finding(
                 "warning",
-                f"{_and(spelt)} of the dialect {what} of the vocabulary.",
+                f"{listed(spelt)} of the dialect {what} of the vocabulary.",
                 "Check that the tokenizer is this model's; if it is, the model writes pieces, which are read "
                 "all the same",
             )
@@ -406,155 +391,29 @@ class _Doctor:
                 f"Add {ids[self.end]} to eos_token_id in generation_config.json",
             )
         if self.dialect is not None:
-            text = f"{_ANSWER}{self.end}"
+            text = f"{ANSWER}{self.end}"
             read = parse(text, self.dialect, prompt="" if self.dialect.frame is None else None)
-            if self.dialect.frame is None and (read.content or "").strip() != _ANSWER:
+            if self.dialect.frame is None and (read.content or "").strip() != ANSWER:
                 yield Finding(
                     "note",
                     f"{self.dialect.name} does not know {self.end}, which ends a turn of this template.",
                     "Engines drop it as an EOS token; where they do not, it stays in the content",
                 )
 
-    # -- what would break
-
     def breaks(self) -> Iterator[Finding]:
-        dialect = self.dialect
-        if dialect is None:
+        if self.dialect is None:
             return
-        text, right = _specimen(dialect, reasoning=self.reasons())
-        yield from self.stripped(dialect, text, right)
-        if right.tool_calls:
-            yield from self.wrong_parsers(dialect, text, right)
-        if right.reasoning and dialect.frame is None and self.reasons():
-            yield from self.reasoning_parsers(dialect, text)
-
-    def stripped(self, dialect: Dialect, text: str, right: Message) -> Iterator[Finding]:
-        """What is left if the detokenizer removes special tokens."""
-        setting = "skip_special_tokens=true"
-        if self.vocabulary is None:
-            yield self.stripped_perhaps(setting)
-            return
-        tokens = sorted(self.vocabulary.skipped_tokens().values(), key=len, reverse=True)
-        removed = [token for token in tokens if token in text]
-        if not removed:
-            markers = (each for each in self.markers() if each.role != "end")
-            rare = [each.text for each in markers if each.kind in ("special", "mixed")]
-            yield (
-                Finding(
-                    "warning",
-                    f"{setting} removes {_and(rare)}, which the model does not always write: where it does, "
-                    "the output is read without it.",
-                    "Send skip_special_tokens=false with tools",
-                )
-                if rare
-                else Finding("note", f"{setting} is harmless: it removes no marker.")
-            )
-            return
-        bare = text
-        for token in removed:
-            bare = bare.replace(token, "")
-        lost = list(_lost(right, _read(bare, dialect)))
-        named = ", ".join(removed[:4]) + (", ..." if len(removed) > 4 else "")
-        if not lost:
-            yield Finding("note", f"{setting} removes {named}, and the output is read all the same.")
-            return
-        yield Finding(
-            "problem",
-            f"{setting} (the default of detokenizers) removes {named}: {'; '.join(lost)}.",
-            "Send skip_special_tokens=false and spaces_between_special_tokens=false; engines do so by "
-            "themselves only where their own parser for this family is on",
-        )
-
-    def stripped_perhaps(self, setting: str) -> Finding:
-        """The same, where no tokenizer can be asked."""
         facts = self.facts()
-        kinds = (
-            []
-            if isinstance(facts, Finding)
-            else [
-                kind
-                for kind, special in (
-                    ("calls", facts.calls_special),
-                    ("reasoning", facts.thinking.special if self.reasons() else "no"),
-                    ("answers", facts.answers_special),
-                )
-                if special == "yes"
-            ]
+        found = Breaks(
+            dialect=self.dialect,
+            template=self.model.template,
+            reasoning=self.detection.reasoning,
+            reasons=self.reasons(),
+            vocabulary=self.vocabulary,
+            markers=tuple(self.markers()),
+            facts=None if isinstance(facts, Finding) else facts,
         )
-        if not kinds:
-            return Finding("note", f"{setting} is harmless, by the table of families: it removes no marker.")
-        return Finding(
-            "warning",
-            f"{setting} (the default of detokenizers) removes markers of {_and(kinds)}, if the vocabulary "
-            "has them as special tokens, as it does by the table of families: they are not found any more.",
-            "Give the tokenizer to be sure, or send skip_special_tokens=false",
-        )
-
-    def wrong_parsers(self, dialect: Dialect, text: str, right: Message) -> Iterator[Finding]:
-        """What other families' parsers make of the output."""
-        named = parsers_for(dialect.name, self.model.template)
-        nothing: list[str] = []
-        wrong: list[str] = []
-        fine: list[str] = []
-        kinds = {"nothing": nothing, "wrong": wrong, "fine": fine}
-        for name in COMMON_PARSERS:
-            if get_dialect(name).name != dialect.name and name != named.vllm:
-                kinds[reading(name, dialect, text, right)].append(name)
-        if nothing:
-            yield Finding(
-                "problem",
-                f"--tool-call-parser {_and(nothing, 'or')}: no call is found, and the markup ends up in "
-                "the content.",
-                "Use the parser named in the flags below",
-            )
-        if wrong:
-            yield Finding(
-                "problem",
-                f"--tool-call-parser {_and(wrong, 'or')}: calls come out wrong or incomplete.",
-                "Use the parser named in the flags below",
-            )
-        if fine:
-            yield Finding("note", f"--tool-call-parser {_and(fine, 'or')}: reads well-formed calls as well.")
-
-    def reasoning_parsers(self, dialect: Dialect, text: str) -> Iterator[Finding]:
-        named = parsers_for(dialect.name, self.model.template)
-        without = _read(text, replace(dialect, reasoning=()))
-        content = without.content or ""
-        thought = EXAMPLE.reasoning or ""
-        if thought in content:
-            yield Finding(
-                "warning",
-                "No --reasoning-parser: reasoning is part of the content, markers included.",
-                "Start the server with the reasoning parser named in the flags below"
-                if named.vllm_reasoning or named.sglang_reasoning
-                else "No engine has one for this dialect: parse with unspool",
-            )
-        if self.detection.reasoning.begins == "content" and self.detection.reasoning.key:
-            assuming = [
-                f"{name} of {engine}"
-                for engine, known, name in (
-                    ("vLLM", ASSUME_OPEN["vllm"], named.vllm_reasoning),
-                    ("SGLang", ASSUME_OPEN["sglang"], named.sglang_reasoning),
-                )
-                if name in known
-            ]
-            if assuming:
-                yield Finding(
-                    "warning",
-                    f"--reasoning-parser {_and(assuming)}: an answer without any reasoning is taken for "
-                    "reasoning, since this template does not open it in the prompt.",
-                    "Switch reasoning off in requests that want none, or decide by the prompt, as "
-                    "unspool.plan does",
-                )
-        if self.detection.reasoning.begins == "reasoning":
-            outside = parse(f"{thought}{_closer(dialect)}{_ANSWER}", dialect, prompt="")
-            if thought in (outside.content or ""):
-                yield Finding(
-                    "warning",
-                    "A parser that does not look at the prompt: this template opens reasoning there, so "
-                    "that reasoning is taken for content.",
-                    "Pass the prompt: Parser(..., prompt=...), or use unspool.plan",
-                )
+        yield from found.findings()
 
     # -- flags
 
@@ -592,65 +451,3 @@ class _Doctor:
             and any(route.into == "reasoning" for route in dialect.frame.routes)
         )
         return framed or bool(found) or bool(found.switches)
-
-
-def _specimen(dialect: Dialect, *, reasoning: bool = True) -> tuple[str, Message]:
-    """An output of the dialect with as much in it as can be read back."""
-    said = replace(EXAMPLE, content=None)
-    thoughtless = (replace(EXAMPLE, reasoning=None), replace(said, reasoning=None))
-    for message in (EXAMPLE, said, *thoughtless) if reasoning else thoughtless:
-        try:
-            text = render(dialect, message)
-        except UsageError:
-            continue
-        read = _read(text, dialect)
-        if _calls(read) == _calls(message) and (read.reasoning or "").strip() == (message.reasoning or ""):
-            return text, read
-    text = EXAMPLE.content or ""
-    if dialect.reasoning:
-        text = render(dialect, replace(EXAMPLE, tool_calls=()))
-    return text, _read(text, dialect)
-
-
-def _and(words: Sequence[str], word: str = "and") -> str:
-    return f" {word} ".join(filter(None, (", ".join(words[:-1]), words[-1])))
-
-
-def reading(parser: str, dialect: Dialect, text: str, right: Message) -> Reading:
-    """What an engine's parser makes of another dialect's calls."""
-    differs = DIFFERS.get((dialect.name, parser))
-    if differs is not None:
-        return differs
-    other = get_dialect(parser)
-    read = _read(text, replace(other, reasoning=dialect.reasoning) if dialect.frame is None else other)
-    if _calls(read) == _calls(right):
-        return "fine"
-    return "wrong" if read.tool_calls else "nothing"
-
-
-def _read(text: str, dialect: Dialect) -> Message:
-    return parse(text, dialect, tools=_TOOLS, prompt="" if dialect.frame is None else None)
-
-
-def _calls(message: Message) -> list[tuple[str, object]]:
-    return [(call.name, _json(call.arguments)) for call in message.tool_calls]
-
-
-def _json(text: str) -> object:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
-
-
-def _lost(right: Message, read: Message) -> Iterator[str]:
-    """What was in the message and is not any more."""
-    if _calls(read) != _calls(right):
-        yield "no call is found" if not read.tool_calls else "calls come out wrong"
-    if right.reasoning and (read.reasoning or "").strip() != right.reasoning.strip():
-        leaked = right.reasoning.strip() in (read.content or "")
-        yield "reasoning ends up in the content" if leaked else "reasoning comes out wrong"
-
-
-def _closer(dialect: Dialect) -> str:
-    return dialect.reasoning[0].partition("{text}")[2] if dialect.reasoning else ""

@@ -15,7 +15,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 EngineName: TypeAlias = Literal["vllm", "sglang", "llama.cpp"]
 LlamaCpp: TypeAlias = Literal["reads", "untried", "none"]
-Reading: TypeAlias = Literal["fine", "wrong", "nothing"]
+Verdict: TypeAlias = Literal["fine", "wrong", "nothing"]
 """What a parser makes of calls."""
 
 VERSIONS: Final[Mapping[EngineName, str]] = {
@@ -26,7 +26,7 @@ VERSIONS: Final[Mapping[EngineName, str]] = {
 """The releases that all of this was taken from."""
 
 
-class Parsers(NamedTuple):
+class EngineParsers(NamedTuple):
     """The parsers that read a dialect; empty: the engine has none."""
 
     vllm: str
@@ -37,15 +37,15 @@ class Parsers(NamedTuple):
     """``reads``: with a template of this family; ``untried``: there was no template to try."""
 
 
-def _row(text: str, llama_cpp: LlamaCpp) -> Parsers:
+def _row(text: str, llama_cpp: LlamaCpp) -> EngineParsers:
     """Four names, ``-`` for none."""
     vllm, vllm_reasoning, sglang, sglang_reasoning = ("" if name == "-" else name for name in text.split())
-    return Parsers(vllm, vllm_reasoning, sglang, sglang_reasoning, llama_cpp)
+    return EngineParsers(vllm, vllm_reasoning, sglang, sglang_reasoning, llama_cpp)
 
 
 _NO_PARSER: Final = "- - - -"
 
-PARSERS: Final[Mapping[str, Parsers]] = {
+PARSERS: Final[Mapping[str, EngineParsers]] = {
     # dialect: vLLM's calls and reasoning, SGLang's calls and reasoning; llama.cpp
     # JSON in tags.
     "hermes": _row("hermes qwen3 qwen qwen3", "reads"),
@@ -146,7 +146,7 @@ class _Variant(NamedTuple):
     dialect: str
     marker: str
     """What their template contains."""
-    parsers: Parsers
+    parsers: EngineParsers
 
 
 _VARIANTS: Final = (
@@ -248,7 +248,7 @@ COMMON_PARSERS: Final = (
 )
 """Parsers of vLLM that are taken for another's most often."""
 
-DIFFERS: Final[Mapping[tuple[str, str], Reading]] = {
+DIFFERS: Final[Mapping[tuple[str, str], Verdict]] = {
     ("deepseek_v3", "deepseek_v31"): "nothing",
     ("functionary", "qwen3_coder"): "wrong",
     ("lfm2", "pythonic"): "nothing",
@@ -299,7 +299,7 @@ ASSUME_OPEN: Final[Mapping[EngineName, frozenset[str]]] = {
 """Reasoning parsers that take an answer without any marker for reasoning, if nothing else tells them."""
 
 
-def parsers_for(dialect: str, template: str = "") -> Parsers:
+def parsers_for(dialect: str, template: str = "") -> EngineParsers:
     """What engines have for a dialect: ``tools+reasoning`` takes its reasoning from the second."""
     calls, _, reasoning = dialect.partition("+")
     row = PARSERS.get(calls, _NEITHER)

@@ -16,28 +16,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, fields, is_dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+from .._core.ends.example import calls_of, json_value
 from .._core.ends.parser import parse
 from .._core.values.errors import SpecError
 from .._core.values.message import Message, ToolCall
 from .._core.words.dialect import Dialect, Envelope, Names, Notation, Values
+from .turns import TOOLS, Write, Writing
 
-
-class Writing(NamedTuple):
-    """A turn as a template writes it, cut out of the conversation."""
-
-    prompt: str
-    """What stands before it."""
-    turn: str
-    rest: str
-    """What ends the turn, and whatever the template adds to every conversation."""
-
-
-Write: TypeAlias = Callable[[Message], Writing]
-"""Writes a message as the model would; the turn is empty where that is refused."""
 Shape: TypeAlias = Literal["envelope", "args", "python", "params"]
 _Role: TypeAlias = Literal["name", "args", "id"]
 
@@ -53,51 +42,6 @@ class Inferred(NamedTuple):
 
 
 # -- what is rendered
-
-_TYPES: Final[Mapping[str, str]] = {
-    "redkey": "string",
-    "bluekey": "string",
-    "numkey": "integer",
-    "flagkey": "boolean",
-    "nullkey": "null",
-    "listkey": "array",
-    "mapkey": "object",
-}
-_SCHEMAS: Final[Mapping[str, Mapping[str, str]]] = {
-    "get_weather": {"city": "string", "days": "integer"},
-    "find_place": {"query": "string", "near": "string"},
-    "unspool_alpha": _TYPES,
-    "unspool_omega": _TYPES,
-}
-
-
-def _schema(kind: str) -> dict[str, object]:
-    schema: dict[str, object] = {"type": kind, "description": "A value."}
-    if kind == "array":
-        schema["items"] = {"type": "integer"}
-    if kind == "object":
-        schema["additionalProperties"] = {"type": "integer"}
-    return schema
-
-
-TOOLS: Final = [
-    {
-        "type": "function",
-        "function": {
-            "name": name,
-            "description": f"Call {name}.",
-            "parameters": {
-                "type": "object",
-                "properties": {key: _schema(kind) for key, kind in properties.items()},
-                "required": list(properties)[:1],
-            },
-        },
-    }
-    for name, properties in _SCHEMAS.items()
-]
-"""The tools that templates are rendered with."""
-FLAT_TOOLS: Final = TOOLS[:2]
-"""Those with simple schemas."""
 
 _RED: Final = {"redkey": "Redvalue"}
 _BLUE: Final = {"bluekey": "Bluevalue"}
@@ -477,8 +421,7 @@ class _Inference:
             return True  # refused: nothing to be read
         read = parse(writing.turn, dialect, tools=TOOLS, prompt=writing.prompt)
         return (
-            [(call.name, _value(call.arguments)) for call in read.tool_calls]
-            == [(call.name, _value(call.arguments)) for call in message.tool_calls]
+            calls_of(read) == calls_of(message)
             and (read.content or "").strip() == (message.content or "")
             and (read.reasoning or "").strip() == (message.reasoning or "")
         )
@@ -495,14 +438,6 @@ _DEMANDING: Final[Mapping[str, ToolCall]] = {
     "values of every type": _call(0, _TYPED),
     "values with quotes, markup and line breaks": _call(1, _HARD),
 }
-
-
-def _value(text: str) -> object:
-    """The value that a JSON text stands for; the text itself if it is none."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
 
 
 # -- JSON in a turn
@@ -537,7 +472,7 @@ def _find_envelope(text: str, call: ToolCall, arguments: object) -> tuple[int, i
             for key, member in holder.items():
                 if member == call.name:
                     roles["name"] = key
-                elif arguments in (member, _value(member) if isinstance(member, str) else None):
+                elif arguments in (member, json_value(member) if isinstance(member, str) else None):
                     roles["args"] = key
                 elif member == call.id or key in ("id", "tool_call_id"):
                     roles["id"] = key
@@ -654,38 +589,3 @@ def _common_suffix(*texts: str) -> str:
 def _first_of(text: str, characters: str) -> int:
     """Where the first of these characters stands; the end if none does."""
     return next((i for i, character in enumerate(text) if character in characters), len(text))
-
-
-# -- as a declaration
-
-
-def declaration(dialect: Dialect) -> str:
-    """A dialect as Python source, with everything that is not a default.
-
-    >>> print(declaration(Dialect("mine", call=("<call>{envelope}</call>",), reasoning=())))
-    MINE = Dialect(
-        name="mine",
-        call=("<call>{envelope}</call>",),
-        reasoning=(),
-    )
-    """
-    constant = re.sub(r"\W", "_", dialect.name).upper()
-    return f"{constant} = {_source(dialect)}"
-
-
-def _source(value: object, indent: str = "") -> str:
-    """Python source of a value, a line for each field that is not a default."""
-    if isinstance(value, str):
-        text = repr(value)
-        return text if '"' in text or "\\'" in text else f'"{text[1:-1]}"'
-    if isinstance(value, tuple):
-        inner = ", ".join(map(_source, value))
-        return f"({inner},)" if len(value) == 1 else f"({inner})"
-    if not is_dataclass(value) or isinstance(value, type):
-        return repr(value)
-    lines = [f"{type(value).__name__}("]
-    for each in fields(value):
-        member = getattr(value, each.name)
-        if each.default is MISSING or member != each.default:
-            lines.append(f"{indent}    {each.name}={_source(member, indent + '    ')},")
-    return "\n".join([*lines, f"{indent})"])

@@ -17,7 +17,7 @@ from typing import Final, NoReturn
 from .._core.values.errors import SpecError
 from .._core.words.dialect import Dialect, Envelope, Family, Values
 from .._core.words.facts import MODEL, UNSWITCHED, RequestFacts
-from .._core.words.template import is_control
+from .._core.words.pieces import is_control
 
 _KEYS: Final = {"version", "defaults", "start_anchor", "start_anchor_pattern", "fields"}
 _FIELD_KEYS: Final = {

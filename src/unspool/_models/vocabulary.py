@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from .detect import Model, read_json, read_text
+from .files import ModelFiles, read_json, read_text
 
 
 class Vocabulary:
@@ -32,7 +32,7 @@ class Vocabulary:
         return {id: token for id, token in self._tokens.items() if id in self._special}
 
 
-def load_vocabulary(model: Model) -> Vocabulary | None:
+def load_vocabulary(model: ModelFiles) -> Vocabulary | None:
     """The vocabulary beside a template, if there is one."""
     directory = model.directory or (model.file.parent if model.file is not None else None)
     if directory is not None:

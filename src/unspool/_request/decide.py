@@ -22,12 +22,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from .._core.tokens.tokens import as_tokenizer
+from .._core.tokens.tokens import AnyTokenizer, as_tokenizer
 from .._core.values.errors import UsageError
 from .._core.values.policies import Policies
 from .._core.words.dialect import Dialect
 from .._core.words.facts import MODEL, Mode, RequestFacts
-from ..dialects._registry import checkpoints, facts_of, find, get_dialect, plain_name
+from ..dialects._registry import checkpoint, facts_of, find, get_dialect, plain_name
 from .derived import guided, opener, without_reasoning
 from .prompts import (
     DEFAULTS,
@@ -42,10 +42,10 @@ from .prompts import (
 from .request import read_request
 from .special import stripped_markers
 from .thinking import read_switches
-from .values import Constraint, Continuation, Inputs, Plan, Start, ToolOutput
+from .values import Constraint, Continuation, Inputs, OutputStart, Plan, ToolOutput
 
 if TYPE_CHECKING:
-    from ..grammar import Start as GrammarStart
+    from ..grammar import Start
 
 _CONSTRAINTS: Final[tuple[Mode, ...]] = ("native", "json")
 _NO_DEFAULTS: Final[Mapping[str, object]] = {}
@@ -56,9 +56,9 @@ WHY: Final = ("skip_special_tokens", "reasoning", "start", "tool_output", "eos",
 def plan(
     dialect: str | Dialect,
     request: Mapping[str, object],
-    prompt: str | Sequence[int] | None = None,
-    tokenizer: object | None = None,
     *,
+    prompt: str | Sequence[int] | None = None,
+    tokenizer: AnyTokenizer | None = None,
     defaults: Mapping[str, object] = _NO_DEFAULTS,
     constraints: Collection[str] = _CONSTRAINTS,
     tool_continuation_reasoning: Continuation = "prompt",
@@ -120,7 +120,7 @@ def decide(inputs: Inputs) -> Plan:
 
 
 def _resolve(
-    dialect: str | Dialect, tokenizer: object | None, facts: RequestFacts | None
+    dialect: str | Dialect, tokenizer: AnyTokenizer | None, facts: RequestFacts | None
 ) -> tuple[str, Dialect, RequestFacts]:
     """What the caller calls it, the dialect, and its row; names of checkpoints have rows of their own."""
     if isinstance(dialect, Dialect):
@@ -131,16 +131,16 @@ def _resolve(
     calls, plus, reasoning = dialect.partition("+")
     found = get_dialect(_spoken(calls) + plus + _spoken(reasoning), tokenizer=tokenizer)
     row = facts or facts_of(found)
-    checkpoint = checkpoints().get(plain_name(reasoning if plus else calls))
-    if checkpoint is not None and facts is None:
-        row = replace(row, thinking=checkpoint[1])
+    shared = checkpoint(reasoning if plus else calls)
+    if shared is not None and facts is None:
+        row = replace(row, thinking=shared[1])
     return plain_name(dialect), found, row
 
 
 def _spoken(name: str) -> str:
     """The dialect of a checkpoint; any other name as it is."""
-    checkpoint = checkpoints().get(plain_name(name))
-    return name if checkpoint is None else checkpoint[0]
+    shared = checkpoint(name)
+    return name if shared is None else shared[0]
 
 
 class _Planner:
@@ -297,7 +297,7 @@ class _Planner:
 
     # -- PRE.3: where the output begins
 
-    def start(self, gate: bool) -> Start:
+    def start(self, gate: bool) -> OutputStart:
         request, thinking, family = self.request, self.thinking, self.family
         if request.after_tool and self.inputs.continuation != "prompt":
             return self.continued(self.inputs.continuation, gate)
@@ -325,11 +325,11 @@ class _Planner:
             return self.starts("reasoning", f"no prompt was given, and {why}")
         return self.starts("content", f"no prompt was given, and {why}")
 
-    def starts(self, start: Start, why: str) -> Start:
+    def starts(self, start: OutputStart, why: str) -> OutputStart:
         self.why["start"] = f"{start}: {why}"
         return start
 
-    def continued(self, continuation: Continuation, gate: bool) -> Start:
+    def continued(self, continuation: Continuation, gate: bool) -> OutputStart:
         """After the result of a tool, where the caller knows better than the prompt."""
         why = f"tool_continuation_reasoning={continuation}"
         if self.dialect.prompt.start:
@@ -343,7 +343,7 @@ class _Planner:
             )
         return self.starts("reasoning", why)
 
-    def parser_prompt(self, start: Start, output: ToolOutput, reads_reasoning: bool) -> str | None:
+    def parser_prompt(self, start: OutputStart, output: ToolOutput, reads_reasoning: bool) -> str | None:
         """The prompt that puts the parser where the output begins."""
         known = self.prompt if self.prompt is not None else self.request.prefill or None
         known = None if known is None else relevant(self.dialect, known)
@@ -424,7 +424,7 @@ class _Planner:
         self.why["tool_output"] = f"{output}: {why}"
         return output
 
-    def constraint(self, output: ToolOutput, reasoning: bool, start: Start) -> Constraint:
+    def constraint(self, output: ToolOutput, reasoning: bool, start: OutputStart) -> Constraint:
         request = self.request
         enforced = (
             "native" in self.facts.forced and "native" in self.inputs.constraints
@@ -433,7 +433,7 @@ class _Planner:
         )
         if output == "none" or (output == "native" and not enforced):
             return Constraint("none", self.dialect)
-        begun: GrammarStart = "message"
+        begun: Start = "message"
         if start == "reasoning":
             begun = "reasoning"
         elif self.prompt is not None and opens_content(self.dialect, self.prompt):

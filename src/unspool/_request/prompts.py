@@ -7,9 +7,10 @@ from typing import Final
 
 from .._core.ends.parser import Parser
 from .._core.machine.prompt import relevant_tail
-from .._core.syntax.syntax import Syntax, compile_syntax
+from .._core.payload.make import compile_syntax
+from .._core.syntax.syntax import Syntax
 from .._core.tokens.detokenizer import Detokenizer
-from .._core.tokens.tokens import as_tokenizer
+from .._core.tokens.tokens import AnyTokenizer, as_tokenizer
 from .._core.values.errors import UsageError
 from .._core.values.events import CallArgs, CallStart, Text
 from .._core.values.policies import Policies
@@ -17,12 +18,12 @@ from .._core.words.dialect import Dialect
 from .._core.words.facts import ANY, MODEL, RequestFacts
 from ..dialects._registry import role_markers
 from .derived import closer, opener
-from .values import Start
+from .values import OutputStart
 
 DEFAULTS: Final = Policies()
 
 
-def start_state(dialect: Dialect, prompt: str) -> Start:
+def start_state(dialect: Dialect, prompt: str) -> OutputStart:
     r"""Where an output after this prompt begins: what the parser itself makes of it.
 
     >>> from unspool import get_dialect
@@ -57,7 +58,7 @@ def _syntax(dialect: Dialect) -> Syntax:
     return compile_syntax(dialect, calls=True, calls_in_reasoning=True, repair=False)
 
 
-def prompt_text(prompt: str | Sequence[int] | None, tokenizer: object | None) -> str | None:
+def prompt_text(prompt: str | Sequence[int] | None, tokenizer: AnyTokenizer | None) -> str | None:
     """A prompt as text, in whatever form it was given."""
     if prompt is None or isinstance(prompt, str):
         return prompt

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from .._core.ends.parser import Parser
+from .._core.tokens.tokens import AnyTokenizer
 from .._core.values.errors import UsageError
 from .._core.values.policies import Policies
 from .._core.words.dialect import Dialect
 from .._core.words.facts import Mode, RequestFacts
+from ..grammar import Grammar, Start, grammar_for, guided_schema
 from .derived import opener
-from .reading import Answer, LeadStrip, NewId, NoReasoning, OneCall, PlannedParser, Stage
+from .stages import LeadStrip, NewId, NoReasoning, OneCall, PlannedParser, ReasoningAsAnswer, Stage
 
-if TYPE_CHECKING:
-    from ..grammar import Grammar
-    from ..grammar import Start as GrammarStart
-
-Start: TypeAlias = Literal["content", "reasoning", "header", "call"]
+OutputStart: TypeAlias = Literal["content", "reasoning", "header", "call"]
 Continuation: TypeAlias = Literal["prompt", "off", "on"]
 ToolOutput: TypeAlias = Literal["none", "native", "guided_json"]
 
@@ -41,13 +39,11 @@ class Constraint:
     """Whether several calls may come."""
     reasoning: bool = False
     """Whether reasoning may come first."""
-    start: GrammarStart = "message"
+    start: Start = "message"
     """What the prompt has opened."""
 
     def grammar(self) -> Grammar:
         """The grammar of the dialect's own markup: ``.structural_tag()``, ``.gbnf()``."""
-        from ..grammar import grammar_for
-
         self._expect("native", "json_schema()")
         return grammar_for(
             self.dialect,
@@ -60,8 +56,6 @@ class Constraint:
 
     def json_schema(self) -> dict[str, Any]:
         """The schema of the calls, for the output behind any reasoning."""
-        from ..grammar import guided_schema
-
         self._expect("guided_json", "grammar()")
         return guided_schema(
             self.tools, choice=self._choice(), parallel=self.parallel, bare=self.choice == "named"
@@ -86,7 +80,7 @@ class Inputs:
     facts: RequestFacts
     request: Mapping[str, object]
     prompt: str | Sequence[int] | None
-    tokenizer: object | None
+    tokenizer: AnyTokenizer | None
     defaults: Mapping[str, object]
     constraints: tuple[Mode, ...]
     continuation: Continuation
@@ -119,7 +113,7 @@ class Plan:
     """Whether the client is to see it."""
     chat_template_kwargs: Mapping[str, object]
     """Variables to render the chat template with, in the family's own spelling."""
-    start: Start
+    start: OutputStart
     """Where the output begins: in the answer, inside reasoning, in the header of a message,
     or inside a call that the prompt began."""
     tool_output: ToolOutput
@@ -164,6 +158,7 @@ class Plan:
                 prompt=self._prompt,
                 tokenizer=tokenizer,
                 policies=policies,
+                forced=self.forced,
                 new_id=new_id,
             )
         return PlannedParser(
@@ -172,6 +167,7 @@ class Plan:
             prompt=self._prompt,
             tokenizer=tokenizer,
             policies=policies,
+            forced=self.forced,
             new_id=new_id,
             shape=tuple(map(opener, self.reads.reasoning)) if self._shape else None,
             stages=[self._stage(name) for name in self._stages],
@@ -197,5 +193,5 @@ class Plan:
         if name == "one_call":
             return OneCall()
         if name == "answer":
-            return Answer(strict=self.facts.thinking.swap == "nothing")
+            return ReasoningAsAnswer(strict=self.facts.thinking.swap == "nothing")
         return NoReasoning()

@@ -204,10 +204,11 @@ def _explain(options: argparse.Namespace) -> int:
 
 def _detect(options: argparse.Namespace) -> int:
     """Say which dialect a chat template speaks, and why; the exit code is 1 if none can be told."""
-    from .._models.detect import examine, load_model
-    from .._models.report import detection_page
+    from .._models.detect import examine
+    from .._models.diagnosis import detection_page
+    from .._models.files import read_model
 
-    model = load_model(Path(options.path))
+    model = read_model(Path(options.path))
     found = examine(model)
     if options.json:
         print(_json(found.to_dict(), indent=2))
@@ -223,12 +224,12 @@ def _doctor(options: argparse.Namespace) -> int:
     """
     from .._models.doctor import diagnose
 
-    report = diagnose(Path(options.path))
+    diagnosis = diagnose(Path(options.path))
     if options.json:
-        print(_json(report.to_dict(), indent=2))
+        print(_json(diagnosis.to_dict(), indent=2))
     else:
-        _print_page(report.markdown())
-    return int(not report.healthy)
+        _print_page(diagnosis.markdown())
+    return int(not diagnosis.healthy)
 
 
 def _conformance(options: argparse.Namespace) -> int:

@@ -24,10 +24,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, TextIO, TypeAlias
 
 from .._core.ends.parser import Parser, parse
 from .._core.ends.render import render
-from .._core.ends.tidy import Tidy
 from .._core.values.errors import UnspoolError, UsageError
 from .._core.values.events import CallArgs, CallEnd, CallStart, Event, Markup, Note, Text
-from .._core.values.finish import FinishRule
 from .._core.values.message import Message, ToolCall
 from .._core.words.dialect import Dialect
 from ..dialects._registry import get_dialect, list_dialects
@@ -145,7 +143,7 @@ def pieces(text: str) -> list[str]:
 Kind: TypeAlias = Literal["reasoning", "content", "call", "markup"]
 
 
-class Call:
+class ShownCall:
     """A call as far as it has come."""
 
     __slots__ = ("arguments", "name", "status")
@@ -170,14 +168,13 @@ class Show:
         """What it is, as the events say."""
         self.reasoning = ""
         self.content = ""
-        self.calls: list[Call] = []
+        self.calls: list[ShownCall] = []
         self.notes: list[Note] = []
         self.pieces = 0
         """How many pieces came in."""
         self.most_held = 0
         """The most characters that were held back after one of them."""
-        self._tidy = Tidy(self.parser.dialect, self.parser.policies)
-        self._rule = FinishRule()
+        self._tidy = self.parser.tidy()
 
     @property
     def held(self) -> int:
@@ -187,7 +184,7 @@ class Show:
     @property
     def finish_reason(self) -> str:
         """How the output ended."""
-        return self._rule.reason()
+        return self._tidy.finish_reason
 
     def play(self) -> Iterator[list[Event]]:
         """Feed the recording; gives the tidy events of each step."""
@@ -215,14 +212,13 @@ class Show:
     def _take(self, events: Iterable[Event]) -> list[Event]:
         tidy = self._tidy.push(events)
         for event in tidy:
-            self._rule.see(event)
             if isinstance(event, Text):
                 if event.channel == "reasoning":
                     self.reasoning += event.text
                 else:
                     self.content += event.text
             elif isinstance(event, CallStart):
-                self.calls.append(Call(event.name))
+                self.calls.append(ShownCall(event.name))
             elif isinstance(event, CallArgs):
                 self.calls[event.index].arguments += event.json
             elif isinstance(event, CallEnd):

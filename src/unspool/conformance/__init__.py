@@ -71,3 +71,7 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     place = next((module for module, names in _PLACES.items() if name in names), "model")
     return getattr(import_module(f".{place}", __name__), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -21,15 +21,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
-from .._core.ends.fold import Fold
 from .._core.ends.parser import Parser
-from .._core.ends.tidy import Tidy
 from .._core.values.errors import UnspoolError, UsageError
 from .._core.values.events import Event
 from .._request import plan
 from .._version import __version__
 from ..dialects._registry import get_dialect, list_dialects
-from ..wire.chat import ChatStream, Chunk, chat_message
+from ..wire.chat import ChatStream, Chunk
 from .model import DeltaMessage, Json, Start, TestCase
 
 Deltas: TypeAlias = Iterable[DeltaMessage | Mapping[str, Any] | None]
@@ -78,7 +76,7 @@ Factory: TypeAlias = Callable[[Request], Session]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Reply:
     """What a parser made of one output."""
 
     deltas: tuple[DeltaMessage | None, ...]
@@ -106,7 +104,7 @@ class Adapter(Protocol):
         """Which parser it is; starts it, if need be."""
         ...
 
-    def answer(self, case: TestCase, choices: Sequence[Sequence[str]], *, streaming: bool) -> list[Answer]:
+    def answer(self, case: TestCase, choices: Sequence[Sequence[str]], *, streaming: bool) -> list[Reply]:
         """Read the outputs of one request, their chunks in turns.
 
         Raises ``Unsupported`` or ``ParserFailed``.
@@ -132,7 +130,7 @@ class InProcess:
     def identity(self) -> Identity:
         return self._identity
 
-    def answer(self, case: TestCase, choices: Sequence[Sequence[str]], *, streaming: bool) -> list[Answer]:
+    def answer(self, case: TestCase, choices: Sequence[Sequence[str]], *, streaming: bool) -> list[Reply]:
         try:
             return self._answer(case, choices, streaming=streaming)
         except (Unsupported, UsageError):
@@ -140,7 +138,7 @@ class InProcess:
         except Exception as error:  # a parser may raise anything
             raise ParserFailed(f"{type(error).__name__}: {error}") from error
 
-    def _answer(self, case: TestCase, choices: Sequence[Sequence[str]], *, streaming: bool) -> list[Answer]:
+    def _answer(self, case: TestCase, choices: Sequence[Sequence[str]], *, streaming: bool) -> list[Reply]:
         request = Request.of(case, streaming=streaming)
         sessions = [self._factory(request) for _ in choices]
         found: list[list[DeltaMessage | None]] = [[] for _ in choices]
@@ -151,7 +149,7 @@ class InProcess:
         for session, deltas in zip(sessions, found, strict=True):
             deltas.extend(map(as_delta, session.finish(case.finish_reason)))
         return [
-            Answer(tuple(deltas), getattr(session, "finish_reason", None))
+            Reply(tuple(deltas), getattr(session, "finish_reason", None))
             for session, deltas in zip(sessions, found, strict=True)
         ]
 
@@ -205,21 +203,19 @@ class UnspoolSession:
         self.finish_reason: str | None = None
         forced = request.tool_choice not in ("auto", "none")
         self._parser = _planned(request) if forced else _plain(request)
-        policies = self._parser.policies
-        self._tidy = Tidy(self._parser.dialect, policies)
-        self._stream = ChatStream(forced=forced) if request.streaming else None
-        self._fold = Fold(self._parser.dialect, policies, forced=forced)
+        self._wire = ChatStream(self._parser)
+        self._fold = None if request.streaming else self._parser.fold()
 
     def feed(self, chunk: str) -> list[DeltaMessage]:
         return self._deltas(self._parser.feed(chunk))
 
     def finish(self, reason: Any) -> list[DeltaMessage]:
         deltas = self._deltas(self._parser.finish(reason))
-        if self._stream is not None:
+        if self._fold is None:
             return deltas
         message = self._fold.message()
         self.finish_reason = message.finish_reason
-        whole = chat_message(message)
+        whole = self._wire.message(message)
         calls = whole.get("tool_calls") or []
         assert isinstance(calls, list)  # noqa: S101 - so the wire has it
         return [
@@ -227,10 +223,10 @@ class UnspoolSession:
         ]
 
     def _deltas(self, events: list[Event]) -> list[DeltaMessage]:
-        if self._stream is None:
+        if self._fold is not None:
             self._fold.push(events)
             return []
-        return [self._delta(chunk) for chunk in self._stream.encode(self._tidy.push(events))]
+        return [self._delta(chunk) for chunk in self._wire.encode(events)]
 
     def _delta(self, chunk: Chunk) -> DeltaMessage:
         choices = chunk["choices"]

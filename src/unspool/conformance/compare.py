@@ -36,7 +36,7 @@ from .model import (
     Unfinished,
     order_lines,
 )
-from .reconstruct import Reached, Stream, visible
+from .rebuild import Reached, Rebuilt, visible
 
 DifferenceClass: TypeAlias = Literal[
     "match", "error", "merge", "loss", "leak", "arguments", "order", "whitespace", "finish"
@@ -64,13 +64,13 @@ class Difference:
 MATCH: Final = Difference("match")
 
 
-def compare(case: TestCase, stream: Stream) -> Difference:
+def compare(case: TestCase, stream: Rebuilt) -> Difference:
     """The difference between what a case expects and what came out."""
     found = differences(case, stream)
     return min(found, key=lambda one: CLASSES.index(one.name), default=MATCH)
 
 
-def differences(case: TestCase, stream: Stream) -> list[Difference]:
+def differences(case: TestCase, stream: Rebuilt) -> list[Difference]:
     """All of them."""
     actual = stream.message
     aligned = _Aligned(case, actual)

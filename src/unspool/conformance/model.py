@@ -431,7 +431,7 @@ class Run:
     detail: str = ""
     """The difference, for people."""
     excuse: str = ""
-    """The ruling or the ledger's entry that makes it a legitimate one."""
+    """The ruling or the excuse that makes it a legitimate one."""
 
     def executed(self, actual: ExtractedToolCallInformation | None, error: str = "") -> Run:
         """The parser has answered."""

@@ -412,7 +412,7 @@ function copied(text) {
 // The legend of the page explains the classes.
 const meaning = (name) => all(".classes dt").find((term) => term.textContent === name)?.nextElementSibling.textContent ?? "";
 
-// Only the worst way was judged for the ledger; of the others the class is known.
+// Only the worst way was judged for excuses; of the others the class is known.
 function wayChip(entry, way, name) {
   if (name === "match") return chip("passed", `${way}: ${name}`);
   if (way === entry.chunking) return chip(entry.status, `${way}: ${name}, shown above`);

@@ -70,7 +70,7 @@ class Tally:
 
     passed: int = 0
     policy: int = 0
-    """They differ from what was expected, by a choice that the ledger finds as good."""
+    """They differ from what was expected, by a choice that is as good."""
     known: int = 0
     """Known faults: of unspool only."""
     failed: int = 0

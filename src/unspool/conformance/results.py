@@ -25,7 +25,7 @@ One JSON object::
                   "error": "",             # what the parser raised, or which rule of streams it broke
                   "detail": "content: no ...",      # the difference in a sentence
                   "diff": "- content ...\n+ content ...",
-                  "excuse": "",            # of xfailed: the ruling's or the ledger's reason;
+                  "excuse": "",            # of xfailed: the ruling's or the excuse's reason;
                                            # of unsupported: what the parser said
                   "defect": false,         # of xfailed: whether the ruling is a known fault of unspool
                   "minimal": {"output": "...", "chunks": [...]} or null}],

@@ -15,12 +15,12 @@ from typing import Any, Final
 from .._core.values.errors import ProtocolError
 from .._version import __version__
 from ..dialects._registry import get_dialect
-from . import ledger
+from . import excuses
 from .adapters import Adapter, ParserFailed, Unsupported
 from .chunkings import CHUNKINGS, Chunks, chunked
 from .compare import MATCH, Difference, compare, diff, worse
 from .model import Json, Run, TestCase
-from .reconstruct import Stream, reconstruct
+from .rebuild import Rebuilt, rebuild
 from .results import FORMAT, abbreviated, abbreviated_list
 from .rulings import RULINGS
 from .scenarios import GROUPS, Inapplicable, cases
@@ -139,9 +139,9 @@ class Runner:
         choices = [chunks if way == BATCH else _shifted(chunks, by) for by in range(case.n)]
         try:
             answers = self._adapter.answer(case, choices, streaming=way != BATCH)
-            streams = [reconstruct(answer.deltas, answer.finish_reason) for answer in answers]
+            streams = [rebuild(answer.deltas, answer.finish_reason) for answer in answers]
             if way == BATCH:  # a whole message has no order
-                streams = [Stream(stream.message, stream.reached[-1:]) for stream in streams]
+                streams = [Rebuilt(stream.message, stream.reached[-1:]) for stream in streams]
         except (ParserFailed, ProtocolError) as error:
             difference = Difference("error", str(error))
             run = run.executed(None, str(error))
@@ -153,10 +153,10 @@ class Runner:
             return run.judged("match")
         return run.judged(difference.name, difference.detail, self._excuse(case, difference, stream))
 
-    def _excuse(self, case: TestCase, difference: Difference, stream: Stream | None) -> str:
+    def _excuse(self, case: TestCase, difference: Difference, stream: Rebuilt | None) -> str:
         if self._identity.name == "unspool":
             return next((r.reason for r in RULINGS if r.covers(case, difference.name)), "")
-        return ledger.excuse(case, stream) if stream is not None else ""
+        return excuses.excuse(case, stream) if stream is not None else ""
 
     def _smallest(self, worst: Run) -> tuple[TestCase, Chunks] | None:
         def fails(case: TestCase, chunks: Chunks) -> bool:

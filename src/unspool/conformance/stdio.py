@@ -72,7 +72,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from .._core.values.errors import UsageError
-from .adapters import Answer, Identity, ParserFailed, Unsupported, as_delta
+from .adapters import Identity, ParserFailed, Reply, Unsupported, as_delta
 from .model import DeltaMessage, Json, TestCase
 
 START_LIMIT: Final = 300.0
@@ -98,7 +98,7 @@ class Program:
         hello = self._hello
         return Identity(hello["parser"], str(hello.get("version", "")), hello.get("dialects", {}))
 
-    def answer(self, case: TestCase, choices: Sequence[Sequence[str]], *, streaming: bool) -> list[Answer]:
+    def answer(self, case: TestCase, choices: Sequence[Sequence[str]], *, streaming: bool) -> list[Reply]:
         self._start()
         several = len(choices) > 1
         if several and not self._hello.get("choices"):
@@ -199,9 +199,9 @@ def _read(process: subprocess.Popen[str], lines: queue.Queue[str | None]) -> Non
     lines.put(None)
 
 
-def _answer(value: Json) -> Answer:
+def _answer(value: Json) -> Reply:
     deltas: list[DeltaMessage | None] = []
     for entry in value["deltas"]:
         group: list[Any] = entry if isinstance(entry, list) else [entry]
         deltas += map(as_delta, group)
-    return Answer(tuple(deltas), value.get("finish_reason"))
+    return Reply(tuple(deltas), value.get("finish_reason"))

@@ -3,6 +3,12 @@
 Built-in dialects and those of other packages (entry points of the group
 ``unspool.dialects``) are loaded the same way: a module or object that yields
 ``Dialect`` values.  Nothing is imported before a name is asked for.
+
+Threads may ask at the same time: what is loaded is loaded once, by whoever
+comes first, and the others wait for it.  There is a lock for each source, held
+while its modules are imported, and one for the tables, held while they change
+and never while something is imported: a module of another package may register
+its dialects by itself, in a thread that imports it while ours does.
 """
 
 from __future__ import annotations
@@ -11,13 +17,12 @@ import difflib
 import importlib
 import pkgutil
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace as changed
 from functools import lru_cache
-from importlib.metadata import entry_points
 from threading import RLock
 
-from .._core.tokens.tokens import as_tokenizer, learnt_of
+from .._core.tokens.tokens import AnyTokenizer, as_tokenizer, learnt_of
 from .._core.values.errors import SpecError, UnknownDialect, UsageError
 from .._core.words.check import check_facts
 from .._core.words.dialect import Dialect
@@ -29,10 +34,34 @@ _dialects: dict[str, Dialect] = {}
 _aliases: dict[str, str] = {}
 _reasoning: dict[str, str] = {}
 _checkpoints: dict[str, tuple[str, Thinking]] = {}
-_built_in: tuple[str, ...] = ()
-_loading = False
-_complete = False
-_lock = RLock()
+_built_in: set[str] = set()
+_changes = 0
+"""How often the tables changed: what was found before is not looked up again under the next number."""
+_tables = RLock()
+
+
+class _Once:
+    """Does something once; whoever calls it while it is being done waits, and then finds it done."""
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self._work = work
+        self._lock = RLock()
+        self._begun = False
+        self._done = False
+
+    def __call__(self) -> None:
+        if self._done:
+            return
+        with self._lock:
+            if self._begun:  # by another thread, and done; or by this one, which asks while it does it
+                return
+            self._begun = True
+            try:
+                self._work()
+            except BaseException:
+                self._begun = False  # the next one tries again
+                raise
+            self._done = True
 
 
 def plain_name(name: str) -> str:
@@ -49,48 +78,43 @@ def register(dialect: Dialect, *, replace: bool = False) -> Dialect:
     """
     if not isinstance(dialect, Dialect):
         raise UsageError(f"register() takes a Dialect value, got {type(dialect).__name__}")
-    if not _loading:
-        _load_built_ins()
-    name = plain_name(dialect.name)
-    if name in _dialects and not replace and _dialects[name] != dialect:
-        raise SpecError(f"a dialect {dialect.name!r} is registered already; pass replace=True to replace it")
+    _load_built_ins()
     facts = facts_of(dialect)
     check_facts(dialect, facts)
-    _dialects[name] = dialect
-    for alias in dialect.family.aliases:
-        _aliases.setdefault(plain_name(alias), name)
-    for alias in dialect.family.reasoning_aliases:
-        _reasoning.setdefault(plain_name(alias), name)
-    if facts is dialect.request:
-        for checkpoint, thinking in facts.checkpoints:
-            _checkpoints.setdefault(plain_name(checkpoint), (name, thinking))
-    _found.cache_clear()
-    role_markers.cache_clear()
+    name = plain_name(dialect.name)
+    global _changes  # noqa: PLW0603 - one registry per process
+    with _tables:
+        if name in _dialects and not replace and _dialects[name] != dialect:
+            raise SpecError(
+                f"a dialect {dialect.name!r} is registered already; pass replace=True to replace it"
+            )
+        _dialects[name] = dialect
+        for alias in dialect.family.aliases:
+            _aliases.setdefault(plain_name(alias), name)
+        for alias in dialect.family.reasoning_aliases:
+            _reasoning.setdefault(plain_name(alias), name)
+        if facts is dialect.request:
+            for checkpoint, thinking in facts.checkpoints:
+                _checkpoints.setdefault(plain_name(checkpoint), (name, thinking))
+        _changes += 1
     return dialect
 
 
+@_Once
 def _load_built_ins() -> None:
-    global _built_in, _loading  # noqa: PLW0603 - loaded once per process
-    if _built_in:
-        return
-    with _lock:
-        if _built_in:
-            return
-        _loading = True
-        from .. import dialects
+    from .. import dialects
 
-        for module in pkgutil.iter_modules(dialects.__path__):
-            if not module.name.startswith("_"):
-                _register_all(importlib.import_module(f"{dialects.__name__}.{module.name}"), module.name)
-        _built_in, _loading = tuple(_dialects), False
+    for module in pkgutil.iter_modules(dialects.__path__):
+        if not module.name.startswith("_"):
+            found = _register_all(importlib.import_module(f"{dialects.__name__}.{module.name}"), module.name)
+            _built_in.update(plain_name(dialect.name) for dialect in found)
 
 
+@_Once
 def _load_entry_points() -> None:
     """Dialects of other packages.  One that cannot be loaded is reported and left out."""
-    global _complete  # noqa: PLW0603 - loaded once per process
-    if _complete:
-        return
-    _complete = True
+    from importlib.metadata import entry_points  # large, and rarely needed
+
     for point in entry_points(group=GROUP):
         try:
             _register_all(point.load(), point.name)
@@ -99,15 +123,14 @@ def _load_entry_points() -> None:
             warnings.warn(
                 f"the dialect {point.name!r} of {package} cannot be loaded: {error}",
                 RuntimeWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
 
 
-def _register_all(source: object, name: str) -> None:
+def _register_all(source: object, name: str) -> list[Dialect]:
     """Register what a module, or the object of an entry point, declares."""
     if isinstance(source, Dialect):
-        register(source)
-        return
+        return [register(source)]
     if callable(source):
         source = source()
     values: Iterable[object] = source if isinstance(source, Iterable) else vars(source).values()
@@ -116,11 +139,10 @@ def _register_all(source: object, name: str) -> None:
         raise SpecError(
             f"entry point {name!r} of group {GROUP!r} gives no Dialect: point it at one, or at a module"
         )
-    for dialect in found:
-        register(dialect)
+    return [register(dialect) for dialect in found]
 
 
-def get_dialect(name: str, *, tokenizer: object | None = None) -> Dialect:
+def get_dialect(name: str, *, tokenizer: AnyTokenizer | None = None) -> Dialect:
     r"""The dialect of that name or alias; with a tokenizer, the variant its vocabulary calls for.
 
     ``tools+reasoning`` combines the calls of one dialect with the reasoning of
@@ -129,7 +151,7 @@ def get_dialect(name: str, *, tokenizer: object | None = None) -> Dialect:
     >>> get_dialect("qwen25").name
     'hermes'
     >>> get_dialect("llama3_json+deepseek_r1").reasoning[0]
-    '<think>\\n{text}\\n</think>\\n\\n'
+    '<think>\n{text}\n</think>\n\n'
     """
     if not isinstance(name, str):
         raise UsageError(f"a dialect's name is a string, got {type(name).__name__}")
@@ -166,8 +188,11 @@ def _named(name: str, spaces: tuple[Mapping[str, object], ...]) -> Dialect:
     raise UnknownDialect(f"no dialect {name!r}: {hint}")
 
 
-_found = lru_cache(maxsize=1024)(get_dialect)
-"""For every parser."""
+@lru_cache(maxsize=1024)
+def _found(name: str, changes: int) -> Dialect:
+    """For every parser."""
+    del changes
+    return get_dialect(name)
 
 
 def list_dialects() -> tuple[Dialect, ...]:
@@ -179,7 +204,7 @@ def list_dialects() -> tuple[Dialect, ...]:
 
 def find(dialect: str | Dialect, tokenizer: object | None = None) -> Dialect:
     """The dialect itself, or the one of that name; its variant for the vocabulary, if there is one."""
-    found = _found(dialect) if isinstance(dialect, str) else dialect
+    found = _found(dialect, _changes) if isinstance(dialect, str) else dialect
     if not isinstance(found, Dialect):
         raise UsageError(f"a dialect is a Dialect value or a name, got {type(found).__name__}")
     variants = found.family.variants
@@ -234,16 +259,23 @@ def facts_of(dialect: Dialect) -> RequestFacts:
     )
 
 
-def checkpoints() -> Mapping[str, tuple[str, Thinking]]:
-    """Names that share a dialect with others but are switched in another way: the dialect, and how."""
+def checkpoint(name: str) -> tuple[str, Thinking] | None:
+    """The dialect that a checkpoint shares with others, and how it is told to reason."""
+    plain = plain_name(name)
     _load_built_ins()
-    _load_entry_points()
-    return _checkpoints
+    if not any(plain in space for space in (_checkpoints, _dialects, _aliases, _reasoning)):
+        _load_entry_points()
+    return _checkpoints.get(plain)
+
+
+def role_markers() -> frozenset[str]:
+    """What prompts end with, of whatever family."""
+    return _role_markers(_changes)
 
 
 @lru_cache(maxsize=1)
-def role_markers() -> frozenset[str]:
-    """What prompts end with, of whatever family."""
+def _role_markers(changes: int) -> frozenset[str]:
+    del changes
     known = {marker for dialect in list_dialects() for marker in facts_of(dialect).prompts}
     return frozenset(known - {ANY}).union(
         ("<|im_start|>assistant", "<|start_header_id|>assistant<|end_header_id|>", "[/INST]")

@@ -32,3 +32,7 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module(f".{_LATER[name]}", __name__), name)
     except ImportError as error:
         raise UsageError(f"the gateway needs {error.name}: pip install 'unspool[gateway]'") from error
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -13,20 +13,9 @@ from typing import Any, Final
 
 import msgspec
 
-from .._core.ends.fold import Fold
-from .._core.ends.tidy import Tidy
-from .._core.values.events import Event, Finish
+from .._core.values.events import Event, Finish, FinishReason
 from .._core.values.message import Message
-from .._core.values.policies import Policies
-from ..wire import (
-    ChatStream,
-    Chunk,
-    MessagesStream,
-    ResponsesStream,
-    chat_completion,
-    messages_object,
-    response_object,
-)
+from ..wire import ChatStream, Chunk, MessagesStream, ResponsesStream
 from .body import Api, Job
 from .failure import ANTHROPIC_TYPES, OPENAI_TYPES, Failure
 from .reading import Reader
@@ -57,13 +46,12 @@ class Answer:
     ping = b": ping\n\n"
     """What clients pass over, and connections live on."""
 
-    def __init__(self, job: Job, model: str, readers: Sequence[Reader], policies: Policies) -> None:
+    def __init__(self, job: Job, model: str, readers: Sequence[Reader]) -> None:
         self.job = job
         self.model = model
         self.readers = readers
         self.usage = Usage()
         """Token counts so far."""
-        self._tidies = [Tidy(reader.plan.reads, policies) for reader in readers]
         self._finish: list[Event] = []
 
     def opening(self) -> bytes:
@@ -82,9 +70,13 @@ class Answer:
         """The end of an answer that cannot go on."""
         raise NotImplementedError
 
-    def _without_finish(self, choice: int, events: Iterable[Event]) -> list[Event]:
-        """Tidy events; the last of all waits in ``_finish`` for the token counts that go with it."""
-        found = self._tidies[choice].push(events)
+    def finish_reasons(self) -> list[FinishReason]:
+        """How each choice ended, as far as it has come."""
+        raise NotImplementedError
+
+    def _without_finish(self, events: Iterable[Event]) -> list[Event]:
+        """Events; the last of all waits in ``_finish`` for the token counts that go with it."""
+        found = list(events)
         if found and isinstance(found[-1], Finish):
             self._finish = [found.pop()]
         return found
@@ -97,17 +89,16 @@ class Answer:
 class ChatAnswer(Answer):
     """Chat Completions."""
 
-    def __init__(self, job: Job, model: str, readers: Sequence[Reader], policies: Policies) -> None:
-        super().__init__(job, model, readers, policies)
-        first = ChatStream(model=model)
+    def __init__(self, job: Job, model: str, readers: Sequence[Reader]) -> None:
+        super().__init__(job, model, readers)
+        first = ChatStream(readers[0].planned, model=model)
         self._streams = [
             ChatStream(
+                reader.planned,
                 model=model,
                 id=first.id,
                 created=first.created,
                 index=index,
-                policies=policies,
-                forced=reader.plan.forced,
                 include_usage=job.include_usage,
             )
             for index, reader in enumerate(readers)
@@ -122,10 +113,13 @@ class ChatAnswer(Answer):
         return self._sse(chunk for stream in self._streams for chunk in stream.encode(()))
 
     def feed(self, choice: int, events: Iterable[Event]) -> bytes:
-        chunks = self._streams[choice].encode(self._tidies[choice].push(events))
+        chunks = self._streams[choice].encode(events)
         if self._tells and chunks:
             self._tell(chunks[0], self.readers[choice])
         return self._sse(chunks)
+
+    def finish_reasons(self) -> list[FinishReason]:
+        return [stream.finish_reason for stream in self._streams]
 
     def _tell(self, chunk: Chunk, reader: Reader) -> None:
         inner: Any = chunk["choices"]
@@ -160,18 +154,18 @@ class ChatAnswer(Answer):
 class ResponsesAnswer(Answer):
     """Responses."""
 
-    def __init__(self, job: Job, model: str, readers: Sequence[Reader], policies: Policies) -> None:
-        super().__init__(job, model, readers, policies)
+    def __init__(self, job: Job, model: str, readers: Sequence[Reader]) -> None:
+        super().__init__(job, model, readers)
         self.response: Any = None
         """The whole response, when it is over."""
-        self._stream = responses_stream(job, model, readers[0], policies)
+        self._stream = responses_stream(job, model, readers[0])
         self._tells = reader_tells(job, readers[0])
 
     def opening(self) -> bytes:
         return self._sse(self._stream.encode(()))
 
     def feed(self, choice: int, events: Iterable[Event]) -> bytes:
-        found = self._without_finish(choice, events)
+        found = self._without_finish(events)
         if self._tells:
             self._stream.logprobs += self.readers[choice].take_answer_logprobs()
         return self._sse(self._stream.encode(found))
@@ -186,6 +180,9 @@ class ResponsesAnswer(Answer):
         self._stream.usage = None
         return self._sse(self._stream.fail(responses_code(failure), failure.message))
 
+    def finish_reasons(self) -> list[FinishReason]:
+        return [self._stream.finish_reason]
+
     def _sse(self, chunks: Iterable[Chunk]) -> bytes:
         return b"".join([_event(chunk) for chunk in chunks])
 
@@ -195,16 +192,15 @@ class MessagesAnswer(Answer):
 
     ping = b'event: ping\ndata: {"type":"ping"}\n\n'
 
-    def __init__(self, job: Job, model: str, readers: Sequence[Reader], policies: Policies) -> None:
-        super().__init__(job, model, readers, policies)
-        self._stream = MessagesStream(model=model, policies=policies, forced=readers[0].plan.forced)
+    def __init__(self, job: Job, model: str, readers: Sequence[Reader]) -> None:
+        super().__init__(job, model, readers)
+        self._stream = MessagesStream(readers[0].planned, model=model)
 
     def opening(self) -> bytes:
         return self._sse(self._stream.encode(()))
 
-    def feed(self, choice: int, events: Iterable[Event]) -> bytes:
-        found = self._without_finish(choice, events)
-        return self._sse(self._stream.encode(found))
+    def feed(self, choice: int, events: Iterable[Event]) -> bytes:  # noqa: ARG002 - there is one
+        return self._sse(self._stream.encode(self._without_finish(events)))
 
     def closing(self) -> bytes:
         stream = self._stream
@@ -215,6 +211,9 @@ class MessagesAnswer(Answer):
 
     def failing(self, failure: Failure) -> bytes:
         return b"event: error\n" + _data(error_object("messages", failure))
+
+    def finish_reasons(self) -> list[FinishReason]:
+        return [self._stream.finish_reason]
 
     def _sse(self, chunks: Iterable[Chunk]) -> bytes:
         return b"".join([_event(chunk) for chunk in chunks])
@@ -239,18 +238,21 @@ JSON_ERROR_APIS: Final[dict[str, Api]] = {
 class Whole:
     """An answer that is sent when it is complete."""
 
-    def __init__(self, job: Job, model: str, readers: Sequence[Reader], policies: Policies) -> None:
+    def __init__(self, job: Job, model: str, readers: Sequence[Reader]) -> None:
         self.job = job
         self.model = model
         self.readers = readers
         self.usage = Usage()
         self.prompt_token_ids: Sequence[int] | None = None
-        self._policies = policies
-        self._folds = [Fold(reader.plan.reads, policies) for reader in readers]
+        self._folds = [reader.planned.fold() for reader in readers]
 
     def feed(self, choice: int, events: Iterable[Event]) -> None:
         """Take further events of a choice."""
         self._folds[choice].push(events)
+
+    def finish_reasons(self) -> list[FinishReason]:
+        """How each choice ended, as far as it has come."""
+        return [fold.finish_reason for fold in self._folds]
 
     def body(self) -> Chunk:
         """The response; all choices are over."""
@@ -260,21 +262,21 @@ class Whole:
             return self._chat(messages, thoughts)
         reader, message = self.readers[0], messages[0]
         if self.job.api == "responses":
-            stream = responses_stream(self.job, self.model, reader, self._policies)
+            stream = responses_stream(self.job, self.model, reader)
             stream.usage = responses_usage(self.usage, thoughts)
             if reader_tells(self.job, reader):
                 stream.logprobs = reader.take_answer_logprobs()
-            return response_object(message, stream)
-        usage = {"input_tokens": self.usage.prompt, "output_tokens": self.usage.completion}
-        return messages_object(message, model=self.model, usage=usage, stop_sequence=reader.stopped_by)
+            return stream.whole(message)
+        whole = MessagesStream(reader.planned, model=self.model, input_tokens=self.usage.prompt)
+        whole.output_tokens = self.usage.completion
+        whole.stop_sequence = reader.stopped_by
+        return whole.whole(message)
 
     def _chat(self, messages: Sequence[Message], thoughts: int) -> Chunk:
         usage = chat_usage(self.usage, thoughts)
-        out = chat_completion(*messages, model=self.model, usage=usage, policies=self._policies)
+        out = ChatStream(self.readers[0].planned, model=self.model).whole(*messages, usage=usage)
         choices: Any = out["choices"]
         for choice, reader in zip(choices, self.readers, strict=True):
-            if reader.plan.forced and choice["finish_reason"] == "tool_calls":
-                choice["finish_reason"] = self._policies.forced_finish_reason
             if not reader_tells(self.job, reader):
                 continue
             if self.job.logprobs is not None:
@@ -291,15 +293,9 @@ def reader_tells(job: Job, reader: Reader) -> bool:
     return (job.logprobs is not None or job.token_ids) and reader.plan.include_reasoning
 
 
-def responses_stream(job: Job, model: str, reader: Reader, policies: Policies) -> ResponsesStream:
+def responses_stream(job: Job, model: str, reader: Reader) -> ResponsesStream:
     """The encoder of a response."""
-    return ResponsesStream(
-        model=model,
-        policies=policies,
-        forced=reader.plan.forced,
-        custom_tools=job.custom_tools,
-        echo=job.echo,
-    )
+    return ResponsesStream(reader.planned, model=model, custom_tools=job.custom_tools, echo=job.echo)
 
 
 # -- token counts

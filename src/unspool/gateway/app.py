@@ -25,7 +25,7 @@ from starlette.routing import Route, Router
 from starlette.types import ASGIApp
 
 from .._core.values.errors import MalformedOutput
-from .._core.values.events import CallStart, Event, Text
+from .._core.values.events import CallStart, Event, FinishReason, Text
 from .._core.values.ids import IdFormat
 from .answers import (
     ANSWERS,
@@ -317,11 +317,13 @@ class _Output:
         self.readers = readers
         self._first = False
         self._usage: Usage | None = None
-        self._arguments = (job, gateway.model.name, readers, gateway.model.policies)
+        self._arguments = (job, gateway.model.name, readers)
+        self._finish_reasons: Callable[[], list[FinishReason]] = list
 
     async def stream(self, stream: Stream) -> None:
         """Send while it comes in."""
         answer = ANSWERS[self.job.api](*self._arguments)
+        self._finish_reasons = answer.finish_reasons
         self.exchange.failing = answer.failing
         await self.exchange.start(200, EVENTS)
         await self.exchange.send(answer.opening())
@@ -360,6 +362,7 @@ class _Output:
     async def whole(self, stream: Stream) -> None:
         """Send when all has come in."""
         answer = Whole(*self._arguments)
+        self._finish_reasons = answer.finish_reasons
         while (batch := await stream.next()) is not None:
             answer.prompt_token_ids = batch.prompt_token_ids or answer.prompt_token_ids
             for delta in batch.deltas:
@@ -411,9 +414,14 @@ class _Output:
         ):
             if amount:
                 metrics.tokens.add(kind, amount=amount)
+        reasons = [
+            reason
+            for reader, reason in zip(self.readers, self._finish_reasons(), strict=False)
+            if reader.finished
+        ]
+        for reason in reasons:
+            metrics.ended.add(self.job.api, reason)
         for reader in self.readers:
-            if reader.finished:
-                metrics.ended.add(self.job.api, reader.finish.reason())
             metrics.held.observe(reader.peak_held, dialect)
             for outcome, amount in reader.outcomes.items():
                 metrics.outcomes.add(dialect, outcome, amount=amount)
@@ -423,7 +431,7 @@ class _Output:
             "stream": self.job.stream,
             "prompt_tokens": usage.prompt,
             "completion_tokens": usage.completion,
-            "finish_reasons": [reader.finish.reason() for reader in self.readers if reader.finished],
+            "finish_reasons": reasons,
             "outcomes": dict(sum((reader.outcomes for reader in self.readers), start=Counter())),
         }
 

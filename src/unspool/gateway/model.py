@@ -10,12 +10,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
+from .._core.tokens.tokens import AnyTokenizer
 from .._core.values.errors import UnspoolError, UsageError
 from .._core.values.policies import Policies
 from .._core.words.dialect import Dialect
 from .._models.detect import Detection, examine
-from .._models.detect import Model as Source
-from .._models.detect import load_model as load_source
+from .._models.files import ModelFiles, read_model
 from .._request import Plan, plan
 from ..dialects._registry import get_dialect
 from ..template import ChatTemplate, ChatTemplateError, normalise_history
@@ -54,7 +54,7 @@ class Model:
     template: ChatTemplate | None = None
     toolless: ChatTemplate | None = None
     """What to render without tools, if the model has another template for that."""
-    tokenizer: object | None = None
+    tokenizer: AnyTokenizer | None = None
     eos_token_ids: tuple[int, ...] | None = None
     bos_token: str = ""
     aliases: tuple[str, ...] = ()
@@ -228,24 +228,24 @@ def load_model(
     )
 
 
-def _source(settings: Settings, told: Mapping[str, Any] | None) -> Source | None:
+def _source(settings: Settings, told: Mapping[str, Any] | None) -> ModelFiles | None:
     """The chat template, and the tokens it needs."""
     found = None
     if settings.model_dir:
         try:
-            found = load_source(Path(settings.model_dir))
+            found = read_model(Path(settings.model_dir))
         except UsageError:
             if not settings.template:
                 raise
     elif told and told.get("chat_template"):
-        found = load_source(told)
+        found = read_model(told)
     if settings.template:
-        own = load_source(Path(settings.template))
+        own = read_model(Path(settings.template))
         found = own if found is None else replace(own, tokens={**found.tokens, **own.tokens})
     return found
 
 
-def _detected(source: Source | None, tokenizer: object | None) -> Dialect:
+def _detected(source: ModelFiles | None, tokenizer: AnyTokenizer | None) -> Dialect:
     if source is None:
         raise UsageError(
             "how does the model write its calls? Set dialect, or template or model_dir to tell it by"
@@ -262,7 +262,7 @@ def _detected(source: Source | None, tokenizer: object | None) -> Dialect:
     return get_dialect(found.hint)
 
 
-def _tokenizer(directory: Path) -> object | None:
+def _tokenizer(directory: Path) -> AnyTokenizer | None:
     path = directory / "tokenizer.json"
     if not path.is_file():
         return None

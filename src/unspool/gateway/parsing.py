@@ -14,7 +14,7 @@ from .._core.values.events import Event
 from .._core.values.policies import Policies
 from .._core.words.dialect import Dialect
 from .._models.detect import detect
-from ..wire import chat_message
+from ..wire import ChatStream
 from .body import checked
 from .failure import invalid
 from .model import Model, find_dialect
@@ -71,7 +71,7 @@ def parse_body(body: Mapping[str, Any], model: Model) -> dict[str, Any]:
     return {
         "dialect": parser.dialect.name,
         "evidence": evidence,
-        "message": chat_message(message, parser.policies),
+        "message": ChatStream(parser).message(message),
         "finish_reason": message.finish_reason,
         "parts": [{"kind": type(part).__name__, **asdict(part)} for part in message.parts],
         "problems": [asdict(problem) for problem in message.problems],

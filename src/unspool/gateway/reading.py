@@ -20,14 +20,13 @@ from .._core.values.events import (
     Status,
     Text,
 )
-from .._core.values.finish import FinishRule
 from .._core.values.ids import OPENAI_ID
 from .._request import Plan
 from .failure import Failure
-from .upstreams.base import Call, Delta
+from .upstreams.base import CallPiece, Delta
 
 
-class Step:
+class DeltaTokens:
     """What the upstream told about the tokens of one delta."""
 
     __slots__ = ("logprobs", "start", "tokens")
@@ -52,6 +51,8 @@ class Reader:
         :param ids: token ids are read, not text.
         """
         self.plan = plan
+        self.planned = plan.parser(ids=ids)
+        """The parser as planned: says how events are tidied, folded and sent."""
         self.finished = False
         self.stopped_by: str | None = None
         """The stop string that ended the output."""
@@ -70,20 +71,18 @@ class Reader:
         """Likewise, of tokens of the answer only."""
         self.token_ids: list[int] = []
         """Ids that no chunk has carried yet."""
-        self.finish = FinishRule(forced=plan.forced)
-        """Says how the output ended."""
         self._ids = ids
         self._parser: Parser | None = None
         self._split = False
         self._offset = 0
-        self._steps: deque[Step] = deque()
+        self._steps: deque[DeltaTokens] = deque()
         self._foreign = _Foreign()
 
     @property
     def parser(self) -> Parser:
-        """The parser, made when the first text comes."""
+        """The parser in use, chosen when the first text comes."""
         if self._parser is None:
-            self._parser = self._split_parser() if self._split else self.plan.parser(ids=self._ids)
+            self._parser = self._split_parser() if self._split else self.planned
         return self._parser
 
     def _split_parser(self) -> Parser:
@@ -163,12 +162,11 @@ class Reader:
         if logprobs:
             self.logprobs += logprobs
         if text:
-            self._steps.append(Step(self._offset, tokens, logprobs))
+            self._steps.append(DeltaTokens(self._offset, tokens, logprobs))
 
     def _see(self, events: Iterable[Event]) -> None:
         steps = self._steps
         for event in events:
-            self.finish.see(event)
             if isinstance(event, CallEnd):
                 self.outcomes[event.status] += 1
             elif isinstance(event, Note):
@@ -208,7 +206,7 @@ class _Foreign:
         self._ours: dict[int, int] = {}
         self._arguments: list[str] = []
 
-    def take(self, calls: Sequence[Call], at: int) -> list[Event]:
+    def take(self, calls: Sequence[CallPiece], at: int) -> list[Event]:
         """Events for pieces of calls."""
         self.used = True
         out: list[Event] = []

@@ -14,12 +14,12 @@ from typing import Final
 from .ir import (
     NOTHING,
     Chars,
-    Choice,
+    Exact,
     Node,
+    OneOf,
     Ranges,
     Ref,
     Repeat,
-    Text,
     chars,
     choice,
     complement,
@@ -67,10 +67,10 @@ def text_rules(
             options.append(seq(escape, Ref(names[""])))
         for target, found in targets.items():
             if end and target.endswith(end):
-                options.append(Text(end[-1]))
+                options.append(Exact(end[-1]))
             elif target in names and intersection(plain, set_of(found)):
                 options.append(seq(Chars(intersection(plain, set_of(found))), Ref(names[target])))
-        rules.define(name, Choice(tuple(options)))
+        rules.define(name, OneOf(tuple(options)))
     return Ref(names[""])
 
 

@@ -12,19 +12,19 @@ from typing import Final
 from .automaton import text_rules
 from .ir import (
     Chars,
-    Choice,
     Dispatch,
+    Exact,
     Free,
     Many,
     Named,
     Node,
+    OneOf,
     Ranges,
     Ref,
     Repeat,
+    SchemaValue,
     Seq,
-    Text,
     UpTo,
-    Value,
     choice,
     complement,
     seq,
@@ -58,14 +58,14 @@ class _Expansion:
     def node(self, node: Node) -> Node:
         if isinstance(node, Seq):
             return seq(*(self.node(part) for part in node.parts))
-        if isinstance(node, Choice):
+        if isinstance(node, OneOf):
             return choice(self.node(option) for option in node.options)
         if isinstance(node, Repeat):
             return Repeat(self.node(node.item), node.least, node.most)
         if isinstance(node, Many):
             item = self.node(node.item)
             return seq(item, Repeat(seq(node.separator, item)))
-        if isinstance(node, Value):
+        if isinstance(node, SchemaValue):
             return value_rules(self.rules, node)
         if isinstance(node, UpTo):
             return self._text(node, node.end)
@@ -111,13 +111,13 @@ def _references(node: Node) -> list[str]:
         return [node.name]
     if isinstance(node, Seq):
         return [name for part in node.parts for name in _references(part)]
-    if isinstance(node, Choice):
+    if isinstance(node, OneOf):
         return [name for option in node.options for name in _references(option)]
     return _references(node.item) if isinstance(node, Repeat) else []
 
 
 def _alternatives(node: Node) -> str:
-    return " | ".join(map(_sequence, node.options)) if isinstance(node, Choice) else _sequence(node)
+    return " | ".join(map(_sequence, node.options)) if isinstance(node, OneOf) else _sequence(node)
 
 
 def _sequence(node: Node) -> str:
@@ -127,7 +127,7 @@ def _sequence(node: Node) -> str:
 
 
 def _item(node: Node) -> str:
-    if isinstance(node, Text):
+    if isinstance(node, Exact):
         return f'"{"".join(map(_literal_char, node.text))}"'
     if isinstance(node, Chars):
         return _set(node.ranges)
@@ -140,7 +140,7 @@ def _item(node: Node) -> str:
 
 
 def _is_compound(node: Node) -> bool:
-    return isinstance(node, (Seq, Choice, Repeat)) or (isinstance(node, Text) and len(node.text) != 1)
+    return isinstance(node, (Seq, OneOf, Repeat)) or (isinstance(node, Exact) and len(node.text) != 1)
 
 
 def _count(least: int, most: int | None) -> str:

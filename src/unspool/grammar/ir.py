@@ -4,20 +4,20 @@ A small algebra.  The walk over a dialect's templates builds it once, and every
 writer reads it: GBNF expands all of it to rules, structural tags keep what
 their engine can do itself (JSON schemas, text up to a marker).
 
-==============  ===============================================================
-``Text``        this text
-``Chars``       one character of a set
-``Seq``         one after the other
-``Choice``      one of these
-``Repeat``      again and again
-``Many``        at least one, with a separator
-``Value``       a value by its JSON schema, in some notation
-``UpTo``        text up to a marker, and the marker
-``Free``        text
-``Dispatch``    text, in which a trigger begins something fixed
-``Named``       the same under a name, for readers
-``Ref``         a rule; only what has been expanded has these
-==============  ===============================================================
+===============  ==============================================================
+``Exact``        this text
+``Chars``        one character of a set
+``Seq``          one after the other
+``OneOf``        one of these
+``Repeat``       again and again
+``Many``         at least one, with a separator
+``SchemaValue``  a value by its JSON schema, in some notation
+``UpTo``         text up to a marker, and the marker
+``Free``         text
+``Dispatch``     text, in which a trigger begins something fixed
+``Named``        the same under a name, for readers
+``Ref``          a rule; only what has been expanded has these
+===============  ==============================================================
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Schema: TypeAlias = Mapping[str, Any] | bool
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class Exact:
     """A given text."""
 
     text: str
@@ -54,7 +54,7 @@ class Seq:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class OneOf:
     """One of these."""
 
     options: tuple[Node, ...]
@@ -79,7 +79,7 @@ class Many:
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class SchemaValue:
     """A value that satisfies a schema."""
 
     schema: Schema
@@ -134,7 +134,9 @@ class Ref:
     name: str
 
 
-Node: TypeAlias = Text | Chars | Seq | Choice | Repeat | Many | Value | UpTo | Free | Dispatch | Named | Ref
+Node: TypeAlias = (
+    Exact | Chars | Seq | OneOf | Repeat | Many | SchemaValue | UpTo | Free | Dispatch | Named | Ref
+)
 
 NOTHING: Final = Seq(())
 
@@ -143,12 +145,12 @@ def seq(*parts: Node | str) -> Node:
     """One after the other, with neighbouring texts joined."""
     out: list[Node] = []
     for part in parts:
-        node = Text(part) if isinstance(part, str) else part
+        node = Exact(part) if isinstance(part, str) else part
         for inner in node.parts if isinstance(node, Seq) else (node,):
             last = out[-1] if out else None
-            if isinstance(inner, Text) and isinstance(last, Text):
-                out[-1] = Text(last.text + inner.text)
-            elif inner != Text(""):
+            if isinstance(inner, Exact) and isinstance(last, Exact):
+                out[-1] = Exact(last.text + inner.text)
+            elif inner != Exact(""):
                 out.append(inner)
     return out[0] if len(out) == 1 else Seq(tuple(out))
 
@@ -157,10 +159,10 @@ def choice(options: Iterable[Node]) -> Node:
     """One of these, each once."""
     out: list[Node] = []
     for option in options:
-        for inner in option.options if isinstance(option, Choice) else (option,):
+        for inner in option.options if isinstance(option, OneOf) else (option,):
             if inner not in out:
                 out.append(inner)
-    return out[0] if len(out) == 1 else Choice(tuple(out))
+    return out[0] if len(out) == 1 else OneOf(tuple(out))
 
 
 def optional(*parts: Node | str) -> Node:
@@ -175,7 +177,7 @@ def up_to(end: str, without: Iterable[str] = ()) -> Node:
     Where the marker contains one of them, the text ends there already.
 
     >>> up_to("</city>", ["</"])
-    Seq(parts=(UpTo(end='</', without=()), Text(text='city>')))
+    Seq(parts=(UpTo(end='</', without=()), Exact(text='city>')))
     """
     others = [other for other in dict.fromkeys(without) if other != end]
     ends = [end.find(other) + len(other) for other in others if other in end]
@@ -187,7 +189,7 @@ def up_to(end: str, without: Iterable[str] = ()) -> Node:
 
 def first_text(node: Node) -> str:
     """The text that something certainly begins with."""
-    if isinstance(node, Text):
+    if isinstance(node, Exact):
         return node.text
     if isinstance(node, Seq) and node.parts:
         return first_text(node.parts[0])
@@ -195,7 +197,7 @@ def first_text(node: Node) -> str:
         return first_text(node.node)
     if isinstance(node, Many):
         return first_text(node.item)
-    if isinstance(node, Choice):
+    if isinstance(node, OneOf):
         return _common_prefix([first_text(option) for option in node.options])
     return ""
 
@@ -204,15 +206,15 @@ def strip_prefix(node: Node, prefix: str) -> Node:
     """What follows the text that something begins with."""
     if not prefix:
         return node
-    if isinstance(node, Text) and node.text.startswith(prefix):
-        return Text(node.text[len(prefix) :])
+    if isinstance(node, Exact) and node.text.startswith(prefix):
+        return Exact(node.text[len(prefix) :])
     if isinstance(node, Seq) and node.parts:
         return seq(strip_prefix(node.parts[0], prefix), *node.parts[1:])
     if isinstance(node, Named):
         return Named(node.name, strip_prefix(node.node, prefix))
     if isinstance(node, Many):
         return seq(strip_prefix(node.item, prefix), Repeat(seq(node.separator, node.item)))
-    if isinstance(node, Choice):
+    if isinstance(node, OneOf):
         return choice(strip_prefix(option, prefix) for option in node.options)
     raise ValueError(f"{node!r} does not begin with {prefix!r}")
 

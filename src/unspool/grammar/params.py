@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from .._core.values.errors import UsageError
-from .._core.words.template import (
+from .._core.words.pieces import (
     PAYLOADS,
     Attributes,
     Hole,
@@ -26,11 +26,11 @@ from .._core.words.template import (
 from .automaton import set_of
 from .ir import (
     Chars,
+    Exact,
     Node,
     Repeat,
     Schema,
-    Text,
-    Value,
+    SchemaValue,
     chars,
     choice,
     complement,
@@ -41,7 +41,7 @@ from .ir import (
     up_to,
 )
 from .json_schema import self_contained
-from .pattern import FORMATS, Unsupported, pattern_node, spelt
+from .pattern import FORMATS, UnsupportedPattern, pattern_node, spelt
 
 if TYPE_CHECKING:
     from .._core.words.dialect import Dialect
@@ -98,7 +98,7 @@ class Params:
     def _key(self, key: str) -> Node:
         if not _KEYS.fullmatch(key) or any(marker in key for marker in self.without):
             raise UsageError(f"dialect {self.dialect.name!r} cannot write the parameter name {key!r}")
-        return Text(key)
+        return Exact(key)
 
     def _param(self, key: Node | None, schema: Schema, root: Schema, inside: frozenset[str]) -> Node:
         """One parameter; without a key, an item of a list."""
@@ -122,9 +122,9 @@ class Params:
     def _parts(self, pieces: Iterable[Piece], key: Node | None, kind: str) -> Iterator[Node | str]:
         dialect = self.dialect
         fields: dict[str, Node] = {
-            "key": Text(dialect.values.list_key) if key is None else key,
-            "string": Text("true" if kind == "string" else "false"),
-            "type": Text(dialect.values.type_words[_KINDS.index(kind)]),
+            "key": Exact(dialect.values.list_key) if key is None else key,
+            "string": Exact("true" if kind == "string" else "false"),
+            "type": Exact(dialect.values.type_words[_KINDS.index(kind)]),
         }
         for piece in pieces:
             if isinstance(piece, Hole):
@@ -132,8 +132,8 @@ class Params:
             elif isinstance(piece, Attributes):
                 for attribute, field in piece.fields.items():
                     value = fields[field]
-                    if dialect.values.unescape and isinstance(value, Text):
-                        value = Text(html.escape(value.text))
+                    if dialect.values.unescape and isinstance(value, Exact):
+                        value = Exact(html.escape(value.text))
                     yield seq(f' {attribute}="', value, '"')
             else:
                 yield piece.text
@@ -161,17 +161,17 @@ class Params:
                 yield kind, Repeat(item, inner.get("minItems", 0), inner.get("maxItems"))
             else:
                 without = self.without if kind in ("array", "object") else ()
-                yield kind, Value(self_contained(inner, root), without=without)
+                yield kind, SchemaValue(self_contained(inner, root), without=without)
 
     def _string(self, schema: Mapping[str, Any]) -> Node | None:
         if "enum" in schema:
-            return choice(map(Text, schema["enum"]))
+            return choice(map(Exact, schema["enum"]))
         pattern, known = schema.get("pattern"), FORMATS.get(str(schema.get("format")))
         if isinstance(pattern, str) or known is not None:
             plain = complement(set_of(marker[0] for marker in (*self.without, "\n")))
             try:
                 return spelt(pattern_node(pattern if isinstance(pattern, str) else f"^{known}$"), plain, {})
-            except Unsupported:
+            except UnsupportedPattern:
                 pass
         return None
 

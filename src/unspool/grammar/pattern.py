@@ -14,12 +14,12 @@ from .automaton import EVERYTHING, set_of
 from .ir import (
     NOTHING,
     Chars,
-    Choice,
+    Exact,
     Node,
+    OneOf,
     Ranges,
     Repeat,
     Seq,
-    Text,
     choice,
     complement,
     contains,
@@ -53,7 +53,7 @@ FORMATS: Final = {
 FORMATS["date-time"] = f"{FORMATS['date']}T{FORMATS['time']}"
 
 
-class Unsupported(Exception):
+class UnsupportedPattern(Exception):
     """A pattern that no grammar can have."""
 
 
@@ -64,34 +64,34 @@ def pattern_node(pattern: str) -> Node:
     node = reader.alternatives()
     closing = NOTHING if reader.take("$") else Repeat(Chars(EVERYTHING))
     if reader.at < len(pattern):
-        raise Unsupported(pattern)
+        raise UnsupportedPattern(pattern)
     return seq(opening, node, closing)
 
 
 def spelt(node: Node, plain: Ranges, escapes: Mapping[str, str]) -> Node:
     """The same where only ``plain`` characters stand for themselves, and ``escapes`` spells others."""
-    if isinstance(node, Text):
+    if isinstance(node, Exact):
         out = ""
         for char in node.text:
             if not contains(plain, char) and char not in escapes:
-                raise Unsupported(node.text)
+                raise UnsupportedPattern(node.text)
             out += char if contains(plain, char) else escapes[char]
-        return Text(out)
+        return Exact(out)
     if isinstance(node, Chars):
         options: list[Node] = []
         if intersection(node.ranges, plain):
             options.append(Chars(intersection(node.ranges, plain)))
-        options += [Text(text) for char, text in escapes.items() if contains(node.ranges, char)]
+        options += [Exact(text) for char, text in escapes.items() if contains(node.ranges, char)]
         if not options:
-            raise Unsupported("nothing of a set can be written")
+            raise UnsupportedPattern("nothing of a set can be written")
         return choice(options)
     if isinstance(node, Seq):
         return seq(*(spelt(part, plain, escapes) for part in node.parts))
-    if isinstance(node, Choice):
+    if isinstance(node, OneOf):
         return choice(spelt(option, plain, escapes) for option in node.options)
     if isinstance(node, Repeat):
         return Repeat(spelt(node.item, plain, escapes), node.least, node.most)
-    raise Unsupported(repr(node))
+    raise UnsupportedPattern(repr(node))
 
 
 class _Reader:
@@ -129,7 +129,7 @@ class _Reader:
             return item
         self.take("?")  # lazy or not, the text is the same
         if self.next in ("*", "+", "?", "{") or _may_be_empty(item):
-            raise Unsupported(self.pattern)
+            raise UnsupportedPattern(self.pattern)
         if most is not None and most > MOST:
             most = None
         return Repeat(item, min(least, MOST), most)
@@ -146,7 +146,7 @@ class _Reader:
         end = self.pattern.find("}", self.at)
         least, comma, most = self.pattern[self.at : max(end, self.at)].partition(",")
         if end < 0 or not least.isdecimal() or (most and not most.isdecimal()):
-            raise Unsupported(self.pattern)
+            raise UnsupportedPattern(self.pattern)
         self.at = end + 1
         return int(least), int(most) if most else None if comma else int(least)
 
@@ -154,10 +154,10 @@ class _Reader:
         char = self.next
         if self.take("("):
             if self.take("?") and not self.take(":"):
-                raise Unsupported(self.pattern)
+                raise UnsupportedPattern(self.pattern)
             node = self.alternatives()
             if not self.take(")"):
-                raise Unsupported(self.pattern)
+                raise UnsupportedPattern(self.pattern)
             return node
         if self.take("["):
             return Chars(self.set())
@@ -166,11 +166,11 @@ class _Reader:
         if self.take("\\"):
             ranges = self.escape()
             (low, high), *more = ranges
-            return Text(chr(low)) if low == high and not more else Chars(ranges)
+            return Exact(chr(low)) if low == high and not more else Chars(ranges)
         if char in _SPECIAL:
-            raise Unsupported(self.pattern)
+            raise UnsupportedPattern(self.pattern)
         self.at += 1
-        return Text(char)
+        return Exact(char)
 
     def set(self) -> Ranges:
         negated = self.take("^")
@@ -181,17 +181,17 @@ class _Reader:
                 self.at += 1
                 high = self.member()
                 if low[0][0] != low[-1][1] or high[0][0] != high[-1][1] or low > high:
-                    raise Unsupported(self.pattern)
+                    raise UnsupportedPattern(self.pattern)
                 low = ((low[0][0], high[0][0]),)
             found = union(found, low)
         found = complement(found) if negated else found
         if not found:
-            raise Unsupported(self.pattern)
+            raise UnsupportedPattern(self.pattern)
         return found
 
     def member(self) -> Ranges:
         if not self.next:
-            raise Unsupported(self.pattern)
+            raise UnsupportedPattern(self.pattern)
         if self.take("\\"):
             return self.escape()
         self.at += 1
@@ -210,15 +210,15 @@ class _Reader:
             try:
                 return set_of(chr(int(digits, 16)))
             except ValueError:
-                raise Unsupported(self.pattern) from None
+                raise UnsupportedPattern(self.pattern) from None
         if not char or char.isalnum():
-            raise Unsupported(self.pattern)
+            raise UnsupportedPattern(self.pattern)
         return set_of(char)
 
 
 def _may_be_empty(node: Node) -> bool:
     if isinstance(node, Seq):
         return all(_may_be_empty(part) for part in node.parts)
-    if isinstance(node, Choice):
+    if isinstance(node, OneOf):
         return any(_may_be_empty(option) for option in node.options)
     return isinstance(node, Repeat) and (node.least == 0 or _may_be_empty(node.item))

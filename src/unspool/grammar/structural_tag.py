@@ -11,17 +11,17 @@ from typing import Any, TypeAlias
 from .gbnf import gbnf
 from .ir import (
     Chars,
-    Choice,
     Dispatch,
+    Exact,
     Free,
     Many,
     Named,
     Node,
+    OneOf,
     Repeat,
+    SchemaValue,
     Seq,
-    Text,
     UpTo,
-    Value,
     strip_prefix,
 )
 
@@ -36,9 +36,9 @@ def structural_tag(root: Node) -> Format:
 def _format(node: Node) -> Format:
     if isinstance(node, Named):
         return _format(node.node)
-    if isinstance(node, Text):
+    if isinstance(node, Exact):
         return {"type": "const_string", "value": node.text}
-    if isinstance(node, Value) and node.notation == "json":
+    if isinstance(node, SchemaValue) and node.notation == "json":
         return {"type": "json_schema", "json_schema": node.schema, **_excludes(node.without)}
     if isinstance(node, UpTo):
         return _tag("", {"type": "any_text", **_excludes(node.without)}, node.end)
@@ -53,7 +53,7 @@ def _format(node: Node) -> Format:
         }
     if isinstance(node, Seq):
         return _sequence(node)
-    if isinstance(node, Choice):
+    if isinstance(node, OneOf):
         return {"type": "or", "elements": [_format(option) for option in node.options]}
     if isinstance(node, Many):
         return _many(node)
@@ -72,9 +72,9 @@ def _tag(begin: str, content: Format, end: str) -> Format:
 
 def _sequence(node: Seq) -> Format:
     parts = node.parts
-    if len(parts) == 2 and isinstance(parts[0], Text) and isinstance(parts[1], Value):
+    if len(parts) == 2 and isinstance(parts[0], Exact) and isinstance(parts[1], SchemaValue):
         return _tag(parts[0].text, _format(parts[1]), "")
-    if len(parts) > 2 and isinstance(parts[0], Text) and isinstance(parts[-1], Text):
+    if len(parts) > 2 and isinstance(parts[0], Exact) and isinstance(parts[-1], Exact):
         return _tag(parts[0].text, _format(Seq(parts[1:-1])), parts[-1].text)
     elements: list[Format] = []
     for part in parts:

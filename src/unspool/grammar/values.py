@@ -20,12 +20,12 @@ from .automaton import set_of, text_rules, word_rules
 from .ir import (
     NOTHING,
     Chars,
+    Exact,
     Node,
     Ranges,
     Repeat,
     Schema,
-    Text,
-    Value,
+    SchemaValue,
     chars,
     choice,
     complement,
@@ -33,19 +33,19 @@ from .ir import (
     seq,
     union,
 )
-from .pattern import FORMATS, MOST, Unsupported, pattern_node, spelt
+from .pattern import FORMATS, MOST, UnsupportedPattern, pattern_node, spelt
 from .rules import Rules
 
 _DIGIT: Final = Chars(chars("0-9"))
 _HEX: Final = Chars(chars("0-9a-fA-F"))
 _CONTROL: Final[Ranges] = ((0, 31), (127, 127))
 _SPACE: Final = choice(
-    (NOTHING, Text(" "), seq(Repeat(Text("\n"), 1, 2), Repeat(Chars(set_of(" \t")), 0, 20)))
+    (NOTHING, Exact(" "), seq(Repeat(Exact("\n"), 1, 2), Repeat(Chars(set_of(" \t")), 0, 20)))
 )
 """White space where JSON allows it; never without end."""
 _EXPONENT: Final = optional(Chars(set_of("eE")), optional(Chars(set_of("+-"))), Repeat(_DIGIT, 1, 2))
 _FRACTION: Final = optional(".", Repeat(_DIGIT, 1, 16))
-_NATURAL: Final = choice((Text("0"), seq(Chars(chars("1-9")), Repeat(_DIGIT, 0, 18))))
+_NATURAL: Final = choice((Exact("0"), seq(Chars(chars("1-9")), Repeat(_DIGIT, 0, 18))))
 _DEEPEST: Final = 32
 """Merged schemas nested deeper than this say nothing."""
 _CONSTRAINTS: Final = frozenset(
@@ -53,7 +53,7 @@ _CONSTRAINTS: Final = frozenset(
 )
 
 
-def value_rules(rules: Rules, value: Value) -> Node:
+def value_rules(rules: Rules, value: SchemaValue) -> Node:
     """The rules for a value."""
     if value.notation == "json":
         return Values(rules, value).value(value.schema)
@@ -67,11 +67,11 @@ class Values:
     """Values in JSON.  The other notations differ in what the methods of the first half give."""
 
     notation = "json"
-    null: Node = Text("null")
-    true: Node = Text("true")
-    false: Node = Text("false")
+    null: Node = Exact("null")
+    true: Node = Exact("true")
+    false: Node = Exact("false")
 
-    def __init__(self, rules: Rules, value: Value) -> None:
+    def __init__(self, rules: Rules, value: SchemaValue) -> None:
         self.rules = rules
         self.space = self.white_space()
         self.colon = seq(":", self.space)
@@ -90,7 +90,7 @@ class Values:
 
     def text(self, value: str) -> Node:
         """A given string."""
-        return choice(Text(json.dumps(value, ensure_ascii=ascii_)) for ascii_ in (False, True))
+        return choice(Exact(json.dumps(value, ensure_ascii=ascii_)) for ascii_ in (False, True))
 
     def key(self, key: str) -> Node:
         """A given key."""
@@ -145,7 +145,7 @@ class Values:
             return seq("{", self.space, self._joined(members), self.space, "}")
         if isinstance(value, (list, tuple)):
             return seq("[", self.space, self._joined([self.constant(v) for v in value]), self.space, "]")
-        return Text(json.dumps(value))
+        return Exact(json.dumps(value))
 
     def _joined(self, nodes: Sequence[Node]) -> Node:
         return seq(*(part for i, node in enumerate(nodes) for part in ((self.comma, node) if i else (node,))))
@@ -220,7 +220,7 @@ class Values:
         if isinstance(pattern, str) or known is not None:
             try:
                 return self.matching(pattern_node(pattern if isinstance(pattern, str) else f"^{known}$"))
-            except Unsupported:
+            except UnsupportedPattern:
                 pass
         least, most = _counts(schema, "minLength", "maxLength")
         return self.any_text() if (least, most) == (0, None) else self.some_text(least, most)
@@ -229,7 +229,7 @@ class Values:
         low, high = _bounds(schema)
         if (low == -math.inf and high == math.inf) or low > high:
             whole = seq(optional("-"), Chars(chars("1-9")), Repeat(_DIGIT, 0, 18))
-            return self.rules.once("integer", "integer", lambda: choice((Text("0"), whole)))
+            return self.rules.once("integer", "integer", lambda: choice((Exact("0"), whole)))
         return integers(low, high)
 
     def _array(self, schema: Mapping[str, Any]) -> Node:
@@ -240,7 +240,7 @@ class Values:
             most = len(first) if most is None else min(most, len(first))
         item = self.rules.add("item", self.value(rest)) if rest is not False else NOTHING
         inner = self._items(first, item, least, most)
-        return seq("[", self.space, inner, self.space, "]") if inner != NOTHING else Text("[]")
+        return seq("[", self.space, inner, self.space, "]") if inner != NOTHING else Exact("[]")
 
     def _items(self, first: list[Node], item: Node, least: int, most: int | None) -> Node:
         if most is not None:
@@ -260,7 +260,7 @@ class Values:
     def object(self, schema: Mapping[str, Any]) -> Node:
         """An object."""
         inner = self.members(schema, self.key, self.other_key, self.colon)
-        return seq("{", self.space, inner, self.space, "}") if inner != NOTHING else Text("{}")
+        return seq("{", self.space, inner, self.space, "}") if inner != NOTHING else Exact("{}")
 
     def members(
         self,
@@ -324,9 +324,9 @@ class PythonValues(Values):
     """Values as Python literals."""
 
     notation = "python"
-    null = Text("None")
-    true = Text("True")
-    false = Text("False")
+    null = Exact("None")
+    true = Exact("True")
+    false = Exact("False")
 
     def white_space(self) -> Node:
         return optional(" ")
@@ -334,7 +334,7 @@ class PythonValues(Values):
     def text(self, value: str) -> Node:
         double = json.dumps(value, ensure_ascii=False)
         single = "'" + double[1:-1].replace('\\"', '"').replace("'", "\\'") + "'"
-        return choice((Text(double), Text(single)))
+        return choice((Exact(double), Exact(single)))
 
     def any_text(self) -> Node:
         return self.some_text(0, None)
@@ -363,7 +363,7 @@ class PythonValues(Values):
         options: list[Node] = []
         if all(name in words for name in merged.get("required", ()) if name in properties):
             keywords = {**merged, "properties": words} if "properties" in merged else merged
-            options.append(seq("(", self.members(keywords, Text, self._word, Text("=")), ")"))
+            options.append(seq("(", self.members(keywords, Exact, self._word, Exact("=")), ")"))
         if len(words) < len(properties):
             options.append(seq("(", self.object(merged), ")"))
         return choice(options)
@@ -377,20 +377,20 @@ class BareValues(Values):
     """Objects with bare keys, in alphabetical order; strings between delimiters."""
 
     notation = "bare"
-    null = choice((Text("null"), Text("None")))
+    null = choice((Exact("null"), Exact("None")))
 
     def white_space(self) -> Node:
         return NOTHING
 
     def text(self, value: str) -> Node:
         if self.quote in value + self.quote[:-1]:
-            return Text(json.dumps(value, ensure_ascii=False))
-        return Text(self.quote + value + self.quote)
+            return Exact(json.dumps(value, ensure_ascii=False))
+        return Exact(self.quote + value + self.quote)
 
     def key(self, key: str) -> Node:
-        from .._core.payload.bare import encode_bare
+        from .._core.payload.write import encode_bare
 
-        return Text(encode_bare(json.dumps({key: 0}), self.quote)[1:-3])
+        return Exact(encode_bare(json.dumps({key: 0}), self.quote)[1:-3])
 
     def any_text(self) -> Node:
         return self.rules.once(

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from .._core.values.errors import UsageError
 from .._core.values.ids import OPENAI_ID
-from .._core.words.template import (
+from .._core.words.pieces import (
     Attributes,
     Hole,
     Piece,
@@ -33,14 +33,14 @@ from .ir import (
     NOTHING,
     Chars,
     Dispatch,
+    Exact,
     Free,
     Many,
     Named,
     Node,
     Repeat,
     Schema,
-    Text,
-    Value,
+    SchemaValue,
     chars,
     choice,
     complement,
@@ -127,7 +127,7 @@ class Walk:
                 raise UsageError(f"dialect {dialect.name!r} cannot write the tool name {function.name!r}")
             form = dialect.names.forms[0]
             # A form that doubles the name is accepted, never written.
-            return _number_in(form.replace("{name}", name)) if form.count("{name}") == 1 else Text(name)
+            return _number_in(form.replace("{name}", name)) if form.count("{name}") == 1 else Exact(name)
         if hole.field == "index":
             return _NUMBER
         if hole.field == "id":
@@ -147,16 +147,16 @@ class Walk:
     def arguments(self, schema: Schema, notation: str) -> Node:
         """Arguments in a notation."""
         if notation == "json":
-            return Value(schema)
+            return SchemaValue(schema)
         if notation == "bare":
-            return Value(schema, "bare", quote=self.dialect.values.quote)
-        return Value(schema, "python", arguments=True)
+            return SchemaValue(schema, "bare", quote=self.dialect.values.quote)
+        return SchemaValue(schema, "python", arguments=True)
 
     def envelope(self, function: Function, notation: str) -> Node:
         """An object that holds name and arguments."""
         if notation == "json":
-            return self._envelope(function, Value(function.parameters), '"')
-        value = Value(function.parameters, "python")
+            return self._envelope(function, SchemaValue(function.parameters), '"')
+        value = SchemaValue(function.parameters, "python")
         return choice(self._envelope(function, value, quote) for quote in ('"', "'"))
 
     def _envelope(self, function: Function, arguments: Node, quote: str) -> Node:
@@ -165,7 +165,7 @@ class Walk:
         if keys.keyed:
             return seq("{", name, ": ", arguments, "}")
         values: dict[str, tuple[str, Node]] = {
-            "name": (keys.name_keys[0], Text(name)),
+            "name": (keys.name_keys[0], Exact(name)),
             "args": (keys.args_keys[0], arguments),
             "id": (keys.id_keys[0], seq(quote, self.id(function), quote)),
         }
@@ -308,7 +308,7 @@ class FramedWalk(Walk):
         end = frame.call_end or self.end
         one = choice(Named(f"{function.name}-call", self.call(function)) for function in self.offered)
         # The last end is what stops the model, so it is often not seen.
-        last = optional(choice(map(Text, dict.fromkeys((end, *frame.ends))))) if end else NOTHING
+        last = optional(choice(map(Exact, dict.fromkeys((end, *frame.ends))))) if end else NOTHING
         return seq(Many(one, end) if self.parallel else one, last)
 
     def output(self, kind: str, *, reasoning: bool, start: Start) -> Node:
@@ -342,7 +342,7 @@ class FramedWalk(Walk):
     def answer(self, calls: Node, forbidden: tuple[str, ...]) -> Node:
         if not self.end:
             return Dispatch(self.frame.open[0], calls, forbidden)
-        last = optional(choice(map(Text, self.frame.ends)))
+        last = optional(choice(map(Exact, self.frame.ends)))
         return choice((self.closed(calls), seq(Free((*self.borders, *forbidden)), last)))
 
 
@@ -374,7 +374,7 @@ def _is_tag(literal: str) -> bool:
 
 def _number_in(form: str) -> Node:
     before, index, after = form.partition("{index}")
-    return seq(before, _NUMBER, after) if index else Text(before)
+    return seq(before, _NUMBER, after) if index else Exact(before)
 
 
 def _quoted(text: str, quote: str) -> str:

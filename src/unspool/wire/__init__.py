@@ -1,9 +1,9 @@
 """Wires: event streams as the API responses that clients read, and back."""
 
-from .chat import DONE, ChatStream, Chunk, chat_completion, chat_message, sse
-from .messages import MessagesStream, messages_object, messages_sse
+from .chat import DONE, ChatStream, Chunk, sse
+from .messages import MessagesStream, messages_sse
 from .reconstruct import RULES, Reconstructor
-from .responses import ResponsesStream, response_object
+from .responses import ResponsesStream
 
 __all__ = [
     "DONE",
@@ -13,10 +13,6 @@ __all__ = [
     "MessagesStream",
     "Reconstructor",
     "ResponsesStream",
-    "chat_completion",
-    "chat_message",
-    "messages_object",
     "messages_sse",
-    "response_object",
     "sse",
 ]

@@ -19,12 +19,12 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
-from unspool._core.values.errors import UsageError
-from unspool._core.values.events import CallArgs, CallEnd, CallStart, Event, Finish, FinishReason, Text
-from unspool._core.values.finish import FinishRule
-from unspool._core.values.ids import IdFormat
-from unspool._core.values.message import Message
-from unspool._core.values.policies import Policies
+from .._core.ends.parser import Parser
+from .._core.ends.tidy import Tidy
+from .._core.values.errors import UsageError
+from .._core.values.events import CallArgs, CallEnd, CallStart, Event, Finish, FinishReason, Text
+from .._core.values.ids import IdFormat
+from .._core.values.message import Message
 
 Chunk: TypeAlias = dict[str, object]
 """A JSON object of the wire."""
@@ -32,18 +32,18 @@ Chunk: TypeAlias = dict[str, object]
 DONE: Final = "data: [DONE]\n\n"
 """What ends a stream of server-sent events, after the last chunk."""
 
-_DEFAULTS: Final = Policies()
 _COMPLETION_ID: Final = IdFormat("chatcmpl-{random}")
 
 
 class ChatStream:
-    """Turns the tidied events of one choice into ``chat.completion.chunk`` objects.
+    """Turns the events of one parser, which reads one choice, into ``chat.completion.chunk`` objects.
 
     The streams of a request with n > 1 are independent of each other; give them
     the same ``id`` and ``created`` and an ``index`` each.
 
-    >>> stream = ChatStream(model="m", id="chatcmpl-1", created=0)
-    >>> for chunk in stream.encode([Text("content", "Hi", 0, 2), Finish("stop", 2)]):
+    >>> parser = Parser("hermes")
+    >>> stream = ChatStream(parser, model="m", id="chatcmpl-1", created=0)
+    >>> for chunk in stream.encode(parser.feed("Hi") + parser.finish("stop")):
     ...     print(chunk["choices"])
     [{'index': 0, 'delta': {'role': 'assistant', 'content': ''}, 'finish_reason': None}]
     [{'index': 0, 'delta': {'content': 'Hi'}, 'finish_reason': None}]
@@ -52,13 +52,12 @@ class ChatStream:
 
     def __init__(
         self,
+        parser: Parser,
         *,
         model: str = "",
         id: str | None = None,
         created: int | None = None,
         index: int = 0,
-        policies: Policies = _DEFAULTS,
-        forced: bool = False,
         include_usage: bool = False,
     ) -> None:
         self.model = model
@@ -71,14 +70,20 @@ class ChatStream:
         """Which choice this is."""
         self.include_usage = include_usage
         """Whether the client asked for a usage chunk."""
-        self._policies = policies
-        self._rule = FinishRule(forced=forced, policies=policies)
+        self._tidy = tidy_of(parser)
+        field = parser.policies.reasoning_field
+        self._reasoning_fields = ("reasoning_content", "reasoning") if field == "both" else (field,)
         self._opened = False
         self._finished = False
         self._without_arguments: set[int] = set()
 
+    @property
+    def finish_reason(self) -> FinishReason:
+        """How the output ended, as far as it has come."""
+        return self._tidy.finish_reason
+
     def encode(self, events: Iterable[Event]) -> list[Chunk]:
-        """The chunks for these events, as few as keep their order.
+        """The chunks for these events of the parser, as few as keep their order.
 
         The first call opens the stream, also if there are no events yet.
         """
@@ -89,7 +94,7 @@ class ChatStream:
         place: str | int = ""  # where the pieces go: a channel, or the number of a call
         to: str | int
         pieces: list[str] = []
-        for event in events:
+        for event in self._tidy.push(events):
             if self._finished:
                 raise UsageError(f"{event!r} after Finish: every output needs a ChatStream of its own")
             if isinstance(event, Text):
@@ -97,7 +102,6 @@ class ChatStream:
             elif isinstance(event, CallArgs):
                 to, text = event.index, event.json
             else:
-                self._rule.see(event)
                 if isinstance(event, (CallStart, CallEnd, Finish)):
                     if pieces:
                         chunks.append(self._run(place, pieces))
@@ -120,7 +124,7 @@ class ChatStream:
         if isinstance(place, int):
             self._without_arguments.discard(place)
             return self._arguments(place, text)
-        return self._chunk({"content": text} if place == "content" else _reasoning(text, self._policies))
+        return self._chunk({"content": text} if place == "content" else self._reasoning(text))
 
     def _border(self, event: CallStart | CallEnd | Finish) -> list[Chunk]:
         """Where a call begins or ends, or the output does."""
@@ -132,7 +136,7 @@ class ChatStream:
             bare = event.status == "complete" and event.index in self._without_arguments
             return [self._arguments(event.index, "{}")] if bare else []
         self._finished = True
-        return [self._chunk({}, self._rule.reason())]
+        return [self._chunk({}, self.finish_reason)]
 
     def usage_chunk(self, usage: Mapping[str, object]) -> list[Chunk]:
         """The chunk with the token counts, after the last one of every choice.
@@ -154,6 +158,34 @@ class ChatStream:
         chunk["choices"] = [{"index": self.index, "delta": delta, "finish_reason": reason}]
         return chunk
 
+    def _reasoning(self, text: str) -> Chunk:
+        return dict.fromkeys(self._reasoning_fields, text)
+
+    def whole(self, message: Message, *more: Message, usage: Mapping[str, object] | None = None) -> Chunk:
+        """The response that is not streamed; for n > 1, of several messages."""
+        choices = [
+            {"index": index, "message": self.message(choice), "finish_reason": choice.finish_reason}
+            for index, choice in enumerate((message, *more))
+        ]
+        out = _head(self.id, "chat.completion", self.created, self.model)
+        out["choices"] = choices
+        if usage is not None:
+            out["usage"] = dict(usage)
+        return out
+
+    def message(self, message: Message) -> Chunk:
+        """A message as it stands in a response that is not streamed."""
+        # Null is what OpenAI sends beside calls; without any, clients expect a string.
+        out: Chunk = {
+            "role": "assistant",
+            "content": message.content or (None if message.tool_calls else ""),
+        }
+        if message.reasoning:
+            out |= self._reasoning(message.reasoning)
+        if message.tool_calls:
+            out["tool_calls"] = [_call(call.id, call.name, call.arguments) for call in message.tool_calls]
+        return out
+
 
 def sse(chunk: Mapping[str, object]) -> str:
     r"""A chunk as a server-sent event.
@@ -166,58 +198,18 @@ def sse(chunk: Mapping[str, object]) -> str:
     return f"data: {json.dumps(chunk, separators=(',', ':'))}\n\n"
 
 
-def chat_message(message: Message, policies: Policies = _DEFAULTS) -> Chunk:
-    """A message as it stands in a response that is not streamed."""
-    # Null is what OpenAI sends beside calls; without any, clients expect a string.
-    out: Chunk = {
-        "role": "assistant",
-        "content": message.content or (None if message.tool_calls else ""),
-    }
-    if message.reasoning:
-        out.update(_reasoning(message.reasoning, policies))
-    if message.tool_calls:
-        out["tool_calls"] = [_call(call.id, call.name, call.arguments) for call in message.tool_calls]
-    return out
-
-
-def chat_completion(
-    message: Message,
-    *more: Message,
-    model: str = "",
-    id: str | None = None,
-    created: int | None = None,
-    usage: Mapping[str, object] | None = None,
-    policies: Policies = _DEFAULTS,
-) -> Chunk:
-    """A response that is not streamed; for n > 1, of several messages."""
-    head = _head(
-        id or _COMPLETION_ID.new("", 0),
-        "chat.completion",
-        int(time.time()) if created is None else created,
-        model,
-    )
-    choices = [
-        {
-            "index": index,
-            "message": chat_message(choice, policies),
-            "finish_reason": choice.finish_reason,
-        }
-        for index, choice in enumerate((message, *more))
-    ]
-    out: Chunk = {**head, "choices": choices}
-    if usage is not None:
-        out["usage"] = dict(usage)
-    return out
+def tidy_of(parser: Parser) -> Tidy:
+    """What a wire sees the events of a parser through."""
+    if not isinstance(parser, Parser):
+        raise UsageError(
+            f"a wire is made from the parser whose events it will get, got {type(parser).__name__}: "
+            "ChatStream(parser, model=...)"
+        )
+    return parser.tidy()
 
 
 def _head(id: str, kind: str, created: int, model: str) -> Chunk:
     return {"id": id, "object": kind, "created": created, "model": model}
-
-
-def _reasoning(text: str, policies: Policies) -> Chunk:
-    if policies.reasoning_field == "both":
-        return {"reasoning_content": text, "reasoning": text}
-    return {policies.reasoning_field: text}
 
 
 def _call(id: str, name: str, arguments: str) -> Chunk:

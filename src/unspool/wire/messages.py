@@ -12,13 +12,12 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from .._core.ends.parser import Parser
 from .._core.values.errors import UsageError
-from .._core.values.events import CallArgs, CallEnd, CallStart, Event, Finish, Text
-from .._core.values.finish import FinishRule
+from .._core.values.events import CallArgs, CallEnd, CallStart, Event, Finish, FinishReason, Text
 from .._core.values.ids import IdFormat
 from .._core.values.message import Message, TextPart, ToolCall
-from .._core.values.policies import Policies
-from .chat import Chunk
+from .chat import Chunk, tidy_of
 
 STOP_REASONS: Final = {
     "tool_calls": "tool_use",
@@ -30,7 +29,6 @@ STOP_REASONS: Final = {
 SIGNATURE: Final = "unspool"
 """Clients send a thinking block's signature back; it means nothing to us."""
 
-_DEFAULTS: Final = Policies()
 _MESSAGE_ID: Final = IdFormat("msg_{random}")
 _BLOCKS: Final[dict[str, Chunk]] = {
     "content": {"type": "text", "text": ""},
@@ -39,16 +37,15 @@ _BLOCKS: Final[dict[str, Chunk]] = {
 
 
 class MessagesStream:
-    """Turns tidied events into the events of a Messages stream."""
+    """Turns the events of a parser into the events of a Messages stream."""
 
     def __init__(
         self,
+        parser: Parser,
         *,
         model: str = "",
         id: str | None = None,
         input_tokens: int = 0,
-        policies: Policies = _DEFAULTS,
-        forced: bool = False,
     ) -> None:
         self.model = model
         """The model's name, as the client is to see it."""
@@ -60,22 +57,26 @@ class MessagesStream:
         """Set it if one of the request's stop sequences ended the output."""
         self.output_tokens = 0
         """Set it before the last events are encoded."""
-        self._rule = FinishRule(forced=forced, policies=policies)
+        self._tidy = tidy_of(parser)
         self._block = -1
         self._open = ""
         self._started = False
         self._finished = False
 
+    @property
+    def finish_reason(self) -> FinishReason:
+        """How the output ended, as far as it has come, in the words of Chat Completions."""
+        return self._tidy.finish_reason
+
     def encode(self, events: Iterable[Event]) -> list[Chunk]:
-        """The stream's events for these events; the first call opens the stream."""
+        """The stream's events for these events of the parser; the first call opens the stream."""
         out: list[Chunk] = []
         if not self._started:
             self._started = True
             out.append({"type": "message_start", "message": self._message()})
-        for event in events:
+        for event in self._tidy.push(events):
             if self._finished:
                 raise UsageError(f"{event!r} after Finish: every output needs a MessagesStream of its own")
-            self._rule.see(event)
             if isinstance(event, Text):
                 if event.text:
                     self._text(event, out)
@@ -94,6 +95,14 @@ class MessagesStream:
                 self._finish(out)
         return out
 
+    def whole(self, message: Message) -> Chunk:
+        """The response that is not streamed."""
+        out = self._message()
+        out["content"] = [_block(part) for part in message.parts]
+        out |= self._stop(message.finish_reason)
+        out["usage"] = self._usage()
+        return out
+
     def _message(self) -> Chunk:
         return {
             "id": self.id,
@@ -105,6 +114,16 @@ class MessagesStream:
             "stop_sequence": None,
             "usage": {"input_tokens": self.input_tokens, "output_tokens": 0},
         }
+
+    def _stop(self, reason: FinishReason) -> Chunk:
+        """Why the message ended."""
+        return {
+            "stop_reason": STOP_REASONS[reason] if self.stop_sequence is None else "stop_sequence",
+            "stop_sequence": self.stop_sequence,
+        }
+
+    def _usage(self) -> Chunk:
+        return {"input_tokens": self.input_tokens, "output_tokens": self.output_tokens}
 
     def _text(self, event: Text, out: list[Chunk]) -> None:
         if self._open != event.channel:
@@ -134,14 +153,7 @@ class MessagesStream:
     def _finish(self, out: list[Chunk]) -> None:
         self._end(out)
         self._finished = True
-        reason = "stop_sequence" if self.stop_sequence is not None else STOP_REASONS[self._rule.reason()]
-        out.append(
-            {
-                "type": "message_delta",
-                "delta": {"stop_reason": reason, "stop_sequence": self.stop_sequence},
-                "usage": {"input_tokens": self.input_tokens, "output_tokens": self.output_tokens},
-            }
-        )
+        out.append({"type": "message_delta", "delta": self._stop(self.finish_reason), "usage": self._usage()})
         out.append({"type": "message_stop"})
 
 
@@ -152,28 +164,6 @@ def messages_sse(chunk: Mapping[str, object]) -> str:
     'event: message_stop\ndata: {"type":"message_stop"}\n\n'
     """
     return f"event: {chunk['type']}\ndata: {json.dumps(chunk, separators=(',', ':'))}\n\n"
-
-
-def messages_object(
-    message: Message,
-    *,
-    model: str = "",
-    id: str | None = None,
-    usage: Mapping[str, object] | None = None,
-    stop_sequence: str | None = None,
-) -> Chunk:
-    """A response that is not streamed."""
-    reason = "stop_sequence" if stop_sequence is not None else STOP_REASONS[message.finish_reason]
-    return {
-        "id": id or _MESSAGE_ID.new("", 0),
-        "type": "message",
-        "role": "assistant",
-        "model": model,
-        "content": [_block(part) for part in message.parts],
-        "stop_reason": reason,
-        "stop_sequence": stop_sequence,
-        "usage": dict(usage) if usage is not None else {"input_tokens": 0, "output_tokens": 0},
-    }
 
 
 def _block(part: TextPart | ToolCall) -> Chunk:

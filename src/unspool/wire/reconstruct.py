@@ -12,9 +12,9 @@ import json
 from collections.abc import Mapping
 from typing import Final, NoReturn, TypeGuard, get_args
 
-from unspool._core.values.errors import ProtocolError
-from unspool._core.values.events import Channel, FinishReason
-from unspool._core.values.message import Message, Part, TextPart, ToolCall
+from .._core.values.errors import ProtocolError
+from .._core.values.events import Channel, FinishReason
+from .._core.values.message import Message, Part, TextPart, ToolCall
 
 RULES: Final[dict[str, str]] = {
     "choices": "a chunk has a list of choices, each with an index and a delta object",

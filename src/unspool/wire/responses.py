@@ -14,41 +14,41 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from .._core.ends.parser import Parser
 from .._core.values.errors import UsageError
-from .._core.values.events import CallArgs, CallEnd, CallStart, Event, Finish, Text
-from .._core.values.finish import FinishRule
+from .._core.values.events import CallArgs, CallEnd, CallStart, Channel, Event, Finish, FinishReason, Text
 from .._core.values.ids import IdFormat
-from .._core.values.message import Message, TextPart, ToolCall
-from .._core.values.policies import Policies
-from .chat import Chunk
+from .._core.values.message import Message, TextPart
+from .chat import Chunk, tidy_of
 
-_DEFAULTS: Final = Policies()
 _RESPONSE_ID: Final = IdFormat("resp_{random}")
 _ITEM_IDS: Final = {
     "reasoning": IdFormat("rs_{random}"),
     "content": IdFormat("msg_{random}"),
     "call": IdFormat("fc_{random}"),
 }
+_INCOMPLETE: Final = {"length": "max_output_tokens", "content_filter": "content_filter"}
+"""Finish reasons of a response that is not complete, in this API's words."""
 CUSTOM_INPUT: Final = "input"
 """A free-form tool is offered to the model as a function with this one argument."""
 
 
 class ResponsesStream:
-    """Turns tidied events into the events of a Responses stream."""
+    """Turns the events of a parser into the events of a Responses stream."""
 
     def __init__(
         self,
+        parser: Parser,
         *,
         model: str = "",
         id: str | None = None,
         created: int | None = None,
-        policies: Policies = _DEFAULTS,
-        forced: bool = False,
         custom_tools: Iterable[str] = (),
         echo: Mapping[str, object] | None = None,
     ) -> None:
         """Prepare a stream.
 
+        :param parser: whose events they are.
         :param custom_tools: names of free-form tools.
         :param echo: fields of the request that the response repeats.
         """
@@ -65,43 +65,67 @@ class ResponsesStream:
         self._error: Chunk | None = None
         self._custom = frozenset(custom_tools)
         self._echo = dict(echo or {})
-        self._rule = FinishRule(forced=forced, policies=policies)
+        self._tidy = tidy_of(parser)
         self._sequence = 0
         self._items: list[_Item] = []
         self._open: _Item | None = None
         self._started = False
         self._finished = False
 
+    @property
+    def finish_reason(self) -> FinishReason:
+        """How the output ended, as far as it has come, in the words of Chat Completions."""
+        return self._tidy.finish_reason
+
     def encode(self, events: Iterable[Event]) -> list[Chunk]:
-        """The stream's events for these events; the first call opens the stream."""
+        """The stream's events for these events of the parser; the first call opens the stream."""
         out: list[Chunk] = []
         if not self._started:
             self._started = True
             for kind in ("response.created", "response.in_progress"):
                 self._emit(out, kind, response=self._response("in_progress"))
-        for event in events:
+        for event in self._tidy.push(events):
             if self._finished:
                 raise UsageError(f"{event!r} after Finish: every output needs a ResponsesStream of its own")
-            self._rule.see(event)
             if isinstance(event, Text):
                 if event.text:
-                    self._text(event, out)
+                    self._text(event.channel, event.text, out)
             elif isinstance(event, CallStart):
-                self._begin(_Call(event, custom=event.name in self._custom), out)
+                self._begin(self._call(event.id, event.name), out)
             elif isinstance(event, CallArgs):
                 if event.json and self._open is not None:
                     self._open.add(event.json, self, out)
             elif isinstance(event, CallEnd):
                 self._end(out, "completed" if event.status == "complete" else "incomplete")
             elif isinstance(event, Finish):
-                self._finish(out)
+                self._finish(self.finish_reason, out)
         return out
 
-    def _text(self, event: Text, out: list[Chunk]) -> None:
-        if self._open is None or self._open.kind != event.channel:
-            self._begin(_Reasoning() if event.channel == "reasoning" else _Answer(), out)
+    def whole(self, message: Message) -> Chunk:
+        """The response that is not streamed: what the stream's last event would carry."""
+        if self._started:
+            raise UsageError("a response is streamed or whole: make a ResponsesStream for each")
+        self._started = True
+        unsent: list[Chunk] = []
+        for part in message.parts:
+            if isinstance(part, TextPart):
+                self._text(part.channel, part.text, unsent)
+                continue
+            call = self._call(part.id, part.name)
+            self._begin(call, unsent)
+            call.add(part.arguments, self, unsent)
+            # The policies may keep a call that is broken.
+            self._end(unsent, "completed" if not part.arguments or _is_json(part.arguments) else "incomplete")
+        return self._finish(message.finish_reason, unsent)
+
+    def _call(self, id: str, name: str) -> _Call:
+        return _Call(id, name, custom=name in self._custom)
+
+    def _text(self, channel: Channel, text: str, out: list[Chunk]) -> None:
+        if self._open is None or self._open.kind != channel:
+            self._begin(_Reasoning() if channel == "reasoning" else _Answer(), out)
         if self._open is not None:
-            self._open.add(event.text, self, out)
+            self._open.add(text, self, out)
 
     def _begin(self, item: _Item, out: list[Chunk]) -> None:
         self._end(out, "completed")
@@ -134,15 +158,40 @@ class ResponsesStream:
         found, self.logprobs = self.logprobs, []
         return found
 
-    def _finish(self, out: list[Chunk]) -> None:
+    def _finish(self, reason: FinishReason, out: list[Chunk]) -> Chunk:
+        """Close what is open, and the response."""
         self._end(out, "completed")
         self._finished = True
-        status = "incomplete" if self._rule.reason() in ("length", "content_filter") else "completed"
-        self._emit(out, f"response.{status}", response=self._response(status))
+        details = _INCOMPLETE.get(reason)
+        status = "completed" if details is None else "incomplete"
+        response = self._response(status, details)
+        self._emit(out, f"response.{status}", response=response)
+        return response
 
-    def _response(self, status: str) -> Chunk:
-        items = [item.whole() for item in self._items]
-        return response_head(self, status, self._rule, items)
+    def _response(self, status: str, details: str | None = None) -> Chunk:
+        """The response object around its items.
+
+        :param details: why it is incomplete.
+        """
+        return {
+            "id": self.id,
+            "object": "response",
+            "created_at": self.created,
+            "model": self.model,
+            "status": status,
+            "error": self._error,
+            "incomplete_details": None if details is None else {"reason": details},
+            "instructions": None,
+            "metadata": {},
+            "output": [item.whole() for item in self._items],
+            "parallel_tool_calls": True,
+            "temperature": None,
+            "tool_choice": "auto",
+            "tools": [],
+            "top_p": None,
+            **self._echo,
+            "usage": dict(self.usage) if self.usage is not None else None,
+        }
 
     def _emit(self, out: list[Chunk], kind: str, **fields: object) -> None:
         out.append({"type": kind, "sequence_number": self._sequence, **fields})
@@ -151,41 +200,6 @@ class ResponsesStream:
     def emit_for(self, item: _Item, out: list[Chunk], kind: str, **fields: object) -> None:
         """An event that belongs to an item."""
         self._emit(out, kind, item_id=item.id, output_index=item.index, **fields)
-
-    @property
-    def error(self) -> Mapping[str, object] | None:
-        """Why the response failed."""
-        return self._error
-
-    @property
-    def echoed(self) -> Mapping[str, object]:
-        """Fields of the request that the response repeats."""
-        return self._echo
-
-
-def response_head(stream: ResponsesStream, status: str, rule: FinishRule, items: list[Chunk]) -> Chunk:
-    """The response object around its items."""
-    reasons = {"length": "max_output_tokens", "content_filter": "content_filter"}
-    reason = reasons.get(rule.reason()) if status == "incomplete" else None
-    return {
-        "id": stream.id,
-        "object": "response",
-        "created_at": stream.created,
-        "model": stream.model,
-        "status": status,
-        "error": None if stream.error is None else dict(stream.error),
-        "incomplete_details": None if reason is None else {"reason": reason},
-        "instructions": None,
-        "metadata": {},
-        "output": items,
-        "parallel_tool_calls": True,
-        "temperature": None,
-        "tool_choice": "auto",
-        "tools": [],
-        "top_p": None,
-        **stream.echoed,
-        "usage": dict(stream.usage) if stream.usage is not None else None,
-    }
 
 
 class _Item:
@@ -303,11 +317,11 @@ class _Answer(_Item):
 class _Call(_Item):
     kind = "call"
 
-    def __init__(self, start: CallStart, *, custom: bool) -> None:
+    def __init__(self, id: str, name: str, *, custom: bool) -> None:
         super().__init__()
         self.id = _ITEM_IDS["call"].new("", 0)
-        self.call_id = start.id
-        self.name = start.name
+        self.call_id = id
+        self.name = name
         self.custom = custom
         self.member = _TextMember()
         self.sent: list[str] = []
@@ -412,25 +426,11 @@ def _free_form(arguments: str) -> str:
     return text if isinstance(text, str) else arguments
 
 
-def response_object(message: Message, stream: ResponsesStream) -> Chunk:
-    """A response that is not streamed: what the stream's last event would carry.
-
-    The stream gives ids, model and echoed fields; it must not have encoded anything.
-    """
-    events: list[Event] = []
-    index = 0
-    for part in message.parts:
-        if isinstance(part, TextPart):
-            events.append(Text(part.channel, part.text, 0, 0))
-        elif isinstance(part, ToolCall):
-            events.append(CallStart(index, part.name, part.id, 0, 0))
-            events.append(CallArgs(index, part.arguments, 0, 0))
-            events.append(CallEnd(index, "complete", "", 0, 0))
-            index += 1
-    reason = message.finish_reason
-    truncated = any(problem.kind in ("truncated_call", "cut_head") for problem in message.problems)
-    finish = Finish("length" if truncated else reason, 0)
-    last = stream.encode([*events, finish])[-1]["response"]
-    if not isinstance(last, dict):
-        raise TypeError("a Responses stream ends with its response")
-    return last
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text, strict=False)
+    except ValueError:
+        return False
+    except RecursionError:  # too deep for this reader, which does not make it wrong
+        return True
+    return True

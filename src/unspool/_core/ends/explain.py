@@ -10,26 +10,16 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...dialects._registry import find
-from ..payload.base import BOUND
-from ..syntax import trial as t
-from ..syntax.syntax import Syntax, TextState, compile_syntax
-from ..values.errors import UsageError
-from ..values.message import Message, ToolCall
-from ..words.template import is_control
-from .render import render
+from ..payload.make import compile_syntax
+from ..search.scan import BOUND
+from ..syntax import program as t
+from ..syntax.states import TextState
+from ..syntax.syntax import Syntax
+from ..words.pieces import is_control
+from .example import example
 
 if TYPE_CHECKING:
     from ..words.dialect import Dialect
-
-EXAMPLE = Message(
-    reasoning="The user wants the weather.",
-    content="Let me check.",
-    tool_calls=(
-        ToolCall("0", "get_weather", '{"city": "Paris", "days": 3}'),
-        ToolCall("1", "now", "{}"),
-    ),
-)
-"""The message that explanations render."""
 
 
 def explain(dialect: str | Dialect) -> str:
@@ -49,12 +39,12 @@ def state_diagram(dialect: str | Dialect) -> str:
 
 def markers(dialect: str | Dialect) -> tuple[str, ...]:
     """Every marker of the dialect that looks like a control token."""
-    return tuple(sorted(filter(is_control, _syntax(find(dialect)).markers.literals)))
+    return tuple(sorted(filter(is_control, syntax_of(find(dialect)).markers.literals)))
 
 
 def hold_back(dialect: str | Dialect) -> int:
     """How many characters of prose are held back at most: one less than the longest marker."""
-    return max(_syntax(find(dialect)).content.watch.longest - 1, 0)
+    return max(syntax_of(find(dialect)).content.watch.longest - 1, 0)
 
 
 def kind(dialect: str | Dialect) -> str:
@@ -62,7 +52,7 @@ def kind(dialect: str | Dialect) -> str:
     spec = find(dialect)
     if spec.frame is not None:
         return "messages"
-    forms = _syntax(spec).forms
+    forms = syntax_of(spec).forms
     if not forms:
         return "reasoning only" if spec.reasoning else "text"
     canonical = forms[0]
@@ -71,29 +61,15 @@ def kind(dialect: str | Dialect) -> str:
     return {"json": "JSON", "python": "Python", "loose": "Python", "bare": "bare objects"}[canonical.notation]
 
 
-def example(dialect: str | Dialect) -> str:
-    """The example message in the words of the dialect, as far as it has words for it."""
-    spec = find(dialect)
-    for message in (
-        EXAMPLE,
-        Message(content=EXAMPLE.content, tool_calls=EXAMPLE.tool_calls),
-        Message(reasoning=EXAMPLE.reasoning, content=EXAMPLE.content),
-    ):
-        try:
-            return render(spec, message)
-        except UsageError:
-            continue
-    return EXAMPLE.content or ""
-
-
-def _syntax(dialect: Dialect) -> Syntax:
+def syntax_of(dialect: Dialect) -> Syntax:
+    """All that the dialect may say, compiled."""
     return compile_syntax(dialect, calls=True, calls_in_reasoning=True, repair=False)
 
 
 class _Explanation:
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect
-        self.syntax = _syntax(dialect)
+        self.syntax = syntax_of(dialect)
 
     def lines(self) -> Iterator[str]:
         dialect = self.dialect
@@ -108,9 +84,18 @@ class _Explanation:
         yield ""
         yield "## As the model writes it"
         yield ""
-        yield "```text"
-        yield example(dialect)
-        yield "```"
+        text, message = example(dialect)
+        yield "~~~~text"  # a dialect may write backticks of its own
+        yield text
+        yield "~~~~"
+        yield ""
+        yield "## What is read of it"
+        yield ""
+        for channel, read in (("reasoning", message.reasoning), ("content", message.content)):
+            if read:
+                yield f"- {channel}: `{_visible(read)}`"
+        for call in message.tool_calls:
+            yield f"- a call of {call.name}: `{_visible(call.arguments)}`"
         yield ""
         yield "## Templates"
         yield ""

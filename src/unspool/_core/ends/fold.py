@@ -1,45 +1,56 @@
 """The fold: events to a message."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 from ..payload.json import canonical_json
 from ..values.errors import MalformedOutput
-from ..values.events import CallArgs, CallEnd, CallStart, Channel, Event, Markup, Note, Text
-from ..values.finish import FinishRule
+from ..values.events import CallArgs, CallEnd, CallStart, Channel, Event, FinishReason, Markup, Note, Text
 from ..values.message import Message, Part, Problem, TextPart, ToolCall
+from ..values.native import Unchecked
 from ..values.policies import Policies
-from ..words.dialect import Dialect
 from .tidy import Tidy
+
+if TYPE_CHECKING:
+    from .parser import Parser
 
 _UNFINISHED = ("truncated_call", "cut_head", "missing_closer")
 """Notes about something that the input ended in."""
 
 
 class Fold:
-    """Events in, a message out.  Feed it portions with ``push``, then ask for ``message``."""
+    """Events in, a message out.  ``parser.fold()`` makes one.
 
-    def __init__(
-        self, dialect: Dialect, policies: Policies, source: str = "", *, forced: bool = False
-    ) -> None:
+    >>> parser = Parser("hermes")
+    >>> fold = parser.fold()
+    >>> fold.push(parser.feed("Hello."))
+    >>> fold.push(parser.finish("stop"))
+    >>> fold.message().content
+    'Hello.'
+    """
+
+    def __init__(self, parser: Unchecked["Parser"], *, source: str = "") -> None:
         """Prepare to fold one output.
 
+        :param parser: whose events they are.
         :param source: the whole output, if it is at hand, for errors that show where.
-        :param forced: the request forced a call.
         """
+        self._tidy = Tidy(parser)
         self._source = source
-        self._tidy = Tidy(dialect, policies)
-        self._policies = policies
+        self._policies: Policies = parser.policies
         self._parts: list[_Run | _OpenCall] = []
         self._channel = ""  # of the text that came last, if no call came after it
         self._pieces: list[str] = []  # ... and that text
         self._calls: dict[int, _OpenCall] = {}
         self._problems: list[Problem] = []
-        self._finish = FinishRule(forced=forced, policies=policies)
 
-    def push(self, events: Iterable[Event]) -> None:
+    @property
+    def finish_reason(self) -> FinishReason:
+        """How the output ended, as far as it has come; see :attr:`Tidy.finish_reason`."""
+        return self._tidy.finish_reason
+
+    def push(self, events: "Iterable[Event]") -> None:
         """Take further events of the stream."""
         for event in self._tidy.push(events):
             if isinstance(event, Text):
@@ -52,7 +63,6 @@ class Fold:
             if isinstance(event, CallArgs):
                 self._calls[event.index].arguments.append(event.json)
                 continue
-            self._finish.see(event)
             if isinstance(event, CallStart):
                 self._channel = ""
                 call = _OpenCall(event)
@@ -114,7 +124,7 @@ class Fold:
             content=_joined(parts, "content"),
             tool_calls=tuple(part for part in parts if isinstance(part, ToolCall)),
             problems=tuple(self._problems),
-            finish_reason=self._finish.reason(),
+            finish_reason=self.finish_reason,
             parts=tuple(parts),
         )
 

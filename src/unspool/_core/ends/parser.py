@@ -1,29 +1,28 @@
 """The parser that callers hold: text or tokens in, events out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TypeAlias
 
 from ...dialects._registry import find
 from ..machine.gate import Gate
 from ..machine.machine import Machine
 from ..machine.prompt import read_prompt, relevant_tail, usual_tail
+from ..payload.make import compile_syntax
 from ..schema.schema import Tools
-from ..syntax.syntax import compile_syntax
+from ..syntax.syntax import Syntax
 from ..tokens.mode import TokenReader
+from ..tokens.tokens import AnyTokenizer
 from ..values.errors import UsageError
 from ..values.events import Event, FinishReason, Markup, Text
+from ..values.message import Message
 from ..values.native import Unchecked, mypyc_attr
 from ..values.policies import DEFAULTS, STRICT, Policies
 from ..words.dialect import Dialect
 from .fold import Fold
+from .tidy import Tidy
 
-if TYPE_CHECKING:
-    from ..syntax.syntax import Syntax
-    from ..values.message import Message
-
-ToolList = Iterable[Mapping[str, object]]
+ToolList: TypeAlias = Iterable[Mapping[str, object]]
+"""The tools of a request, as Chat Completions have them, or the functions in them alone."""
 
 _REASONS = (None, "stop", "length", "tool_calls", "content_filter")
 
@@ -31,6 +30,9 @@ _REASONS = (None, "stop", "length", "tool_calls", "content_filter")
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Parser:
     """Reads one output of a model as it arrives.
+
+    What becomes of its events is decided by its policies, too: ``tidy`` and ``fold``
+    make the stages that follow, and the wires of ``unspool.wire`` are made from a parser.
 
     >>> parser = Parser("hermes")
     >>> parser.feed("Sure. <tool")
@@ -45,9 +47,10 @@ class Parser:
         *,
         tools: ToolList | None = None,
         prompt: Unchecked[str | None] = None,
-        tokenizer: object | None = None,
+        tokenizer: Unchecked["AnyTokenizer | None"] = None,
         policies: Unchecked[Policies | None] = None,
         strict: bool = False,
+        forced: bool = False,
         keep_raw: bool = True,
         new_id: Callable[[str, int], str] | None = None,
     ) -> None:
@@ -63,6 +66,7 @@ class Parser:
             vocabulary calls for.
         :param policies: choices where users disagree.
         :param strict: short for the policies that fail loudly.
+        :param forced: the request forced a call; see the policy ``forced_finish_reason``.
         :param keep_raw: keep the text of the open call, for the case that it
             turns out malformed; without it ``CallEnd.raw`` is empty.
         :param new_id: gives a call its id, from its name and number, where the
@@ -78,6 +82,8 @@ class Parser:
         """The dialect being read."""
         self.policies = chosen = STRICT if strict else policies or DEFAULTS
         """The policies in force."""
+        self.forced = forced
+        """Whether the request forced a call."""
         known = Tools(tools)
         self._reader = None if tokenizer is None else TokenReader(self.dialect, tokenizer)
         spelling = self.dialect if self._reader is None else self._reader.dialect
@@ -97,6 +103,7 @@ class Parser:
             new_id=new_id or spelling.id_format.new,
             strip=known.refused,
         )
+        self._ledger = self._machine.ledger
         self._gate = Gate(self._machine, chosen) if chosen.commit == "call" else None
         self._primed: list[Event] = read_prompt(self._machine, syntax, tail) if tail else []
         if self.dialect.prompt.echo:
@@ -122,10 +129,10 @@ class Parser:
         """What the machine is doing, for people: text, trial, payload, tail, between or junk."""
         return self._machine.mode
 
-    def feed(self, text: Unchecked[str]) -> list[Event]:
+    def feed(self, text: Unchecked[str]) -> "list[Event]":
         """Take the next piece of output, of any length; returns what it decides."""
         if self._plain and isinstance(text, str):
-            return self._machine.feed(text)
+            return self._ledger.feed(text, self._machine)
         if self._finished:
             raise UsageError("this parser has finished; make a new Parser for the next output")
         if not isinstance(text, str):
@@ -141,7 +148,7 @@ class Parser:
             events = self._post(events)
         return events
 
-    def feed_tokens(self, ids: Iterable[int]) -> list[Event]:
+    def feed_tokens(self, ids: Iterable[int]) -> "list[Event]":
         """Take the next tokens.  Needs ``tokenizer``; spans are in the decoded text."""
         if self._finished:
             raise UsageError("this parser has finished; make a new Parser for the next output")
@@ -152,7 +159,7 @@ class Parser:
             return self._post(events)
         return self._reader.plain(events)
 
-    def finish(self, reason: Unchecked[FinishReason | None] = None) -> list[Event]:
+    def finish(self, reason: Unchecked[FinishReason | None] = None) -> "list[Event]":
         """No more output follows.
 
         :param reason: why generation stopped.  It decides whether a name that
@@ -172,9 +179,27 @@ class Parser:
             events = self._post(events)
         return events
 
-    def fold(self, source: str = "") -> Fold:
-        """A fold for this parser's events; ``source``: the output, for errors that show where."""
-        return Fold(self.dialect, self.policies, source)
+    def tidy(self) -> Tidy:
+        """A stage that takes framing white space out of this parser's events."""
+        return Tidy(self)
+
+    def fold(self, *, source: str = "") -> Fold:
+        """A stage that puts this parser's events together.
+
+        :param source: the whole output, if it is at hand, for errors that show where.
+        """
+        return Fold(self, source=source)
+
+    def message(self, events: "Iterable[Event]") -> Message:
+        """The message that all events of an output amount to.
+
+        >>> parser = Parser("hermes")
+        >>> parser.message(parser.feed("Hello.") + parser.finish("stop")).content
+        'Hello.'
+        """
+        fold = self.fold()
+        fold.push(events)
+        return fold.message()
 
     def _needs_nothing(self) -> bool:
         """Whether events can go out as the machine makes them, as is so for most of most outputs."""
@@ -234,25 +259,7 @@ def parse(
     'now'
     """
     parser = Parser(dialect, tools=tools, prompt=prompt, policies=policies, strict=strict)
-    fold = parser.fold(text)
+    fold = parser.fold(source=text)
     fold.push(parser.feed(text))
     fold.push(parser.finish(finish_reason))
     return fold.message()
-
-
-def get_parser(name: str, *, tools: ToolList | None = None, prompt: str | None = None) -> Parser:
-    """A parser for the dialect that an engine knows by this name.
-
-    >>> get_parser("deepseek_v32").dialect.name
-    'deepseek_v3_2'
-    """
-    return Parser(name, tools=tools, prompt=prompt)
-
-
-def fold(
-    events: Iterable[Event], *, dialect: str | Dialect, policies: Policies | None = None, strict: bool = False
-) -> Message:
-    """The message that a stream of events amounts to."""
-    folding = Fold(find(dialect), STRICT if strict else policies or DEFAULTS)
-    folding.push(events)
-    return folding.message()

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING
 
 from ...dialects._registry import find
 from ..payload.json import array_items, json_kind, object_members
-from ..payload.make import encode_arguments
-from ..payload.python import python_literal
+from ..payload.write import encode_arguments, python_literal
 from ..values.errors import UsageError
 from ..values.message import Message, Part, TextPart, ToolCall
-from ..words.template import Attributes, Hole, parse_template, split_at, split_marks
+from ..words.pieces import Attributes, Hole, parse_template, split_at, split_marks
 
 if TYPE_CHECKING:
     from ..words.dialect import Dialect, Frame, Route

@@ -1,8 +1,9 @@
-"""Tidying: white space that is framing leaves the text.
+"""Tidying: what a stream amounts to for those who read it.
 
-The machine accounts for every character; whether the blank line before a call
-is content is not its business.  This stage decides, incrementally, and hands
-on the same events with the text that a user should see, and only those:
+White space that is framing leaves the text.  The machine accounts for every
+character; whether the blank line before a call is content is not its business.
+This stage decides, incrementally, and hands on the same events with the text
+that a user should see, and only those:
 
 * Blanks before a call, between calls and after the last one are framing.
 * So are blanks at the very beginning of the content if reasoning or a call
@@ -11,19 +12,21 @@ on the same events with the text that a user should see, and only those:
 
 Blanks are held until what follows shows what they are; without calls and
 reasoning, content is verbatim.
-"""
 
-from __future__ import annotations
+How the output ended is decided here, too, by ``FinishRule``: the fold and every
+wire ask their tidy.
+"""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ..values.events import CallArgs, CallStart, Event, Finish, Markup, Text
+from ..values.errors import UsageError
+from ..values.events import CallArgs, CallStart, Channel, Event, Finish, FinishReason, Markup, Text
+from ..values.finish import FinishRule
+from ..values.native import Unchecked
 
 if TYPE_CHECKING:
-    from ..values.events import Channel
-    from ..values.policies import Policies
-    from ..words.dialect import Dialect
+    from .parser import Parser
 
 _LINE_BREAKS = "\r\n"
 
@@ -101,7 +104,10 @@ class _Channel:
 
 
 class Tidy:
-    """Events in, tidy events out, in as many portions as you like."""
+    """Events in, tidy events out, in as many portions as you like.  ``parser.tidy()`` makes one.
+
+    The text is what a user should see, and ``finish_reason`` says how the output ended.
+    """
 
     __slots__ = (
         "_called",
@@ -111,11 +117,19 @@ class Tidy:
         "_framed",
         "_keep_blanks",
         "_reasoning",
+        "_rule",
         "channel",
         "contexts",
     )
 
-    def __init__(self, dialect: Dialect, policies: Policies) -> None:
+    def __init__(self, parser: Unchecked["Parser"]) -> None:
+        try:
+            dialect, policies, forced = parser.dialect, parser.policies, parser.forced
+        except AttributeError:
+            raise UsageError(
+                f"events are tidied and folded as their parser says, got {type(parser).__name__}: "
+                "use parser.tidy(), parser.fold()"
+            ) from None
         self._content = _Channel("content")
         self._reasoning = _Channel("reasoning")
         self._reasoning.lead = _LINE_BREAKS
@@ -126,12 +140,22 @@ class Tidy:
         self._cut_is_text = policies.truncated_call == "text"
         self._called = False
         self._framed = False
+        self._rule = FinishRule(policies.forced_finish_reason if forced else "tool_calls")
         self.channel: Channel = "content"
         """The channel of the text at hand."""
         self.contexts: dict[int, tuple[Channel, str]] = {}
         """For each call the channel around it, and the white space it took from the text before."""
 
-    def push(self, events: Iterable[Event]) -> list[Event]:
+    @property
+    def finish_reason(self) -> FinishReason:
+        """How the output ended, as far as it has come.
+
+        A call that was cut off makes it ``length``, a complete one ``tool_calls``;
+        else it is what ``Parser.finish`` was told, by default ``stop``.
+        """
+        return self._rule.reason()
+
+    def push(self, events: "Iterable[Event]") -> "list[Event]":
         """What these events come to."""
         out: list[Event] = []
         for given in events:
@@ -154,8 +178,10 @@ class Tidy:
             elif isinstance(event, CallStart):
                 self._called = True
                 self.contexts[event.index] = (self.channel, self._call(out))
-            elif isinstance(event, Finish) and not self._framed:
-                self._append(out, self._content.flush(event.start))
+            else:
+                self._rule.see(event)
+                if isinstance(event, Finish) and not self._framed:
+                    self._append(out, self._content.flush(event.start))
             out.append(event)
         return out
 

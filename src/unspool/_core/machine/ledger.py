@@ -1,25 +1,32 @@
 """The ledger: what has come in, and the events that account for it.
 
-Every character leaves the buffer through one of the methods here, and each of
-them appends exactly one event for what it takes.  That the spans of a stream
-tile its input is therefore a property of this file alone.
+Only this file moves the buffer, and every character leaves it through a method
+that makes exactly one event for what it takes.  That the spans of a stream tile
+its input is therefore a property of this file alone; ``tests/core/test_ledger.py``
+holds it to that.
+
+``buf`` is what is not accounted for; ``pos`` how far it is while the machine
+reads, and 0 between two feeds.  What an envelope has consumed before the name of
+its call is known leaves the buffer without an event: it is laid aside, and either
+taken back or accounted for with the call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from ..values.events import CallArgs, CallEnd, CallStart, Event, Markup, Note, Text
+from ..search.watch import Watch
+from ..values.events import CallArgs, CallEnd, CallStart, Event, Finish, Markup, Note, Text
 from ..values.native import i64
 
 if TYPE_CHECKING:
-    from ..payload.base import Codec
-    from ..syntax.syntax import Syntax, TextState
-    from ..values.events import Channel, Role, Status
-    from ..values.policies import Policies
+    from ..syntax.codec import Codec
+    from ..syntax.states import TextState
+    from ..values.events import Channel, FinishReason, Role, Status
+    from .machine import Machine
 
 
+_NOTHING: Final = Watch(())
 BLOCK: Final = 16_384
 """So many characters of a call's text, or more, are joined into one piece."""
 
@@ -28,147 +35,230 @@ class Ledger:
     """Buffer, position, and events."""
 
     __slots__ = (
+        "_aside",
         "_base",
         "_blocks",
-        "_buf",
-        "_call_seen",
-        "_ids",
-        "_index",
+        "_channel",
         "_join_at",
         "_keep_raw",
         "_last",
-        "_make_id",
         "_notes",
         "_out",
-        "_policies",
-        "_pos",
         "_raw",
-        "_silent",
-        "_state",
-        "_strip",
-        "_syntax",
-        "_visible",
+        "_sign",
+        "_source",
+        "_watch",
+        "buf",
+        "index",
+        "pos",
+        "silent",
     )
 
-    def __init__(
-        self,
-        syntax: Syntax,
-        policies: Policies,
-        *,
-        base: int,
-        keep_raw: bool,
-        new_id: Callable[[str, int], str],
-        strip: bool,
-    ) -> None:
-        self._syntax: Final = syntax
-        self._policies: Final = policies
-        self._buf = ""
-        self._pos: i64 = 0
+    def __init__(self, *, base: int, keep_raw: bool) -> None:
+        """``base``: offset of the first character that will come in; below 0 it is the prompt's."""
+        self.buf = ""
+        """What has come in and is in no event yet, but for what lies before ``pos``."""
+        self.pos: i64 = 0
+        """Everything before it is accounted for."""
         self._base: i64 = base  # offset of the buffer's first character in the output
         self._out: list[Event] = []
-        self._state: TextState = syntax.fresh
-        self._visible = False  # content that is not blank, or a call, has come
+        # What goes on: text of a channel up to one of these literals, or what a codec reads.
+        self._channel: Channel | None = None
+        self._watch = _NOTHING
+        self._sign = ""
+        self._source: Codec | None = None
         self._last = ""  # the text that ends at the current position, or nothing behind markup
+        self._aside: list[str] = []
         # Calls.
+        self.index: i64 = -1
+        """Number of the last call."""
+        self.silent = False
+        """The open call means 'no call': what it is made of is markup."""
         self._keep_raw: Final = keep_raw
-        self._make_id: Final = new_id
-        self._strip: Final = strip  # no tools were offered, so calls are removed
-        self._index: i64 = -1
-        self._call_seen = False
-        self._silent = False  # the open call means 'no call'
         self._raw: list[str] = []  # of the open call, in pieces as they came,
         self._blocks: list[str] = []  # ... and those before them, joined,
         self._join_at: i64 = BLOCK  # ... which is done when the output reaches this offset
         self._notes: list[Event] = []
-        self._ids: set[str] = set()
 
-    def _emit_text(self, end: int) -> None:
-        """Text from the current position up to ``end``."""
-        pos = self._pos
-        if end <= pos:
-            return
-        text = self._buf if pos == 0 and end == len(self._buf) else self._buf[pos:end]
-        self._pos = end
-        channel: Channel | None = self._state.channel
+    # -- what comes in, and what goes out
+
+    def feed(self, text: str, machine: Machine) -> list[Event]:
+        """The next piece of input: the events that account for what it decides.
+
+        Most pieces of most outputs are plain text or the middle of an argument.  These are
+        accounted for at once; for all others the machine, which this is the ledger of, decides.
+        """
+        if not text:
+            return []
+        if self.buf:
+            text = self.buf + text
+        channel = self._channel
+        rest = ""
+        if channel is not None:
+            # Where markers begin in several ways the sign is empty, and so is in every text.
+            if self._sign in text:
+                reach = self._watch.reach(text)
+                if reach < 0:
+                    return self._ask(machine, text)
+                if reach < len(text):
+                    rest = text[reach:]
+                    text = text[:reach]
+            self.buf = rest
+            if not text:
+                return []
+            start = self._base
+            self._base = end = start + len(text)
+            self._last = text
+            return [Text(channel, text, start, end)]
+        source = self._source
+        if source is None:
+            return self._ask(machine, text)
+        reach = source.step(text, 0, False)
+        if source.done or source.error or source.notes:
+            self.take(text)
+            machine.resume(reach)
+            return self.give()
+        if reach < len(text):
+            rest = text[reach:]
+            text = text[:reach]
+        self.buf = rest
+        if not text and not source.text:
+            return []
+        start = self._base
+        self._base = end = start + len(text)
+        if self._keep_raw:
+            self._raw.append(text)
+            if end >= self._join_at:
+                self._join_raw(end)
+        return [CallArgs(self.index, source.text, start, end)]
+
+    def _ask(self, machine: Machine, text: str) -> list[Event]:
+        self.take(text)
+        machine.read(final=False)
+        return self.give()
+
+    def let_flow(self, state: TextState | None, source: Codec | None) -> None:
+        """What goes on from here, if nothing has to be decided first: text of a state, or arguments."""
+        self._channel = None
+        if state is not None:
+            self._channel = state.channel
+            self._watch = state.watch
+            self._sign = state.watch.sign
+        self._source = source
+
+    def take(self, text: str) -> None:
+        """``text`` is what was in the buffer and has come in; events from here on are new."""
+        self._out = []
+        self.buf = text
+
+    def give(self) -> list[Event]:
+        """The new events; what they account for leaves the buffer."""
+        if self.pos:
+            self._base += self.pos
+            self.buf = self.buf[self.pos :]
+            self.pos = 0
+        return self._out
+
+    @property
+    def held(self) -> int:
+        """How many characters have come in that no event accounts for yet."""
+        return self._base + len(self.buf) - max(self.accounted, 0)
+
+    @property
+    def accounted(self) -> int:
+        """Everything before this offset is in the span of some event."""
+        return self._base + self.pos - sum(map(len, self._aside))
+
+    @property
+    def in_output(self) -> bool:
+        """Whether what comes next is of the output, not of the prompt."""
+        return self._base + self.pos >= 0
+
+    @property
+    def before(self) -> str:
+        """The character of text before the current position; nothing behind markup."""
+        return self._last[-1:]
+
+    def stand(self, held: str, before: str) -> None:
+        """Begin as if a prompt had been read that ends with what is held."""
+        self.buf = held
+        self._base = -len(held)
+        self._last = before
+
+    # -- what is not decided
+
+    def lay_aside(self, length: int) -> None:
+        """Take this much out of the buffer, without an event."""
+        end = self.pos + length
+        self._aside.append(self.buf[self.pos : end])
+        self._base += end
+        self.buf = self.buf[end:]
+        self.pos = 0
+
+    def take_back(self) -> None:
+        """Put what was laid aside in front of the buffer."""
+        text = "".join(self._aside)
+        self._aside.clear()
+        self._base += self.pos - len(text)
+        self.buf = text + self.buf[self.pos :]
+        self.pos = 0
+
+    # -- events
+
+    def text(self, channel: Channel | None, end: int) -> str:
+        """Text from the current position up to ``end``; without a channel it is dropped."""
+        pos = self.pos
+        text = self.buf if pos == 0 and end == len(self.buf) else self.buf[pos:end]
+        self.pos = end
         start = self._base + pos
         if channel is None:
             self._out.append(Markup("dropped", text, start, self._base + end))
-            return
-        self._last = text
-        if not self._visible and channel == "content" and not text.isspace():
-            self._show()
-        self._out.append(Text(channel, text, start, self._base + end))
+        else:
+            self._last = text
+            self._out.append(Text(channel, text, start, self._base + end))
+        return text
 
-    def _show(self) -> None:
-        """Something visible has come."""
-        self._visible = True
-        if self._state is self._syntax.fresh and self._syntax.frame is None:
-            self._state = self._syntax.content
-
-    def _emit_markup(self, role: Role, length: int) -> None:
+    def markup(self, role: Role, length: int) -> None:
+        """What only frames."""
         if not length:
             return
-        start = self._base + self._pos
-        text = self._buf[self._pos : self._pos + length]
-        self._pos += length
+        start = self._base + self.pos
+        text = self.buf[self.pos : self.pos + length]
+        self.pos += length
         self._last = ""
         self._out.append(Markup(role, text, start, start + length))
 
-    def _announce(self, name: str, native: str, length: int) -> None:
-        """The commit point."""
-        start = self._base + self._pos
-        raw = self._buf[self._pos : self._pos + length]
-        self._pos += length
-        self._silent = self._strip or name in self._syntax.dialect.names.null_calls
+    def begin_call(self, name: str, id: str, length: int) -> None:
+        """The commit point; ``length``: of the call's head.  A silent call has no event of its own."""
+        start = self._base + self.pos
+        raw = self.buf[self.pos : self.pos + length]
+        self.pos += length
         self._raw = [raw if start >= 0 else raw[-start:]]  # without what the prompt holds
-        if self._silent:
-            self._note("null_call", name)
+        if self.silent:
             self._out.append(Markup("call", raw, start, start + length))
-            return
-        self._index += 1
-        self._call_seen = True
-        self._out.append(CallStart(self._index, name, self._new_id(name, native), start, start + length))
+        else:
+            self.index += 1
+            self._out.append(CallStart(self.index, name, id, start, start + length))
 
-    def _new_id(self, name: str, native: str) -> str:
-        form = self._syntax.dialect.id_format
-        if native and self._policies.call_ids == "native":
-            if form.accepts(native) and native not in self._ids:
-                self._ids.add(native)
-                return native
-            self._note("bad_id", native)
-        index = self._index
-        fresh = self._make_id(name, index)
-        while fresh in self._ids:
-            index += 1
-            fresh = self._make_id(name, index)
-        self._ids.add(fresh)
-        return fresh
+    def count_from(self, last: int) -> None:
+        """What came before was the prompt: this is the number of the last call."""
+        self.index = last
 
-    def usable_id(self, native: str) -> str:
-        """An id that came late, if it can be used."""
-        if (
-            self._policies.call_ids == "native"
-            and native not in self._ids
-            and self._syntax.dialect.id_format.accepts(native)
-        ):
-            self._ids.add(native)
-            return native
-        return ""
-
-    def _emit_args(self, json: str, length: int) -> None:
+    def args(self, json: str, length: int) -> None:
+        """So much of the input belongs to the arguments, and comes to this JSON."""
         if not length and not json:
             return
-        start = self._base + self._pos
-        pos, self._pos = self._pos, self._pos + length
-        if self._keep_raw or self._silent:
-            raw = self._buf[pos : self._pos]
-            if self._silent:
+        start = self._base + self.pos
+        pos, self.pos = self.pos, self.pos + length
+        if self._keep_raw or self.silent:
+            raw = self.buf[pos : self.pos]
+            if self.silent:
                 self._out.append(Markup("call", raw, start, start + length))
                 return
             self._raw.append(raw if start >= 0 else raw[-start:])  # without what the prompt holds
             if start + length >= self._join_at:
                 self._join_raw(start + length)
-        self._out.append(CallArgs(self._index, json, start, start + length))
+        self._out.append(CallArgs(self.index, json, start, start + length))
 
     def _join_raw(self, end: int) -> None:
         """What the open call is made of, in one piece: small strings cost many times their text."""
@@ -176,31 +266,49 @@ class Ledger:
         self._blocks.append("".join(self._raw))
         self._raw.clear()
 
-    def _emit_end(self, status: Status, length: int) -> None:
-        start = self._base + self._pos
-        raw = self._buf[self._pos : self._pos + length]
-        self._pos += length
+    def end_call(self, status: Status, length: int) -> None:
+        """The call is over; ``length``: of what closes it."""
+        start = self._base + self.pos
+        raw = self.buf[self.pos : self.pos + length]
+        self.pos += length
         if self._notes:
             self._out += self._notes
             self._notes = []
-        if self._silent:
+        if self.silent:
             self._out.append(Markup("call", raw, start, start + length))
         else:
             whole = ""
             if status != "complete" and self._keep_raw:
                 self._raw.append(raw if start >= 0 else raw[-start:])
                 whole = "".join(self._blocks) + "".join(self._raw)
-            self._out.append(CallEnd(self._index, status, whole, start, start + length))
+            self._out.append(CallEnd(self.index, status, whole, start, start + length))
         self._raw = []
         self._blocks.clear()
-        if self._state.channel == "content":
-            self._show()
 
-    def _take_notes(self, codec: Codec) -> None:
-        """Notes inside a call come with its end, so that they cut nothing apart."""
+    # -- notes, which account for nothing
+
+    def note(self, kind: str, detail: str, ahead: int = 0) -> None:
+        """Something is odd, so many characters ahead of the current position."""
+        self._out.append(Note(kind, detail, max(self._base + self.pos + ahead, 0)))
+
+    def note_with_end(self, kind: str, detail: str, at: int) -> None:
+        """Something is odd at this place of the buffer.
+
+        The note comes with the end of the call, so that it cuts nothing apart.
+        """
+        self._notes.append(Note(kind, detail, max(self._base + at, 0)))
+
+    def note_what(self, codec: Codec) -> None:
+        """What a codec has noted, with the end of the call."""
         for kind, detail, at in codec.notes:
-            self._notes.append(Note(kind, detail, max(self._base + max(at, self._pos), 0)))
+            self.note_with_end(kind, detail, max(at, self.pos))
         codec.notes.clear()
 
-    def _note(self, kind: str, detail: str) -> None:
-        self._out.append(Note(kind, detail, max(self._base + self._pos, 0)))
+    @property
+    def noted(self) -> bool:
+        """Whether notes wait for the end of the call."""
+        return bool(self._notes)
+
+    def finish(self, reason: FinishReason | None) -> None:
+        """The stream is over."""
+        self._out.append(Finish(reason, self._base + self.pos))

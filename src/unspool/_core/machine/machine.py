@@ -1,17 +1,19 @@
 """The machine: characters in, events out.
 
-Everything that affects the state of a parse lives here.  Theory of operation:
+Everything that affects the state of a parse lives here and in ``call.py``; the
+text itself, and the events that account for it, are the ledger's.  Theory of
+operation:
 
 The machine is always in one *mode*, and each mode looks only for what can
 occur in it.
 
 ========  ====================================================================
-TEXT      running text of some channel; looks for the markers of its state
-TRIAL     a marker was found and more input must show what it begins
-PAYLOAD   a call is committed; a codec reads its arguments
-TAIL      the arguments are complete; the call's closing markers may follow
-BETWEEN   inside a section, after a call
-JUNK      the call turned out to be broken; looks for its end
+text      running text of some channel; looks for the markers of its state
+trial     a marker was found and more input must show what it begins
+between   inside a section, after a call
+payload   a call is committed; a codec reads its arguments
+tail      the arguments are complete; the call's closing markers may follow
+junk      the call turned out to be broken; looks for its end
 ========  ====================================================================
 
 Three rules make every result independent of chunking, and the work linear:
@@ -21,6 +23,11 @@ Three rules make every result independent of chunking, and the work linear:
 * Before the commit point nothing of a call is shown, and a false alarm gives
   its text back.  After it nothing is taken back.
 * Every character consumed is in the span of exactly one event.
+
+Two short cuts stand in ``feed``, because most pieces of most outputs are plain
+text or the middle of an argument: both do in one call of the ledger what the loop
+of modes would do.  Without them prose takes 1.8 times as long in the interpreter
+(``docs/speed.md``).
 """
 
 from __future__ import annotations
@@ -29,35 +36,31 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from ..payload.base import BOUND
 from ..payload.make import make_codec
-from ..search.memo import has_room
-from ..search.scan import MORE, behind_literal, behind_space
-from ..syntax import trial as t
-from ..syntax.syntax import Decision, Start
-from ..syntax.trial import Trial, follows
-from ..values.events import CallArgs, Event, Finish, Note, Text
+from ..search.scan import BOUND, behind_space
+from ..syntax import program as p
+from ..syntax.syntax import Start
+from ..syntax.trial import CUT, FAIL, MATCH, NEED, RESTART, Trial
+from .call import PHASE_NAMES, OpenCall, behind_closers
+from .ids import CallIds
 from .ledger import Ledger
 
 if TYPE_CHECKING:
-    from ..payload.base import Codec
     from ..schema.schema import Tools
-    from ..search.watch import Watch
+    from ..syntax.codec import Codec
     from ..syntax.forms import CallForm, FrameForm, Header, SectionForm
-    from ..syntax.syntax import Entry, Syntax
-    from ..values.events import Channel, FinishReason, Role, Status
+    from ..syntax.program import Program
+    from ..syntax.states import Entry, TextState
+    from ..syntax.syntax import Syntax
+    from ..values.events import Event, FinishReason, Role
     from ..values.policies import Policies
 
-TEXT: Final = 0
-TRIAL: Final = 1
-PAYLOAD: Final = 2
-TAIL: Final = 3
-BETWEEN: Final = 4
-JUNK: Final = 5
-MODE_NAMES: Final = ("text", "trial", "payload", "tail", "between", "junk")
 _STRAY_ROLES: Final[dict[str, Role]] = {"call": "call", "reasoning": "reasoning_close", "text": "dropped"}
 _QUOTES: Final = frozenset("\"'`")
+# What becomes of a marker in running text.
 _REJECTED: Final = -1
+_WAITING: Final = 0
+_DECIDED: Final = 1
 AHEAD: Final = 2
 """How many characters behind a marker are looked at before a trial begins."""
 CODE_FUNCTION: Final = "python"
@@ -65,27 +68,27 @@ CODE_FUNCTION: Final = "python"
 _CONTROL_TOKEN: Final = re.compile(r"<[|｜][^<>|｜\s]+[|｜]>|[\ud800-\udfff]")
 
 
-class Machine(Ledger):
+class Machine:
     """One output being read."""
 
     __slots__ = (
-        "_alarm",
         "_between",
-        "_codec",
+        "_call",
+        "_call_seen",
         "_entry",
-        "_flowing",
-        "_form",
-        "_framed",
-        "_inner",
-        "_mode",
-        "_opened",
+        "_ids",
+        "_policies",
         "_reason",
         "_released",
         "_repair",
         "_section",
-        "_sign",
+        "_state",
+        "_strip",
+        "_syntax",
         "_tools",
         "_trial",
+        "_visible",
+        "ledger",
     )
 
     def __init__(
@@ -99,414 +102,230 @@ class Machine(Ledger):
         new_id: Callable[[str, int], str],
         strip: bool,
     ) -> None:
-        super().__init__(syntax, policies, base=base, keep_raw=keep_raw, new_id=new_id, strip=strip)
+        """``strip``: no tools were offered, so calls are removed."""
+        self._syntax: Final = syntax
         self._tools: Final = tools
+        self._policies: Final = policies
         self._repair: Final = policies.malformed_call == "repair"
-        self._mode = TEXT
+        self._strip: Final = strip
+        self.ledger: Final = Ledger(base=base, keep_raw=keep_raw)
+        """What has come in, and the events that account for it."""
+        self._ids: Final = CallIds(syntax.dialect.id_format, new_id, native=policies.call_ids == "native")
         self._reason: FinishReason | None = None
-        # If text of a channel goes on, and nothing is held: the channel, and what its markers begin with.
-        self._flowing: Channel | None = None
-        self._sign = ""
-        # A trial that waits for more: what triggered it, or that it stands between calls.
+        # Running text.
+        self._state: TextState = syntax.fresh
+        self._visible = False  # content that is not blank, or a call, has come
+        self._released: set[str] = set()  # closers of openers that turned out to be text
+        # A trial that waits for more: what triggered it, if that is a marker in running text.
         self._trial: Trial | None = None
         self._entry: Entry | None = None
-        self._between = False
-        self._released: set[str] = set()  # closers of openers that turned out to be text,
-        self._alarm: Entry | None = None  # ... and one whose closers are all among them
-        # The call that is open.
-        self._codec: Codec | None = None
-        self._inner: Codec | None = None  # the one in it that reads on, if its arguments go on
-        self._form: CallForm | None = None
-        self._section: SectionForm | None = None
-        self._framed = False
-        self._opened = False  # ... and whether it opened its section
+        # Calls.
+        self._call: OpenCall | None = None
+        self._section: SectionForm | None = None  # the one that is open
+        self._between = False  # a call of that section has ended
+        self._call_seen = False
 
     # -- public
 
     @property
     def mode(self) -> str:
         """Name of the mode, for people."""
-        if self._mode == TEXT and self._buf and self._buf not in self._state.watch.prefixes:
-            return MODE_NAMES[TRIAL]  # a whole marker is held, and the trial is put off
-        return MODE_NAMES[self._mode]
+        if self._call is not None:
+            return PHASE_NAMES[self._call.phase]
+        return "trial" if self._trial is not None else "between" if self._between else "text"
 
     @property
     def held(self) -> int:
         """How many characters have come in that no event accounts for yet."""
-        return self._base + len(self._buf) - max(self._accounted, 0)
-
-    @property
-    def _accounted(self) -> int:
-        """Everything before this offset is in the span of some event."""
-        start = self._base + self._pos
-        if self._trial is not None:
-            start -= sum(map(len, self._trial.parts))
-        return start
+        return self.ledger.held
 
     @property
     def bound(self) -> int | None:
         """No more than this is held now; None: until a value closes."""
-        if self._mode == TEXT:
-            longest = self._state.watch.longest
-            return longest if len(self._buf) <= longest else longest + AHEAD  # a whole marker, and a little
-        if self._mode == TRIAL and self._trial is not None and self._trial.envelope is not None:
-            return None
+        if self._call is None and not self._between:
+            if self._trial is None:
+                longest = self._state.watch.longest
+                return longest if len(self.ledger.buf) <= longest else longest + AHEAD
+            if self._trial.envelope is not None:
+                return None
         return 2 * BOUND
 
     @property
     def before_output(self) -> bool:
         """Whether text of the prompt is still to be accounted for."""
-        return self._accounted < 0
+        return self.ledger.accounted < 0
 
     @property
     def call_open(self) -> bool:
         """Whether a call has started and not ended."""
-        return self._mode in (PAYLOAD, TAIL, JUNK)
+        return self._call is not None
 
     def start(self, *, closed: bool) -> Start | None:
         """Where it stands, if that is in running text and it has not come upon any call."""
-        if self._mode != TEXT or self._call_seen or self._released or self._section is not None:
+        if self.mode != "text" or self._call_seen or self._released or self._section is not None:
             return None
-        return Start(self._state, self._visible, self._last[-1:], self._buf, closed)
+        return Start(self._state, self._visible, self.ledger.before, self.ledger.buf, closed)
 
     def stand(self, start: Start) -> None:
         """Begin as if what leads there had been read."""
         self._state = start.state
         self._visible = start.visible
-        self._last = start.last
-        self._buf = start.held
-        self._base = -len(start.held)
+        self.ledger.stand(start.held, start.last)
 
     def begin_output(self) -> None:
         """What was read so far was the prompt: calls of the output are counted from 0."""
-        self._index = 0 if self.call_open and not self._silent else -1
+        self.ledger.count_from(0 if self.call_open and not self.ledger.silent else -1)
+
+    def usable_id(self, native: str) -> str:
+        """An id that came late, if it can be used."""
+        return native if self._ids.use(native) else ""
 
     def feed(self, text: str) -> list[Event]:
         """Read on."""
-        # Most pieces change nothing, or decide nothing: these need no loop.
-        channel = self._flowing
-        if (
-            channel is not None
-            and text
-            # Where markers begin in several ways the sign is empty, and so is in every text.
-            and (self._sign not in text or (not self._sign and self._state.watch.plain(text)))
-        ):
-            start = self._base
-            self._base = end = start + len(text)
-            self._last = text
-            return [Text(channel, text, start, end)]
-        if not text:
-            return []
-        held = self._buf
-        if held:
-            text = held + text
-        codec = self._inner
-        if codec is not None:
-            taken = codec.passing(text)
-            if taken is None:
-                codec = self._codec
-                assert codec is not None  # noqa: S101 - it has an inner one
-                length = codec.step(text, 0, False)
-                if codec.done or codec.error or codec.notes or not length:
-                    self._take(text)
-                    return self._settle(self._stepped(codec, length, final=False))
-                self._inner = codec.inner
-                taken = text[:length]
-            length = len(taken)
-            if taken is not text and length < len(text):
-                self._buf = text[length:]
-                if not length:
-                    return []
-            elif held:
-                self._buf = ""
-            start = self._base
-            self._base = end = start + length
-            if self._keep_raw:
-                self._raw.append(taken)
-                if end >= self._join_at:
-                    self._join_raw(end)
-            return [CallArgs(self._index, codec.text, start, end)]
-        mode = self._mode
-        if mode == TEXT:
-            state = self._state
-            channel = state.channel
-            known = state.decisions.get(text)
-            if known is not None and known.holds:
-                if not known.marker or self._may_begin(known.marker, self._last[-1:]):
-                    self._buf = text
-                    self._flowing = None
-                    return []
-                known = None
-            if channel is not None and (self._visible or channel == "reasoning"):
-                if known is not None and (known.alarm is None or self._raise_alarm(known.alarm)):
-                    return self._flow(channel, text, known.flows)
-                if not held and text in state.entries and self._begin_lone_trial(text):
-                    return []
-                at, literal = self._next_marker(text, 0)
-                if not literal or self._too_early(literal, text, at):
-                    self._remember(text, at, literal)
-                    return self._flow(channel, text, at)
-                self._take(text)
-                return self._settle(self._read_text(at, literal, final=False))
-        elif mode == TRIAL and self._trial is not None:
-            taken = self._trial.passing(text)
-            if taken is not None:
-                self._base += len(taken)
-                self._buf = text[len(taken) :]
-                return []
-        self._take(text)
-        return self._settle(going=True)
+        return self.ledger.feed(text, self)
 
-    def _take(self, text: str) -> None:
-        """Begin to read this."""
-        self._out = []
-        self._buf = text
-
-    def _settle(self, going: bool) -> list[Event]:
-        """Go on as long as something is decided; then only what is not is left in the buffer."""
-        if going:
-            self._drain(final=False)
-        if self._pos:
-            self._base += self._pos
-            self._buf = self._buf[self._pos :]
-            self._pos = 0
-        self._flowing = None
-        if self._mode == TEXT and not self._buf:
-            state = self._state
-            if self._visible or state.channel == "reasoning":
-                self._flowing = state.channel
-                self._sign = state.watch.sign
-        return self._out
-
-    def _flow(self, channel: Channel, text: str, length: int) -> list[Event]:
-        """Text that may become a marker at the end, behind so much of it; -1: it cannot."""
-        if length >= 0:
-            self._flowing = None
-            self._buf = text[length:]
-            if not length:
-                return []
-            text = text[:length]
-        else:
-            self._flowing = channel
-            self._sign = self._state.watch.sign
-            self._buf = ""
-        start = self._base
-        self._base = end = start + len(text)
-        self._last = text
-        return [Text(channel, text, start, end)]
+    def resume(self, reach: int) -> None:
+        """The same, where the codec that the ledger had asked has read so far, and has come to something."""
+        call = self._call
+        assert call is not None  # noqa: S101 - it is its codec
+        self.read(going=call.resume(reach), final=False)
 
     def finish(self, reason: FinishReason | None) -> list[Event]:
         """No more input follows."""
-        out: list[Event] = []
-        self._out = out
+        self.ledger.take(self.ledger.buf)
         self._reason = reason
-        self._drain(final=True)
-        end = self._base + self._pos
+        self.read(final=True)
         if self._state.channel == "reasoning" and not self._state.body:
-            self._note("unclosed_reasoning", "the input ended inside reasoning")
-        out.append(Finish(reason, end))
-        return out
+            self.ledger.note("unclosed_reasoning", "the input ended inside reasoning")
+        self.ledger.finish(reason)
+        return self.ledger.give()
 
     # -- the loop
 
-    def _drain(self, *, final: bool) -> None:
-        going = True
+    def read(self, *, going: bool = True, final: bool) -> None:
+        """Decide what can be decided of what is in the ledger; ``final``: no more input follows."""
         while going:
-            mode = self._mode
-            if mode == TEXT:
-                going = self._read_text(self._pos, "", final)
-            elif mode == PAYLOAD:
-                going = self._read_payload(final)
-            elif mode == TRIAL:
-                going = self._resume_trial(final)
-            elif mode == TAIL:
-                going = self._read_tail(final)
-            elif mode == BETWEEN:
+            call = self._call
+            if call is not None:
+                going = call.read(final)
+                if call.over:
+                    self._leave_call(call)
+            elif self._trial is not None:
+                going = self._resume_trial(self._trial, final)
+            elif self._between:
                 going = self._read_between(final)
             else:
-                going = self._read_junk(final)
+                going = self._read_text(self.ledger.pos, final)
+        call = self._call
+        state = self._state if self._visible or self._state.channel == "reasoning" else None
+        if call is not None or self._trial is not None or self._between:
+            state = None
+        self.ledger.let_flow(state, None if call is None else call.source)
 
     # -- running text
 
-    def _read_text(self, at: int, literal: str, final: bool) -> bool:
-        """Text up to the next marker.  ``literal``: what stands at ``at``, if that is known."""
-        buf = self._buf
-        if at == len(buf):
-            self._emit_text(at)
-            return False
-        watch = self._state.watch
-        while True:
-            if not literal:
-                at, literal = self._next_marker(buf, at)
+    def _read_text(self, at: int, final: bool) -> bool:
+        """Text up to the next marker that counts, which is looked for from ``at`` on."""
+        ledger = self.ledger
+        buf = ledger.buf
+        while at < len(buf):
+            watch = self._state.watch
+            at, literal = watch.seek(buf, at, False)
             if at < 0:
-                self._emit_text(len(buf))
-                return False
-            if not literal and final:
+                break
+            if final and not literal:
                 if _CONTROL_TOKEN.match(buf, at):  # a piece of framing, not of text
-                    self._emit_text(at)
-                    self._emit_markup("dropped", len(buf) - at)
+                    self._show_text(at)
+                    ledger.markup("dropped", len(buf) - at)
                     return False
                 literal = watch.literal_at(buf, at)
-            if literal and at > self._pos and self._state.fresh:
-                self._emit_text(at)
+            if (literal and self._state.fresh) or not (literal or final):
+                self._show_text(at)
                 if self._state.watch is not watch:  # it was the first visible text, and hid other markers
-                    watch = self._state.watch
-                    literal = ""
                     continue
-            if literal:
-                answer = self._marker(literal, at, final)
-                if answer == _REJECTED:
-                    at += 1
-                elif answer == 1 and self._mode == TEXT:
-                    at = self._pos
-                else:
-                    return answer == 1
-                literal = ""
-            elif final:
-                at += 1
-            else:
-                self._emit_text(at)
-                if self._state.watch is watch:
+                if not literal:
                     return False
-            # The text so far may have been the first visible one.
-            watch = self._state.watch
+            answer = self._marker(literal, at, final) if literal else _REJECTED
+            if answer == _REJECTED:
+                at += 1
+            elif answer == _WAITING or self._call is not None or self._between:
+                return answer == _DECIDED
+            else:
+                at = ledger.pos
+        self._show_text(len(buf))
+        return False
+
+    def _show_text(self, end: int) -> None:
+        """Text from the current position up to ``end``."""
+        if end <= self.ledger.pos:
+            return
+        channel = self._state.channel
+        text = self.ledger.text(channel, end)
+        if not self._visible and channel == "content" and not text.isspace():
+            self._becomes_visible()
+
+    def _becomes_visible(self) -> None:
+        self._visible = True
+        if self._state is self._syntax.fresh and self._syntax.frame is None:
+            self._state = self._syntax.content
 
     def _marker(self, literal: str, at: int, final: bool) -> int:
-        """A marker stands at ``at``.  1: the mode may have changed; 0: more input is needed."""
-        state = self._state
-        entry = state.entries[literal]
+        """What becomes of a marker that stands at ``at``."""
+        ledger = self.ledger
+        entry = self._state.entries[literal]
         if entry.closes:
-            self._emit_text(at)
+            self._show_text(at)
             self._close(literal)
-            return 1
-        if self._released and literal in self._released:
+            return _DECIDED
+        if literal in self._released:
             self._released.discard(literal)
-            self._alarm = None
             return _REJECTED
-        before = self._buf[at - 1] if at > self._pos else self._last[-1:]
+        before = ledger.buf[at - 1] if at > ledger.pos else ledger.before
         quoted = before in _QUOTES and not entry.control if before else False
-        programs = entry.programs
-        if programs and not (entry.furnished and self._vanishes(entry, quoted)):
-            if quoted or entry.anchored:
-                fresh = state.fresh and not self._visible and not self._buf[self._pos : at].strip()
-                programs = [program for program in programs if program.suits(fresh, quoted)]
-            end = at + len(literal)
-            known = self._short_trial(entry, self._buf[end : end + AHEAD])
-            whole = len(programs) == len(entry.programs)
-            if known.answer == t.MATCH and whole and known.program.action != t.CALL:
-                self._emit_text(at)
-                self._commit(known, t.MATCH)
-                return 1
-            if known.answer == t.NEED and whole and not final and len(self._buf) < end + AHEAD:
-                self._emit_text(at)
-                return 0
-            if known.answer != t.FAIL and programs:
-                trial = known.again() if whole else Trial(programs, self._syntax.dialect, self._repair)
-                trial.cut_short = final and self._reason == "length"
-                held, self._pos = self._pos, at
-                answer = self._try(trial, final)
-                self._pos = held
-                if answer == t.NEED:
-                    self._emit_text(at)
-                    self._entry = entry
-                    self._between = False
-                    self._suspend(trial)
-                    return 0
-                if answer != t.FAIL:
-                    self._emit_text(at)
-                    self._commit(trial, answer)
-                    return 1
-            self._release(_closers_of(programs, entry))
+        if entry.programs and not (entry.furnished and self._vanishes(entry, quoted)):
+            answer = self._try_at(entry, at, quoted, final)
+            if answer != _REJECTED:
+                return answer
         if entry.stray and self._vanishes(entry, quoted):
-            self._emit_text(at)
-            self._note("stray_closer", literal)
-            self._emit_markup(_STRAY_ROLES[entry.stray], len(literal))
-            return 1
+            self._show_text(at)
+            self._remove_stray(entry)
+            return _DECIDED
         return _REJECTED
 
-    def _release(self, closers: frozenset[str]) -> None:
-        """What would have closed something is text."""
-        self._released |= closers
-        self._alarm = None
+    def _try_at(self, entry: Entry, at: int, quoted: bool, final: bool) -> int:
+        """Whether something begins at this marker."""
+        ledger = self.ledger
+        programs = entry.programs
+        if quoted or entry.anchored:
+            fresh = self._state.fresh and not self._visible and not ledger.buf[ledger.pos : at].strip()
+            programs = [program for program in programs if program.suits(fresh, quoted)]
+        end = at + len(entry.literal)
+        unescape = self._syntax.dialect.values.unescape
+        if programs and not entry.refuses(ledger.buf[end : end + AHEAD], unescape):
+            if len(ledger.buf) < end + AHEAD and not final:
+                self._show_text(at)
+                return _WAITING
+            trial = Trial(programs, unescape)
+            trial.cut_short = final and self._reason == "length"
+            answer = self._try(trial, at, final)
+            if answer != FAIL:
+                self._show_text(at)
+            if answer == NEED:
+                self._entry = entry
+                self._suspend(trial)
+                return _WAITING
+            if answer != FAIL:
+                self._commit(trial, answer)
+                return _DECIDED
+        self._release(programs, entry)
+        return _REJECTED
 
-    def _raise_alarm(self, entry: Entry) -> bool:
-        """An opener opens nothing: what would close it is released.  False: it was released itself."""
-        if entry is not self._alarm:
-            if entry.literal in self._released:
-                return False
-            self._release(entry.closers)
-            self._alarm = entry
-        return True
-
-    def _may_begin(self, literal: str, before: str) -> bool:
-        """Whether a marker behind this character is neither released nor quoted."""
-        return literal not in self._released and before not in _QUOTES
-
-    def _next_marker(self, text: str, at: int) -> tuple[int, str]:
-        """As ``Watch.seek``, without false alarms; what closes them is released."""
-        watch = self._state.watch
-        entries = self._state.entries
-        at, literal = watch.seek(text, at, False)
-        while literal:
-            entry = entries[literal]
-            if not entry.plain:
-                break
-            end = at + len(literal)
-            if self._short_trial(entry, text[end : end + AHEAD]).answer != t.FAIL:
-                break
-            if not self._raise_alarm(entry):
-                break
-            at, literal = watch.seek(text, at + 1, False)
-        return at, literal
-
-    def _begin_lone_trial(self, literal: str) -> bool:
-        """A marker came, and nothing else, as one token does: if its trial has to wait, it begins."""
-        entry = self._state.entries[literal]
-        if not entry.plain or not self._may_begin(literal, self._last[-1:]):
-            return False
-        known = self._short_trial(entry, "")
-        if known.answer != t.NEED:
-            return False
-        self._flowing = None
-        self._buf = literal
-        self._entry = entry
-        self._between = False
-        self._trial = known.again()
-        self._mode = TRIAL
-        return True
-
-    def _too_early(self, literal: str, text: str, at: int) -> bool:
-        """Whether so little stands behind a marker that it may still be a false alarm."""
-        end = at + len(literal)
-        if len(text) >= end + AHEAD:
-            return False
-        entry = self._state.entries[literal]
-        if not entry.plain or not self._may_begin(literal, text[at - 1] if at else self._last[-1:]):
-            return False
-        return self._short_trial(entry, text[end:]).answer == t.NEED
-
-    def _remember(self, text: str, at: int, literal: str) -> None:
-        """What became of a text: models, and those who want to harm, write the same ones again and again."""
-        state = self._state
-        if not has_room(len(state.decisions) - len(state.watch.prefixes), text):
-            return
-        # Of two markers that overlap this finds one, so there must be none.
-        found = state.watch.full.finditer(text)
-        alarms = {match.group() for match in found if at < 0 or match.start() < at}
-        if not alarms and (not literal or not at):
-            state.decisions[text] = Decision(at, literal)
-        elif len(alarms) == 1 and not literal and state.watch.apart:
-            state.decisions[text] = Decision(at, alarm=state.entries[alarms.pop()])
-
-    def _short_trial(self, entry: Entry, ahead: str) -> Trial:
-        """A trial of a marker and the few characters behind it: mostly they are enough to decide."""
-        known = entry.trials.get(ahead)
-        if known is None:
-            known = Trial(entry.programs, self._syntax.dialect, self._repair)
-            known.run(entry.literal + ahead, 0, False)
-            if has_room(len(entry.trials), ahead):
-                entry.trials[ahead] = known
-        return known
+    def _release(self, programs: list[Program], entry: Entry) -> None:
+        """What these programs of the entry would have opened is text, and so is what would have closed it."""
+        if len(programs) == len(entry.programs):
+            self._released |= entry.closers
+        else:
+            self._released.update(*(program.closers for program in programs))
 
     def _vanishes(self, entry: Entry, quoted: bool) -> bool:
         """Whether a closer that closes nothing is to be removed."""
@@ -514,38 +333,44 @@ class Machine(Ledger):
             return False
         return entry.stray != "call" or entry.control or self._call_seen
 
+    def _remove_stray(self, entry: Entry) -> None:
+        self.ledger.note("stray_closer", entry.literal)
+        self.ledger.markup(_STRAY_ROLES[entry.stray], len(entry.literal))
+
     def _close(self, literal: str) -> None:
         """The wrapper, or the body of a message, that is open ends."""
         wrapper = self._state.wrapper
-        role: Role = wrapper.close_role if wrapper is not None else "border"
-        self._emit_markup(role, len(literal))
+        self.ledger.markup(wrapper.close_role if wrapper is not None else "border", len(literal))
         if self._state.body:
             self._visible = False  # another message may begin
         self._state = self._syntax.content if self._visible else self._syntax.fresh
 
     # -- trials
 
-    def _try(self, trial: Trial, final: bool) -> int:
-        """Run a trial at the current position until it is decided or needs more."""
+    def _try(self, trial: Trial, at: int, final: bool) -> int:
+        """Run a trial, whose window begins at ``at``, until it is decided or needs more."""
+        ledger = self.ledger
         while True:
-            answer = trial.run(self._buf, self._pos, final)
-            if answer == t.RESTART:
-                self._restore(trial)
-                trial.offset = 0
-                continue
-            if answer == t.MATCH and not self._acceptable(trial):
+            answer = trial.run(ledger.buf, at, final)
+            if answer == RESTART:
+                ledger.take_back()
+                at = trial.aside = trial.offset = 0
+            elif answer == MATCH and not self._acceptable(trial):
                 trial.reject()
-                continue
-            if trial.parts and answer != t.NEED:
-                self._restore(trial)
-            if answer == t.CUT and not self._syntax.could_become(trial.cut_name, self._tools):
-                return t.FAIL
-            return answer
+            else:
+                break
+        if trial.aside and answer != NEED:
+            ledger.take_back()
+            trial.offset += trial.aside
+            trial.aside = 0
+        if answer == CUT and not self._syntax.could_become(trial.cut_name, self._tools):
+            return FAIL
+        return answer
 
     def _acceptable(self, trial: Trial) -> bool:
         """Whether a head that matched counts, given the tools that there are."""
         program = trial.program
-        if program.action != t.CALL:
+        if program.action != p.CALL:
             return True
         if trial.at_end and self._tools.known and not self._tools.declares(self._raw_name(trial)):
             return False
@@ -565,81 +390,65 @@ class Machine(Ledger):
     def _suspend(self, trial: Trial) -> None:
         """Wait for more input.  What an envelope has consumed leaves the buffer."""
         self._trial = trial
-        self._mode = TRIAL
         if trial.envelope is not None:
-            end = self._pos + trial.offset
-            trial.parts.append(self._buf[self._pos : end])
-            self._base += end
-            self._buf = self._buf[end:]
-            self._pos = 0
+            self.ledger.lay_aside(trial.offset)
+            trial.aside += trial.offset
             trial.offset = 0
 
-    def _restore(self, trial: Trial) -> None:
-        """Put back what left the buffer."""
-        text = "".join(trial.parts)
-        trial.parts.clear()
-        self._base += self._pos - len(text)
-        self._buf = text + self._buf[self._pos :]
-        self._pos = 0
-        trial.offset += len(text)
-
-    def _resume_trial(self, final: bool) -> bool:
-        trial = self._trial
-        assert trial is not None  # noqa: S101 - the mode says so
+    def _resume_trial(self, trial: Trial, final: bool) -> bool:
         if final:
             trial.cut_short = self._reason == "length"
-        answer = self._try(trial, final)
-        if answer == t.NEED:
+        answer = self._try(trial, self.ledger.pos, final)
+        if answer == NEED:
             self._suspend(trial)
             return False
         self._trial = None
-        self._mode = TEXT
-        if answer != t.FAIL:
-            self._commit(trial, answer)
-            return True
         if self._between:
-            self._leave_section()
+            self._between_decided(trial, answer)
+            return True
+        if answer != FAIL:
+            self._commit(trial, answer)
             return True
         entry = self._entry
         assert entry is not None  # noqa: S101 - it triggered the trial
-        self._release(_closers_of(trial.programs, entry))
-        if entry.stray and self._vanishes(entry, self._last[-1:] in _QUOTES and not entry.control):
-            self._note("stray_closer", entry.literal)
-            self._emit_markup(_STRAY_ROLES[entry.stray], len(entry.literal))
+        self._release(trial.programs, entry)
+        if entry.stray and self._vanishes(entry, self.ledger.before in _QUOTES and not entry.control):
+            self._remove_stray(entry)
             return True
-        return self._read_text(self._pos + 1, "", final)
+        return self._read_text(self.ledger.pos + 1, final)
 
     def _commit(self, trial: Trial, answer: int) -> None:
         """Something begins here, and the trial says what."""
-        if answer == t.CUT:
-            self._note("cut_head", "the input ended before the function's name")
-            self._emit_markup("cut", len(self._buf) - self._pos)
+        ledger = self.ledger
+        if answer == CUT:
+            ledger.note("cut_head", "the input ended before the function's name")
+            ledger.markup("cut", len(ledger.buf) - ledger.pos)
             return
         program = trial.program
         action = program.action
-        if action == t.CALL:
-            self._opened = self._section is None or self._section is not program.section
-            self._section = program.section
-            self._start_call(trial, program.call)
-        elif action == t.OPEN_WRAPPER:
-            wrapper = program.wrapper
-            assert wrapper is not None  # noqa: S101 - the action says so
-            if self._state.channel == "reasoning" and wrapper.channel == "reasoning":
-                self._note("stray_opener", program.trigger)
-                self._emit_markup("reasoning_open", trial.offset)
-                return
-            self._emit_markup(wrapper.open_role, trial.offset)
-            self._state = self._syntax.inside[wrapper]
-        elif action == t.FRAME:
+        if action == p.CALL:
+            self._start_call(trial)
+        elif action == p.OPEN_WRAPPER:
+            self._open_wrapper(trial)
+        elif action == p.FRAME:
             self._open_message(trial)
-        elif action == t.SECTION_CLOSE:
-            self._emit_markup("call", trial.offset)
+        elif action == p.SECTION_CLOSE:
+            ledger.markup("call", trial.offset)
             self._section = None
-        elif action == t.EMPTY_SECTION:
-            self._note("empty_section", program.trigger)
-            self._emit_markup("call", trial.offset)
+        elif action == p.EMPTY_SECTION:
+            ledger.note("empty_section", program.trigger)
+            ledger.markup("call", trial.offset)
         else:
-            self._emit_markup("dropped", trial.offset)
+            ledger.markup("dropped", trial.offset)
+
+    def _open_wrapper(self, trial: Trial) -> None:
+        wrapper = trial.program.wrapper
+        assert wrapper is not None  # noqa: S101 - the action says so
+        if self._state.channel == "reasoning" and wrapper.channel == "reasoning":
+            self.ledger.note("stray_opener", trial.program.trigger)
+        else:
+            self._state = self._syntax.inside[wrapper]
+        self.ledger.markup(wrapper.open_role, trial.offset)
 
     # -- framed messages
 
@@ -647,7 +456,8 @@ class Machine(Ledger):
         """A header was read: its fields decide what the body is."""
         frame = self._syntax.frame
         assert frame is not None  # noqa: S101 - only frames have headers
-        text = self._buf[self._pos : self._pos + trial.offset]
+        ledger = self.ledger
+        text = ledger.buf[ledger.pos : ledger.pos + trial.offset]
         header = frame.read_header(text)
         into = header.into
         bare = trial.program.trigger == frame.sep
@@ -656,20 +466,20 @@ class Machine(Ledger):
             length = trial.offset + (0 if bare else len(frame.sep))
         else:
             length = self._broken_header(trial, frame, text, header)
-            if trial.at_end and self._pos + length == len(self._buf) and into.startswith("{"):
-                self._note("cut_head", "the input ended inside the header of a call")
-                self._emit_markup("cut", length)
+            if trial.at_end and ledger.pos + length == len(ledger.buf) and into.startswith("{"):
+                ledger.note("cut_head", "the input ended inside the header of a call")
+                ledger.markup("cut", length)
                 return
-            self._note("broken_header", text[:80])
+            ledger.note("broken_header", text[:80])
         if finished and into in frame.calls:
             if self._syntax.calls and self._wanted(header.name):
-                self._begin_framed_call(header.name, frame.calls[into], length)
+                self._start_framed_call(header.name, frame, frame.calls[into], length)
             else:
                 # Not a tool that was offered, so this is text, header and all.
                 self._state = self._syntax.bodies["content"]
-                self._emit_text(self._pos + length)
+                self._show_text(ledger.pos + length)
             return
-        self._emit_markup("border", length)
+        ledger.markup("border", length)
         self._state = self._syntax.bodies.get(into, self._syntax.bodies["content"])
 
     def _broken_header(self, trial: Trial, frame: FrameForm, text: str, header: Header) -> int:
@@ -690,267 +500,125 @@ class Machine(Ledger):
     def _could_be_header(self, fields: dict[str, str]) -> bool:
         return any(value == "all" or self._tools.could_become(value) for value in fields.values())
 
-    def _begin_framed_call(self, name: str, form: CallForm, length: int) -> None:
-        self._section = None
-        self._form = form
-        self._framed = True
-        self._state = self._syntax.fresh
-        self._announce(name, "", length)
-        self._codec = self._new_codec(form, name)
-        self._mode = PAYLOAD
-
     # -- calls
 
-    def _start_call(self, trial: Trial, form: CallForm | None) -> None:
+    def _start_framed_call(self, name: str, frame: FrameForm, form: CallForm, length: int) -> None:
+        self._section = None
+        self._state = self._syntax.fresh
+        self._announce(name, "", length)
+        self._open_call(form, self._new_codec(form, name), frame=frame)
+
+    def _start_call(self, trial: Trial) -> None:
+        program = trial.program
+        form = program.call
         assert form is not None  # noqa: S101 - the action says so
-        raw_name = self._raw_name(trial)
-        name, native = self._syntax.refine(raw_name, self._tools)
+        section = program.section
+        opened = section if self._section is not section else None
+        self._section = section
+        name, native = self._syntax.refine(self._raw_name(trial), self._tools)
         envelope = trial.envelope
         if envelope is not None:
             native = envelope.id
-        native = trial.fields.get("id", native)
-        self._form = form
-        self._framed = False
-        self._announce(name, native, trial.offset)
+        self._announce(name, trial.fields.get("id", native), trial.offset)
+        codec: Codec | None = envelope
         if envelope is not None:
-            self._codec = envelope
-            if envelope.text:
-                self._emit_args(envelope.text, 0)
-            self._take_notes(envelope)
+            self.ledger.args(envelope.text, 0)
+            self.ledger.note_what(envelope)
         elif form.payload:
-            self._codec = self._new_codec(form, name)
+            codec = self._new_codec(form, name)
+        self._open_call(form, codec, opened=opened)
+
+    def _announce(self, name: str, native: str, length: int) -> None:
+        """The commit point."""
+        ledger = self.ledger
+        ledger.silent = self._strip or name in self._syntax.dialect.names.null_calls
+        id = ""
+        if ledger.silent:
+            ledger.note("null_call", name, length)
         else:
-            self._emit_args("{}", 0)
-            self._mode = TAIL
-            return
-        self._mode = PAYLOAD
+            self._call_seen = True
+            if native and self._ids.use(native):
+                id = native
+            else:
+                if native and self._ids.native:
+                    ledger.note("bad_id", native, length)
+                id = self._ids.new(name, ledger.index + 1)
+        ledger.begin_call(name, id, length)
+
+    def _open_call(
+        self,
+        form: CallForm,
+        codec: Codec | None,
+        *,
+        opened: SectionForm | None = None,
+        frame: FrameForm | None = None,
+    ) -> None:
+        section = self._section
+        self._call = OpenCall(
+            self.ledger,
+            form,
+            codec,
+            section=opened,
+            frame=frame,
+            resync=self._syntax.follow.resync if section is None else section.resync,
+            repair=self._repair,
+        )
 
     def _new_codec(self, form: CallForm, name: str) -> Codec:
         return make_codec(form, self._syntax, self._tools, name, self._policies)
 
-    def _read_payload(self, final: bool) -> bool:
-        codec = self._codec
-        assert codec is not None  # noqa: S101 - the mode says so
-        if self._pos == len(self._buf) or codec.error:
-            codec.text = ""
-            return self._stepped(codec, self._pos, final)
-        return self._stepped(codec, codec.step(self._buf, self._pos, final), final)
-
-    def _stepped(self, codec: Codec, end: int, final: bool) -> bool:
-        """The codec has read up to ``end``."""
-        self._inner = None
-        if codec.notes:
-            self._take_notes(codec)
-        if end > self._pos or codec.text:
-            self._emit_args(codec.text, end - self._pos)
-        if codec.error:
-            return self._broken(codec, final)
-        if codec.done:
-            self._mode = TAIL
-            return True
-        if not final:
-            # The short cut shows what it reads, as arguments of the output.
-            if not self._silent and self._base + self._pos >= 0:
-                self._inner = codec.inner
-            return False
-        status = codec.finish()
-        if status == "truncated":
-            # What the codec held cannot become anything any more.
-            self._emit_args("", len(self._buf) - self._pos)
-            self._note("truncated_call", "the input ended inside the arguments")
-            self._end_call("truncated", 0)
-            return True
-        if codec.text:
-            self._emit_args(codec.text, 0)
-        self._mode = TAIL
-        return True
-
-    def _broken(self, codec: Codec, final: bool) -> bool:
-        """The payload is not well-formed."""
-        if self._repair:
-            answer = follows(self._resync, self._buf, self._pos, final)
-            if answer == t.NEED:
-                return False
-            if answer == t.MATCH and codec.close():
-                self._emit_args(codec.text, 0)
-                self._take_notes(codec)
-                self._mode = TAIL
-                return True
-        self._note("malformed_call", f"expected {codec.error}")
-        self._mode = JUNK
-        return True
-
-    @property
-    def _resync(self) -> Watch:
-        """Where a malformed call ends."""
-        return self._syntax.resync if self._section is None else self._section.resync
-
-    def _read_junk(self, final: bool) -> bool:
-        buf = self._buf
-        form = self._form
-        assert form is not None  # noqa: S101 - the mode says so
-        at, literal = self._resync.seek(buf, self._pos, final)
-        if at < 0:
-            self._emit_args("", len(buf) - self._pos)
-            if final:
-                self._end_call("malformed", 0)
-            return final
-        if not literal:
-            self._emit_args("", at - self._pos)
-            return False
-        self._emit_args("", at - self._pos)
-        closers = form.closers
-        if self._framed and self._syntax.frame is not None:
-            closers = self._syntax.frame.ends
-        elif self._opened and self._section is not None:
-            # The text of the call has the section's opener, so it gets its closer as well.
-            closers = (*closers, *self._section.closers)
-        if literal not in closers:
-            self._end_call("malformed", 0)
-            return True
-        end = _match_closers(closers, buf, at, final)
-        if end < 0:
-            return False
-        closed = self._opened and self._section is not None and bool(self._section.closers)
-        closed = closed and buf.endswith(self._section.closers[-1], at, end)  # type: ignore[union-attr]
-        self._end_call("malformed", end - at)
-        if closed:
-            self._section = None
-            self._mode = TEXT
-        return True
-
-    def _read_tail(self, final: bool) -> bool:
-        """Closing markers come in parts; those that are there are consumed."""
-        form = self._form
-        assert form is not None  # noqa: S101 - the mode says so
-        if self._framed:
-            return self._read_framed_tail(final)
-        buf = self._buf
-        at = self._pos
-        if self._repair:
-            at = self._skip_brace(buf, at, final)
-            if at > self._pos:
-                self._emit_args("", at - self._pos)
-                return True
-            if at < 0:
-                return False
-        if not form.closers:
-            self._end_call("complete", at - self._pos)
-            return True
-        end = _match_closers(form.closers, buf, at, final)
-        if end < 0:
-            return False
-        if end == at:
-            self._note("missing_closer", form.closers[-1])
-        self._end_call("complete", end - self._pos)
-        return True
-
-    def _skip_brace(self, buf: str, at: int, final: bool) -> int:
-        """Repair: behind a closing brace that closes nothing.  -1: more input is needed."""
-        after = behind_space(buf, at)
-        if after - at > BOUND:
-            return at
-        if after == len(buf):
-            return at if final else -1
-        if buf[after] != "}":
-            return at
-        self._notes.append(Note("repaired", "stray } removed", max(self._base + after, 0)))
-        return after + 1
-
-    def _read_framed_tail(self, final: bool) -> bool:
-        """After the arguments of a framed call only the end of the message counts."""
-        frame = self._syntax.frame
-        assert frame is not None  # noqa: S101 - the call is framed
-        buf = self._buf
-        at, literal = frame.borders.seek(buf, self._pos, final)
-        if at < 0:
-            at = len(buf)
-        gap = buf[self._pos : at].strip()
-        if gap and not self._notes:
-            where = max(self._base + buf.index(gap, self._pos), 0)
-            self._notes.append(
-                Note("trailing_data", "text between the arguments and the end of the message", where)
-            )
-        self._emit_args("", at - self._pos)
-        if not literal:
-            if final:
-                self._end_call("complete", 0)
-            return final
-        self._end_call("complete", len(literal) if literal in frame.ends else 0)
-        return True
-
-    def _end_call(self, status: Status, length: int) -> None:
-        self._emit_end(status, length)
-        self._codec = None
-        if self._framed:
+    def _leave_call(self, call: OpenCall) -> None:
+        self._call = None
+        if self._state.channel == "content":
+            self._becomes_visible()
+        if call.frame is not None:
             self._visible = False  # another message may begin
-        section = self._section
-        self._mode = TEXT if section is None or not section.between else BETWEEN
+        if call.closes_section:
+            self._section = None
+        self._between = self._section is not None and bool(self._section.between)
 
     # -- sections
 
     def _read_between(self, final: bool) -> bool:
         section = self._section
         assert section is not None  # noqa: S101 - the mode says so
-        buf = self._buf
-        after = behind_space(buf, self._pos)
+        ledger = self.ledger
+        after = behind_space(ledger.buf, ledger.pos)
         if section.bare:
-            self._emit_text(after)
+            self._show_text(after)
         else:
-            self._emit_markup("separator", after - self._pos)
-        if self._pos == len(buf):
+            ledger.markup("separator", after - ledger.pos)
+        if ledger.pos == len(ledger.buf):
             if final:
                 self._leave_section()
             return final
         if section.closers:
-            end = _match_closers(section.closers, buf, self._pos, final)
+            end = behind_closers(section.closers, ledger.buf, ledger.pos, final)
             if end < 0:
                 return False
-            if end > self._pos:
-                self._emit_markup("call", end - self._pos)
+            if end > ledger.pos:
+                ledger.markup("call", end - ledger.pos)
                 self._section = None
-                self._mode = TEXT
+                self._between = False
                 return True
-        trial = Trial(section.between, self._syntax.dialect, self._repair)
-        answer = self._try(trial, final)
-        if answer == t.NEED:
-            self._between = True
+        trial = Trial(section.between, self._syntax.dialect.values.unescape)
+        answer = self._try(trial, ledger.pos, final)
+        if answer == NEED:
             self._suspend(trial)
             return False
-        if answer == t.FAIL:
-            self._leave_section()
-            return True
-        self._mode = TEXT
-        self._commit(trial, answer)
+        self._between_decided(trial, answer)
         return True
+
+    def _between_decided(self, trial: Trial, answer: int) -> None:
+        """Whether another call of the section begins."""
+        if answer == FAIL:
+            self._leave_section()
+        else:
+            self._between = False
+            self._commit(trial, answer)
 
     def _leave_section(self) -> None:
         if self._section is not None and self._section.closers:
-            self._note("missing_closer", self._section.closers[-1])
+            self.ledger.note("missing_closer", self._section.closers[-1])
         self._section = None
-        self._mode = TEXT
-
-
-def _closers_of(programs: list[t.Program], entry: Entry) -> frozenset[str]:
-    """What closes what these programs of the entry would have opened."""
-    if len(programs) == len(entry.programs):
-        return entry.closers
-    return frozenset[str]().union(*(program.closers for program in programs))
-
-
-def _match_closers(closers: tuple[str, ...], buf: str, at: int, final: bool) -> int:
-    """Behind those of the closers that stand here, in order; -1: more input is needed."""
-    end = at
-    for closer in closers:
-        after = behind_space(buf, at)
-        if after - at > BOUND:
-            break
-        behind = behind_literal(closer, buf, after)
-        if behind >= 0:
-            at = end = behind
-        elif behind == MORE:
-            if not final:
-                return -1
-            if after < len(buf):
-                return len(buf)  # the input ended inside it
-    return end
+        self._between = False

@@ -26,18 +26,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from functools import lru_cache
 from json.encoder import encode_basestring
 from typing import Final, TypeAlias
 
-from ..schema.pyliteral import number_to_json
-from ..schema.schema import UNKNOWN, ValueType, coerce
-from ..search.scan import behind_space, escaped, string_run
+from ..schema.schema import UNKNOWN, ValueType
+from ..schema.values import coerce, spelling, spelt_value
+from ..schema.words import LOOSE_WORDS
+from ..search.scan import BOUND, behind_space, escaped
 from ..search.watch import ValueWatch, Watch
-from ..values.errors import UsageError
+from ..syntax.codec import Codec
 from ..values.events import Status
-from .base import BOUND, Codec
 from .json import json_kind
 
 _BLANKS: Final = frozenset(" \t\r\n")
@@ -51,12 +50,7 @@ _SINGLE: Final = re.compile(r"'[^'\\\r\n]*+(?:\\.[^'\\\r\n]*+)*+(?P<rest>'|\\?)"
 _CLOSER_OF: Final = {"{": "}", "[": "]", "(": ")"}
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 
-_WORDS: Final = {
-    **dict.fromkeys(("true", "True", "TRUE"), "true"),
-    **dict.fromkeys(("false", "False", "FALSE"), "false"),
-    **dict.fromkeys(("null", "NULL", "none", "None", "nil", "NIL"), "null"),
-}
-_WORD_PREFIXES: Final = frozenset(word[:i] for word in _WORDS for i in range(1, len(word) + 1))
+_WORD_PREFIXES: Final = frozenset(word[:i] for word in LOOSE_WORDS for i in range(1, len(word) + 1))
 _NUMBER_STARTS: Final = frozenset("-.0123456789")
 _NUMBER_RUN: Final = re.compile(r"[-+.0-9eE]++")
 
@@ -193,13 +187,13 @@ class BareObject(Codec):
         self._final = False
         self._need = False
 
-    @property
-    def waiting(self) -> bool:
-        """Whether a scalar is kept until it closes."""
-        return bool(self._raw or self._blanks)
-
     def step(self, buf: str, pos: int, final: bool) -> int:
         """Read on; see the base class."""
+        # Inside a string, markers are text.
+        if self._state == _STRING and self._streams and not final and not pos:
+            taken = self._read_on(buf, self._marks.delimiter)
+            if taken >= 0:
+                return taken
         self._n = n = len(buf) if final else _certain(buf, pos, self._marks.any)
         self._final = final
         self._need = bool(self.error)
@@ -228,20 +222,6 @@ class BareObject(Codec):
         self.text = out[0] if len(out) == 1 else "".join(out)
         out.clear()
         return pos
-
-    def passing(self, text: str) -> str | None:
-        # Inside a string, markers are text.
-        if self._state == _STRING and self._streams:
-            return self._pass_value(text, self._marks.delimiter)
-        if self._state == _JSON:
-            end = string_run(text, 0)
-            if end == len(text):
-                self.text = text
-                return text
-            if end == len(text) - 1 and text[end] == "\\":
-                self.text = text[:end]
-                return self.text
-        return None
 
     def finish(self) -> Status:
         """The input is over."""
@@ -419,7 +399,7 @@ class BareObject(Codec):
             return pos
         if not item and char in (",", level.closer):
             # Delimiters that were lost, with nothing between them.
-            self._out.append(_typed("", self._kind))
+            self._out.append(spelt_value("", self._kind))
             self._state = _NEXT
             return pos
         if char in ",]}" or (char == ")" and self._closers[0] == ")"):
@@ -586,7 +566,7 @@ class BareObject(Codec):
             self._state = _NEXT
             self._blanks.clear()
             self._inner.clear()
-            self._out.append('"' if self._streams else _typed("".join(self._raw), self._kind))
+            self._out.append('"' if self._streams else spelt_value("".join(self._raw), self._kind))
             self._raw.clear()
         return pos
 
@@ -606,7 +586,7 @@ class BareObject(Codec):
         if level.closer == "]":
             return _NO if inner else _YES
         if not self._streams:
-            if _spelt("".join(self._raw)):
+            if spelling("".join(self._raw)):
                 return _YES
             self._becomes_string()
         return self._separates(level, buf, pos + 1, pos + BOUND)
@@ -637,123 +617,3 @@ class BareObject(Codec):
         for text in self._raw:
             self._data(text)
         self._raw.clear()
-
-
-def _spelt(text: str) -> str | None:
-    """The number or word that ``text`` is, as JSON."""
-    return _WORDS.get(text) or (number_to_json(text) if text and text[0] in _NUMBER_STARTS else None)
-
-
-def _typed(text: str, kind: ValueType) -> str:
-    """Text without delimiters: by its spelling, unless the schema knows better."""
-    value = _spelt(text)
-    types = kind.types
-    if not types or kind.is_any or (value == "null" and "null" in types):
-        return value or encode_basestring(text)
-    coerced, fits = coerce(text, kind, python_values=False)
-    return coerced if fits or value is None else value
-
-
-# --- writing
-
-
-def encode_bare(arguments: str, quote: str) -> str:
-    r"""Arguments in bare notation, as the models' templates write them: keys in order, no blanks.
-
-    What could not be read back that way is written as in JSON: a string or key
-    that holds the delimiter.  A key that would not end where it should stands
-    between delimiters; so does one that might hold a marker.
-
-    >>> encode_bare('{"n": 1, "city": "Paris", "in:ner": [null, true]}', '<|"|>')
-    '{city:<|"|>Paris<|"|>,<|"|>in:ner<|"|>:[None,true],n:1}'
-    """
-    if json_kind(arguments) != "{":
-        raise UsageError(f"arguments must be a JSON object, got {arguments[:80]!r}")
-    return "".join(_flat(_tree(arguments, quote)))
-
-
-_Tree: TypeAlias = "list[str | _Tree]"
-
-_PLAIN_KEY: Final = re.compile(r"[\w$@./+-]++(?: [\w$@./+-]++)*+")
-_TOKEN: Final = re.compile(
-    r"[ \t\r\n,:]*+"
-    r'(?:(?P<string>"[^"\\]*+(?:\\.[^"\\]*+)*+")|(?P<open>[{\[])|(?P<close>[}\]])|[^ \t\r\n,\]}]++)'
-)
-
-
-class _Written:
-    """An object or array that is being written."""
-
-    __slots__ = ("is_array", "key", "members")
-
-    def __init__(self, *, is_array: bool) -> None:
-        self.is_array = is_array
-        self.key: str | None = None
-        self.members: dict[str | int, str | _Tree] = {}
-
-    def add(self, value: str | _Tree) -> None:
-        self.members[len(self.members) if self.key is None else self.key] = value
-        self.key = None
-
-    def tree(self, quote: str) -> _Tree:
-        keys = list(self.members)
-        if not self.is_array:
-            keys.sort(key=lambda key: str(key).lower())  # as Jinja's dictsort
-        tree: _Tree = ["[" if self.is_array else "{"]
-        for number, key in enumerate(keys):
-            if number:
-                tree.append(",")
-            if isinstance(key, str):
-                tree += [_written_key(key, quote), ":"]
-            tree.append(self.members[key])
-        tree.append("]" if self.is_array else "}")
-        return tree
-
-
-def _tree(arguments: str, quote: str) -> _Tree:
-    """The pieces of valid JSON text, rewritten and sorted."""
-    stack = [_Written(is_array=True)]
-    at = 0
-    while len(stack) > 1 or not at:
-        token = _TOKEN.match(arguments, at)
-        assert token is not None  # noqa: S101 - the text was checked
-        at = token.end()
-        top = stack[-1]
-        string = token["string"]
-        if token["open"]:
-            stack.append(_Written(is_array=token["open"] == "["))
-        elif token["close"]:
-            stack.pop()
-            stack[-1].add(top.tree(quote))
-        elif string and not top.is_array and top.key is None:
-            top.key = json.loads(string)
-        elif string:
-            value = json.loads(string)
-            top.add(quote + value + quote if _fits(value, quote) else string)
-        else:
-            word = token.group().lstrip(" \t\r\n,:")
-            top.add("None" if word == "null" else word)  # what Jinja prints
-    return [*stack[0].members.values()]
-
-
-def _flat(tree: _Tree) -> Iterator[str]:
-    stack: list[Iterator[str | _Tree]] = [iter(tree)]
-    while stack:
-        piece = next(stack[-1], None)
-        if piece is None:
-            stack.pop()
-        elif isinstance(piece, str):
-            yield piece
-        else:
-            stack.append(iter(piece))
-
-
-def _fits(text: str, quote: str) -> bool:
-    """Whether ``text`` ends where it should between delimiters."""
-    return quote != '"' and (text + quote).find(quote) == len(text) and not _SURROGATE.search(text)
-
-
-def _written_key(key: str, quote: str) -> str:
-    if _PLAIN_KEY.fullmatch(key) and quote not in key:
-        return key
-    return quote + key + quote if _fits(key, quote) else json.dumps(key)

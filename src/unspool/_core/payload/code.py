@@ -7,19 +7,16 @@ beginning of a marker.
 
 from __future__ import annotations
 
-import json
 from typing import Final
 
 from ..search.scan import escaped
 from ..search.watch import ValueWatch
-from ..values.errors import UsageError
+from ..syntax.codec import Codec
 from ..values.events import Status
-from .base import Codec
-from .json import object_members
 
-_KEY: Final = "code"
-_OPENING: Final = f'{{"{_KEY}": "'
-_CLOSING: Final = '"}'
+KEY: Final = "code"
+OPENING: Final = f'{{"{KEY}": "'
+CLOSING: Final = '"}'
 
 
 class RawText(Codec):
@@ -34,6 +31,10 @@ class RawText(Codec):
 
     def step(self, buf: str, pos: int, final: bool) -> int:
         """Read on; see the base class."""
+        if self._begun and not self.done and not final and not pos:
+            taken = self._read_on(buf, self._ends)
+            if taken >= 0:
+                return taken
         self.text = ""
         if self.done:
             return pos
@@ -43,36 +44,16 @@ class RawText(Codec):
         if end > pos or self.done:
             self.text = self._opening() + escaped(buf[pos:end])
             if self.done:
-                self.text += _CLOSING
+                self.text += CLOSING
         return end
-
-    def passing(self, text: str) -> str | None:
-        if self.done or not self._begun:
-            return None
-        return self._pass_value(text, self._ends)
 
     def finish(self) -> Status:
         """The input is over, and so is the text."""
-        self.text = "" if self.done else self._opening() + _CLOSING
+        self.text = "" if self.done else self._opening() + CLOSING
         self.done = True
         return "complete"
 
     def _opening(self) -> str:
-        opening = "" if self._begun else _OPENING
+        opening = "" if self._begun else OPENING
         self._begun = True
         return opening
-
-
-def encode_code(arguments: str) -> str:
-    r"""The text in arguments that have one, under the key ``code``.
-
-    >>> encode_code('{"code": "print(1)\\n"}')
-    'print(1)\n'
-    """
-    members = object_members(arguments)
-    if members is None or [key for key, _ in members] != [_KEY] or not members[0][1].startswith('"'):
-        raise UsageError(
-            f"raw text is written from the arguments {_OPENING}...{_CLOSING}, got {arguments[:80]!r}"
-        )
-    text: str = json.loads(members[0][1])
-    return text

@@ -15,8 +15,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from ..search.scan import behind_space
-from .base import BOUND, Codec, Value
+from ..search.scan import BOUND, behind_space
+from ..syntax.codec import Codec, NamedPayload, Value
 from .json import JsonValue, json_kind
 from .python import PythonValue
 
@@ -39,11 +39,10 @@ _ID_ROLE: Final = 3
 _KEY_ROLE: Final = 4
 
 
-class Envelope(Codec):
+class Envelope(NamedPayload):
     """The object, up to its closing brace."""
 
     __slots__ = (
-        "_ahead",
         "_at",
         "_captured",
         "_depth",
@@ -58,21 +57,11 @@ class Envelope(Codec):
         "_slack",
         "_state",
         "_value",
-        "_wrong",
-        "committed",
-        "id",
-        "name",
     )
 
     def __init__(self, dialect: Dialect, repair: bool = False, python: bool = False) -> None:
         """``python``: the object is written as a Python dict."""
         super().__init__()
-        self.name: str = ""
-        """The function's name, once known."""
-        self.id: str = ""
-        """The call's id, if it came before the name."""
-        self.committed: bool = False
-        """Whether the name is known."""
         self._dialect = dialect
         self._repair = repair
         self._python = python
@@ -87,12 +76,6 @@ class Envelope(Codec):
         self._has_args = False
         self._slack = 0
         self._at = 0
-        self._wrong = ""  # the error that the next step comes to
-        self._ahead = -1  # how far it gets, if that is known
-
-    @property
-    def waiting(self) -> bool:
-        return not self.committed or (self._role == _ARGS_ROLE and bool(self._captured))
 
     @property
     def partial_name(self) -> str:
@@ -102,56 +85,35 @@ class Envelope(Codec):
         return "".join(self._captured)[1:]
 
     def step(self, buf: str, pos: int, final: bool) -> int:
-        if self._ahead < 0:
-            pos = self._advance(buf, pos, final)
-        else:
-            pos += self._ahead
-            self._ahead = -1
-        self.error = self._wrong
-        return pos
+        return self._read(buf, pos, final, [])
 
-    def passing(self, text: str) -> str | None:
+    @property
+    def source(self) -> Codec | None:
         value = self._value
-        if value is not None:
-            taken = value.passing(text)
-            if taken is not None:
-                out: list[str] = []
-                self._take(value, out)
-                self.text = "".join(out)
-                return taken
-        was_committed = self.committed
-        end = self._advance(text, 0, False)
-        if (
-            self.done
-            or self._wrong
-            or self.notes
-            or self.committed != was_committed
-            or self.inner is not self
-        ):
-            self._ahead = end  # ``step`` gets the same text next
+        if value is None or self._role != _ARGS_ROLE or not self.committed or value.kind != "{":
             return None
-        return text[:end]
+        return value
 
-    def _advance(self, buf: str, pos: int, final: bool) -> int:
-        n = len(buf)
+    def resume(self, buf: str, pos: int, final: bool) -> int:
+        value = self._value
+        assert value is not None  # noqa: S101 - it was the source
         out: list[str] = []
+        if not self._stepped(value, pos, out):
+            self.text = "".join(out)
+            return pos
+        return self._read(buf, pos, final, out)
+
+    def _read(self, buf: str, pos: int, final: bool, out: list[str]) -> int:
+        n = len(buf)
         was_committed = self.committed
-        while pos < n and not self.done and not self._wrong and self.committed == was_committed:
+        while pos < n and not self.done and not self.error and self.committed == was_committed:
             value = self._value
             if value is None:
                 pos = self._structure(buf, pos)
                 continue
             pos = value.step(buf, pos, final)
-            if value.notes:
-                self.notes.extend(value.notes)
-                value.notes.clear()
-            if value.text:
-                self._take(value, out)
-            if value.error or not value.done:
-                self._wrong = value.error
+            if not self._stepped(value, pos, out):
                 break
-            self._at = pos
-            self._value_ends(out)
         if self.committed:
             if self.done and not self._has_args:
                 self._has_args = True
@@ -162,12 +124,19 @@ class Envelope(Codec):
         self.text = out[0] if len(out) == 1 else "".join(out)
         return pos
 
-    @property
-    def inner(self) -> Codec:
-        value = self._value
-        if value is None or self._role != _ARGS_ROLE or not self.committed or value.kind != "{":
-            return self
-        return value
+    def _stepped(self, value: Value, pos: int, out: list[str]) -> bool:
+        """A value has read up to ``pos``.  False: it needs more, or has failed."""
+        if value.notes:
+            self.notes.extend(value.notes)
+            value.notes.clear()
+        if value.text:
+            self._take(value, out)
+        if value.error or not value.done:
+            self.error = value.error
+            return False
+        self._at = pos
+        self._value_ends(out)
+        return True
 
     def finish(self) -> Status:
         self.text = ""
@@ -206,7 +175,7 @@ class Envelope(Codec):
         self.done = True
         return True
 
-    def _structure(self, buf: str, pos: int) -> int:
+    def _structure(self, buf: str, pos: int) -> int:  # noqa: C901 - a branch for each state
         """Read what is between the values, up to the next one or to what does not belong here."""
         n = len(buf)
         while True:
@@ -215,7 +184,7 @@ class Envelope(Codec):
                 self._slack += after - pos
                 pos = after
             if self._slack > BOUND and not self.committed:
-                self._wrong = "a call's name"
+                self.error = "a call's name"
                 return pos
             if pos == n:
                 return pos
@@ -239,7 +208,7 @@ class Envelope(Codec):
                 if state == _KEY and not self._python:
                     self.notes.append(("repaired", "trailing comma removed", pos))
                 self._object_ends()
-                if self._wrong:
+                if self.error:
                     return pos
                 if self.done:
                     return pos + 1
@@ -249,7 +218,7 @@ class Envelope(Codec):
                 self.notes.append(("repaired", "doubled braces", pos))
                 self._depth = 1
             else:
-                self._wrong = _EXPECTED[state]
+                self.error = _EXPECTED[state]
                 return pos
             pos += 1
 
@@ -265,7 +234,7 @@ class Envelope(Codec):
         elif self.committed:
             self.done = True
         else:
-            self._wrong = "a call's name"
+            self.error = "a call's name"
 
     def _take(self, value: Value, out: list[str]) -> None:
         """Put what a value gave where its role says."""
@@ -296,7 +265,7 @@ class Envelope(Codec):
                 (out if self.committed else self._pending).append(_decoded(text))
         elif role == _NAME_ROLE:
             if text[:1] != '"' or len(text) < 3 or len(text) > BOUND:
-                self._wrong = "the function's name as a string"
+                self.error = "the function's name as a string"
                 return
             self.name = _unquoted(text)
             self.committed = True
@@ -317,7 +286,7 @@ class Envelope(Codec):
         self._captured.clear()
         if keys.keyed:
             if self.committed:
-                self._wrong = "'}': one function to an object"
+                self.error = "'}': one function to an object"
                 return
             self.name = key
             self.committed = bool(key)

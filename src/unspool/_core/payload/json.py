@@ -18,18 +18,17 @@ import re
 from json.encoder import encode_basestring
 from typing import Final, NoReturn
 
-from ..search.memo import has_room
-from ..search.scan import COMPILED, MUST_BE_ESCAPED, behind_space, escape_begun, escaped, string_run
+from ..schema.words import PYTHON_TO_JSON
+from ..search.scan import behind_space, escape_begun, escaped, string_reach, string_run
+from ..syntax.codec import Value
 from ..values.events import Status
 from ..values.native import i64
-from .base import Value
 
 _LIST_GAP: Final = re.compile(r"[ \t\r\n,]*")
 _SINGLE_RUN: Final = re.compile(r"(?:[^'\"\\\x00-\x1f]++|\\(?:[\"\\/bfnrt]|u[0-9a-fA-F]{4}))*+")
 _TOKEN: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[\]{},:]|[^\s"\[\]{},:]++')
 _SPACED: Final = {",": ", ", ":": ": "}
-_SPECIAL: Final = re.compile(f"[{re.escape(MUST_BE_ESCAPED)}]").search
-_PYTHON_WORDS: Final = {"T": ("True", "true"), "F": ("False", "false"), "N": ("None", "null")}
+_PYTHON_WORDS: Final = {python[0]: (python, word) for python, word in PYTHON_TO_JSON.items()}
 _TOKEN_STARTS: Final = frozenset("\"'{[-0123456789tfnTFN")
 _BLANKS: Final = " \t\r\n"
 
@@ -138,34 +137,11 @@ _STRICT: Final = _table(repair=False)
 _REPAIRING: Final = _table(repair=True)
 
 
-class _Move:
-    """What a text does to the scanner."""
-
-    __slots__ = ("opened", "state", "text")
-
-    def __init__(self, state: int, opened: list[str], text: str) -> None:
-        self.state: Final = state
-        """What is expected next."""
-        self.opened: Final = opened
-        """Closers of the brackets in it."""
-        self.text: Final = text
-        """As much of it as is certain."""
-
-
-_MOVES: Final[dict[bool, list[dict[str, _Move]]]] = {
-    repair: [{} for _ in range(_SINGLE_STRING)] for repair in (False, True)
-}
-_DEPENDS: Final = re.compile(r"[\]},]").search
-"""What a bracket or a comma does depends on the brackets around it."""
-
-
 class JsonValue(Value):
     """One JSON value."""
 
     __slots__ = (
-        "_ahead",
         "_comma",
-        "_moves",
         "_out",
         "_repair",
         "_stack",
@@ -180,10 +156,8 @@ class JsonValue(Value):
         super().__init__()
         self._repair: Final = repair
         self._table: Final = _REPAIRING if repair else _STRICT
-        self._moves: Final = _MOVES[repair]
         self._state: i64 = _START
         self._stack: list[str] = []
-        self._ahead = 0  # how much of the next input has been read already
         self._tries = 0
         # Under repair: what was read, a word of Python, and a comma and white space that wait.
         self._out: list[str] = []
@@ -200,6 +174,11 @@ class JsonValue(Value):
 
     def step(self, buf: str, pos: int, final: bool) -> int:
         n = len(buf)
+        if _STRING <= self._state < _SINGLE_STRING and not pos:
+            reach = string_reach(buf)
+            if reach == n or (not final and escape_begun(buf, reach)):
+                self.text = buf[:reach]
+                return reach
         if self._state == _START:
             pos = behind_space(buf, pos)
             if pos < n:
@@ -207,8 +186,6 @@ class JsonValue(Value):
                 self.kind = '"' if self._repair and char == "'" else char
                 self._state = _VALUE
         start = pos
-        pos += self._ahead
-        self._ahead = 0
         self._tries = _TRIES
         while pos < n and not self.done and not self.error:
             if not self._comma and self._state < _SINGLE_STRING:
@@ -231,64 +208,6 @@ class JsonValue(Value):
             self.text = buf[start:pos]
         return pos
 
-    def passing(self, text: str) -> str | None:
-        state = self._state
-        end: i64 = 0
-        if state >= _STRING:
-            if state >= _SINGLE_STRING:
-                return None
-            # A loop does better only where it is compiled.
-            if COMPILED:
-                end = string_run(text, 0)
-                if end == len(text):
-                    self.text = text
-                    return text
-            elif _SPECIAL(text) is None:
-                self.text = text
-                return text
-        elif state == _START or self._comma:
-            return None
-        stack = self._stack
-        if COMPILED or not stack:
-            return self._pass(text, end)
-        known = self._moves[state].get(text)
-        if known is None:
-            depth = len(stack)
-            taken = self._pass(text, end)
-            if taken is not None:
-                self._remember(text, state, taken, stack[depth:])
-            return taken
-        self._state = known.state
-        if known.opened:
-            stack += known.opened
-        self.text = known.text
-        return known.text
-
-    def _remember(self, text: str, state: int, taken: str, opened: list[str]) -> None:
-        """What a text did inside brackets: if it does not depend on them, it does so again."""
-        moves = self._moves[state]
-        if has_room(len(moves), text) and _DEPENDS(text) is None:
-            moves[text] = _Move(self._state, opened, taken)
-
-    def _pass(self, text: str, end: i64) -> str | None:
-        """``passing`` inside a value; ``end``: so much of the text is known to go on a string."""
-        in_string = self._state >= _STRING
-        if in_string and not COMPILED:
-            end = string_run(text, end)
-        n: i64 = len(text)
-        if end < n and (not in_string or text[end] == '"'):
-            self._tries = _TRIES
-            end = self._read(text, end)
-        if end == n and not self.done:
-            self.text = text
-            return text
-        if self._state >= _STRING and escape_begun(text, end):
-            self.text = text[:end]
-            return self.text
-        # ``step`` gets the same text next.
-        self._ahead = end
-        return None
-
     def finish(self) -> Status:
         self.text = ""
         if self._state in _AFTER_A_NUMBER and not self._stack:
@@ -308,7 +227,7 @@ class JsonValue(Value):
         self.done = True
         return True
 
-    def _read(self, buf: str, pos: i64) -> i64:
+    def _read(self, buf: str, pos: i64) -> i64:  # noqa: C901 - a branch for each kind of move
         """JSON, up to its end or to what is not JSON, or not yet."""
         n: i64 = len(buf)
         state = self._state

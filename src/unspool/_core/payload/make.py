@@ -1,23 +1,39 @@
-"""Which codec reads, and which function writes, a payload."""
+"""Which codec reads a payload."""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from .bare import BareObject, encode_bare
-from .code import RawText, encode_code
+from ..syntax.syntax import Syntax
+from .bare import BareObject
+from .code import RawText
+from .envelope import Envelope
 from .json import JsonValue
-from .python import PythonArguments, encode_python
+from .python import PythonArguments
 from .tagged import Tagged
 from .tree import Tree
 
 if TYPE_CHECKING:
     from ..schema.schema import Tools
+    from ..syntax.codec import Codec
     from ..syntax.forms import CallForm
-    from ..syntax.syntax import Syntax
     from ..values.policies import Policies
     from ..words.dialect import Dialect
-    from .base import Codec
+
+
+@lru_cache(maxsize=1024)
+def compile_syntax(
+    dialect: Dialect, *, calls: bool = True, calls_in_reasoning: bool = True, repair: bool = False
+) -> Syntax:
+    """The syntax of a dialect, with codecs for what its heads contain; compiled once."""
+    return Syntax(
+        dialect,
+        calls=calls,
+        calls_in_reasoning=calls_in_reasoning,
+        repair=repair,
+        embed=lambda notation: Envelope(dialect, repair, notation == "python"),
+    )
 
 
 def make_codec(form: CallForm, syntax: Syntax, tools: Tools, function: str, policies: Policies) -> Codec:
@@ -26,21 +42,15 @@ def make_codec(form: CallForm, syntax: Syntax, tools: Tools, function: str, poli
         params = Tree if syntax.dialect.values.nested else Tagged
         return params(syntax, tools, function, policies)
     if form.payload == "code":
-        return RawText(syntax.code_ends)
+        return RawText(syntax.follow.code_ends)
     repair = policies.malformed_call == "repair"
     if form.notation == "bare":
         return BareObject(
-            syntax.dialect.values.quote, syntax.after_params, kind=tools.parameters(function), repair=repair
+            syntax.dialect.values.quote,
+            syntax.follow.after_params,
+            kind=tools.parameters(function),
+            repair=repair,
         )
     if form.notation == "json":
         return JsonValue(repair)
     return PythonArguments(loose=form.notation == "loose", tools=tools, function=function)
-
-
-def encode_arguments(notation: str, arguments: str, dialect: Dialect) -> str:
-    """Arguments, given as JSON text, in a notation."""
-    if notation == "bare":
-        return encode_bare(arguments, dialect.values.quote)
-    if notation == "code":
-        return encode_code(arguments)
-    return arguments if notation == "json" else encode_python(arguments)

@@ -27,7 +27,6 @@ one closing quote only.
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 import unicodedata
@@ -36,12 +35,11 @@ from json.encoder import encode_basestring
 from typing import TYPE_CHECKING, Final
 
 from ..schema.pyliteral import number_to_json
-from ..search.scan import escaped, in_word, run_until, same_run, word_run
-from ..values.errors import UsageError
+from ..schema.words import WORDS
+from ..search.scan import BOUND, escaped, in_word, run_until, same_run, word_run
+from ..syntax.codec import Value
 from ..values.events import Status
 from ..values.native import i64
-from .base import BOUND, Value
-from .json import json_kind
 
 if TYPE_CHECKING:
     from ..schema.schema import Tools
@@ -74,14 +72,6 @@ _ESCAPED: Final = {
 
 _ATOM_CHARACTERS: Final = r"0-9A-Za-z_\x80-\ud7ff\ue000-\U0010ffff"
 """More than identifiers may hold; ``str.isidentifier`` judges the whole."""
-_WORDS: Final = {
-    "True": "true",
-    "true": "true",
-    "False": "false",
-    "false": "false",
-    "None": "null",
-    "null": "null",
-}
 _NOT_FINITE: Final = frozenset(
     sign + word for sign in ("", "+", "-") for word in ("inf", "nan", "Infinity", "NaN")
 )
@@ -190,12 +180,13 @@ class PythonValue(Value):
         self._atom: list[str] = []
         self._numeric = False
 
-    @property
-    def waiting(self) -> bool:
-        return bool(self._held) or bool(self._atom)
-
-    def step(self, buf: str, pos: int, final: bool) -> int:
+    def step(self, buf: str, pos: int, final: bool) -> int:  # noqa: C901 - a branch for each state
         n = len(buf)
+        if not pos and self._state == _STRING and not self._marks and not self._prefix:
+            end: i64 = same_run(buf, 0, self._quote)
+            if end == n or (end == n - 1 and buf[end] == "\\" and not final):
+                self.text = buf[:end]
+                return end
         while pos < n and not self.done:
             state = self._state
             if state == _STRING:
@@ -242,27 +233,6 @@ class PythonValue(Value):
             pos = after
         self._flush()
         return pos
-
-    def passing(self, text: str) -> str | None:
-        length: i64 = len(text)
-        state = self._state
-        if state == _STRING and not self._marks:
-            if not self._prefix:
-                end: i64 = same_run(text, 0, self._quote)
-                if end == length:
-                    self.text = text
-                    return text
-                if text[end] == "\\" and end == length - 1:
-                    self.text = text[:end]
-                    return self.text
-            if run_until(text, 0, self._stops) == length:
-                self.text = escaped(text)
-                return text
-        elif state == _ATOM and 0 < length == word_run(text, 0):
-            self._atom.append(text)
-            self.text = ""
-            return text
-        return None
 
     def finish(self) -> Status:
         self.text = ""
@@ -545,7 +515,7 @@ class PythonValue(Value):
         if at == n:
             return unknown
         if top >= _LIST:
-            return _YES if name.group() in _WORDS else _NO
+            return _YES if name.group() in WORDS else _NO
         if buf[at] != "=" or top != _CALL:
             return _YES if buf[at] == ":" else _NO
         if at + 1 == n:
@@ -748,7 +718,7 @@ def _constant(text: str) -> str:
 
     What JSON has no number for becomes a string.
     """
-    word = _WORDS.get(text)
+    word = WORDS.get(text)
     if word is not None:
         return word
     if text.isascii() and text.isdigit() and (text[0] != "0" or text == "0"):
@@ -766,63 +736,3 @@ def _constant(text: str) -> str:
     else:
         return ""
     return encode_basestring(text) if number is None else number
-
-
-_JSON_TOKEN: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[\]{},:]|[^\s"\[\]{},:]++')
-_PYTHON_WORDS: Final = {"true": "True", "false": "False", "null": "None", ",": ", ", ":": ": "}
-
-
-def encode_python(arguments: str) -> str:
-    r"""A JSON object as the arguments of a Python call.
-
-    Keys that are no identifiers cannot be keywords; then the object is the only argument.
-
-    >>> encode_python('{"city": "Paris", "days": [1, null], "dry": true}')
-    '(city="Paris", days=[1, None], dry=True)'
-    >>> encode_python('{"content-type": "text"}')
-    '({"content-type": "text"})'
-    """
-    kind = json_kind(arguments)
-    if kind != "{":
-        found = f"a JSON value that begins with {kind}" if kind else "not JSON"
-        raise UsageError(f"arguments must be a JSON object to be written as Python keywords, got {found}")
-    out: list[str] = []
-    keys: list[int] = []
-    depth = 0
-    for piece in _JSON_TOKEN.findall(arguments):
-        if piece[0] == '"':
-            out.append(_encode_string(piece))
-            continue
-        if piece in "[{":
-            depth += 1
-        elif piece in "]}":
-            depth -= 1
-        elif piece == ":" and depth == 1:
-            keys.append(len(out) - 1)
-        out.append(_PYTHON_WORDS.get(piece, piece))
-    if not all(out[at][1:-1].isidentifier() for at in keys):
-        return f"({''.join(out)})"
-    for at in keys:
-        out[at] = out[at][1:-1]
-        out[at + 1] = "="
-    return f"({''.join(out[1:-1])})"
-
-
-def _encode_string(token: str) -> str:
-    """A JSON string as Python writes it: the same, but for escapes that nobody needs."""
-    if "\\" not in token:
-        return token
-    text = encode_basestring(json.loads(token))
-    return _SURROGATE.sub(lambda half: f"\\u{ord(half.group()):04x}", text)
-
-
-def python_literal(value: str) -> str:
-    """A JSON value as a Python literal.
-
-    >>> python_literal('{"a": [true, null]}')
-    '{"a": [True, None]}'
-    """
-    return "".join(
-        _encode_string(piece) if piece[0] == '"' else _PYTHON_WORDS.get(piece, piece)
-        for piece in _JSON_TOKEN.findall(value)
-    )

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ..schema.schema import coerce, quote
-from ..search.scan import behind_space, escaped
+from ..schema.schema import UNKNOWN
+from ..schema.values import Slot, is_text, quote
+from ..search.scan import BOUND, behind_space, escaped
+from ..syntax.codec import Codec
 from ..syntax.trial import FAIL, MATCH, NEED, Trial, follows
-from .base import BOUND, Codec
-from .json import json_kind
 
 if TYPE_CHECKING:
     from ..schema.schema import Tools, ValueType
@@ -26,21 +26,20 @@ _OPEN: Final = 0
 _TEXT: Final = 1
 _OBJECT: Final = 2
 _LIST: Final = 3
-_STRINGS: Final = ("string", "str", "raw", "true")
 _CONTAINERS: Final = {"dict": _OBJECT, "object": _OBJECT, "list": _LIST, "array": _LIST}
 
 
 class _Element:
     """A parameter that is open."""
 
-    __slots__ = ("count", "declared", "raw", "seen", "shape", "skip", "streams", "type")
+    __slots__ = ("count", "declared", "raw", "seen", "shape", "skip", "slot", "type")
 
-    def __init__(self, kind: ValueType | None, declared: str, streams: bool, skip: bool) -> None:
+    def __init__(self, kind: ValueType, declared: str, slot: Slot, skip: bool) -> None:
         self.type = kind
         self.declared = declared
         """What an attribute says the value is."""
-        self.streams = streams
-        """A string, handed on as it arrives."""
+        self.slot = slot
+        """What its text means, if it is no container."""
         self.skip = skip
         """Given before; only the first one counts."""
         self.shape = _OPEN
@@ -71,7 +70,7 @@ class Tree(Codec):
         self._tools: Final = tools
         self._function: Final = function
         self._policies: Final = policies
-        self._root = _Element(None, "", streams=False, skip=False)
+        self._root = _Element(UNKNOWN, "", self._slot(UNKNOWN, {}), skip=False)
         self._root.shape = _OBJECT
         self._stack: list[_Element] = []
         self._trial: Trial | None = None
@@ -79,11 +78,12 @@ class Tree(Codec):
         self._ignoring = False
         self._out: list[str] = []
 
-    @property
-    def waiting(self) -> bool:
-        return bool(self._stack) and not self._stack[-1].streams
-
     def step(self, buf: str, pos: int, final: bool) -> int:
+        element = self._stack[-1] if self._stack else self._root
+        if element.shape == _TEXT and element.slot.streams and not element.skip and not final and not pos:
+            taken = self._read_on(buf, self._syntax.follow.tree_watch)
+            if taken >= 0:
+                return taken
         self._held = False
         while not self.done and not self.error and not self._held and pos < len(buf):
             element = self._stack[-1] if self._stack else self._root
@@ -95,18 +95,16 @@ class Tree(Codec):
         self._out.clear()
         return pos
 
-    def passing(self, text: str) -> str | None:
-        element = self._stack[-1] if self._stack else self._root
-        if element.shape != _TEXT or not element.streams or element.skip:
-            return None
-        return self._pass_value(text, self._syntax.tree_watch)
-
     def finish(self) -> Status:
         self.text = ""
         if not self.done and not self._stack and self._trial is None:
             self.text = "}" if self._root.count else "{}"
             self.done = True
         return "complete" if self.done else "truncated"
+
+    def _new_trial(self) -> Trial:
+        """Of what may stand where a parameter could."""
+        return Trial(self._syntax.tree_programs, self._syntax.dialect.values.unescape)
 
     # -- between children
 
@@ -116,13 +114,13 @@ class Tree(Codec):
             return pos
         syntax = self._syntax
         if self._trial is None:
-            ends = syntax.after_params
+            ends = syntax.follow.after_params
             if ends.literal_at(buf, pos):
                 return self._end_all(pos)
             if not final and ends.pending(buf, pos):
                 self._held = True
                 return pos
-            self._trial = Trial(syntax.tree_programs, syntax.dialect, False)
+            self._trial = self._new_trial()
         trial = self._trial
         answer = trial.run(buf, pos, final)
         if answer == NEED:
@@ -145,9 +143,9 @@ class Tree(Codec):
     def _cut(self, buf: str, pos: int) -> bool:
         """Whether the input ended inside a tag that is not the call's closer."""
         syntax = self._syntax
-        if syntax.call_closers.pending(buf, pos):
+        if syntax.follow.call_closers.pending(buf, pos):
             return False
-        return Trial(syntax.tree_programs, syntax.dialect, False).run(buf, pos, False) == NEED
+        return self._new_trial().run(buf, pos, False) == NEED
 
     def _ignore(self, buf: str, pos: int) -> int:
         """Text where only parameters should be."""
@@ -157,17 +155,15 @@ class Tree(Codec):
         if not self._ignoring:
             self._ignoring = True
             self.notes.append(("trailing_data", "text between parameters", pos))
-        at = self._syntax.after_nested.seek(buf, pos + 1, False)[0]
+        at = self._syntax.follow.after_nested.seek(buf, pos + 1, False)[0]
         return len(buf) if at < 0 else at
 
     def _begin(self, parent: _Element, trial: Trial, at: int) -> None:
         fields = trial.fields
         key = fields.get("key", "")
-        declared = fields.get("string", fields.get("type", ""))
         skip = parent.skip or (parent.shape == _OBJECT and key in parent.seen)
         kind = self._child_type(parent, key)
-        streams = declared in _STRINGS if declared else kind is None or kind.is_string
-        element = _Element(kind, declared, streams, skip)
+        element = _Element(kind, _declared(fields), self._slot(kind, fields), skip)
         if skip:
             self.notes.append(("duplicate_argument", key, at))
         else:
@@ -179,17 +175,23 @@ class Tree(Codec):
             parent.seen.add(key)
         self._stack.append(element)
 
-    def _child_type(self, parent: _Element, key: str) -> ValueType | None:
+    def _slot(self, kind: ValueType, fields: dict[str, str]) -> Slot:
+        return Slot(
+            kind,
+            _declared(fields),
+            untyped_is_string="string" not in fields and self._policies.schemaless_value == "string",
+            python_values=self._syntax.dialect.values.python,
+        )
+
+    def _child_type(self, parent: _Element, key: str) -> ValueType:
         if parent is self._root:
             return self._tools.value_type(self._function, key)
-        if parent.type is None:
-            return None
         return parent.type.items(parent.count) if parent.shape == _LIST else parent.type.member(key)
 
     # -- inside an element
 
     def _value(self, element: _Element, buf: str, pos: int, final: bool) -> int:
-        watch = self._syntax.tree_watch
+        watch = self._syntax.follow.tree_watch
         at = pos
         while True:
             at, literal = watch.seek(buf, at, final)
@@ -208,16 +210,18 @@ class Tree(Codec):
     def _closes(self, element: _Element, buf: str, pos: int, at: int, final: bool) -> int:
         """What the marker at ``at`` is: a closer (MATCH), the first child, or data."""
         syntax = self._syntax
-        closer = syntax.call_closers.literal_at(buf, at)
+        closer = syntax.follow.call_closers.literal_at(buf, at)
         if closer:
-            return follows(syntax.after_call, buf, at + len(closer), final)
-        trial = Trial(syntax.tree_programs, syntax.dialect, False)
+            return follows(syntax.follow.after_call, buf, at + len(closer), final)
+        trial = self._new_trial()
         answer = trial.run(buf, at, final)
         if answer != MATCH:
             return NEED if answer == NEED else FAIL
         if trial.program not in syntax.param_of:
-            return follows(syntax.after_nested, buf, at + trial.offset, final)
-        if element.shape == _OPEN and not buf[pos:at].strip() and not _is_text(element):
+            if self._policies.close_in_value == "first":
+                return MATCH
+            return follows(syntax.follow.after_nested, buf, at + trial.offset, final)
+        if element.shape == _OPEN and not buf[pos:at].strip() and not is_text(element.type, element.declared):
             self._becomes_container(element, trial.fields.get("key", ""))
         return FAIL
 
@@ -225,7 +229,7 @@ class Tree(Codec):
         element.shape = _CONTAINERS.get(element.declared, _OPEN)
         if element.shape != _OPEN:
             return
-        types = element.type.types if element.type is not None else frozenset()
+        types = element.type.types
         if "array" in types and "object" not in types:
             element.shape = _LIST
         elif "object" in types and "array" not in types:
@@ -245,7 +249,7 @@ class Tree(Codec):
             self._becomes_text(element)
         if element.skip:
             return end
-        if element.streams:
+        if element.slot.streams:
             self._out.append(escaped(text))
         else:
             element.raw.append(text)
@@ -253,7 +257,7 @@ class Tree(Codec):
 
     def _becomes_text(self, element: _Element) -> None:
         element.shape = _TEXT
-        if element.streams and not element.skip:
+        if element.slot.streams and not element.skip:
             self._out.append('"')
 
     def _leaf_ends(self, element: _Element, buf: str, pos: int, at: int) -> int:
@@ -261,35 +265,19 @@ class Tree(Codec):
             self._becomes_text(element)
         pos = self._data(element, buf, pos, at, True)
         if not element.skip:
-            self._out.append('"' if element.streams else self._typed(element, pos))
+            self._out.append('"' if element.slot.streams else self._value_of(element, pos))
         self._stack.pop()
-        if self._syntax.call_closers.literal_at(buf, at):
+        if self._syntax.follow.call_closers.literal_at(buf, at):
             return pos
-        trial = Trial(self._syntax.tree_programs, self._syntax.dialect, False)
+        trial = self._new_trial()
         trial.run(buf, at, True)
         return pos + trial.offset
 
-    def _typed(self, element: _Element, at: int) -> str:
+    def _value_of(self, element: _Element, at: int) -> str:
         raw = "".join(element.raw)
-        text = raw.strip(" \t\r\n")
-        kind = element.type
-        if not text and element.declared in _CONTAINERS:
-            return "{}" if _CONTAINERS[element.declared] == _OBJECT else "[]"
-        if (
-            element.declared in ("json", "false", "number", "boolean", "null")
-            or kind is None
-            or not kind.types
-        ):
-            if kind is not None and kind.types and kind.is_string:
-                return quote(raw)
-            found = json_kind(text)
-            if found:
-                return text
-        if kind is None:
-            return quote(raw)
-        value, fits = coerce(raw, kind, self._syntax.dialect.values.python)
+        value, fits = element.slot.value(raw)
         if not fits:
-            self.notes.append(("coerced_to_string", text[:80], at))
+            self.notes.append(("coerced_to_string", raw.strip(" \t\r\n")[:80], at))
         return value
 
     # -- ends
@@ -313,6 +301,6 @@ def _closing(element: _Element) -> str:
     return closing if element.count else opening + closing
 
 
-def _is_text(element: _Element) -> bool:
-    """Whether the value is a string, by its tag or its schema, so that what looks like a child is data."""
-    return element.declared in _STRINGS or (element.type is not None and element.type.types == {"string"})
+def _declared(fields: dict[str, str]) -> str:
+    """What an attribute says a value is."""
+    return fields.get("string", fields.get("type", ""))

@@ -1,7 +1,7 @@
 """Python literals as JSON text: ``{'k': (1, None)}`` becomes ``{"k": [1, null]}``.
 
 For models trained on templates that print values with ``str()``.  Stricter than
-the codec of Python's arguments (``codecs/python.py``), because here what is not
+the codec of Python's arguments (``payload/python.py``), because here what is not
 a literal can still be a string.  One pass over
 the tokens with a stack of its own, so depth is limited by memory alone; every
 repetition in the patterns is possessive, so the time is linear.  Digits are
@@ -14,6 +14,8 @@ import json
 import math
 import re
 from typing import Final
+
+from .words import WORDS
 
 _ESCAPE = r"\\(?:[^xuUN]|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U(?:0010|000[0-9a-fA-F])[0-9a-fA-F]{4})"
 _TOKEN: Final = re.compile(
@@ -35,14 +37,6 @@ _TOKEN: Final = re.compile(
 _NUMBER: Final = re.compile(r"(?=[+-]?\.?[0-9])([+-]?)([0-9]*+)(\.[0-9]*+)?([eE][+-]?[0-9]++)?")
 _TO_ESCAPE: Final = re.compile(rf'\\[0-7]{{1,3}}|{_ESCAPE}|["\x00-\x1f]')
 
-_WORDS: Final = {
-    "True": "true",
-    "true": "true",
-    "False": "false",
-    "false": "false",
-    "None": "null",
-    "null": "null",
-}
 _ESCAPED: Final = {
     "\n": "",
     "\\": "\\",
@@ -170,7 +164,7 @@ def number_to_json(text: str) -> str | None:
 
 def _scalar(role: str, source: str) -> str | None:
     if role == "word":
-        return _WORDS[source]
+        return WORDS[source]
     if role == "number":
         return number_to_json(source)
     quotes = 3 if role == "long" else 1

@@ -1,35 +1,24 @@
-"""Types from the tools' schemas: what a parameter's untyped text means.
+"""The tools of a request: which functions there are, and the types of their parameters.
 
-The one place where text becomes a typed value, for every dialect whose wire
-format carries no types.  Three rules govern it:
-
-* The result is JSON text, and never says less than the source: digits are
-  copied, not computed with; containers keep their spelling.
-* It never reads as NaN or infinite.
-* A value that is not what its schema says stays a string.  Nothing is dropped,
-  and no schema, however malformed, raises.
+No schema, however malformed, raises: what it does not say in a way that is
+understood, it does not say.
 """
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from json import JSONDecoder
-from json.encoder import encode_basestring
 from typing import Final
 from urllib.parse import unquote
 
 from ..values.errors import UsageError
-from .pyliteral import number_to_json, python_to_json
 
 _NOTHING: Final[frozenset[str]] = frozenset()
 _EVERYTHING: Final = frozenset({"string", "integer", "number", "boolean", "null", "array", "object"})
 _ONE: Final = {name: frozenset({name}) for name in _EVERYTHING}
 _COMPOUND: Final = frozenset({"$ref", "allOf", "anyOf", "oneOf", "nullable"})
 """Keywords that add to what a schema says of itself."""
-_CONTAINERS: Final = frozenset({"array", "object"})
+CONTAINERS: Final = frozenset({"array", "object"})
 
 _NAMES: Final = {
     **{name: name for name in _EVERYTHING},
@@ -53,22 +42,6 @@ _TELLING: Final = _COMPOUND.union(_SHAPES)
 """Keywords that make a schema say more than its ``type``."""
 _DEEPEST: Final = 100
 """Schemas nested deeper in unions and references than this say nothing."""
-
-_BLANKS: Final = " \t\n\r\f\v"
-_INTEGER: Final = re.compile(r"[+-]?[0-9]++(?:\.0++)?")
-_NUMBER: Final = re.compile(r"[+-]?[0-9]++(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?")
-_PADDED: Final = re.compile(r"\+|-?0[0-9]")
-_PYTHON_WORDS: Final = {"True": "true", "False": "false", "None": "null"}
-_KINDS: Final = {
-    "{": "object",
-    "[": "array",
-    '"': "string",
-    "t": "boolean",
-    "f": "boolean",
-    "n": "null",
-    **dict.fromkeys("-0123456789", "number"),
-}
-"""What a JSON value is, by its first character."""
 
 
 class Tools:
@@ -373,134 +346,5 @@ ANY: Final = ValueType(schema=True)
 """Of a schema that says nothing."""
 UNKNOWN: Final = ValueType(schema=False)
 """Of a value without a schema."""
-SCALARS: Final = {name: ValueType({"type": name}) for name in sorted(_EVERYTHING - _CONTAINERS)}
+SCALARS: Final = {name: ValueType({"type": name}) for name in sorted(_EVERYTHING - CONTAINERS)}
 """Of values that have no members, by the name of their type."""
-
-
-def coerce(raw: str, kind: ValueType, python_values: bool) -> tuple[str, bool]:
-    """``raw`` as JSON text, and whether that is what the schema asks for.
-
-    ``python_values``: also understand ``True``, ``None`` and ``{'k': 1}``.
-
-    >>> coerce("007", ValueType({"type": "integer"}), False)
-    ('7', True)
-    >>> coerce("seven", ValueType({"type": "integer"}), False)
-    ('"seven"', False)
-    """
-    if kind.is_string:
-        return quote(raw), True
-    text = raw.strip(_BLANKS)
-    value = _json_value(text, kind)
-    if value is None and python_values:
-        value = _python_value(text, kind.types)
-    if value is not None:
-        return value, True
-    return quote(raw), "string" in kind.types
-
-
-def quote(text: str) -> str:
-    """``text`` as a JSON string; only what must be is escaped."""
-    return encode_basestring(text)
-
-
-def _json_value(text: str, kind: ValueType) -> str | None:
-    """The first type that fits, in this order; what fits none may be a string."""
-    types = kind.types
-    if kind.is_any:
-        return text if _json_kind(text) not in (None, "string") else None
-    if "string" in types and _PADDED.match(text):
-        return None  # a phone number or a postal code: as a number it would say less
-    word = text.lower()
-    if "null" in types and word == "null":
-        return word
-    if word in ("0", "1") and "boolean" in types and types <= {"boolean", "null"}:
-        return "true" if word == "1" else "false"
-    if "boolean" in types and word in ("true", "false"):
-        return word
-    if "integer" in types and _INTEGER.fullmatch(text):
-        return number_to_json(text.partition(".")[0])
-    if "number" in types and _NUMBER.fullmatch(text):
-        return number_to_json(text)
-    if not text and types <= _CONTAINERS:
-        return "{}" if "object" in types else "[]"
-    return text if _json_kind(text) in types & _CONTAINERS else None
-
-
-def _python_value(text: str, types: frozenset[str]) -> str | None:
-    value = _PYTHON_WORDS.get(text)
-    if value is None and text.startswith(("{", "[", "(")):
-        value = python_to_json(text)
-    # "(5)" is a number to Python, but hardly to the model.
-    return value if value and _KINDS[value[0]] in types - {"number", "string"} else None
-
-
-def _json_kind(text: str) -> str | None:
-    """Which JSON type ``text`` is, without surrounding blanks; ``None`` if it is not JSON."""
-    kind = _KINDS.get(text[:1])
-    if kind is None:
-        return None
-    try:
-        _DECODER.decode(text)
-    except RecursionError:
-        return kind if _is_deep_json(text) else None
-    except ValueError:
-        return None
-    return kind
-
-
-def _is_deep_json(text: str) -> bool:
-    """The same for nesting that the C scanner gives up on: it sees single scalars only."""
-    closers: list[str] = []
-    at = 0
-    try:
-        while True:
-            at = _skip(text, at)
-            if text[at] in "[{":
-                closers.append("]" if text[at] == "[" else "}")
-                at = _skip(text, at + 1)
-                if text[at] != closers[-1]:
-                    at = _key(text, at) if closers[-1] == "}" else at
-                    continue
-            else:
-                at = _skip(text, _DECODER.raw_decode(text, at)[1])
-            while closers and text[at] == closers[-1]:
-                closers.pop()
-                at = _skip(text, at + 1)
-            if not closers:
-                return at == len(text)
-            if text[at] != ",":
-                return False
-            at = _key(text, at + 1) if closers[-1] == "}" else at + 1
-    except (ValueError, IndexError):
-        return False
-
-
-def _key(text: str, at: int) -> int:
-    """Behind the key and colon that must stand at ``at``."""
-    at = _skip(text, at)
-    if text[at] != '"':
-        raise ValueError("no key")
-    at = _skip(text, _DECODER.raw_decode(text, at)[1])
-    if text[at] != ":":
-        raise ValueError("no colon")
-    return at + 1
-
-
-def _skip(text: str, at: int) -> int:
-    while at < len(text) and text[at] in " \t\n\r":
-        at += 1
-    return at
-
-
-def _finite(number: str) -> str:
-    if math.isinf(float(number)):
-        raise ValueError("no double holds this")
-    return number
-
-
-def _refuse(constant: str) -> str:
-    raise ValueError(f"{constant} is not JSON")
-
-
-_DECODER: Final = JSONDecoder(parse_int=str, parse_float=_finite, parse_constant=_refuse)
-"""Checks without converting: ``int`` refuses numbers of more than 4300 digits."""

@@ -14,10 +14,13 @@ from json.encoder import encode_basestring
 from typing import Final
 
 from ..values.native import i64
+from .memo import MANY, has_room
 
 COMPILED: Final[bool] = __file__.endswith((".so", ".pyd"))
 """Whether this is the compiled build."""
 
+BOUND: Final = 512
+"""How far a head, a header or the look-ahead behind a closer may reach, white space included."""
 SHORT: Final = 64
 """Up to so many characters a loop is faster, where it is compiled, than what C has to offer for texts."""
 MUST_BE_ESCAPED: Final = '"\\' + "".join(map(chr, range(0x20)))
@@ -40,6 +43,7 @@ def flags_of(characters: Iterable[str]) -> bytes:
 
 
 _STRING_RUN: Final = re.compile(r'(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+')
+_REACHES: Final[dict[str, int]] = {}
 _STRING_STOPS: Final = flags_of(MUST_BE_ESCAPED)
 _ESCAPE_BEGUN: Final = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
 _ESCAPES: Final = flags_of('"\\/bfnrt')
@@ -119,6 +123,18 @@ def string_run(text: str, at: i64) -> i64:
             break
         at += size
     return at
+
+
+def string_reach(text: str) -> i64:
+    """How much of the text goes on a JSON string for certain.  The interpreter remembers short ones."""
+    if COMPILED:
+        return string_run(text, 0)
+    reach = _REACHES.get(text)
+    if reach is None:
+        reach = string_run(text, 0)
+        if has_room(len(_REACHES), text, MANY):
+            _REACHES[text] = reach
+    return reach
 
 
 def escape_begun(text: str, at: i64) -> bool:

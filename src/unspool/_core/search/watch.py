@@ -29,10 +29,10 @@ class Watch:
         "_common",
         "_common_at",
         "_first_flags",
-        "_firsts",
         "_group_of",
         "_groups",
         "_next",
+        "_reaches",
         "_telling",
         "_unless",
         "full",
@@ -59,9 +59,9 @@ class Watch:
         self._by_first: Final[dict[str, list[str]]] = {}
         for literal in found:
             self._by_first.setdefault(literal[0], []).append(literal)
-        self._firsts: Final = "".join(sorted(self._by_first))
-        self.sign: Final[str] = self._firsts if len(self._firsts) == 1 else ""
+        self.sign: Final[str] = next(iter(self._by_first)) if len(self._by_first) == 1 else ""
         """The character that all literals begin with, if there is one."""
+        self._reaches: Final[dict[str, int]] = {}
         # A character that stands in every literal, as early as possible, and where it does at the latest.
         in_all = set(found[0]).intersection(*found) if found else set()
         latest = [(max(literal.index(char) for literal in found), char) for char in in_all]
@@ -74,19 +74,21 @@ class Watch:
         self._telling: Final = max(1, min(len(_common_beginning(found)), shortest - 1))
         self._groups, self._group_of = _grouped(found, self._telling, unless) if COMPILED else ([], b"")
 
-    @property
-    def apart(self) -> bool:
-        """Whether no literal can begin inside another one."""
-        return all(self._by_first.keys().isdisjoint(literal[1:]) for literal in self.literals)
+    def reach(self, text: str) -> int:
+        """How much of the text is sure to be no part of a literal; -1: a whole one stands in it.
 
-    def plain(self, text: str) -> bool:
-        """Whether at a glance no literal can begin in the text."""
-        if COMPILED and len(text) <= SHORT:
-            return self._candidate(text, 0) < 0
-        for first in self._firsts:  # noqa: SIM110 - a generator costs several times as much
-            if first in text:
-                return False
-        return True
+        That follows from the text alone, and models write tokens: the same few texts come
+        again and again, so what was found out about short ones is remembered.
+        """
+        if COMPILED and len(text) <= SHORT and self._candidate(text, 0) < 0:  # a third of a look-up
+            return len(text)
+        reach = self._reaches.get(text, _UNKNOWN)
+        if reach == _UNKNOWN:
+            at, literal = self.seek(text, 0, False)
+            reach = -1 if literal else len(text) if at < 0 else at
+            if has_room(len(self._reaches), text, MANY):
+                self._reaches[text] = reach
+        return reach
 
     def seek(self, text: str, at: int, final: bool) -> tuple[int, str]:
         """The next place, at or behind ``at``, that matters, and the literal that stands there.
@@ -186,37 +188,35 @@ class Watch:
 class Piece:
     """As much of a text as belongs to a value for certain."""
 
-    __slots__ = ("json", "text", "whole")
+    __slots__ = ("json", "length")
 
-    def __init__(self, text: str, whole: bool) -> None:
-        self.text: Final = text
+    def __init__(self, text: str) -> None:
+        self.length: Final = len(text)
         self.json: Final = escaped(text)
         """The same inside a JSON string."""
-        self.whole: Final = whole
-        """It is the whole text; otherwise a literal may begin behind it."""
 
 
 class ValueWatch(Watch):
     """The same for text that is to become a JSON string."""
 
-    __slots__ = ("_pieces", "_special_flags", "special")
+    __slots__ = ("_pieces", "_special", "_special_flags")
 
     def __init__(self, literals: Iterable[str]) -> None:
         super().__init__(literals)
         special = "".join(self._by_first) + MUST_BE_ESCAPED
-        self.special: Final = re.compile(f"[{re.escape(special)}]").search
-        """The first character that may begin a literal, or has to be escaped."""
+        # The first character that may begin a literal, or has to be escaped.
+        self._special: Final = re.compile(f"[{re.escape(special)}]").search
         self._special_flags: Final = flags_of(special)
         self._pieces: Final[dict[str, Piece]] = {}
 
     def piece(self, text: str) -> Piece | None:
-        """As much of the text as cannot begin a literal; None if one stands in it."""
+        """As much of the text as cannot begin a literal; None if one stands in it.  Remembered, too."""
         known = self._pieces.get(text)
         if known is None:
             at, literal = self.seek(text, 0, False)
             if literal:
                 return None
-            known = Piece(text, whole=True) if at < 0 else Piece(text[:at], whole=False)
+            known = Piece(text if at < 0 else text[:at])
             if has_room(len(self._pieces), text, MANY):
                 self._pieces[text] = known
         return known
@@ -224,11 +224,12 @@ class ValueWatch(Watch):
     def verbatim(self, text: str) -> bool:
         """Whether at a glance no literal can begin in the text, and nothing in it has to be escaped."""
         if not COMPILED or len(text) > SHORT:
-            return self.special(text) is None
+            return self._special(text) is None
         return run_over(text, 0, self._special_flags) == len(text)
 
 
 _NONE: Final[list[str]] = []
+_UNKNOWN: Final = -2
 
 
 def _agreement(literal: str, text: str, start: int) -> int:

@@ -8,11 +8,11 @@ it, as literals.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ..search.watch import ValueWatch, Watch
-from ..words.template import (
+from ..words.pieces import (
     PAYLOADS,
     Attributes,
     Hole,
@@ -28,8 +28,9 @@ from ..words.template import (
     split_at,
     split_marks,
 )
-from . import trial as t
-from .trial import Program, Step
+from . import program as t
+from .codec import NamedPayload
+from .program import Program, Step
 
 if TYPE_CHECKING:
     from ..values.events import Channel, Role
@@ -81,7 +82,7 @@ def closing_steps(closers: Sequence[str]) -> list[Step]:
 class Wrapper:
     """Reasoning or content between markers."""
 
-    __slots__ = ("anchored", "channel", "close_role", "closers", "open_role", "steps")
+    __slots__ = ("channel", "close_role", "closers", "open_role", "program")
 
     def __init__(self, channel: Channel, template: str) -> None:
         marks, body = split_marks(template)
@@ -93,9 +94,9 @@ class Wrapper:
             opening = opening[:-1]
         closer = first_literal(closing)
         self.channel: Final[Channel] = channel
-        self.steps: Final = steps_of(opening)
+        self.program: Final = Program(t.OPEN_WRAPPER, steps_of(opening), wrapper=self, anchored="^" in marks)
+        """What opens it."""
         self.closers: Final = ("\n" + closer, closer) if isinstance(closing[0], LineFeed) else (closer,)
-        self.anchored: Final = "^" in marks
         self.open_role: Final[Role] = "reasoning_open" if channel == "reasoning" else "content_open"
         self.close_role: Final[Role] = "reasoning_close" if channel == "reasoning" else "content_close"
 
@@ -133,7 +134,10 @@ class CallForm:
 
     __slots__ = ("closers", "ends_in_name", "head", "notation", "opener", "payload", "rank", "template")
 
-    def __init__(self, template: str, dialect: Dialect) -> None:
+    def __init__(
+        self, template: str, dialect: Dialect, embed: Callable[[str], NamedPayload] | None = None
+    ) -> None:
+        """``embed``: as for ``Step``."""
         opening, payload, tail = split_at(reading_pieces(template, exact="code"), *PAYLOADS)
         solid = [piece for piece in opening if not isinstance(piece, Space)]
         self.template: Final = template
@@ -148,7 +152,7 @@ class CallForm:
         self.rank: Final = _RANKS[self.payload]
         self.head: Final = steps_of(opening)
         if self.payload == "envelope":
-            self.head.append(Step(t.ENVELOPE, self.notation))
+            self.head.append(Step(t.ENVELOPE, self.notation, embed=embed))
         elif self.payload == "args":
             self.head.append(Step(t.PEEK, FIRST_CHARACTERS[self.notation]))
 

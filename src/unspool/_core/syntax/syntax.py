@@ -1,158 +1,31 @@
 """Syntax: a dialect compiled for the machine.
 
 Everything that depends only on the dialect, and on whether calls are wanted at
-all, is worked out here once: which literals can occur in which state of the
-text, which programs each of them triggers and in what order, what may follow
-what.  The machine only looks things up.
+all, is worked out here once: the forms of its templates, what may follow what
+(``Follow``), which literals can occur in which state of the text (``TextState``),
+which programs each of them triggers and in what order.  The machine only looks
+things up.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from ..search.watch import ValueWatch, Watch
-from ..words.template import is_control, reading_pieces
-from . import trial as t
+from ..search.watch import Watch
+from ..words.pieces import is_control, reading_pieces
+from . import program as t
+from .codec import NamedPayload
+from .follow import Follow
 from .forms import CallForm, FrameForm, ParamForm, SectionForm, Wrapper, closing_steps, steps_of
-from .trial import ASCII, Program, Step, Trial
+from .program import Program, Step
+from .states import TextState
 
 if TYPE_CHECKING:
     from ..schema.schema import Tools
     from ..values.events import Channel
     from ..words.dialect import Dialect
-
-_WORDS: Final = re.compile(r"[\w\s'.,:]+")
-_KINDS: Final = {t.CALL: 0, t.EMPTY_SECTION: 1, t.FRAME: 2, t.OPEN_WRAPPER: 3}
-
-
-class Entry:
-    """What a literal may be in some state of the text."""
-
-    __slots__ = (
-        "anchored",
-        "closers",
-        "closes",
-        "control",
-        "furnished",
-        "literal",
-        "plain",
-        "programs",
-        "stray",
-        "trials",
-        "words",
-    )
-
-    def __init__(self, literal: str, programs: list[Program], closes: bool, stray: str) -> None:
-        self.literal: Final = literal
-        self.programs: Final = programs
-        """What may begin here, in the order to try."""
-        self.closes: Final = closes
-        """It closes the wrapper or body that is open."""
-        self.stray: Final = stray
-        """What it closes without having been opened: ``reasoning``, ``text``, ``call`` or nothing."""
-        self.furnished: Final = bool(stray) and all(
-            program.action == t.DROP and program.trigger != literal for program in programs
-        )
-        """It begins with furniture, if with anything, which goes with it."""
-        self.anchored: Final = any(program.anchored for program in programs)
-        """Some of the programs begin only where no visible text came before."""
-        self.closers: Final = frozenset[str]().union(*(program.closers for program in programs))
-        """What closes what the programs begin."""
-        self.plain: Final = bool(programs) and not (
-            self.anchored or closes or stray or literal in self.closers
-        )
-        """It is nothing where its programs do not begin, and closes nothing."""
-        self.trials: Final[dict[str, Trial]] = {}
-        """By the characters behind the literal: a trial of it with them, once there was one."""
-        self.control: Final = is_control(literal)
-        self.words: Final = _WORDS.fullmatch(literal) is not None
-
-
-class Decision:
-    """What becomes of a text in which a marker might have begun, and none has."""
-
-    __slots__ = ("alarm", "flows", "holds", "marker")
-
-    def __init__(self, flows: int, marker: str = "", alarm: Entry | None = None) -> None:
-        self.flows: Final = flows
-        """So much of it is text, and the rest is held; -1: all of it is text."""
-        self.holds: Final = flows == 0
-        """All of it is held."""
-        self.marker: Final = marker
-        """What is held begins with this marker, if it counts here."""
-        self.alarm: Final = alarm
-        """A marker in the text that was a false alarm, if it counts here."""
-
-
-_HOLD: Final = Decision(0)
-
-
-class TextState:
-    """A state of the text: where text goes, and what is looked for in it."""
-
-    __slots__ = ("body", "channel", "decisions", "entries", "fresh", "watch", "wrapper")
-
-    def __init__(
-        self,
-        channel: Channel | None,
-        programs: Iterable[Program],
-        *,
-        closers: Iterable[str] = (),
-        stray: dict[str, str] | None = None,
-        wrapper: Wrapper | None = None,
-        fresh: bool = False,
-        body: bool = False,
-    ) -> None:
-        self.channel: Final[Channel | None] = channel
-        """Where text goes; None: nowhere."""
-        self.wrapper: Final = wrapper
-        self.fresh: Final = fresh
-        """No visible text has come yet, so anchored sections may begin."""
-        self.body: Final = body
-        """The body of a framed message."""
-        ordered = sorted(programs, key=_order)
-        closing = frozenset(closers)
-        strays = {literal: what for literal, what in (stray or {}).items() if literal not in closing}
-        found = {program.trigger for program in ordered}.union(closing, strays)
-        self.entries: Final = {
-            literal: Entry(
-                literal,
-                [program for program in ordered if literal.startswith(program.trigger)],
-                literal in closing,
-                strays.get(literal, ""),
-            )
-            for literal in found
-        }
-        lone = {literal: self._unless(literal) for literal in found if len(literal) == 1}
-        self.watch: Final = Watch(found, {literal: others for literal, others in lone.items() if others})
-        self.decisions: Final = dict.fromkeys(self.watch.prefixes, _HOLD)
-        """What becomes of a text.  The machine adds short ones as it meets them."""
-
-    def _unless(self, literal: str) -> str:
-        """The ASCII characters behind a literal with which it means nothing at all."""
-        entry = self.entries[literal]
-        if entry.closes or entry.stray:
-            return ""
-        possible: set[str] = set()
-        for program in entry.programs:
-            # What closes it would be text, too, without it.
-            if program.may_follow is None or not program.closers.isdisjoint(self.entries):
-                return ""
-            possible |= program.may_follow
-        return "".join(character for character in ASCII if character not in possible)
-
-
-def _order(program: Program) -> tuple[int, int, int, int]:
-    """Longer triggers first; calls before wrappers before furniture; what demands more first."""
-    return (
-        -len(program.trigger),
-        _KINDS.get(program.action, 4),
-        program.call.rank if program.call is not None else 0,
-        -program.demands,
-    )
 
 
 class Start:
@@ -173,123 +46,73 @@ class Start:
 class Syntax:
     """A dialect as the machine reads it."""
 
-    def __init__(self, dialect: Dialect, *, calls: bool, calls_in_reasoning: bool, repair: bool) -> None:
+    def __init__(
+        self,
+        dialect: Dialect,
+        *,
+        calls: bool,
+        calls_in_reasoning: bool,
+        repair: bool,
+        embed: Callable[[str], NamedPayload],
+    ) -> None:
+        """``embed``: makes the codec of an envelope in some notation."""
         self.dialect: Final = dialect
         self.calls: Final = calls
         """Whether calls are looked for at all."""
         templates = _with_fences(dialect.call) if repair else dialect.call
         sections = _with_fenced_arrays(dialect.section) if repair else dialect.section
         self.sections: Final = [SectionForm(section) for section in sections] if calls else []
-        self.forms: Final = [CallForm(call, dialect) for call in templates] if calls else []
+        self.forms: Final = [CallForm(call, dialect, embed) for call in templates] if calls else []
         self.params: Final = [ParamForm(param) for param in dialect.param]
         self.frame: Final = FrameForm(dialect, dialect.frame) if dialect.frame is not None else None
         self._name_forms: Final = [_name_pattern(form) for form in dialect.names.forms if form != "{name}"]
+        self.follow: Final = Follow(self.forms, self.sections, self.params, self.frame, dialect.stop)
+        """What may follow what."""
 
-        # What may follow what.
-        stops = dialect.stop
-        ends = (*self.frame.ends, *self.frame.openers) if self.frame is not None else ()
-        heads = [param.head.trigger for param in self.params]
-        openers = [form.opener for form in self.forms if form.opener]
-        openers += [section.opener for section in self.sections if section.opener]
-        call_closers = [form.closers[0] for form in self.forms if form.closers]
-        # A lone bracket is a marker only inside its section.
-        section_closers = [
-            literal for section in self.sections for literal in section.closers if len(literal) > 1
-        ]
-        self.heads: Final = Watch(heads)
-        """What may begin a parameter."""
-        self.call_closers: Final = Watch([*call_closers, *ends])
-        self.first_param: Final = Watch([*heads, *call_closers])
-        """What may follow a name that parameters follow."""
-        self.after_name: Final = Watch([*openers, *stops])
-        """What may follow a name that nothing follows."""
-        self.after_params: Final = Watch([*call_closers, *section_closers, *openers, *ends, *stops])
-        """What may stand where another parameter could."""
-        self.after_value: Final = Watch([*heads, *call_closers, *section_closers, *openers, *ends, *stops])
-        """What must follow a closing tag for it to count."""
-        self.after_call: Final = Watch([*section_closers, *openers, *ends])
-        """What must follow a call's closer for it to end a value that was not closed."""
-        closers = [literal for form in self.forms for literal in form.closers]
-        code_ends = [*call_closers, *section_closers, *openers, *ends, *stops]
-        self.code_ends: Final = ValueWatch([*code_ends, *("\n" + literal for literal in call_closers)])
-        """What ends raw code; the line feed before a closer belongs to it."""
-        self.resync: Final = Watch([*closers, *section_closers, *openers, *ends])
-        """Where a malformed call ends, if it is in no section."""
-
-        # Parameters.  A head that demands more is tried first: one with CDATA before one without.
+        # A head that demands more is tried first: one with CDATA before one without.
         ordered = sorted(self.params, key=lambda param: -param.head.demands)
         self.param_programs: Final = [param.head for param in ordered]
         self.param_of: Final = {param.head: param for param in self.params}
         self.tree_programs: Final = [*(param.closing for param in self.params), *self.param_programs]
         """What may stand where a nested parameter could."""
-        nested = [program.trigger for program in self.tree_programs]
-        self.tree_watch: Final = ValueWatch([*nested, *call_closers])
-        self.after_nested: Final = Watch([*nested, *call_closers, *section_closers, *openers, *ends, *stops])
-        """What must follow the closing tag of a nested parameter for it to count."""
-        soft = [*heads, *call_closers]
-        for param in self.params:
-            param.watch = ValueWatch([*param.closers, *soft, *("\n" + literal for literal in soft), *stops])
         for section in self.sections:
             section.between = list(self._between(section))
-            section.resync = Watch([*closers, *section_closers, *section.closers, *openers, *ends])
+            section.resync = self.follow.resync_in(section)
 
-        # States of the text.
-        self._call_programs: Final = list(self._calls_in_text())
-        wrappers = [Wrapper("reasoning", template) for template in dialect.reasoning]
-        answers = [Wrapper("content", template) for template in dialect.content]
-        unanchored = [program for program in self._call_programs if not program.anchored]
-        opening = {
-            w: Program(t.OPEN_WRAPPER, w.steps, wrapper=w, anchored=w.anchored) for w in (*wrappers, *answers)
-        }
         frames = self.frame.programs if self.frame is not None else []
+        call_programs = list(self._calls_in_text())
+        unanchored = [program for program in call_programs if not program.anchored]
+        wrapped: dict[Channel, tuple[str, ...]] = {"reasoning": dialect.reasoning, "content": dialect.content}
+        opening = {wrapper: wrapper.program for wrapper in _wrappers(wrapped)}
         furniture = list(self._furniture())
-        stray = self._stray_closers((*wrappers, *answers))
-        everything = [*self._call_programs, *opening.values(), *furniture, *frames]
+        stray = self._stray_closers(opening)
+        everything = [*call_programs, *opening.values(), *furniture, *frames]
         self.fresh: Final = TextState("content", everything, stray=stray, fresh=True)
         """Content, nothing visible yet."""
         self.content: Final = TextState("content", [p for p in everything if not p.anchored], stray=stray)
         """Content."""
+        believed = [p for p in unanchored if not p.declared] if calls_in_reasoning else []
         self.inside: Final[dict[Wrapper, TextState]] = {}
         """The state inside each wrapper."""
-        in_reasoning = [p for w, p in opening.items() if not p.anchored or w in answers] + furniture + frames
-        if calls_in_reasoning:
-            in_reasoning += [p for p in unanchored if not p.declared]
-        for wrapper in wrappers:
-            self.inside[wrapper] = TextState(
-                "reasoning", in_reasoning, closers=wrapper.closers, wrapper=wrapper
-            )
-        for wrapper in answers:
-            inner = [*unanchored, *(p for w, p in opening.items() if w is not wrapper), *furniture]
-            self.inside[wrapper] = TextState(
-                "content", inner, closers=wrapper.closers, stray=stray, wrapper=wrapper
-            )
-        self.bodies: Final[dict[str, TextState]] = {}
+        for wrapper in opening:
+            if wrapper.channel == "reasoning":
+                others = [p for w, p in opening.items() if not p.anchored or w.channel == "content"]
+                inner = [*others, *furniture, *frames, *believed]
+                state = TextState("reasoning", inner, closers=wrapper.closers, wrapper=wrapper)
+            else:
+                others = [p for w, p in opening.items() if w is not wrapper]
+                inner = [*unanchored, *others, *furniture]
+                state = TextState("content", inner, closers=wrapper.closers, stray=stray, wrapper=wrapper)
+            self.inside[wrapper] = state
+        self.bodies: Final = self._body_states(unanchored)
         """The state inside the body of a framed message, by where its route leads."""
-        if self.frame is not None:
-            # A body is opaque: only its end and the next header count in it.
-            borders = [p for p in frames if not p.anchored] + [_at_the_end(stop) for stop in stops]
-            channels: dict[str, Channel | None] = {
-                "reasoning": "reasoning",
-                "content": "content",
-                "drop": None,
-            }
-            for into, channel in channels.items():
-                self.bodies[into] = TextState(channel, borders, closers=self.frame.ends, body=True)
-            self.bodies["{calls}"] = TextState(
-                "content", [*unanchored, *borders], closers=self.frame.ends, body=True
-            )
 
-        # What prompts are searched for.
-        found = set(self.fresh.entries)
-        fields: tuple[str, ...] = ()
-        if dialect.frame is not None and self.frame is not None:
-            found.add(self.frame.sep)
-            fields = dialect.frame.fields
-        # A lone bracket is not a marker, but a token's code point is.
-        self.markers: Final = Watch(each for each in found if len(each) > 1 or is_control(each))
+        self.markers: Final = Watch(self._markers())
         """Every literal that means something in running text."""
-        templates = (*dialect.call, *dialect.section, *dialect.param, *fields)
-        self._markup: Final = "\n".join([*self.markers.literals, *templates])
+        fields = dialect.frame.fields if dialect.frame is not None else ()
+        self._markup: Final = "\n".join(
+            [*self.markers.literals, *dialect.call, *dialect.section, *dialect.param, *fields]
+        )
         self.starts: Final[dict[str, Start]] = {}
         """What reading the tail of a prompt comes to, where it is short and depends on nothing else."""
 
@@ -377,10 +200,10 @@ class Syntax:
     def _confirmation(self, form: CallForm) -> list[Step]:
         """A name that nothing closes counts only before what may follow it, or at the end of the input."""
         if form.payload == "params" and form.ends_in_name:
-            return [Step(t.FOLLOWED, watch=self.first_param)]
+            return [Step(t.FOLLOWED, watch=self.follow.first_param)]
         others = [other.template for other in self.forms if other.template != form.template]
         if not form.payload and any(other.startswith(form.template) for other in others):
-            return [Step(t.FOLLOWED, watch=self.after_name)]
+            return [Step(t.FOLLOWED, watch=self.follow.after_name)]
         return []
 
     def _furniture(self) -> Iterator[Program]:
@@ -389,6 +212,31 @@ class Syntax:
         for stop in self.dialect.stop:
             # Ordinary text such as </s> is only a stop where nothing follows it.
             yield Program(t.DROP, [Step(t.LITERAL, stop)]) if is_control(stop) else _at_the_end(stop)
+
+    # -- states
+
+    def _body_states(self, calls: list[Program]) -> dict[str, TextState]:
+        """A body is opaque: only its end and the next header count in it, and calls where it holds them."""
+        frame = self.frame
+        if frame is None:
+            return {}
+        borders = [p for p in frame.programs if not p.anchored]
+        borders += [_at_the_end(stop) for stop in self.dialect.stop]
+        channels: dict[str, Channel | None] = {"reasoning": "reasoning", "content": "content", "drop": None}
+        bodies = {
+            into: TextState(channel, borders, closers=frame.ends, body=True)
+            for into, channel in channels.items()
+        }
+        bodies["{calls}"] = TextState("content", [*calls, *borders], closers=frame.ends, body=True)
+        return bodies
+
+    def _markers(self) -> Iterator[str]:
+        """What prompts are searched for."""
+        found = set(self.fresh.entries)
+        if self.frame is not None:
+            found.add(self.frame.sep)
+        # A lone bracket is not a marker, but a token's code point is.
+        return (literal for literal in found if len(literal) > 1 or is_control(literal))
 
     def _stray_closers(self, wrappers: Iterable[Wrapper]) -> dict[str, str]:
         """Closers, and what they would close."""
@@ -407,6 +255,12 @@ class Syntax:
         if self.frame is not None:
             stray.update(dict.fromkeys(self.frame.ends, "text"))
         return stray
+
+
+def _wrappers(templates: dict[Channel, tuple[str, ...]]) -> Iterator[Wrapper]:
+    for channel, wrappers in templates.items():
+        for template in wrappers:
+            yield Wrapper(channel, template)
 
 
 def _at_the_end(stop: str) -> Program:
@@ -437,9 +291,3 @@ def _with_fenced_arrays(sections: tuple[str, ...]) -> tuple[str, ...]:
         for tag in ("json", "")
     ]
     return (*sections, *fenced)
-
-
-@lru_cache(maxsize=1024)
-def compile_syntax(dialect: Dialect, *, calls: bool, calls_in_reasoning: bool, repair: bool) -> Syntax:
-    """The syntax of a dialect; compiled once."""
-    return Syntax(dialect, calls=calls, calls_in_reasoning=calls_in_reasoning, repair=repair)

@@ -1,33 +1,43 @@
 """Trials decide whether something begins at a marker, and what.
 
 Where a marker is found, the programs that may begin there are tried in order.
-A program is a sequence of steps up to its commit point.  The law that chunking
-invariance follows from, the *monotone law*: what a trial decides on a prefix it
-decides on every extension of it; until then it asks for more.  So the first
-program that needs more input stops the loop, and a trial is resumed where it
-stopped, never run again over what it has read.
+The law that chunking invariance follows from, the *monotone law*: what a trial
+decides on a prefix it decides on every extension of it; until then it asks for
+more.  So the first program that needs more input stops the loop, and a trial is
+resumed where it stopped, never run again over what it has read.
 
 A head reaches at most ``BOUND`` characters, white space included; only an
 envelope whose arguments come before its name may be longer, and the text it
-has consumed leaves the buffer (``parts``), so that feeding stays linear.
+has consumed is laid aside, so that feeding stays linear.
 """
 
 from __future__ import annotations
 
 import html
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from ..payload.base import BOUND
-from ..payload.envelope import Envelope
-from ..search.scan import COMPILED, MORE, NO, behind_literal, behind_space
-from ..search.watch import Watch, beginning_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ..words.dialect import Dialect
-    from .forms import CallForm, SectionForm, Wrapper
+from ..search.scan import BOUND, COMPILED, MORE, NO, behind_literal, behind_space
+from ..search.watch import Watch
+from .codec import NamedPayload
+from .program import (
+    ATTRIBUTES,
+    CALL,
+    CAPTURE,
+    DROP,
+    ENVELOPE,
+    FOLLOWED,
+    HEADER,
+    LINE_FEED,
+    LITERAL,
+    PEEK,
+    REPEAT,
+    SPACE,
+    STOP,
+    WHOLE_END,
+    Program,
+    Step,
+)
 
 # What a trial answers.
 NEED: Final = 0
@@ -36,209 +46,22 @@ MATCH: Final = 2
 CUT: Final = 3
 RESTART: Final = 4
 
-# Kinds of step.
-LITERAL: Final = 0
-SPACE: Final = 1
-CAPTURE: Final = 2
-ATTRIBUTES: Final = 3
-REPEAT: Final = 4
-PEEK: Final = 5
-ENVELOPE: Final = 6
-END: Final = 7
-HEADER: Final = 8
-FOLLOWED: Final = 9
-LINE_FEED: Final = 10
-
-# What a matched program begins.
-CALL: Final = 0
-EMPTY_SECTION: Final = 1
-SECTION_CLOSE: Final = 2
-OPEN_WRAPPER: Final = 3
-DROP: Final = 4
-STOP: Final = 5
-FRAME: Final = 6
-PARAM: Final = 7
-CLOSE_PARAM: Final = 8
-
 _ATTRIBUTE: Final = re.compile(
     r"""([\w:.-]+)[ \t\r\n]*=[ \t\r\n]*(?:"([^"\n<]*)"|'([^'\n<]*)'|([^\s"'<>=/]+)(?=[\s<>/]))"""
 )
 _ATTRIBUTE_BEGUN: Final = re.compile(
     r"""([\w:.-]*)(?:[ \t\r\n]*(?:=[ \t\r\n]*(?:"([^"\n<]*)|'([^'\n<]*)|[^\s"'<>=/]*)?)?)?\Z"""
 )
-_ALPHABETS: Final = {
-    "name": re.compile(r"[^\s<>{}()\[\]\"'|｜,=\ud800-\udfff]+"),
-    "id": re.compile(r"[^\s<>{}()\[\]\"'|｜,=\ud800-\udfff]+"),
-    "key": re.compile(r"[^\s/<>\ud800-\udfff][^<>\n\ud800-\udfff]*"),
-    "index": re.compile(r"[0-9]*"),
-    "_": re.compile(r"[^<>\n\ud800-\udfff]*"),
-}
-_WORD: Final = re.compile(r"[^\s<>\"|｜\ud800-\udfff]*")
-
-
-class Step:
-    """One thing to match; what the slots mean depends on the kind."""
-
-    __slots__ = ("fields", "kind", "pattern", "stop", "text", "watch")
-
-    def __init__(
-        self,
-        kind: int,
-        text: str = "",
-        *,
-        fields: dict[str, str] | None = None,
-        stop: str = "",
-        watch: Watch | None = None,
-    ) -> None:
-        self.kind: Final = kind
-        self.text: Final = text
-        """The literal, the field's name, the characters to peek for; the control token before a header."""
-        self.fields: Final = fields or {}
-        """Attributes: name -> field."""
-        self.stop: Final = stop
-        """Capture: a literal that ends it, though it could belong to it.  Header: its separator."""
-        self.watch: Final = watch or _NO_WATCH
-        """Header: what ends it.  Followed: what may come next."""
-        self.pattern: Final = _ALPHABETS.get(text, _WORD)
-
-
-_NO_WATCH: Final = Watch(())
-
-
-class Program:
-    """Steps from a trigger to a commit point, and what begins there."""
-
-    __slots__ = (
-        "action",
-        "anchored",
-        "call",
-        "closers",
-        "declared",
-        "demands",
-        "may_follow",
-        "section",
-        "steps",
-        "trigger",
-        "whole",
-        "wrapper",
-    )
-
-    def __init__(
-        self,
-        action: int,
-        steps: Sequence[Step],
-        *,
-        call: CallForm | None = None,
-        section: SectionForm | None = None,
-        wrapper: Wrapper | None = None,
-        anchored: bool = False,
-        declared: bool = False,
-    ) -> None:
-        self.action: Final = action
-        self.steps: Final = [
-            step for i, step in enumerate(steps) if not i or step.kind != SPACE or steps[i - 1].kind != SPACE
-        ]
-        self.call: Final = call
-        self.section: Final = section
-        self.wrapper: Final = wrapper
-        self.anchored: Final = anchored
-        """Only where no visible text came before."""
-        self.declared: Final = declared
-        """Only for declared tools."""
-        self.closers: Final = frozenset(
-            (*(call.closers if call is not None else ()), *(section.closers if section is not None else ()))
-        )
-        """What closes what it begins."""
-        self.trigger: Final = _trigger(self.steps)
-        """The literal to search for."""
-        self.may_follow: Final = _may_follow(self.steps)
-        """The ASCII characters that may stand behind the trigger; None: any."""
-        self.demands: Final = sum(len(step.text) for step in self.steps if step.kind == LITERAL)
-        """How much literal text it takes."""
-        self.whole: re.Pattern[str] | None = None
-        """What ``as_pattern`` gave, once it was asked."""
-
-    def as_pattern(self) -> re.Pattern[str]:
-        """All the steps in one: what they match, or the beginning of that at the text's end.
-
-        It matches nothing where some step needs more than a pattern.
-        """
-        if self.whole is None:  # not before it is needed: most programs never are
-            self.whole = _whole_pattern(self.steps)
-        return self.whole
-
-    def suits(self, fresh: bool, quoted: bool) -> bool:
-        """Whether it may begin where no visible text came before, or behind a quotation mark."""
-        if self.anchored and not fresh:
-            return False
-        return not quoted or self.action not in (OPEN_WRAPPER, EMPTY_SECTION)
-
-
-def _trigger(steps: list[Step]) -> str:
-    for step in steps:
-        if step.kind == LITERAL:
-            return step.text
-        if step.kind == PEEK:
-            return step.text[0]
-        if step.kind == ENVELOPE:
-            return "{"
-        if step.kind != SPACE:
-            break
-    return ""
-
-
-WHOLE_END: Final = "end"
-"""The group that shows that all of a program's steps have matched."""
-
-
-def _whole_pattern(steps: list[Step]) -> re.Pattern[str]:
-    pattern = f"(?P<{WHOLE_END}>)"
-    for step in reversed(steps):
-        if step.kind == LITERAL:
-            pattern = rf"(?:{re.escape(step.text)}{pattern}|{beginning_of(step.text[:-1])}\Z)"
-        elif step.kind == SPACE:
-            pattern = rf"[ \t\r\n]*+(?:\Z|{pattern})"
-        elif step.kind == LINE_FEED:
-            pattern = rf"(?:\Z|\n?+{pattern})"
-        elif step.kind == PEEK:
-            pattern = rf"(?:\Z|(?=[{re.escape(step.text)}]){pattern})"
-        elif step.kind == CAPTURE and not step.stop and step.text in ("name", "id", "key"):
-            pattern = rf"(?:\Z|(?P<{step.text}>{step.pattern.pattern}+)(?:\Z|{pattern}))"
-        else:
-            return _NOTHING
-    return re.compile(pattern)
-
-
-_NOTHING: Final = re.compile("(?!)")
-
-
-def _may_follow(steps: list[Step]) -> frozenset[str] | None:
-    if not steps or steps[0].kind != LITERAL:
-        return None
-    found: set[str] = set()
-    for step in steps[1:]:
-        if step.kind == SPACE:
-            found.update(" \t\r\n")
-        elif step.kind == LITERAL:
-            return frozenset(found.union(step.text[0]))
-        elif step.kind == CAPTURE and step.pattern.match("") is None:
-            return frozenset(found.union(filter(step.pattern.match, ASCII)))
-        elif step.kind == ENVELOPE:
-            return frozenset(found.union(" \t\r\n{"))
-        else:
-            break
-    return None
-
-
-ASCII: Final = "".join(map(chr, range(128)))
 
 
 class Trial:
     """Programs being tried at one place of the input."""
 
     # Most of this stays as it is in most trials, so it is set when it changes.
-    envelope: Envelope | None = None
+    envelope: NamedPayload | None = None
     """The envelope being read, if the program has one."""
+    aside: int = 0
+    """How much of the window, which an envelope has consumed, was laid aside."""
     can_cut: bool = False
     """The input ended inside a head, and this is what was there of a name."""
     cut_short: bool = False
@@ -249,33 +72,18 @@ class Trial:
     _cut_name: str = ""
     _searched: int = 0  # how much of a header is known to hold nothing that ends it
 
-    def __init__(self, programs: list[Program], dialect: Dialect, repair: bool) -> None:
+    def __init__(self, programs: list[Program], unescape: bool) -> None:
+        """``unescape``: attributes are escaped as in XML."""
         self.programs: Final = programs
-        self._dialect: Final = dialect
-        self._repair: Final = repair
-        self.parts: list[str] = []
-        """Text of the window that has left the buffer."""
+        self._unescape: Final = unescape
         self.offset = 0
         """How far the current program has matched, from the start of the window in the buffer."""
         self.fields: dict[str, str] = {}
         """What the holes caught."""
-        self.answer = NEED
-        """What it said last."""
         self.program = programs[0]
         """The one that matched, or is being tried."""
         self._which = 0
         self._step = 0
-
-    def again(self) -> Trial:
-        """A trial that goes on where this one waits; an envelope is read from its beginning."""
-        trial = Trial(self.programs, self._dialect, self._repair)
-        trial._which = self._which
-        trial.program = self.program
-        if self.envelope is None:
-            trial._step = self._step
-            trial.offset = self.offset
-            trial.fields = dict(self.fields)
-        return trial
 
     @property
     def cut_name(self) -> str:
@@ -298,69 +106,24 @@ class Trial:
         if self.at_end:
             self.at_end = False
 
-    def passing(self, window: str) -> str | None:
-        """What leaves the buffer of the window, with more input, if that decides nothing; else None.
-
-        A short cut: it does what ``run`` would do, or nothing.
-        """
-        envelope = self.envelope
-        if envelope is not None:
-            taken = None if envelope.committed else envelope.passing(window)
-            if taken:
-                self.parts.append(taken)
-            return taken
-        if len(window) > BOUND:
-            return None
-        program = self.program
-        # Compiled, a step costs less than a pattern.
-        whole = _NOTHING if COMPILED else program.whole or program.as_pattern()
-        if whole is _NOTHING:
-            return "" if self._waits(window) else None
-        head = whole.match(window)
-        if head is None:
-            return None
-        if head.lastgroup != WHOLE_END:
-            return ""
-        # ``run`` finds that all steps have matched.
-        self.fields = head.groupdict()  # there is no white space around names and ids
-        self.offset = head.end()
-        self._step = len(program.steps)
-        return None
-
-    def _waits(self, window: str) -> bool:
-        """Whether the step where this stopped needs still more."""
-        step = self.program.steps[self._step]
-        at = self.offset
-        if step.kind == LITERAL:
-            return behind_literal(step.text, window, at) == MORE
-        if step.kind == CAPTURE and not step.stop:
-            match = step.pattern.match(window, at)
-            return match is not None and match.end() == len(window)
-        if step.kind == HEADER:
-            return self._header(step, window, at, False) == MORE
-        return step.kind == SPACE and behind_space(window, at) == len(window)
-
     def run(self, buf: str, pos: int, final: bool) -> int:
         """Go on; the window starts at ``pos``.
 
-        ``RESTART`` asks for ``parts`` to be put back in front of the buffer.
+        ``RESTART`` asks for what was laid aside to be put back in front of the buffer.
         """
         while self._which < len(self.programs):
-            if self.parts and self.envelope is None:
+            if self.aside and self.envelope is None:
                 return RESTART
             answer = self._run_program(buf, pos, final)
             if answer == MATCH:
                 # A call that was cut off is more than the furniture that it begins like.
-                action = self.program.action
-                self.answer = CUT if self._begun and action in (DROP, STOP) else MATCH
-                return self.answer
+                return CUT if self._begun and self.program.action in (DROP, STOP) else MATCH
             if answer == NEED:
                 if not final:
                     return NEED
                 self._remember_cut()
             self.reject()
-        self.answer = CUT if final and self.can_cut else FAIL
-        return self.answer
+        return CUT if final and self.can_cut else FAIL
 
     def _remember_cut(self) -> None:
         """A head that only the end of the input keeps from matching."""
@@ -376,6 +139,19 @@ class Trial:
         self._begun = self._begun or bool(self._cut_name) or self.envelope is not None
 
     def _run_program(self, buf: str, pos: int, final: bool) -> int:
+        # One pattern for all steps takes half their time; compiled, steps take less than a pattern.
+        if not COMPILED and not final and len(buf) - pos <= BOUND:
+            pattern = self.program.pattern
+            head = pattern.match(buf, pos) if pattern is not None else None
+            if head is not None:
+                if head.lastgroup != WHOLE_END:
+                    return NEED
+                self.fields = {field: caught.strip() for field, caught in head.groupdict().items()}
+                self.offset = head.end() - pos
+                return MATCH
+        return self._run_steps(buf, pos, final)
+
+    def _run_steps(self, buf: str, pos: int, final: bool) -> int:  # noqa: C901 - a branch for each kind
         steps = self.program.steps
         n = len(buf)
         while self._step < len(steps):
@@ -389,7 +165,7 @@ class Trial:
                 if end == n and not final:
                     end = MORE
             elif kind == ENVELOPE:
-                answer = self._envelope(step.text, buf, pos, final)
+                answer = self._envelope(step, buf, pos, final)
                 if answer != MATCH:
                     return answer
                 self._step += 1
@@ -457,7 +233,7 @@ class Trial:
             field = step.fields.get(match[1], "")
             if field and field not in self.fields:
                 value = match[2] or match[3] or match[4] or ""
-                self.fields[field] = html.unescape(value) if self._dialect.values.unescape else value
+                self.fields[field] = html.unescape(value) if self._unescape else value
             at = match.end()
             self.offset = at - pos
             if self.offset > BOUND:
@@ -514,10 +290,11 @@ class Trial:
             return at
         return MORE if not final and step.watch.pending(buf, after) else NO
 
-    def _envelope(self, notation: str, buf: str, pos: int, final: bool) -> int:
+    def _envelope(self, step: Step, buf: str, pos: int, final: bool) -> int:
         envelope = self.envelope
         if envelope is None:
-            envelope = self.envelope = Envelope(self._dialect, self._repair, notation == "python")
+            assert step.embed is not None  # noqa: S101 - the kind says so
+            envelope = self.envelope = step.embed(step.text)
         end = envelope.step(buf, pos + self.offset, final)
         self.offset = end - pos
         # Before the commit point a note has no place of its own.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _TEMPLATES = ("call", "section", "param", "reasoning", "content", "drop", "stop")
 
 
-class Reading:
+class TokenDialect:
     """What a dialect is in a vocabulary."""
 
     __slots__ = ("back", "code_points", "dialect")
@@ -47,7 +47,7 @@ class TokenReader(Detokenizer):
         readings = learnt_of(vocabulary).readings
         reading = readings.get(dialect)
         if reading is None:
-            reading = readings[dialect] = Reading(dialect, vocabulary)
+            reading = readings[dialect] = TokenDialect(dialect, vocabulary)
         super().__init__(vocabulary, reading.code_points)
         self._back = reading.back
         self.dialect: Dialect = reading.dialect

@@ -22,14 +22,14 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, runtime_checkable
 from weakref import WeakKeyDictionary
 
 from ..values.errors import UsageError
 
 if TYPE_CHECKING:
     from ..words.dialect import Dialect
-    from .mode import Reading
+    from .mode import TokenDialect
 
 _FIRST_SURROGATE: Final = 0xD800
 _SURROGATES: Final = 0x800
@@ -239,7 +239,7 @@ class Learnt:
         converting a whole vocabulary would stall the first request of a server."""
         self.texts: dict[int, str] = {}
         """The text of those that are whole characters."""
-        self.readings: dict[Dialect, Reading] = {}
+        self.readings: dict[Dialect, TokenDialect] = {}
         """What dialects are to it."""
 
 
@@ -444,3 +444,10 @@ class _HasTokenizer(Protocol):
 
     @property
     def tokenizer(self) -> object: ...
+
+
+AnyTokenizer: TypeAlias = (
+    Tokenizer | _HuggingFaceSource | _SentencePieceSource | _HasBackend | _HasInstruct | _HasTokenizer
+)
+"""Whatever a tokenizer is taken from: a :class:`Tokenizer`, a tokenizer of ``tokenizers``,
+``transformers`` or ``mistral_common`` as it is, or an object that holds one of them."""

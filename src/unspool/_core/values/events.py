@@ -14,15 +14,17 @@ These are plain slotted classes because a stream builds one for almost every
 delta: a frozen dataclass costs several times as much to create.
 """
 
-from __future__ import annotations
-
+# Annotations are evaluated, here and where parsers, tidies and folds are made, so that
+# `help` shows types and not the compiler's names for them; in quotes it shows our own names.
 from collections.abc import Iterable
 from typing import ClassVar, Final, Literal, TypeAlias
 
 from .native import i64, mypyc_attr
 
 Channel: TypeAlias = Literal["content", "reasoning"]
+"""Where text belongs."""
 Status: TypeAlias = Literal["complete", "malformed", "truncated"]
+"""How a call ended; see :class:`CallEnd`."""
 Role: TypeAlias = Literal[
     "reasoning_open",
     "reasoning_close",
@@ -34,11 +36,13 @@ Role: TypeAlias = Literal[
     "dropped",
     "cut",
 ]
+"""What a piece of markup frames; see :class:`Markup`."""
 FinishReason: TypeAlias = Literal["stop", "length", "tool_calls", "content_filter"]
+"""Why generation stopped, or how an output ended, in the words of Chat Completions."""
 
 
 @mypyc_attr(acyclic=True)
-class Event:
+class _Event:
     """Base of all events: a span of the raw input."""
 
     __slots__ = ("end", "start")
@@ -53,7 +57,7 @@ class Event:
         return ()
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Event):
+        if not isinstance(other, _Event):
             return NotImplemented
         return (
             type(self) is type(other)
@@ -65,13 +69,16 @@ class Event:
     def __hash__(self) -> int:
         return hash((type(self).__name__, self.start, self.end, self._key()))
 
+    def __reduce__(self) -> tuple[type, tuple[object, ...]]:
+        return type(self), (*self._key(), self.start, self.end)
+
     def __repr__(self) -> str:
         values = ", ".join(repr(value) for value in self._key())
         return f"{type(self).__name__}({values}, {self.start}:{self.end})"
 
 
 @mypyc_attr(acyclic=True, free_list_len=1)
-class Text(Event):
+class Text(_Event):
     """A piece of the answer or of the model's reasoning."""
 
     __slots__ = ("channel", "text")
@@ -90,7 +97,7 @@ class Text(Event):
 
 
 @mypyc_attr(acyclic=True)
-class CallStart(Event):
+class CallStart(_Event):
     """The commit point of a call: its name is known, nothing is retracted from here on."""
 
     __slots__ = ("id", "index", "name")
@@ -111,7 +118,7 @@ class CallStart(Event):
 
 
 @mypyc_attr(acyclic=True, free_list_len=1)
-class CallArgs(Event):
+class CallArgs(_Event):
     """A further piece of a call's arguments, as JSON text.
 
     The pieces of a complete call, joined, are one JSON value.  ``json`` may be
@@ -134,7 +141,7 @@ class CallArgs(Event):
 
 
 @mypyc_attr(acyclic=True)
-class CallEnd(Event):
+class CallEnd(_Event):
     """A call is over."""
 
     __slots__ = ("index", "raw", "status")
@@ -157,7 +164,7 @@ class CallEnd(Event):
 
 
 @mypyc_attr(acyclic=True)
-class Markup(Event):
+class Markup(_Event):
     """Framing: consumed, nothing to show."""
 
     __slots__ = ("role", "text")
@@ -179,7 +186,7 @@ class Markup(Event):
 
 
 @mypyc_attr(acyclic=True)
-class Note(Event):
+class Note(_Event):
     """Something about the model's output that a careful reader wants to know."""
 
     __slots__ = ("detail", "kind", "raw")
@@ -198,9 +205,12 @@ class Note(Event):
     def _key(self) -> tuple[object, ...]:
         return (self.kind, self.detail, self.raw) if self.raw else (self.kind, self.detail)
 
+    def __reduce__(self) -> tuple[type, tuple[object, ...]]:
+        return Note, (self.kind, self.detail, self.start, self.raw)
+
 
 @mypyc_attr(acyclic=True)
-class Finish(Event):
+class Finish(_Event):
     """The last event of every stream."""
 
     __slots__ = ("reason",)
@@ -210,10 +220,18 @@ class Finish(Event):
         self.start = at
         self.end = at
         self.reason = reason
-        """Why generation stopped, as the caller told ``Parser.finish``."""
+        """Why generation stopped, as the caller told ``Parser.finish``; how the output
+        ended is for ``Tidy.finish_reason`` to say, which knows the calls."""
 
     def _key(self) -> tuple[object, ...]:
         return (self.reason,)
+
+    def __reduce__(self) -> tuple[type, tuple[object, ...]]:
+        return Finish, (self.reason, self.start)
+
+
+Event: TypeAlias = Text | CallStart | CallArgs | CallEnd | Markup | Note | Finish
+"""Any event.  A ``match`` over all of them ends with ``assert_never``."""
 
 
 NOTE_KINDS: Final[dict[str, str]] = {
@@ -238,17 +256,42 @@ NOTE_KINDS: Final[dict[str, str]] = {
 """Every kind of :class:`Note`, with its meaning."""
 
 
-def normalise(events: Iterable[Event]) -> list[Event]:
-    """Join what only chunking cut apart: the canonical form of an event stream."""
+def normalise(events: "Iterable[Event]") -> "list[Event]":
+    """Join what only chunking cut apart: the canonical form of an event stream.
+
+    >>> normalise([Text("content", "O", 0, 1), Text("content", "slo", 1, 4), Finish("stop", 4)])
+    [Text('content', 'Oslo', 0:4), Finish('stop', 4:4)]
+    """
     out: list[Event] = []
+    run: list[Event] = []  # neighbours that are one event; joined once, or long answers take forever
     for event in events:
-        last = out[-1] if out else None
-        if isinstance(event, Text) and isinstance(last, Text) and last.channel == event.channel:
-            out[-1] = Text(event.channel, last.text + event.text, last.start, event.end)
-        elif isinstance(event, CallArgs) and isinstance(last, CallArgs) and last.index == event.index:
-            out[-1] = CallArgs(event.index, last.json + event.json, last.start, event.end)
-        elif isinstance(event, Markup) and isinstance(last, Markup) and last.role == event.role:
-            out[-1] = Markup(event.role, last.text + event.text, last.start, event.end)
-        else:
-            out.append(event)
+        if run and not _continues(run[-1], event):
+            out.append(_joined(run))
+            run = []
+        run.append(event)
+    if run:
+        out.append(_joined(run))
     return out
+
+
+def _continues(last: Event, event: Event) -> bool:
+    """Whether two neighbours are one event that chunking cut in two."""
+    if isinstance(event, Text):
+        return isinstance(last, Text) and last.channel == event.channel
+    if isinstance(event, CallArgs):
+        return isinstance(last, CallArgs) and last.index == event.index
+    return isinstance(event, Markup) and isinstance(last, Markup) and last.role == event.role
+
+
+def _joined(run: list[Event]) -> Event:
+    first, end = run[0], run[-1].end
+    if len(run) == 1:
+        return first
+    if isinstance(first, CallArgs):
+        json = "".join([event.json for event in run if isinstance(event, CallArgs)])
+        return CallArgs(first.index, json, first.start, end)
+    text = "".join([event.text for event in run if isinstance(event, (Text, Markup))])
+    if isinstance(first, Markup):
+        return Markup(first.role, text, first.start, end)
+    assert isinstance(first, Text)  # noqa: S101 - no other events are joined
+    return Text(first.channel, text, first.start, end)

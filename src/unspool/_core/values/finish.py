@@ -1,13 +1,13 @@
-"""The finish reason: one rule, for the folded message and for every wire."""
+"""The finish reason: one rule, which ``Tidy`` applies for the folded message and for every wire."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from .events import CallEnd, Event, Finish, FinishReason, Note
-from .policies import Policies
 
-_DEFAULTS: Final = Policies()
+_CUT: Final = ("cut_head", "truncated_call")
+"""Notes of a call that the input ended in; a gate may have taken the call itself away."""
 
 
 class FinishRule:
@@ -26,8 +26,12 @@ class FinishRule:
 
     __slots__ = ("_complete", "_cut", "_for_calls", "_told")
 
-    def __init__(self, *, forced: bool = False, policies: Policies = _DEFAULTS) -> None:
-        self._for_calls: FinishReason = policies.forced_finish_reason if forced else "tool_calls"
+    def __init__(self, for_calls: FinishReason) -> None:
+        """Begin to watch.
+
+        :param for_calls: what complete calls make of it.
+        """
+        self._for_calls: FinishReason = for_calls
         self._complete = False
         self._cut = False
         self._told: FinishReason | None = None
@@ -40,7 +44,7 @@ class FinishRule:
             elif event.status == "truncated":
                 self._cut = True
         elif isinstance(event, Note):
-            if event.kind == "cut_head":
+            if event.kind in _CUT:
                 self._cut = True
         elif isinstance(event, Finish):
             self._told = event.reason

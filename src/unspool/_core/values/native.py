@@ -12,13 +12,24 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar, Union
 T = TypeVar("T")
 
 COMPILING = False  # the compiler is told otherwise
-if TYPE_CHECKING and not COMPILING:
+
+if not TYPE_CHECKING:
+
+    class Unchecked:
+        """A parameter whose type the compiler must not enforce: our own errors say what to do about it.
+
+        To everybody else it is the type in brackets, so that ``help`` shows what to pass.
+        """
+
+        def __class_getitem__(cls, item: object) -> object:
+            return item
+
+elif not COMPILING:
     Unchecked: TypeAlias = Annotated[T, "checked by hand"]
 else:
     Unchecked: TypeAlias = Union[T, Any]  # noqa: UP007 - the same for the compiler
-"""A parameter whose type the compiler must not enforce: our own errors say what to do about it."""
 
-if not TYPE_CHECKING or not COMPILING:
+if not COMPILING:
     i64: TypeAlias = int  # noqa: PYI042 - its real name
 else:
     from mypy_extensions import i64 as i64  # noqa: PLC0414 - handed on

@@ -12,7 +12,7 @@ from ..values.errors import SpecError
 from ..values.ids import IdFormat
 from .dialect import Dialect, Envelope, Family, Frame, Names, Prompt, Route, Values
 from .facts import HEADER, RequestFacts
-from .template import (
+from .pieces import (
     PAYLOADS,
     Attributes,
     Hole,

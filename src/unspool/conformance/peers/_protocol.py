@@ -1,6 +1,6 @@
 """What the programs have in common: the protocol of ``conformance.stdio``, and how a case is put.
 
-A program hands :func:`serve` a :class:`Program`.  Whatever its packages print
+A program hands :func:`serve` a :class:`PeerProgram`.  Whatever its packages print
 goes to standard error; the protocol has the real standard output for itself.
 """
 
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, Any, Protocol, TypeAlias
 
 Json: TypeAlias = dict[str, Any]
-Entry: TypeAlias = Json | list[Json] | None
+ChunkOutput: TypeAlias = Json | list[Json] | None
 """What came out of one chunk: a delta, several in order, or nothing."""
 
 
@@ -48,7 +48,7 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ProtocolRequest:
     """A request of the protocol."""
 
     dialect: str
@@ -208,15 +208,15 @@ def _tekken_tokens() -> list[Json]:
     ]
 
 
-class Stream(ABC):
+class PeerStream(ABC):
     """One output on its way through the peer."""
 
     @abstractmethod
-    def feed(self, text: str, finished: bool) -> Entry:
+    def feed(self, text: str, finished: bool) -> ChunkOutput:
         """The next piece of the output; ``finished``: generation stopped with it, at its limit."""
 
     @abstractmethod
-    def finish(self) -> Entry:
+    def finish(self) -> ChunkOutput:
         """Generation stopped at the end of the turn."""
 
     @property
@@ -225,7 +225,7 @@ class Stream(ABC):
         """What the server would tell the client."""
 
 
-class Program(ABC):
+class PeerProgram(ABC):
     """A peer."""
 
     name: str
@@ -236,14 +236,14 @@ class Program(ABC):
         """Our dialects that it reads, and which of its parsers do."""
 
     @abstractmethod
-    def stream(self, request: Request) -> Stream:
+    def stream(self, request: ProtocolRequest) -> PeerStream:
         """A parser for one output."""
 
     @abstractmethod
-    def batch(self, request: Request) -> tuple[Entry, str | None]:
+    def batch(self, request: ProtocolRequest) -> tuple[ChunkOutput, str | None]:
         """The whole message, and the finish reason."""
 
-    def whole(self, request: Request) -> re.Pattern[str] | None:  # noqa: ARG002
+    def whole(self, request: ProtocolRequest) -> re.Pattern[str] | None:  # noqa: ARG002
         """What this peer's engine emits as a whole, so that no chunk can cut it."""
         return None
 
@@ -269,7 +269,7 @@ def parser_names(setups: Mapping[str, Parsers]) -> dict[str, Json]:
     }
 
 
-def serve(program: Program, place: Place) -> None:
+def serve(program: PeerProgram, place: Place) -> None:
     """Answer requests until there are no more."""
     output = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
@@ -312,7 +312,7 @@ def _limited() -> Iterator[None]:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
 
 
-def _answer(program: Program, message: Json, place: Place) -> Json:
+def _answer(program: PeerProgram, message: Json, place: Place) -> Json:
     if message["dialect"] not in program.dialects():
         raise Unsupported(f"no parser for {message['dialect']}")
     facts = place.facts[message["dialect"]]
@@ -328,14 +328,14 @@ def _answer(program: Program, message: Json, place: Place) -> Json:
     return {"choices": answers} if "choices" in message else answers[0]
 
 
-def _request(program: Program, message: Json, text: str, facts: Facts) -> Request:
+def _request(program: PeerProgram, message: Json, text: str, facts: Facts) -> ProtocolRequest:
     text, stop = _split_stop(text, facts.stops)
     start, prompt, seed = message["start"], message["prompt"], ""
     if program.seeded(message["dialect"]) and facts.seed and (start, prompt) == ("content", None):
         seed = facts.seed if text.startswith(facts.seed) else ""
     if seed:
         start, prompt = "reasoning", facts.prompt + seed
-    return Request(
+    return ProtocolRequest(
         dialect=message["dialect"],
         mode=message["mode"],
         text=text.removeprefix(seed),
@@ -350,14 +350,14 @@ def _request(program: Program, message: Json, text: str, facts: Facts) -> Reques
     )
 
 
-def _stream(program: Program, requests: list[Request], choices: list[list[str]]) -> list[Json]:
+def _stream(program: PeerProgram, requests: list[ProtocolRequest], choices: list[list[str]]) -> list[Json]:
     """Each output through a stream of its own, in turns."""
     streams = [program.stream(request) for request in requests]
     pieces = [
         list(aligned(chunks, request, program.whole(request)))
         for chunks, request in zip(choices, requests, strict=True)
     ]
-    entries: list[list[Entry]] = [[] for _ in streams]
+    entries: list[list[ChunkOutput]] = [[] for _ in streams]
     for turn in range(max(map(len, pieces))):
         for stream, request, mine, out in zip(streams, requests, pieces, entries, strict=True):
             if turn < len(mine):
@@ -372,7 +372,7 @@ def _stream(program: Program, requests: list[Request], choices: list[list[str]])
     ]
 
 
-def aligned(chunks: Sequence[str], request: Request, whole: re.Pattern[str] | None) -> Iterator[str]:
+def aligned(chunks: Sequence[str], request: ProtocolRequest, whole: re.Pattern[str] | None) -> Iterator[str]:
     """The chunks, without cuts inside a token: no engine emits half a token.
 
     Such a cut moves to where the token begins, or, if nothing comes before it in

@@ -29,7 +29,7 @@ def _base(file: Path) -> tuple[Tokenizer, dict[str, int]]:
     return tokenizer, tokenizer.get_vocab()
 
 
-class Vocabulary:
+class EngineTokenizer:
     """What an engine's parsers use of a Hugging Face tokenizer."""
 
     chat_template = None

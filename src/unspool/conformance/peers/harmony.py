@@ -10,7 +10,17 @@ from pathlib import Path
 
 from openai_harmony import Message, Role, StreamableParser, load_harmony_encoding
 
-from ._protocol import Entry, Json, Place, Program, Request, Stream, Unsupported, any_of, serve
+from ._protocol import (
+    ChunkOutput,
+    Json,
+    PeerProgram,
+    PeerStream,
+    Place,
+    ProtocolRequest,
+    Unsupported,
+    any_of,
+    serve,
+)
 
 _START = "<|start|>assistant"
 _FUNCTIONS = "functions."
@@ -23,15 +33,15 @@ def _ids(text: str) -> list[int]:
     return list(_encoding("HarmonyGptOss").encode(text, allowed_special="all"))
 
 
-def _parser(request: Request) -> StreamableParser:
+def _parser(request: ProtocolRequest) -> StreamableParser:
     parser = StreamableParser(_encoding("HarmonyGptOss"), role=Role.ASSISTANT)
     for token in _ids(request.tail.removeprefix(_START)):
         parser.process(token)
     return parser
 
 
-class _Stream(Stream):
-    def __init__(self, request: Request) -> None:
+class _Stream(PeerStream):
+    def __init__(self, request: ProtocolRequest) -> None:
         self._stop = request.stop
         self._parser = _parser(request)
         self._messages = len(self._parser.messages)
@@ -40,13 +50,13 @@ class _Stream(Stream):
         self._seen: set[str] = set()
         self._new = True
 
-    def feed(self, text: str, finished: bool) -> Entry:
+    def feed(self, text: str, finished: bool) -> ChunkOutput:
         found = [delta for token in _ids(text) for delta in self._process(token)]
         if finished:
             self._parser.process_eos()
         return found
 
-    def finish(self) -> Entry:
+    def finish(self) -> ChunkOutput:
         found = [delta for token in _ids(self._stop) for delta in self._process(token)]
         self._parser.process_eos()
         return found
@@ -93,21 +103,21 @@ def _channel(channel: str | None) -> str:
     return "reasoning" if channel == "analysis" else "content"
 
 
-class _Harmony(Program):
+class _Harmony(PeerProgram):
     name = "openai-harmony"
     version = version("openai-harmony")
 
     def dialects(self) -> dict[str, Json]:
         return {"harmony": {"parser": "StreamableParser"}}
 
-    def whole(self, request: Request) -> re.Pattern[str] | None:
+    def whole(self, request: ProtocolRequest) -> re.Pattern[str] | None:
         return any_of(request.facts.controls)
 
-    def stream(self, request: Request) -> Stream:
+    def stream(self, request: ProtocolRequest) -> PeerStream:
         _check(request)
         return _Stream(request)
 
-    def batch(self, request: Request) -> tuple[Entry, str | None]:
+    def batch(self, request: ProtocolRequest) -> tuple[ChunkOutput, str | None]:
         _check(request)
         parser = _parser(request)
         for token in _ids(request.text + request.stop):
@@ -132,7 +142,7 @@ def _text(message: Message) -> str:
     return "".join(part.text for part in message.content)
 
 
-def _check(request: Request) -> None:
+def _check(request: ProtocolRequest) -> None:
     if not request.tools or request.tool_choice != "auto":
         raise Unsupported("its parser knows nothing of requests")
     if request.spelt:

@@ -22,19 +22,19 @@ from types import ModuleType, SimpleNamespace
 from unittest.mock import MagicMock
 
 from ._protocol import (
-    Entry,
+    ChunkOutput,
     Facts,
     Json,
+    PeerProgram,
+    PeerStream,
     Place,
-    Program,
-    Request,
-    Stream,
+    ProtocolRequest,
     Unsupported,
     any_of,
     parser_names,
     serve,
 )
-from ._vocabulary import Vocabulary
+from ._vocabulary import EngineTokenizer
 
 _ENGINE = (
     "sglang.srt.configs",
@@ -154,7 +154,7 @@ class _Server(serving_chat.OpenAIServingChat):  # type: ignore[misc]
     def __init__(self, dialect: str, reasoning: str | None, facts: Facts, place: Place) -> None:
         self.setup = _SETUPS[dialect]
         tool = self.setup.tool
-        tokenizer = Vocabulary(place.tokenizer, facts.controls, (facts.stops or ["</s>"])[0])
+        tokenizer = EngineTokenizer(place.tokenizer, facts.controls, (facts.stops or ["</s>"])[0])
         self.tool_call_parser = tool
         self.reasoning_parser = reasoning
         self.tokenizer_manager = SimpleNamespace(tokenizer=tokenizer)
@@ -167,7 +167,7 @@ class _Server(serving_chat.OpenAIServingChat):  # type: ignore[misc]
         self._keeps_special = dialect in ("harmony", "gemma4")
         self._requests: dict[str, ChatCompletionRequest] = {}
 
-    def request(self, request: Request) -> ChatCompletionRequest:
+    def request(self, request: ProtocolRequest) -> ChatCompletionRequest:
         """The request as the server has it once the prompt is made."""
         key = json.dumps([request.tools, request.tool_choice, request.thinking, request.tail, request.mode])
         if key in self._requests:
@@ -198,7 +198,7 @@ class _Server(serving_chat.OpenAIServingChat):  # type: ignore[misc]
 class _Detokenizer:
     """What the engine makes of the tokens, where that is not what they spell."""
 
-    def __init__(self, setup: _Setup, case: Request, made: ChatCompletionRequest) -> None:
+    def __init__(self, setup: _Setup, case: ProtocolRequest, made: ChatCompletionRequest) -> None:
         self._setup = setup
         self._stop = case.stop
         self._skipped = case.facts.stops if made.skip_special_tokens else []
@@ -220,8 +220,8 @@ class _Detokenizer:
         return self._stop if self._stop == self._setup.kept else ""
 
 
-class _Stream(Stream):
-    def __init__(self, server: _Server, request: Request) -> None:
+class _Stream(PeerStream):
+    def __init__(self, server: _Server, request: ProtocolRequest) -> None:
         self._server = server
         self._case = request
         self._request = server.request(request)
@@ -234,13 +234,13 @@ class _Stream(Stream):
 
         self._detokenizer = _Detokenizer(server.setup, request, self._request)
 
-    def feed(self, text: str, finished: bool) -> Entry:
+    def feed(self, text: str, finished: bool) -> ChunkOutput:
         return self._step(self._detokenizer(text), self._case.finish_reason if finished else None)
 
-    def finish(self) -> Entry:
+    def finish(self) -> ChunkOutput:
         return self._step(self._detokenizer.end(), self._case.finish_reason)
 
-    def _step(self, text: str, finish_reason: str | None) -> Entry:
+    def _step(self, text: str, finish_reason: str | None) -> ChunkOutput:
         chunks = self._server._generate_stream_content(  # noqa: SLF001
             content={"text": text, "meta_info": {"id": "0", "finish_reason": {"type": finish_reason}}},
             index=0,
@@ -302,7 +302,7 @@ def _call(call: Json) -> Json:
     }
 
 
-class _Sglang(Program):
+class _Sglang(PeerProgram):
     name = "sglang"
     version = __version__
 
@@ -316,7 +316,7 @@ class _Sglang(Program):
     def _make_server(self, dialect: str, reasoning: str | None) -> _Server:
         return _Server(dialect, reasoning, self._place.facts[dialect], self._place)
 
-    def _serving(self, request: Request) -> _Server:
+    def _serving(self, request: ProtocolRequest) -> _Server:
         setup = _SETUPS[request.dialect]
         if request.thinking and setup.reasoning is None:
             raise Unsupported("it has no reasoning parser for this dialect")
@@ -328,7 +328,7 @@ class _Sglang(Program):
             self._check_forced(server.request(request), setup, request)
         return server
 
-    def _check_forced(self, made: ChatCompletionRequest, setup: _Setup, request: Request) -> None:
+    def _check_forced(self, made: ChatCompletionRequest, setup: _Setup, request: ProtocolRequest) -> None:
         """A forced call is written as the server's grammar has it: in JSON, or in the model's own words.
 
         A case that is written in the other way is no output of this server.
@@ -345,13 +345,13 @@ class _Sglang(Program):
         if request.named and not native and request.behind_reasoning.startswith("{"):
             raise Unsupported("it has a named call written as an array, too")
 
-    def whole(self, request: Request) -> re.Pattern[str] | None:
+    def whole(self, request: ProtocolRequest) -> re.Pattern[str] | None:
         return any_of(request.facts.controls) if request.facts.controls else None
 
-    def stream(self, request: Request) -> Stream:
+    def stream(self, request: ProtocolRequest) -> PeerStream:
         return _Stream(self._serving(request), request)
 
-    def batch(self, request: Request) -> tuple[Entry, str | None]:
+    def batch(self, request: ProtocolRequest) -> tuple[ChunkOutput, str | None]:
         server = self._serving(request)
         made = server.request(request)
         detokenizer = _Detokenizer(server.setup, request, made)

@@ -15,7 +15,17 @@ from transformers.cli.serving import utils as serving
 from transformers.utils.chat_parsing import ResponseParser
 from transformers.utils.chat_parsing.response_parser import parse_response
 
-from ._protocol import Entry, Json, Place, Program, Request, Stream, Unsupported, any_of, serve
+from ._protocol import (
+    ChunkOutput,
+    Json,
+    PeerProgram,
+    PeerStream,
+    Place,
+    ProtocolRequest,
+    Unsupported,
+    any_of,
+    serve,
+)
 
 _FAMILIES = {"hermes": "qwen3", "qwen3_coder": "qwen3_5", "gemma4": "gemma4"}
 """By our name: a model type that a shipped template is for."""
@@ -26,7 +36,7 @@ def _template(dialect: str) -> Json:
     return next(template for types, template in shipped if _FAMILIES[dialect] in types)
 
 
-def _prefix(request: Request) -> str:
+def _prefix(request: ProtocolRequest) -> str:
     """The end of the prompt, from the template's anchor on."""
     anchor = _template(request.dialect)["start_anchor"]
     first = anchor if isinstance(anchor, str) else anchor[0]
@@ -48,19 +58,19 @@ def _deltas(events: list[Json], calls: int) -> list[Json]:
     return found
 
 
-class _Stream(Stream):
-    def __init__(self, request: Request) -> None:
+class _Stream(PeerStream):
+    def __init__(self, request: ProtocolRequest) -> None:
         self._stop = request.stop
         self._parser = ResponseParser(
             _template(request.dialect), prefix=_prefix(request), tools=request.tools
         )
         self._calls = 0
 
-    def feed(self, text: str, finished: bool) -> Entry:
+    def feed(self, text: str, finished: bool) -> ChunkOutput:
         found = self._send(self._parser.feed(text))
         return found + self._send(self._parser.finalize()[1]) if finished else found
 
-    def finish(self) -> Entry:
+    def finish(self) -> ChunkOutput:
         # Its text still has the token that ends the turn.
         found = self._send(self._parser.feed(self._stop))
         return found + self._send(self._parser.finalize()[1])
@@ -75,21 +85,21 @@ class _Stream(Stream):
         return None
 
 
-class _Transformers(Program):
+class _Transformers(PeerProgram):
     name = "transformers"
     version = version("transformers")
 
     def dialects(self) -> dict[str, Json]:
         return {name: {"response_template": family} for name, family in _FAMILIES.items()}
 
-    def whole(self, request: Request) -> re.Pattern[str] | None:
+    def whole(self, request: ProtocolRequest) -> re.Pattern[str] | None:
         return any_of(request.facts.controls)
 
-    def stream(self, request: Request) -> Stream:
+    def stream(self, request: ProtocolRequest) -> PeerStream:
         _check(request)
         return _Stream(request)
 
-    def batch(self, request: Request) -> tuple[Entry, str | None]:
+    def batch(self, request: ProtocolRequest) -> tuple[ChunkOutput, str | None]:
         _check(request)
         message = parse_response(
             request.text + request.stop,
@@ -109,7 +119,7 @@ class _Transformers(Program):
         return entry, None
 
 
-def _check(request: Request) -> None:
+def _check(request: ProtocolRequest) -> None:
     if not request.tools or request.tool_choice != "auto":
         raise Unsupported("its parser does not look at the request's tools")
 

@@ -24,19 +24,19 @@ from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionReque
 from vllm.parser.parser_manager import ParserManager
 
 from ._protocol import (
-    Entry,
+    ChunkOutput,
     Facts,
     Json,
+    PeerProgram,
+    PeerStream,
     Place,
-    Program,
-    Request,
-    Stream,
+    ProtocolRequest,
     Unsupported,
     any_of,
     parser_names,
     serve,
 )
-from ._vocabulary import Vocabulary
+from ._vocabulary import EngineTokenizer
 
 # Parsers log what they stumble over, with tracebacks: thousands of lines, and not for us to judge.
 logging.disable(logging.CRITICAL)
@@ -172,7 +172,7 @@ class _Asked(dict[str, int]):
         return self[str(key)] >= 0
 
 
-class _Asking(Vocabulary):
+class _Asking(EngineTokenizer):
     """A tokenizer that finds out which markers a parser takes for tokens."""
 
     def __init__(self, suffix: str) -> None:
@@ -296,7 +296,7 @@ class _Server:
             for kwargs in (setup.on, setup.off):
                 self.make(asking, [], kwargs)
             tokens = {*asking.asked, *facts.controls} - set(setup.plain)
-            vocabulary = Vocabulary(place.tokenizer, tokens, (facts.stops or ["</s>"])[0], setup.suffix)
+            vocabulary = EngineTokenizer(place.tokenizer, tokens, (facts.stops or ["</s>"])[0], setup.suffix)
             self.ids = _Ids(vocabulary, vocabulary.markers, vocabulary.eos_token_id)
         self._requests: dict[str, ChatCompletionRequest] = {}
 
@@ -304,7 +304,7 @@ class _Server:
         """A parser, as the server makes one for each choice."""
         return self.parser(tokenizer, tools, chat_template_kwargs=kwargs, model_config=self.model_config)
 
-    def kwargs(self, request: Request) -> Json:
+    def kwargs(self, request: ProtocolRequest) -> Json:
         """``chat_template_kwargs`` of the request."""
         if self.setup.reasoning == "k2_horizon" and request.thinking:
             efforts = {"<ifm|think_fast>": "medium", "<ifm|think_faster>": "low"}
@@ -314,7 +314,7 @@ class _Server:
             return {}
         return self.setup.on if request.thinking else self.setup.off
 
-    def request(self, request: Request) -> ChatCompletionRequest:
+    def request(self, request: ProtocolRequest) -> ChatCompletionRequest:
         """The request, adjusted by the parser as the server has it done."""
         kwargs = self.kwargs(request)
         key = json.dumps([request.tools, request.tool_choice, kwargs, request.mode])
@@ -331,8 +331,8 @@ class _Server:
         return self._requests[key]
 
 
-class _Stream(Stream):
-    def __init__(self, server: _Server, request: Request) -> None:
+class _Stream(PeerStream):
+    def __init__(self, server: _Server, request: ProtocolRequest) -> None:
         self._ids = server.ids
         self._case = request
         self._request = server.request(request)
@@ -340,15 +340,15 @@ class _Stream(Stream):
         self._prompt = server.ids.encode(request.tail)
         self._called = False
 
-    def feed(self, text: str, finished: bool) -> Entry:
+    def feed(self, text: str, finished: bool) -> ChunkOutput:
         return self._parse(text, self._ids.encode(text), finished)
 
-    def finish(self) -> Entry:
+    def finish(self) -> ChunkOutput:
         # The token that ends a turn has an id, but no text.
         eos = self._ids.markers.get(self._case.stop, self._ids.eos)
         return self._parse("", [] if eos is None else [eos], finished=True)
 
-    def _parse(self, text: str, ids: list[int], finished: bool) -> Entry:
+    def _parse(self, text: str, ids: list[int], finished: bool) -> ChunkOutput:
         if self._request.skip_special_tokens:
             for stop in self._case.facts.stops:
                 text = text.replace(stop, "")
@@ -374,7 +374,7 @@ def _call(index: int, id: str | None, function: Any) -> Json:
     }
 
 
-class _Vllm(Program):
+class _Vllm(PeerProgram):
     name = "vllm"
     version = __version__
 
@@ -391,7 +391,7 @@ class _Vllm(Program):
         except ImportError as error:
             raise Unsupported(str(error).splitlines()[0]) from error
 
-    def _serving(self, request: Request) -> _Server:
+    def _serving(self, request: ProtocolRequest) -> _Server:
         setup = _SETUPS[request.dialect]
         if request.thinking and setup.reasoning is None:
             raise Unsupported("it has no reasoning parser for this dialect")
@@ -411,14 +411,14 @@ class _Vllm(Program):
     def seeded(self, dialect: str) -> bool:
         return _SETUPS[dialect].seeded
 
-    def whole(self, request: Request) -> re.Pattern[str] | None:
+    def whole(self, request: ProtocolRequest) -> re.Pattern[str] | None:
         server = self._serving(request)
         return any_of(list(server.ids.markers), server.setup.words)
 
-    def stream(self, request: Request) -> Stream:
+    def stream(self, request: ProtocolRequest) -> PeerStream:
         return _Stream(self._serving(request), request)
 
-    def batch(self, request: Request) -> tuple[Entry, str | None]:
+    def batch(self, request: ProtocolRequest) -> tuple[ChunkOutput, str | None]:
         server = self._serving(request)
         made = server.request(request)
         parser = server.make(server.ids.tokenizer, made.tools, server.kwargs(request))
@@ -440,7 +440,7 @@ class _Vllm(Program):
         return {"content": content, "reasoning": reasoning, "tool_calls": found}, finish
 
 
-def _check_forced(made: ChatCompletionRequest, request: Request) -> None:
+def _check_forced(made: ChatCompletionRequest, request: ProtocolRequest) -> None:
     """A forced call is written as the server's grammar has it: in JSON, or in the model's own words.
 
     A case that is written in the other way is no output of this server.

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Final
 
 from ..._core.words.dialect import Dialect
-from ..._core.words.template import (
+from ..._core.words.pieces import (
     PAYLOADS,
     Hole,
     is_control,
@@ -65,7 +65,7 @@ class Able:
         self.lacks: Final = self._lacks(template)
         """What it cannot express, and why."""
 
-    def _lacks(self, template: str) -> dict[str, str]:
+    def _lacks(self, template: str) -> dict[str, str]:  # noqa: C901 - one question after the other
         dialect = self.dialect
         found: dict[str, str] = {}
         if not self.calls:

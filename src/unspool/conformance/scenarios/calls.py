@@ -18,7 +18,7 @@ from .abilities import reasoning_markers
 from .meaning import PARIS, PING, THOUGHT, Call, Say, weather
 from .scenario import Draft, Meant, Scenario, Twist
 from .standard import LONG, break_value
-from .writing import Piece
+from .writing import Wording
 
 TITLES: Final = {
     "malformed": "Malformed calls",
@@ -48,7 +48,7 @@ def _spoil(change: Callable[[str], str], why: str = "") -> Twist:
         spoilt = change(piece.text)
         if spoilt == piece.text:
             return why or "it writes nothing of the kind"
-        draft.pieces[number] = Piece(piece.role, spoilt, piece.part)
+        draft.pieces[number] = Wording(piece.role, spoilt, piece.part)
         draft.order[at] = Unfinished("malformed", draft.around(piece.part), call.name, call.json)
         return None
 
@@ -62,7 +62,7 @@ def _junk(draft: Draft) -> str | None:
         return "the name stands before the arguments, so that there is a call"
     if draft.able.notation != "json":
         return "its notation is not JSON"
-    draft.pieces[number] = Piece("payload", "there is no JSON here", 0)
+    draft.pieces[number] = Wording("payload", "there is no JSON here", 0)
     draft.order = [Unfinished("malformed", draft.text)]
     return None
 

@@ -18,12 +18,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from ..._core.words.template import split_marks
+from ..._core.words.pieces import split_marks
 from ..model import Stretch
 from .abilities import Able, call_markers, reasoning_markers, section_markers
 from .meaning import PARIS, PING, THOUGHT, Say, weather
 from .scenario import Draft, Meant, Outcome, Scenario, Twist
-from .writing import Piece
+from .writing import Wording
 
 TITLES: Final = {
     "missing": "Missing openers and closers",
@@ -47,7 +47,7 @@ _PICKS: Final[dict[str, Pick]] = {
 }
 
 
-def _without(pieces: list[Piece], role: str, part: int) -> list[Piece]:
+def _without(pieces: list[Wording], role: str, part: int) -> list[Wording]:
     return [piece for piece in pieces if not (piece.role == role and piece.part == part)]
 
 
@@ -107,7 +107,7 @@ def _unclosed_reasoning(draft: Draft) -> str | None:
     closing = draft.find("close", 0)
     text = draft.pieces[closing].text
     white = text[len(text.rstrip()) :] or "\n"
-    draft.pieces[closing] = Piece("close", white, 0)
+    draft.pieces[closing] = Wording("close", white, 0)
     if not draft.able.wrapped:  # else the wrapper of the answer ends it
         draft.order = [
             Stretch("reasoning", part.text) if isinstance(part, Stretch) else part for part in draft.order
@@ -125,7 +125,7 @@ def _no_opener(draft: Draft) -> str | None:
     del draft.pieces[opening]
     number = draft.find("close", 0)
     closer = draft.pieces[number].text.strip()
-    draft.pieces[number] = Piece("close", f" {closer} ", 0)
+    draft.pieces[number] = Wording("close", f" {closer} ", 0)
     draft.order = [
         Stretch("content", part.text) if isinstance(part, Stretch) else part for part in draft.order
     ]
@@ -197,7 +197,7 @@ def _closer_first(draft: Draft) -> str | None:
         return "it has no such marker"
     if "late reasoning" in draft.able.lacks:
         return _WORDS
-    draft.pieces.insert(0, Piece("text", marker + "\n", -1))
+    draft.pieces.insert(0, Wording("text", marker + "\n", -1))
     return None
 
 
@@ -211,7 +211,7 @@ def _in_text(pick: Pick, *, after_call: bool) -> Twist:
             return "it has no such marker"
         number = next(i for i, piece in enumerate(draft.pieces) if "One. Two." in piece.text)
         piece = draft.pieces[number]
-        draft.pieces[number] = Piece("text", piece.text.replace("One. ", f"One. {marker} "), piece.part)
+        draft.pieces[number] = Wording("text", piece.text.replace("One. ", f"One. {marker} "), piece.part)
         closes_reasoning = marker == reasoning_markers(able)[1]
         if closes_reasoning and "late reasoning" in able.lacks:
             return _WORDS
@@ -248,7 +248,7 @@ def _twice(pick: Pick) -> Twist:
             return _WORDS
         number = max(i for i, piece in enumerate(draft.pieces) if marker in piece.text)
         piece = draft.pieces[number]
-        draft.pieces[number] = Piece(piece.role, piece.text.replace(marker, marker * 2), piece.part)
+        draft.pieces[number] = Wording(piece.role, piece.text.replace(marker, marker * 2), piece.part)
         return None
 
     return twist
@@ -320,7 +320,7 @@ def _empty_reasoning(inside: str) -> Twist:
 
     def twist(draft: Draft) -> str | None:
         number = draft.find("text", 0)
-        draft.pieces[number] = Piece("text", inside, 0)
+        draft.pieces[number] = Wording("text", inside, 0)
         del draft.order[0]
         return None
 
@@ -381,7 +381,7 @@ def _mention(pick: Pick, sentence: str) -> Twist:
         text = sentence.format(marker)
         number = draft.find("text")
         piece = draft.pieces[number]
-        draft.pieces[number] = Piece("text", text, piece.part)
+        draft.pieces[number] = Wording("text", text, piece.part)
         draft.order[0] = Stretch("content", text)
         return None
 

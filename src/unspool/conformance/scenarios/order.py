@@ -14,7 +14,7 @@ from ..model import Stretch
 from .abilities import section_markers
 from .meaning import PARIS, PING, THOUGHT, Call, Say, Thought, weather, write
 from .scenario import Draft, Meant, Scenario, Twist
-from .writing import Piece
+from .writing import Wording
 
 TITLE: Final = "Order and interleaving"
 
@@ -56,7 +56,7 @@ def _inside(more: str) -> Twist:
         closing = draft.find("close", 0)
         calls = [i for i, piece in enumerate(draft.pieces) if piece.role not in ("open", "text", "close")]
         end = draft.pieces[closing]
-        rest = [Piece("text", f"\n{more}", 0)] if more else []
+        rest = [Wording("text", f"\n{more}", 0)] if more else []
         draft.pieces[closing : calls[-1] + 1] = [
             *(draft.pieces[i] for i in calls),
             *rest,

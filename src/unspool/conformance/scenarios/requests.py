@@ -9,7 +9,7 @@ from typing import Final
 from ..model import Stretch, Unfinished
 from .meaning import PARIS, PING, THOUGHT, Call, Say, Thought, values, weather, write
 from .scenario import Draft, Meant, Outcome, Scenario, Twist
-from .writing import Piece
+from .writing import Wording
 
 TITLES: Final = {
     "prefilled": "Prefilled reasoning and answers",
@@ -54,7 +54,7 @@ def _closed(draft: Draft) -> str | None:
         start = draft.able.dialect.prompt.start
         draft.prompt += start
         first = draft.pieces[0]
-        draft.pieces[0] = Piece(first.role, first.text.removeprefix(start), first.part)
+        draft.pieces[0] = Wording(first.role, first.text.removeprefix(start), first.part)
     return None
 
 
@@ -133,7 +133,7 @@ def _guided(
             text = json.dumps(json.loads(text), ensure_ascii=False, indent=indent)
         closing = able.dialect.stop[0] if behind == "stop" else behind
         draft.pieces = [piece for piece in draft.pieces if piece.role in ("open", "text", "close")]
-        draft.pieces.append(Piece("text", before + text + closing, len(draft.order)))
+        draft.pieces.append(Wording("text", before + text + closing, len(draft.order)))
         draft.order = [_as_json(part, named=named, indent=indent) for part in draft.order]
         function = {"type": "function", "function": {"name": calls[0].name}}
         draft.tool_choice = function if named else "required"
@@ -166,7 +166,7 @@ def _cut_guided(draft: Draft) -> str | None:
     assert isinstance(call, Meant)  # noqa: S101 - so the scenario is written
     text = draft.text
     cut = text.rindex("Reyk") + 4
-    draft.pieces = [Piece("text", text[:cut], 0)]
+    draft.pieces = [Wording("text", text[:cut], 0)]
     draft.order.append(Unfinished("truncated", text[:cut], call.call.name, call.call.json))
     draft.finish_reason = draft.finish = "length"
     return None

@@ -38,7 +38,7 @@ from ..model import (
 )
 from .abilities import Able
 from .meaning import TOOLS, Call, Say, Thought
-from .writing import Piece, sketch
+from .writing import Wording, sketch
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Draft:
     """A scenario in the words of a dialect."""
 
     able: Able
-    pieces: list[Piece]
+    pieces: list[Wording]
     order: list[Outcome]
     tools: tuple[dict[str, Any], ...] = TOOLS
     tool_choice: str | dict[str, Any] = "auto"

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
-from ..._core.words.template import Hole, parse_template
+from ..._core.words.pieces import Hole, parse_template
 from ..model import Unfinished
 from .meaning import (
     PARIS,
@@ -20,7 +20,7 @@ from .meaning import (
     write,
 )
 from .scenario import Draft, Meant, Scenario, Twist
-from .writing import Piece
+from .writing import Wording
 
 PATTERNS: Final = (
     "no call",
@@ -60,7 +60,7 @@ def standard_tools(draft: Draft) -> None:
 
 def _ends_turn(draft: Draft) -> str | None:
     standard_tools(draft)
-    draft.pieces.append(Piece("text", draft.able.dialect.stop[0], -1))
+    draft.pieces.append(Wording("text", draft.able.dialect.stop[0], -1))
     return None
 
 
@@ -76,7 +76,7 @@ def _own_end(draft: Draft) -> None:
         text = piece.text
         for spelling in spellings:
             text = text.replace(spelling, end)
-        draft.pieces[number] = Piece(piece.role, text, piece.part)
+        draft.pieces[number] = Wording(piece.role, text, piece.part)
 
 
 def _with_end(call: Call, end: str) -> Call:
@@ -91,7 +91,7 @@ def _cut(draft: Draft, word: str, kept: int) -> str:
     last = max(i for i, piece in enumerate(draft.pieces) if piece.role in ("tail", "payload"))
     number = draft.pieces[last].part
     before = sum(len(piece.text) for piece in draft.pieces if piece.part < number)
-    draft.pieces = [Piece("text", text[:cut], 0)]
+    draft.pieces = [Wording("text", text[:cut], 0)]
     draft.finish_reason = draft.finish = "length"
     return text[before:cut]
 
@@ -130,7 +130,7 @@ def break_value(draft: Draft) -> None:
         text = f"{piece.text[:cut]}oops{piece.text[cut:]}"
     else:
         text = piece.text.replace(f'"{LONG}"', "oops")
-    draft.pieces[number] = Piece(piece.role, text, piece.part)
+    draft.pieces[number] = Wording(piece.role, text, piece.part)
     draft.order[at] = Unfinished("malformed", draft.around(piece.part), call.name, call.json)
 
 

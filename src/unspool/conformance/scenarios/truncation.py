@@ -22,7 +22,7 @@ from ..model import Stretch, Unfinished
 from .abilities import Able
 from .meaning import PARIS, Call, Thought, weather
 from .scenario import Draft, Meant, Outcome, Scenario, Twist, arguments_of
-from .writing import Piece
+from .writing import Wording
 
 TITLE: Final = "Truncation"
 
@@ -70,7 +70,7 @@ def _cut(place: Place) -> Twist:
         draft.order = _left(draft, number, kept)
         pieces = draft.pieces[:number]
         last = draft.pieces[number]
-        draft.pieces = [*pieces, Piece(last.role, last.text[:kept], last.part)]
+        draft.pieces = [*pieces, Wording(last.role, last.text[:kept], last.part)]
         draft.finish_reason = "length"
         broken = [part for part in draft.order if isinstance(part, Unfinished)]
         called = any(isinstance(part, Meant) for part in draft.order)

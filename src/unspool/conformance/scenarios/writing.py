@@ -16,7 +16,7 @@ from ..._core.ends.render import _FrameWriter, _Writer
 from ..._core.values.message import Part as RenderPart
 from ..._core.values.message import TextPart, ToolCall
 from ..._core.words.dialect import Dialect
-from ..._core.words.template import Hole
+from ..._core.words.pieces import Hole
 
 Role: TypeAlias = Literal[
     "open",  # the marker before text or reasoning
@@ -39,7 +39,7 @@ _SPLIT: Final = re.compile(f"([{_CALL}{_CALL_END}{_PAYLOAD}{_PAYLOAD_END}])")
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class Wording:
     """Some text of an output."""
 
     role: Role
@@ -68,11 +68,11 @@ class _FrameLabels(_Labels, _FrameWriter):
         self.out[at:] = [_CALL, written, _CALL_END]
 
 
-def sketch(dialect: Dialect, parts: Sequence[RenderPart]) -> list[Piece]:
+def sketch(dialect: Dialect, parts: Sequence[RenderPart]) -> list[Wording]:
     """The text of ``render`` for these parts, in pieces."""
     frame = dialect.frame
     writer = _FrameLabels(dialect, frame) if frame is not None else _Labels(dialect)
-    pieces: list[Piece] = []
+    pieces: list[Wording] = []
     at = 0
     while at < len(parts):
         part = parts[at]
@@ -90,28 +90,28 @@ def sketch(dialect: Dialect, parts: Sequence[RenderPart]) -> list[Piece]:
     start = dialect.prompt.start if frame is not None else dialect.prompt.echo
     if start and pieces and pieces[0].text.startswith(start):
         first = pieces[0]
-        pieces[0] = Piece(first.role, first.text.removeprefix(start), first.part)
+        pieces[0] = Wording(first.role, first.text.removeprefix(start), first.part)
     return [piece for piece in pieces if piece.text]
 
 
-def _text_pieces(written: Sequence[str], part: TextPart, at: int) -> list[Piece]:
+def _text_pieces(written: Sequence[str], part: TextPart, at: int) -> list[Wording]:
     if len(written) == 1:
-        return [Piece("text", written[0], at)]
+        return [Wording("text", written[0], at)]
     middle = next(i for i in range(len(written) - 2, -1, -1) if written[i] == part.text)
     return [
-        Piece("open", "".join(written[:middle]), at),
-        Piece("text", part.text, at),
-        Piece("close", "".join(written[middle + 1 :]), at),
+        Wording("open", "".join(written[:middle]), at),
+        Wording("text", part.text, at),
+        Wording("close", "".join(written[middle + 1 :]), at),
     ]
 
 
-def _call_pieces(written: Sequence[str], at: int) -> list[Piece]:
-    pieces: list[Piece] = []
+def _call_pieces(written: Sequence[str], at: int) -> list[Wording]:
+    pieces: list[Wording] = []
     role: Role = "section_open"
     for text in _SPLIT.split("".join(written)):
         if text == _CALL:
             if pieces and pieces[-1].role == "section_close":
-                pieces[-1] = Piece("separator", pieces[-1].text, at)
+                pieces[-1] = Wording("separator", pieces[-1].text, at)
             role = "head"
         elif text == _PAYLOAD:
             role = "payload"
@@ -121,5 +121,5 @@ def _call_pieces(written: Sequence[str], at: int) -> list[Piece]:
             role = "section_close"
             at += 1
         elif text:
-            pieces.append(Piece(role, text, max(at - (role == "section_close"), 0)))
+            pieces.append(Wording(role, text, max(at - (role == "section_close"), 0)))
     return pieces

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..._request import Plan
 
 
-class Call:
+class CallPiece:
     """A piece of a call that an upstream has told apart by itself."""
 
     __slots__ = ("arguments", "id", "index", "name")
@@ -58,7 +58,7 @@ class Delta:
         logprobs: list[dict[str, Any]] | None = None,
         token_ids: Sequence[int] | None = None,
         reasoning: str = "",
-        calls: Sequence[Call] = (),
+        calls: Sequence[CallPiece] = (),
     ) -> None:
         self.choice = choice
         """Which of the n choices."""

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
-from .base import Batch, Call, Delta, Stream, Task
+from .base import Batch, CallPiece, Delta, Stream, Task
 from .completions import (
     CompletionStream,
     CompletionsUpstream,
@@ -22,7 +22,7 @@ from .completions import (
     one_of,
     usage_of,
 )
-from .many import Many
+from .many import ManyStreams
 
 _SENT: Final = (
     "response_format",
@@ -86,7 +86,7 @@ class ChatUpstream(CompletionsUpstream):
         if self._detect or not self.model:
             await self.look()
         if task.n > 1 and not self.engine.many:
-            return await Many.open(task.n, lambda number: self._chat(one_of(task, number)))
+            return await ManyStreams.open(task.n, lambda number: self._chat(one_of(task, number)))
         return await self._chat(task)
 
     async def _chat(self, task: Task) -> Stream:
@@ -115,7 +115,9 @@ class ChatUpstream(CompletionsUpstream):
         if task.plan.chat_template_kwargs:
             body["chat_template_kwargs"] = dict(task.plan.chat_template_kwargs)
         body |= self.engine.chat(task)
-        return ChatStream(await self.connection.post("/v1/chat/completions", body), task.n, task.logprobs)
+        return ChatCompletionStream(
+            await self.connection.post("/v1/chat/completions", body), task.n, task.logprobs
+        )
 
     def _choice(self, task: Task) -> object:
         """What to say: vLLM shows the tools and leaves the text alone if told that there is no choice."""
@@ -124,7 +126,7 @@ class ChatUpstream(CompletionsUpstream):
         return "auto" if task.plan.constraint.kind != "none" else task.request.get("tool_choice") or "auto"
 
 
-class ChatStream(CompletionStream):
+class ChatCompletionStream(CompletionStream):
     """The chunks of one chat completion."""
 
     decoder: ClassVar[msgspec.json.Decoder[Any]] = msgspec.json.Decoder(_Chunk)
@@ -154,8 +156,8 @@ class ChatStream(CompletionStream):
             batch.usage = usage_of(chunk.usage)
 
 
-def _calls(given: Sequence[_ToolCall]) -> list[Call]:
-    out: list[Call] = []
+def _calls(given: Sequence[_ToolCall]) -> list[CallPiece]:
+    out: list[CallPiece] = []
     for place, call in enumerate(given):
         function = call.function or _Function()
         arguments = function.arguments
@@ -164,5 +166,5 @@ def _calls(given: Sequence[_ToolCall]) -> list[Call]:
         elif not isinstance(arguments, str):
             arguments = json.dumps(arguments, ensure_ascii=False)
         index = place if call.index is None else call.index
-        out.append(Call(index, call.id or "", function.name or "", arguments))
+        out.append(CallPiece(index, call.id or "", function.name or "", arguments))
     return out

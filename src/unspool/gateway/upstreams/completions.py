@@ -14,7 +14,7 @@ from ..failure import Failure
 from .base import Batch, Delta, Stream, Task, Usage
 from .engines import ENGINES, OWNERS, Engine
 from .http import Connection, Events, message_of
-from .many import Many
+from .many import ManyStreams
 
 _REASONS: Final[dict[str, FinishReason]] = {
     "stop": "stop",
@@ -152,7 +152,7 @@ class CompletionsUpstream:
         if self._detect or not self.model:
             await self.look()
         if task.n > 1 and not self.engine.many:
-            return await Many.open(task.n, lambda number: self._one(one_of(task, number)))
+            return await ManyStreams.open(task.n, lambda number: self._one(one_of(task, number)))
         return await self._one(task)
 
     async def _one(self, task: Task) -> Stream:

@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ..._core.words.template import literals, parse_template, split_marks
+from ..._core.words.pieces import literals, parse_template, split_marks
 from ..._request.special import markers
 from ..settings import EngineName
 from .base import Task

@@ -9,7 +9,7 @@ from typing import Self
 from .base import Batch, Stream, Usage
 
 
-class Many:
+class ManyStreams:
     """Several streams as one."""
 
     def __init__(self, streams: list[Stream]) -> None:

@@ -27,7 +27,7 @@ from .completions import finish_of
 from .sse import EventReader
 
 
-class Recording(msgspec.Struct, frozen=True):
+class ReplayedOutput(msgspec.Struct, frozen=True):
     """One output, in the pieces that it came in."""
 
     chunks: list[str]
@@ -69,7 +69,7 @@ class ReplayUpstream:
         """Play a recording, from the beginning."""
         return _Playing(self._choose(task.request), task, self._delay)
 
-    def _choose(self, request: Mapping[str, Any]) -> Recording:
+    def _choose(self, request: Mapping[str, Any]) -> ReplayedOutput:
         messages = request.get("messages") or [{}]
         said = json.dumps(messages[-1].get("content"), ensure_ascii=False)
         named = [one for one in self._recordings if one.name and one.name in said]
@@ -79,7 +79,7 @@ class ReplayUpstream:
 class _Playing:
     """A recording being played, once for every choice."""
 
-    def __init__(self, recording: Recording, task: Task, delay: float) -> None:
+    def __init__(self, recording: ReplayedOutput, task: Task, delay: float) -> None:
         self._recording = recording
         self._chunks = iter(_stopped(recording.chunks, task.stop))
         self._n = task.n
@@ -135,7 +135,7 @@ def _stopped(chunks: list[str], stops: tuple[str, ...]) -> list[tuple[str, str |
     return out
 
 
-def load(path: str) -> list[Recording]:
+def load(path: str) -> list[ReplayedOutput]:
     """The recordings in a file."""
     try:
         data = Path(path).read_bytes()
@@ -145,7 +145,9 @@ def load(path: str) -> list[Recording]:
         if data.lstrip().startswith(b"data:"):
             found = [_from_events(data)]
         else:
-            found = [msgspec.json.decode(line, type=Recording) for line in data.splitlines() if line.strip()]
+            found = [
+                msgspec.json.decode(line, type=ReplayedOutput) for line in data.splitlines() if line.strip()
+            ]
     except (msgspec.MsgspecError, UnicodeDecodeError, KeyError, TypeError, Failure) as error:
         raise UsageError(
             f'{path}: {error}; expected a line {{"chunks": ["...", ...]}} for each stream, or data: lines'
@@ -155,7 +157,7 @@ def load(path: str) -> list[Recording]:
     return found
 
 
-def _from_events(data: bytes) -> Recording:
+def _from_events(data: bytes) -> ReplayedOutput:
     """A recorded completions stream."""
     reader = EventReader(len(data) + 1)
     chunks: list[str] = []
@@ -168,4 +170,4 @@ def _from_events(data: bytes) -> Recording:
                 text = choice.get("text") or (choice.get("delta") or {}).get("content")
                 chunks += [text] if text else []
                 reason = choice.get("finish_reason") or reason
-    return Recording(chunks, finish_reason=reason)
+    return ReplayedOutput(chunks, finish_reason=reason)

@@ -34,7 +34,7 @@ class Reached:
 
 
 @dataclass(frozen=True, slots=True)
-class Stream:
+class Rebuilt:
     """A parser's answer, put together."""
 
     message: ExtractedToolCallInformation
@@ -42,7 +42,7 @@ class Stream:
     """After every delta that says something; between two of them the order is not known."""
 
 
-def reconstruct(deltas: Iterable[DeltaMessage | None], finish_reason: str | None) -> Stream:
+def rebuild(deltas: Iterable[DeltaMessage | None], finish_reason: str | None) -> Rebuilt:
     """Put deltas together; raises ``ProtocolError`` if no strict client could."""
     client = Reconstructor(check_json=False)  # the comparison judges arguments, broken ones too
     client.feed({"role": "assistant"})
@@ -58,7 +58,7 @@ def reconstruct(deltas: Iterable[DeltaMessage | None], finish_reason: str | None
         opened.update(call.index for call in delta.tool_calls)
         reached.append(Reached(content, reasoning, len(opened)))
     client.feed({"delta": {}, "finish_reason": finish_reason or ("tool_calls" if opened else "stop")})
-    return Stream(_information(client.message(), finish_reason), tuple(reached))
+    return Rebuilt(_information(client.message(), finish_reason), tuple(reached))
 
 
 def _chunk(delta: DeltaMessage, opened: set[int]) -> Json:

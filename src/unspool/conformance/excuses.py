@@ -1,11 +1,11 @@
-"""The ledger: where other parsers differ by a policy that is as good as ours.
+"""Excuses: where other parsers differ by a policy that is as good as ours.
 
-Each entry changes what a case expects to what the policy would give.  If the answer
+Each of them changes what a case expects to what the policy would give.  If the answer
 fits the changed case, the difference is a choice and not a fault, and the report says
 which choice.  White space, spelling of JSON, generated ids and finish reasons, which
 many parsers leave to their servers, are never faults by themselves.
 
-unspool gets nothing from the ledger: it is held to its own policies.
+unspool gets none of them: it is held to its own policies.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from typing import Final
 
 from .compare import Difference, differences
 from .model import CallAt, FunctionCall, Part, Stretch, TestCase, ToolCall, Unfinished
-from .reconstruct import Stream
+from .rebuild import Rebuilt
 from .scenarios import able
 from .scenarios.abilities import reasoning_markers
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """A policy."""
+class Excuse:
+    """A policy of others, and why it is as good as ours."""
 
     reason: str
     expects: Callable[[TestCase], TestCase | None]
     """The case as the policy has it; None: it says nothing about this case."""
 
 
-def excuse(case: TestCase, stream: Stream) -> str:
+def excuse(case: TestCase, stream: Rebuilt) -> str:
     """Which policies make an answer a legitimate one; empty if none do."""
     for reason, variant in [("", case), *_variants(case)]:
         reasons = [_tolerated(difference) for difference in differences(variant, stream)]
@@ -41,7 +41,7 @@ def excuse(case: TestCase, stream: Stream) -> str:
 
 def _variants(case: TestCase) -> Iterator[tuple[str, TestCase]]:
     found: list[tuple[str, TestCase]] = []
-    for entry in LEDGER:
+    for entry in EXCUSES:
         variant = entry.expects(case)
         if variant is not None:
             found.append((entry.reason, variant))
@@ -235,16 +235,16 @@ def _markers_are_text(case: TestCase) -> TestCase | None:
     return with_order(case, [Stretch("content", case.model_output.strip())])
 
 
-LEDGER: Final = (
-    Entry("text behind the first call is dropped", _no_text_behind_calls),
-    Entry("text beside calls is dropped", _no_text_beside_calls),
-    Entry("a broken call is dropped", _no_unfinished),
-    Entry("a broken call is repaired", _repaired),
-    Entry("a call that was cut off is text", _cut_as_text),
-    Entry("a call of an undeclared tool is dropped", _unknown_dropped),
-    Entry("markup is stripped where no call was welcome", _markup_stripped),
-    Entry("a stray closer means that the prompt opened the reasoning", _opened_by_the_prompt),
-    Entry("a call inside reasoning is reasoning", _reasoning_keeps_calls),
-    Entry("with reasoning on, text before it is part of it", _reasoning_comes_first),
-    Entry("with reasoning off, its markers are text", _markers_are_text),
+EXCUSES: Final = (
+    Excuse("text behind the first call is dropped", _no_text_behind_calls),
+    Excuse("text beside calls is dropped", _no_text_beside_calls),
+    Excuse("a broken call is dropped", _no_unfinished),
+    Excuse("a broken call is repaired", _repaired),
+    Excuse("a call that was cut off is text", _cut_as_text),
+    Excuse("a call of an undeclared tool is dropped", _unknown_dropped),
+    Excuse("markup is stripped where no call was welcome", _markup_stripped),
+    Excuse("a stray closer means that the prompt opened the reasoning", _opened_by_the_prompt),
+    Excuse("a call inside reasoning is reasoning", _reasoning_keeps_calls),
+    Excuse("with reasoning on, text before it is part of it", _reasoning_comes_first),
+    Excuse("with reasoning off, its markers are text", _markers_are_text),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -36,7 +36,7 @@ class Marker(NamedTuple):
     ids: tuple[int, ...] = ()
 
 
-class Case(NamedTuple):
+class TypicalRequest(NamedTuple):
     """A typical request, and what is decided about it."""
 
     name: str
@@ -48,7 +48,7 @@ class Case(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class Diagnosis:
     """What the doctor found."""
 
     origin: str
@@ -61,7 +61,7 @@ class Report:
     tokenizer: str
     """Where the vocabulary was found; empty: nowhere."""
     markers: tuple[Marker, ...]
-    cases: tuple[Case, ...]
+    cases: tuple[TypicalRequest, ...]
     findings: tuple[Finding, ...]
     """Whether template, tokenizer and dialect agree."""
     breaks: tuple[Finding, ...]
@@ -107,7 +107,7 @@ class Report:
 
     def markdown(self) -> str:
         """The same for people."""
-        return "\n".join(_report_lines(self)).rstrip() + "\n"
+        return "\n".join(_diagnosis_lines(self)).rstrip() + "\n"
 
 
 # -- the page
@@ -167,52 +167,52 @@ def _detection_lines(found: Detection, origin: str) -> Iterator[str]:
         yield from _fenced("text", found.turn)
 
 
-def _report_lines(report: Report) -> Iterator[str]:
-    yield from _detection_lines(report.detection, report.origin)
+def _diagnosis_lines(diagnosis: Diagnosis) -> Iterator[str]:
+    yield from _detection_lines(diagnosis.detection, diagnosis.origin)
     yield "## Does it fit together?"
     yield ""
-    if not report.healthy:
+    if not diagnosis.healthy:
         yield "No. This must be changed:"
-    elif report.findings:
+    elif diagnosis.findings:
         yield "Yes. What to know:"
     else:
         yield "Yes."
     yield ""
-    yield from _finding_lines(report.findings)
-    if report.markers:
+    yield from _finding_lines(diagnosis.findings)
+    if diagnosis.markers:
         yield "## Markers"
         yield ""
-        yield f"Vocabulary: {report.tokenizer or 'none was found'}."
+        yield f"Vocabulary: {diagnosis.tokenizer or 'none was found'}."
         yield ""
         rows = [
             (_spanned(each.text), each.role, _KINDS[each.kind], " ".join(map(str, each.ids)))
-            for each in report.markers
+            for each in diagnosis.markers
         ]
         yield from _table(("marker", "role", "in the vocabulary", "ids"), rows)
-    if report.cases:
+    if diagnosis.cases:
         yield "## What is decided about typical requests"
         yield ""
-        if report.checkpoint:
-            yield f"The template opens reasoning as that of {report.checkpoint} does: planned as such."
+        if diagnosis.checkpoint:
+            yield f"The template opens reasoning as that of {diagnosis.checkpoint} does: planned as such."
             yield ""
-        yield from _table(_COLUMNS, map(_case_row, report.cases))
+        yield from _table(_COLUMNS, map(_case_row, diagnosis.cases))
         for name in WHY:
-            sentences = dict.fromkeys(case.decisions[name] for case in report.cases if case.decisions)
+            sentences = dict.fromkeys(case.decisions[name] for case in diagnosis.cases if case.decisions)
             if sentences:
                 yield f"- {name}: {_escaped('; '.join(sentences))}"
-        for case in report.cases:
+        for case in diagnosis.cases:
             for warning in case.warnings:
                 kind = "warning" if case.decisions else "refused"
                 yield f"- **{case.name}** ({kind}): {_escaped(warning)}"
         yield ""
-    if report.breaks:
+    if diagnosis.breaks:
         yield "## What would break without a word"
         yield ""
-        yield from _finding_lines(report.breaks)
-    if report.flags:
+        yield from _finding_lines(diagnosis.breaks)
+    if diagnosis.flags:
         yield "## Flags"
         yield ""
-        for engine, flags in report.flags.items():
+        for engine, flags in diagnosis.flags.items():
             yield f"{_ENGINES[engine]} (as of {VERSIONS[engine]}):"
             yield ""
             # One flag a line: terminals would break lines elsewhere.
@@ -223,7 +223,7 @@ def _report_lines(report: Report) -> Iterator[str]:
                 yield ""
 
 
-def _case_row(case: Case) -> tuple[str, ...]:
+def _case_row(case: TypicalRequest) -> tuple[str, ...]:
     if not case.decisions:
         return (case.name, *["refused"] * (len(_COLUMNS) - 1))
     get = case.settings.get
@@ -272,3 +272,8 @@ def _table(columns: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterato
     for cells in rows:
         yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
     yield ""
+
+
+def listed(words: Sequence[str], word: str = "and") -> str:
+    """Words as a list in a sentence."""
+    return f" {word} ".join(filter(None, (", ".join(words[:-1]), words[-1])))

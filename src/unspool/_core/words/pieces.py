@@ -1,8 +1,8 @@
-"""Templates: from the text of a declaration to the pieces that readers and writers share.
+"""The pieces of a template: what readers and writers share.
 
 A template is cut into literals, white space, holes and runs of attributes.
-That is all the structure there is: ``syntax`` turns pieces into steps of the
-machine, ``render`` fills them with values.
+That is all the structure there is: the room ``syntax`` turns pieces into steps
+of the machine, ``render`` fills them with values.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ PAYLOADS: Final = ("args", "envelope", "params", "code")
 """Holes that hold a call's arguments."""
 _LOOSE: Final = frozenset(("args", "envelope", "params", "calls", "name", "id", "index", "key"))
 """Holes next to which white space is flexible without being written."""
+
 _PIECE: Final = re.compile(
     r'(?P<attributes>(?:\ [\w:.-]+="\{\w+\}")+)'
     r"|\{(?P<hole>\w+)(?::(?P<notation>\w+))?\}"

@@ -3,23 +3,21 @@
 The rules of a codec, which chunking invariance rests on:
 
 * ``step`` decides nothing that more input could change; it stops where it
-  would have to, and is called again with more.
+  would have to, and is called again with what it left and more.
 * It consumes what it can and says in ``text`` which JSON that gives.  Joined
   over all steps, the text of a finished payload is one JSON value, and at any
   time it is a prefix of it: nothing is taken back.
 * It stops at its error.  What came before the error is out already, in every
   chunking the same.
+* ``step`` is the only way in.  It may begin with a glance at the input, for what
+  most pieces are; a glance either does the whole work of the step or has changed
+  nothing, and what it found is not kept for the next call.
 """
 
 from __future__ import annotations
 
-from typing import Final
-
 from ..search.watch import ValueWatch
 from ..values.events import Status
-
-BOUND: Final = 512
-"""How far a head, a header or the look-ahead behind a closer may reach, white space included."""
 
 
 class Codec:
@@ -41,30 +39,18 @@ class Codec:
         """Read on from ``pos``; ``final``: no more input follows.  Returns how far it got."""
         raise NotImplementedError
 
-    def passing(self, text: str) -> str | None:
-        """What is consumed of the next input, if nothing ends in it, breaks or is to be noted.
-
-        A short cut for most pieces: it does what ``step`` would do, or returns None and
-        leaves that to ``step``, which gets the same text next.  An empty text: the input waits for more.
-        """
-        del text
-        return None
-
-    def _pass_value(self, text: str, ends: ValueWatch) -> str | None:
-        """``passing`` inside a string that ends at one of these literals."""
-        if ends.verbatim(text):
-            self.text = text
-            return text
-        piece = ends.piece(text)
-        if piece is None:
-            return None
-        self.text = piece.json
-        return piece.text
-
     @property
-    def inner(self) -> Codec:
-        """Who is asked for ``passing``, until the next step: a codec inside this one, perhaps."""
+    def source(self) -> Codec | None:
+        """Who reads on, if its text is all that the next steps of this codec would give.
+
+        It may be stepped instead, until it is done, fails or notes something; then ``resume`` follows.
+        None: there is nobody, so ask again behind the next step.
+        """
         return self
+
+    def resume(self, buf: str, pos: int, final: bool) -> int:
+        """Go on where a step of ``source``, another codec, stopped at ``pos``.  Returns how far it got."""
+        raise NotImplementedError
 
     def finish(self) -> Status:
         """The input is over.  Sets ``text`` to what completes the payload, if it can be complete."""
@@ -74,10 +60,19 @@ class Codec:
         """Repair: supply the closing brackets that are missing.  Sets ``text``."""
         return False
 
-    @property
-    def waiting(self) -> bool:
-        """Whether consumed text is kept inside, so that the hold-back has no fixed bound."""
-        return False
+    def _read_on(self, text: str, ends: ValueWatch) -> int:
+        """A glance inside a string that ends at one of these literals: how much of the text goes on with it.
+
+        -1: one of them stands in the text, and nothing was done.
+        """
+        if ends.verbatim(text):
+            self.text = text
+            return len(text)
+        piece = ends.piece(text)
+        if piece is None:
+            return -1
+        self.text = piece.json
+        return piece.length
 
 
 class Value(Codec):
@@ -89,3 +84,23 @@ class Value(Codec):
         super().__init__()
         self.kind: str = ""
         """First character of the JSON value, once it is known."""
+
+
+class NamedPayload(Codec):
+    """A payload that holds the call's name, so that a head ends inside it."""
+
+    __slots__ = ("committed", "id", "name")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.name: str = ""
+        """The function's name, once known."""
+        self.id: str = ""
+        """The call's id, if it came before the name."""
+        self.committed: bool = False
+        """Whether the name is known.  ``step`` stops there."""
+
+    @property
+    def partial_name(self) -> str:
+        """What is there of the name, if its value has begun but not ended."""
+        raise NotImplementedError

@@ -4,15 +4,15 @@ Everything here is a stage like the others, events in and events out in portions
 of any size, except the one question that comes before parsing: whether an output
 that should begin inside reasoning begins with JSON instead.
 
-=============  ================================================================
-Shape          holds the first characters until it is known whether they are
-               JSON; then the parser starts inside reasoning or outside of it
-LeadStrip      takes a marker off the beginning of the content (PRE.6)
-OneCall        keeps the first call (``parallel_tool_calls=false``)
-Answer         makes reasoning the answer where no answer follows
-               (``force_nonempty_content``)
-NoReasoning    keeps reasoning to itself (``include_reasoning=false``)
-=============  ================================================================
+=================  ============================================================
+Shape              holds the first characters until it is known whether they
+                   are JSON; then the parser starts inside reasoning or outside
+LeadStrip          takes a marker off the beginning of the content (PRE.6)
+OneCall            keeps the first call (``parallel_tool_calls=false``)
+ReasoningAsAnswer  makes reasoning the answer where no answer follows
+                   (``force_nonempty_content``)
+NoReasoning        keeps reasoning to itself (``include_reasoning=false``)
+=================  ============================================================
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Final, Protocol, TypeAlias
 
 from .._core.ends.parser import Parser, ToolList
 from .._core.tokens.detokenizer import Detokenizer
-from .._core.tokens.tokens import as_tokenizer
+from .._core.tokens.tokens import AnyTokenizer, as_tokenizer
 from .._core.values.events import (
     CallArgs,
     CallEnd,
@@ -151,7 +151,7 @@ class OneCall:
         return out
 
 
-class Answer:
+class ReasoningAsAnswer:
     """Reasoning that no answer follows is the answer.
 
     Holds reasoning until an answer or a call begins, then hands it on as what it
@@ -235,8 +235,9 @@ class PlannedParser(Parser):
         *,
         tools: ToolList,
         prompt: str | None,
-        tokenizer: object | None,
+        tokenizer: AnyTokenizer | None,
         policies: Policies,
+        forced: bool,
         new_id: NewId | None,
         shape: Sequence[str] | None,
         stages: Sequence[Stage],
@@ -247,7 +248,13 @@ class PlannedParser(Parser):
         :param stages: what the events go through.
         """
         super().__init__(
-            dialect, tools=tools, prompt=prompt, tokenizer=tokenizer, policies=policies, new_id=new_id
+            dialect,
+            tools=tools,
+            prompt=prompt,
+            tokenizer=tokenizer,
+            policies=policies,
+            forced=forced,
+            new_id=new_id,
         )
         self._tools = tools
         self._tokenizer = tokenizer
@@ -341,6 +348,7 @@ class PlannedParser(Parser):
                 prompt="",
                 tokenizer=self._tokenizer,
                 policies=self.policies,
+                forced=self.forced,
                 new_id=self._new_id,
             )
         return True

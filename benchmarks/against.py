@@ -1,0 +1,132 @@
+"""Two builds of unspool against each other, in turns, in one run: what a change costs.
+
+    python benchmarks/against.py OLD NEW [--only SCENARIO,...] [--rounds N]
+
+``OLD`` and ``NEW`` are folders to import unspool from: ``src`` of a checkout, or a compiled
+build (``make compiled`` leaves one in ``build/compiled``).  Printed is how many times as
+long the new one takes for a delta, by workload, and the geometric mean of each scenario.
+The texts are those of ``parse.py``; each is measured in turns, so that a slow spell of the
+machine falls on both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from math import exp, log
+from pathlib import Path
+from time import thread_time
+from typing import IO
+
+from parsing.workloads import TOOLS, Workload, hostile, streamed
+
+SHARE = 0.05
+"""Seconds of CPU for one turn."""
+
+
+class Build:
+    """A process that measures one of the two."""
+
+    def __init__(self, folder: Path) -> None:
+        environment = dict(os.environ, PYTHONPATH=str(folder.resolve()))
+        self._process = subprocess.Popen(  # noqa: S603 - our own
+            [sys.executable, __file__, "--measure"],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def ask(self, order: object) -> float:
+        """What it answers."""
+        process = self._process
+        assert process.stdin is not None  # noqa: S101 - see above
+        assert process.stdout is not None  # noqa: S101 - see above
+        process.stdin.write(json.dumps(order) + "\n")
+        process.stdin.flush()
+        return float(process.stdout.readline())
+
+    def stop(self) -> None:
+        """It is needed no longer."""
+        self._process.communicate()
+
+
+def measure(orders: IO[str]) -> Iterator[float]:
+    """In the process of one build: nanoseconds for a delta, by order."""
+    from unspool import Parser
+
+    dialect, deltas = "", []
+    for line in orders:
+        order = json.loads(line)
+        if order is not None:
+            dialect, deltas = order
+            yield 0.0
+            continue
+        best, spent = float("inf"), 0.0
+        while spent < SHARE:
+            parser = Parser(dialect, tools=TOOLS)
+            feed = parser.feed
+            began = thread_time()
+            for delta in deltas:
+                feed(delta)
+            took = thread_time() - began
+            parser.finish("stop")
+            spent += took
+            best = min(best, took)
+        yield best / len(deltas) * 1e9
+
+
+def ratio(old: Build, new: Build, workload: Workload, rounds: int) -> tuple[float, float]:
+    """Nanoseconds for a delta, of both; the best of some turns."""
+    order = ("hermes" if workload.dialect == "reasoning" else workload.dialect, workload.deltas())
+    for build in (old, new):
+        build.ask(order)
+    turns = [(old.ask(None), new.ask(None)) for _ in range(rounds)]
+    return min(turn[0] for turn in turns), min(turn[1] for turn in turns)
+
+
+def mean(ratios: list[float]) -> float:
+    """The geometric one."""
+    return exp(sum(map(log, ratios)) / len(ratios))
+
+
+def main() -> None:
+    """Print ratios."""
+    options = argparse.ArgumentParser(usage=__doc__)
+    options.add_argument("old", type=Path)
+    options.add_argument("new", type=Path)
+    options.add_argument("--only", default="")
+    options.add_argument("--rounds", type=int, default=5)
+    given = options.parse_args()
+    wanted = set(filter(None, given.only.split(",")))
+    old, new = Build(given.old), Build(given.new)
+    seen: dict[str, list[float]] = {}
+    print(f"{'ns for a delta':40}{'old':>8}{'new':>8}{'ratio':>7}")
+    for is_hostile, workloads in ((False, streamed()), (True, hostile())):
+        for workload in workloads:
+            scenario = "hostile" if is_hostile else workload.scenario
+            if wanted and scenario not in wanted:
+                continue
+            before, after = ratio(old, new, workload, given.rounds)
+            seen.setdefault(scenario, []).append(after / before)
+            print(f"{workload!s:40}{before:8.0f}{after:8.0f}{after / before:7.2f}", flush=True)
+    print()
+    for scenario, ratios in seen.items():
+        print(f"{scenario:12} mean {mean(ratios):5.2f}, worst {max(ratios):5.2f}")
+    usual = [value for scenario, ratios in seen.items() if scenario != "hostile" for value in ratios]
+    if usual:
+        print(f"{'all but hostile':12} mean {mean(usual):5.2f}, worst {max(usual):5.2f}")
+    for build in (old, new):
+        build.stop()
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--measure"]:
+        for figure in measure(sys.stdin):
+            print(figure, flush=True)
+    else:
+        main()

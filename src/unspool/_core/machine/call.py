@@ -1,0 +1,257 @@
+"""A call, from its commit point to its end.
+
+========  ====================================================================
+PAYLOAD   a codec reads its arguments
+TAIL      the arguments are complete; its closing markers may follow
+JUNK      it turned out to be broken; looks for its end
+========  ====================================================================
+
+What is read here is accounted for as arguments, in whichever phase; nothing is
+taken back.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ..search.scan import BOUND, MORE, behind_literal, behind_space
+from ..syntax.trial import MATCH, NEED, follows
+
+if TYPE_CHECKING:
+    from ..search.watch import Watch
+    from ..syntax.codec import Codec
+    from ..syntax.forms import CallForm, FrameForm, SectionForm
+    from ..values.events import Status
+    from .ledger import Ledger
+
+PAYLOAD: Final = 0
+TAIL: Final = 1
+JUNK: Final = 2
+PHASE_NAMES: Final = ("payload", "tail", "junk")
+
+
+class OpenCall:
+    """The call that is being read."""
+
+    __slots__ = (
+        "_closers",
+        "_codec",
+        "_ledger",
+        "_repair",
+        "_resync",
+        "_section_closer",
+        "closes_section",
+        "form",
+        "frame",
+        "over",
+        "phase",
+        "source",
+    )
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        form: CallForm,
+        codec: Codec | None,
+        *,
+        section: SectionForm | None,
+        frame: FrameForm | None,
+        resync: Watch,
+        repair: bool,
+    ) -> None:
+        """Begin behind the head.
+
+        :param codec: None: there are no arguments.
+        :param section: the one that the call has opened, so that their ends belong together.
+        :param frame: the message of which the call is the body.
+        :param resync: where it ends if it is malformed.
+        """
+        self._ledger: Final = ledger
+        self._codec: Final = codec
+        self._resync: Final = resync
+        self._repair: Final = repair
+        self.form: Final = form
+        self.frame: Final = frame
+        # The text of a broken call has the section's opener, so it gets its closer as well.
+        section_closers = section.closers if section is not None else ()
+        self._closers: Final = frame.ends if frame is not None else (*form.closers, *section_closers)
+        self._section_closer: Final = section_closers[-1] if section_closers else ""
+        self.phase = PAYLOAD
+        self.over = False
+        """It has ended."""
+        self.closes_section = False
+        """It was broken, and the section that it opened has ended with it."""
+        self.source: Codec | None = None
+        """The codec to step next, if arguments go on and are shown as they come."""
+        if codec is None:
+            ledger.args("{}", 0)
+            self.phase = TAIL
+
+    def read(self, final: bool) -> bool:
+        """Go on.  False: more input is needed."""
+        if self.phase == PAYLOAD:
+            return self._read_payload(final)
+        if self.phase == JUNK:
+            return self._read_junk(final)
+        return self._read_tail(final) if self.frame is None else self._read_framed_tail(self.frame, final)
+
+    # -- arguments
+
+    def _read_payload(self, final: bool) -> bool:
+        codec = self._codec
+        assert codec is not None  # noqa: S101 - the phase says so
+        ledger = self._ledger
+        end = ledger.pos
+        if end == len(ledger.buf) or codec.error:
+            codec.text = ""
+        else:
+            end = codec.step(ledger.buf, end, final)
+        return self._stepped(codec, end, final)
+
+    def resume(self, end: int) -> bool:
+        """A step of ``source`` has read up to ``end``, and something is to be done about it."""
+        codec = self._codec
+        assert codec is not None  # noqa: S101 - it has a source
+        if self.source is not codec:
+            end = codec.resume(self._ledger.buf, end, False)
+        return self._stepped(codec, end, final=False)
+
+    def _stepped(self, codec: Codec, end: int, final: bool) -> bool:
+        """The codec has read up to ``end``."""
+        ledger = self._ledger
+        self.source = None
+        if codec.notes:
+            ledger.note_what(codec)
+        ledger.args(codec.text, end - ledger.pos)
+        if codec.error:
+            return self._broken(codec, final)
+        if codec.done:
+            self.phase = TAIL
+            return True
+        if not final:
+            # What the source reads is shown as it comes, as arguments of the output.
+            if not ledger.silent and ledger.in_output:
+                self.source = codec.source
+            return False
+        if codec.finish() == "truncated":
+            # What the codec held cannot become anything any more.
+            ledger.args("", len(ledger.buf) - ledger.pos)
+            ledger.note("truncated_call", "the input ended inside the arguments")
+            self._end("truncated", 0)
+            return True
+        ledger.args(codec.text, 0)
+        self.phase = TAIL
+        return True
+
+    def _broken(self, codec: Codec, final: bool) -> bool:
+        """The payload is not well-formed."""
+        ledger = self._ledger
+        if self._repair:
+            answer = follows(self._resync, ledger.buf, ledger.pos, final)
+            if answer == NEED:
+                return False
+            if answer == MATCH and codec.close():
+                ledger.args(codec.text, 0)
+                ledger.note_what(codec)
+                self.phase = TAIL
+                return True
+        ledger.note("malformed_call", f"expected {codec.error}")
+        self.phase = JUNK
+        return True
+
+    def _read_junk(self, final: bool) -> bool:
+        ledger = self._ledger
+        buf = ledger.buf
+        at, literal = self._resync.seek(buf, ledger.pos, final)
+        ledger.args("", (len(buf) if at < 0 else at) - ledger.pos)
+        if not literal:
+            if at < 0 and final:
+                self._end("malformed", 0)
+            return at < 0 and final
+        if literal not in self._closers:
+            self._end("malformed", 0)
+            return True
+        end = behind_closers(self._closers, buf, at, final)
+        if end < 0:
+            return False
+        self.closes_section = bool(self._section_closer) and buf.endswith(self._section_closer, at, end)
+        self._end("malformed", end - at)
+        return True
+
+    # -- what closes it
+
+    def _read_tail(self, final: bool) -> bool:
+        """Closing markers come in parts; those that are there are consumed."""
+        ledger = self._ledger
+        if self._repair:
+            length = self._stray_brace(final)
+            if length < 0:
+                return False
+            if length:
+                ledger.args("", length)
+                return True
+        closers = self.form.closers
+        end = behind_closers(closers, ledger.buf, ledger.pos, final)
+        if end < 0:
+            return False
+        if closers and end == ledger.pos:
+            ledger.note("missing_closer", closers[-1])
+        self._end("complete", end - ledger.pos)
+        return True
+
+    def _stray_brace(self, final: bool) -> int:
+        """Repair: the length of a closing brace that closes nothing, if one stands here.  -1: need more."""
+        ledger = self._ledger
+        buf, at = ledger.buf, ledger.pos
+        after = behind_space(buf, at)
+        if after - at > BOUND:
+            return 0
+        if after == len(buf):
+            return 0 if final else -1
+        if buf[after] != "}":
+            return 0
+        ledger.note_with_end("repaired", "stray } removed", after)
+        return after + 1 - at
+
+    def _read_framed_tail(self, frame: FrameForm, final: bool) -> bool:
+        """After the arguments of a framed call only the end of the message counts."""
+        ledger = self._ledger
+        buf = ledger.buf
+        at, literal = frame.borders.seek(buf, ledger.pos, final)
+        if at < 0:
+            at = len(buf)
+        gap = buf[ledger.pos : at].strip()
+        if gap and not ledger.noted:
+            where = buf.index(gap, ledger.pos)
+            ledger.note_with_end(
+                "trailing_data", "text between the arguments and the end of the message", where
+            )
+        ledger.args("", at - ledger.pos)
+        if not literal:
+            if final:
+                self._end("complete", 0)
+            return final
+        self._end("complete", len(literal) if literal in frame.ends else 0)
+        return True
+
+    def _end(self, status: Status, length: int) -> None:
+        self._ledger.end_call(status, length)
+        self.over = True
+
+
+def behind_closers(closers: tuple[str, ...], buf: str, at: int, final: bool) -> int:
+    """Behind those of the closers that stand here, in order; -1: more input is needed."""
+    end = at
+    for closer in closers:
+        after = behind_space(buf, at)
+        if after - at > BOUND:
+            break
+        behind = behind_literal(closer, buf, after)
+        if behind >= 0:
+            at = end = behind
+        elif behind == MORE:
+            if not final:
+                return -1
+            if after < len(buf):
+                return len(buf)  # the input ended inside it
+    return end

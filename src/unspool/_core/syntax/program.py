@@ -1,0 +1,216 @@
+"""Programs: what must stand at a marker for something to begin there.
+
+A program is a sequence of steps from a trigger, the literal that is searched for,
+to a commit point: this literal, white space, a name, this literal, an opening
+brace.  Steps and programs are data; ``Trial`` runs them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from ..search.watch import Watch, beginning_of
+from .codec import NamedPayload
+
+if TYPE_CHECKING:
+    from .forms import CallForm, SectionForm, Wrapper
+
+# Kinds of step.
+LITERAL: Final = 0
+SPACE: Final = 1
+CAPTURE: Final = 2
+ATTRIBUTES: Final = 3
+REPEAT: Final = 4
+PEEK: Final = 5
+ENVELOPE: Final = 6
+END: Final = 7
+HEADER: Final = 8
+FOLLOWED: Final = 9
+LINE_FEED: Final = 10
+
+# What a matched program begins.
+CALL: Final = 0
+EMPTY_SECTION: Final = 1
+SECTION_CLOSE: Final = 2
+OPEN_WRAPPER: Final = 3
+DROP: Final = 4
+STOP: Final = 5
+FRAME: Final = 6
+PARAM: Final = 7
+CLOSE_PARAM: Final = 8
+
+_ALPHABETS: Final = {
+    "name": re.compile(r"[^\s<>{}()\[\]\"'|｜,=\ud800-\udfff]+"),
+    "id": re.compile(r"[^\s<>{}()\[\]\"'|｜,=\ud800-\udfff]+"),
+    "key": re.compile(r"[^\s/<>\ud800-\udfff][^<>\n\ud800-\udfff]*"),
+    "index": re.compile(r"[0-9]*"),
+    "_": re.compile(r"[^<>\n\ud800-\udfff]*"),
+}
+_WORD: Final = re.compile(r"[^\s<>\"|｜\ud800-\udfff]*")
+
+
+class Step:
+    """One thing to match; what the slots mean depends on the kind."""
+
+    __slots__ = ("embed", "fields", "kind", "pattern", "stop", "text", "watch")
+
+    def __init__(
+        self,
+        kind: int,
+        text: str = "",
+        *,
+        fields: dict[str, str] | None = None,
+        stop: str = "",
+        watch: Watch | None = None,
+        embed: Callable[[str], NamedPayload] | None = None,
+    ) -> None:
+        self.kind: Final = kind
+        self.text: Final = text
+        """The literal, the field's name, the characters to peek for; the control token before a header;
+        the notation of an envelope."""
+        self.fields: Final = fields or {}
+        """Attributes: name -> field."""
+        self.stop: Final = stop
+        """Capture: a literal that ends it, though it could belong to it.  Header: its separator."""
+        self.watch: Final = watch or _NO_WATCH
+        """Header: what ends it.  Followed: what may come next."""
+        self.embed: Final = embed
+        """Envelope: what makes a codec for it, from the notation."""
+        self.pattern: Final = _ALPHABETS.get(text, _WORD)
+
+
+_NO_WATCH: Final = Watch(())
+
+
+class Program:
+    """Steps from a trigger to a commit point, and what begins there."""
+
+    __slots__ = (
+        "_pattern",
+        "_readable",
+        "action",
+        "anchored",
+        "call",
+        "closers",
+        "declared",
+        "demands",
+        "may_follow",
+        "section",
+        "steps",
+        "trigger",
+        "wrapper",
+    )
+
+    def __init__(
+        self,
+        action: int,
+        steps: Sequence[Step],
+        *,
+        call: CallForm | None = None,
+        section: SectionForm | None = None,
+        wrapper: Wrapper | None = None,
+        anchored: bool = False,
+        declared: bool = False,
+    ) -> None:
+        self.action: Final = action
+        self.steps: Final = [
+            step for i, step in enumerate(steps) if not i or step.kind != SPACE or steps[i - 1].kind != SPACE
+        ]
+        self.call: Final = call
+        self.section: Final = section
+        self.wrapper: Final = wrapper
+        self.anchored: Final = anchored
+        """Only where no visible text came before."""
+        self.declared: Final = declared
+        """Only for declared tools."""
+        self.closers: Final = frozenset(
+            (*(call.closers if call is not None else ()), *(section.closers if section is not None else ()))
+        )
+        """What closes what it begins."""
+        self.trigger: Final = _trigger(self.steps)
+        """The literal to search for."""
+        self.may_follow: Final = _may_follow(self.steps)
+        """The ASCII characters that may stand behind the trigger; None: any."""
+        self.demands: Final = sum(len(step.text) for step in self.steps if step.kind == LITERAL)
+        """How much literal text it takes."""
+        self._readable: Final = all(map(_is_regular, self.steps))
+        self._pattern: re.Pattern[str] | None = None
+
+    @property
+    def pattern(self) -> re.Pattern[str] | None:
+        """All the steps in one: what they match, or the beginning of that at the text's end.
+
+        None: some step needs more than a pattern.
+        """
+        if self._readable and self._pattern is None:  # not before it is needed: most programs never are
+            self._pattern = _whole_pattern(self.steps)
+        return self._pattern
+
+    def suits(self, fresh: bool, quoted: bool) -> bool:
+        """Whether it may begin where no visible text came before, or behind a quotation mark."""
+        if self.anchored and not fresh:
+            return False
+        return not quoted or self.action not in (OPEN_WRAPPER, EMPTY_SECTION)
+
+
+def _trigger(steps: list[Step]) -> str:
+    for step in steps:
+        if step.kind == LITERAL:
+            return step.text
+        if step.kind == PEEK:
+            return step.text[0]
+        if step.kind == ENVELOPE:
+            return "{"
+        if step.kind != SPACE:
+            break
+    return ""
+
+
+WHOLE_END: Final = "end"
+"""The group that shows that all of a program's steps have matched."""
+
+
+def _whole_pattern(steps: list[Step]) -> re.Pattern[str]:
+    pattern = f"(?P<{WHOLE_END}>)"
+    for step in reversed(steps):
+        if step.kind == LITERAL:
+            pattern = rf"(?:{re.escape(step.text)}{pattern}|{beginning_of(step.text[:-1])}\Z)"
+        elif step.kind == SPACE:
+            pattern = rf"[ \t\r\n]*+(?:\Z|{pattern})"
+        elif step.kind == LINE_FEED:
+            pattern = rf"(?:\Z|\n?+{pattern})"
+        elif step.kind == PEEK:
+            pattern = rf"(?:\Z|(?=[{re.escape(step.text)}]){pattern})"
+        else:
+            pattern = rf"(?:\Z|(?P<{step.text}>{step.pattern.pattern}+)(?:\Z|{pattern}))"
+    return re.compile(pattern)
+
+
+def _is_regular(step: Step) -> bool:
+    """Whether a pattern can stand for the step."""
+    if step.kind == CAPTURE:
+        return not step.stop and step.text in ("name", "id", "key")
+    return step.kind in (LITERAL, SPACE, LINE_FEED, PEEK)
+
+
+def _may_follow(steps: list[Step]) -> frozenset[str] | None:
+    if not steps or steps[0].kind != LITERAL:
+        return None
+    found: set[str] = set()
+    for step in steps[1:]:
+        if step.kind == SPACE:
+            found.update(" \t\r\n")
+        elif step.kind == LITERAL:
+            return frozenset(found.union(step.text[0]))
+        elif step.kind == CAPTURE and step.pattern.match("") is None:
+            return frozenset(found.union(filter(step.pattern.match, ASCII)))
+        elif step.kind == ENVELOPE:
+            return frozenset(found.union(" \t\r\n{"))
+        else:
+            break
+    return None
+
+
+ASCII: Final = "".join(map(chr, range(128)))

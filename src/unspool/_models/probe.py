@@ -1,0 +1,137 @@
+"""A chat template as a witness: it is given messages, and what it writes is cut out of the rendering."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, Final
+
+from .._core.values.message import Message
+from ..template import ChatTemplate, ChatTemplateError, normalise_history
+from ..template.environment import environment
+from .turns import FLAT_TOOLS, TOOLS, Writing
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+ASKED: Final[Mapping[str, object]] = {"role": "user", "content": "What is the weather like?"}
+"""What the user says."""
+_THINKING_ON: Final[Mapping[str, object]] = {
+    "enable_thinking": True,
+    "thinking": True,
+    "add_thoughts": True,
+    "thinking_mode": "enabled",
+    "reasoning_effort": "high",
+}
+
+
+class Probe(ChatTemplate):
+    """A template that is asked what it writes.
+
+    Time stands still, and a variable that nobody gave is empty.  Lists may be
+    changed: the sandbox of Transformers refuses that, other engines allow it,
+    and what such a template writes is to be known all the same.
+    """
+
+    def __init__(self, source: str, tokens: Mapping[str, str]) -> None:
+        super().__init__(source, max_seconds=2.0, **tokens)  # type: ignore[arg-type]
+        self._written: dict[Message, Writing] = {}
+
+    def _compile(self, *, probing: bool) -> Template:
+        from jinja2 import exceptions
+
+        del probing
+        try:
+            template: Template = _lenient().from_string(self.source)
+        except exceptions.TemplateSyntaxError:
+            return super()._compile(probing=True)  # which says what is wrong
+        return template
+
+    def conversation(
+        self,
+        *messages: Mapping[str, object],
+        tools: Sequence[object] | None = TOOLS,
+        generation: bool = False,
+        **variables: Any,
+    ) -> str:
+        """The template's rendering of these messages; empty if it refuses them."""
+        history = normalise_history(messages, self)
+        for offered in (tools, FLAT_TOOLS, None):  # some cannot render tools, but calls they can
+            try:
+                return self.render(history, offered, add_generation_prompt=generation, **variables)
+            except ChatTemplateError:
+                continue
+        return ""
+
+    def write(self, message: Message) -> Writing:
+        """The turn that says this, cut out of the conversation."""
+        writing = self._written.get(message)
+        if writing is None:
+            writing = self._write(message, {})
+            if message.reasoning and message.reasoning not in writing.turn:
+                told = self._write(message, _THINKING_ON)
+                writing = told if message.reasoning in told.turn else writing
+            self._written[message] = writing
+        return writing
+
+    def _write(self, message: Message, variables: Mapping[str, Any]) -> Writing:
+        given = as_dict(message, self.wants.reasoning)
+        text = self.conversation(ASKED, given, **variables)
+        start = _parting(text, self.prompt(**variables))
+        end = len(text) - _shared_end(text[start:], self.conversation(ASKED, **variables))
+        return Writing(text[:start], text[start:end], text[end:])
+
+    def prompt(self, **variables: Any) -> str:
+        """A prompt."""
+        return self.conversation(ASKED, generation=True, **variables)
+
+
+@cache
+def _lenient() -> Any:
+    from jinja2.sandbox import SandboxedEnvironment
+
+    found = environment(probing=True).overlay()
+    vars(found)["is_safe_attribute"] = partial(SandboxedEnvironment.is_safe_attribute, found)
+    return found
+
+
+def as_dict(message: Message, key: str) -> dict[str, object]:
+    """A message as a request has it, its reasoning under the key that the template reads."""
+    content: object = message.content
+    if message.reasoning and key == "parts":
+        text = [{"type": "text", "text": message.content}] if message.content else []
+        content = [{"type": "thinking", "thinking": message.reasoning}, *text]
+    given: dict[str, object] = {"role": "assistant", "content": content}
+    if message.reasoning and key not in ("", "parts"):
+        given[key] = message.reasoning
+    if message.tool_calls:
+        given["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in message.tool_calls
+        ]
+    return given
+
+
+def _parting(text: str, prompt: str) -> int:
+    """Where two renderings part, but never inside a marker."""
+    at = 0
+    while at < min(len(text), len(prompt)) and text[at] == prompt[at]:
+        at += 1
+    if at == len(prompt):
+        return at
+    # The prompt went on with something else, perhaps with markup that begins alike.
+    return max(text.rfind(mark, 0, at) for mark in ("\n", ">", "]")) + 1
+
+
+def _shared_end(text: str, other: str) -> int:
+    """How much of the end of two renderings is the same.
+
+    That is the end of any turn, and what a template adds to every prompt.  It
+    begins with a marker or a blank, never inside one.
+    """
+    length = 0
+    while length < min(len(text), len(other)) and text[-1 - length] == other[-1 - length]:
+        length += 1
+    while length and text[-length] not in "<[ \n":
+        length -= 1
+    return length

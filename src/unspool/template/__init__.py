@@ -1,0 +1,17 @@
+"""Chat templates: the prompt that an output follows.
+
+``ChatTemplate`` renders a model's Jinja template the way Hugging Face
+Transformers does: the same sandbox, the same filters, the same treatment of
+the messages.  ``normalise_history`` makes messages as clients send them fit
+for a template: what a template can read differs (arguments as objects or as
+text, the key of the reasoning, one call or many, ...), and it does not say so.
+So it is asked: ``Wants`` holds the answers, found by rendering probes once.
+
+Needs Jinja2: ``pip install 'unspool[template]'``.
+"""
+
+from .chat_template import ChatTemplate, ChatTemplateError
+from .history import MALFORMED_KEY, normalise_history
+from .wants import Wants
+
+__all__ = ["MALFORMED_KEY", "ChatTemplate", "ChatTemplateError", "Wants", "normalise_history"]

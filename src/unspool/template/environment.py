@@ -1,0 +1,181 @@
+"""The environment that chat templates run in: that of Transformers, with bounds on what a rendering costs."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from .._core.values.errors import UsageError
+
+if TYPE_CHECKING:
+    from jinja2 import Template, nodes
+    from jinja2.parser import Parser
+    from jinja2.runtime import Context, Macro
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+
+class Limit(Exception):
+    """The bound on a rendering is reached."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Bounds:
+    """What one rendering may cost."""
+
+    length: int
+    seconds: float
+    deadline: float
+
+    def check(self) -> None:
+        if time.monotonic() > self.deadline:
+            raise Limit(f"rendering takes longer than {self.seconds:g} seconds (max_seconds)")
+
+    def check_length(self, length: float) -> None:
+        if length > self.length:
+            raise Limit(f"more than {self.length} characters of output (max_length)")
+
+
+_bounds: ContextVar[_Bounds] = ContextVar("_bounds")
+
+
+def check_jinja() -> None:
+    """Refuse to go on without Jinja2."""
+    try:
+        import jinja2.sandbox  # noqa: F401
+    except ImportError as error:
+        raise UsageError("chat templates need Jinja2: pip install 'unspool[template]'") from error
+
+
+def _tojson(
+    value: object,
+    ensure_ascii: bool = False,
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
+    """Jinja's own filter escapes HTML; a prompt is not HTML."""
+    return json.dumps(
+        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
+    )
+
+
+def _strftime_now(form: str) -> str:
+    return datetime.now().strftime(form)  # noqa: DTZ005 - the local date, as Transformers gives it
+
+
+@cache
+def environment(*, probing: bool) -> ImmutableSandboxedEnvironment:  # noqa: C901 - classes of an extra, in one place
+    """The environment that templates run in.
+
+    For probes time stands still, and a variable that nobody gave counts as
+    an empty string.
+    """
+    import jinja2
+    from jinja2 import ext, sandbox, utils
+    from jinja2 import nodes as tree
+
+    class Generation(ext.Extension):
+        """``{% generation %}`` marks what the model wrote; it has no effect on the text."""
+
+        tags = {"generation"}  # noqa: RUF012 - Jinja's own declaration
+
+        def parse(self, parser: Parser) -> nodes.Node:
+            line = next(parser.stream).lineno
+            body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+            return tree.CallBlock(self.call_method("_written"), [], [], body).set_lineno(line)
+
+        def _written(self, caller: Macro) -> str:
+            return caller()
+
+    class TemplateDict:
+        """``dict`` without the attributes of the type."""
+
+        def __call__(self, *args: Any, **kwargs: Any) -> dict[Any, Any]:
+            return dict(*args, **kwargs)
+
+        def fromkeys(self, *args: Any) -> dict[Any, Any]:
+            return dict.fromkeys(*args)
+
+    class TemplateNamespace(utils.Namespace):
+        """Rejects names that reach into Python."""
+
+        def __init__(*args: Any, **kwargs: Any) -> None:
+            attributes = dict(*args[1:], **kwargs)
+            for name in attributes:
+                _checked(name)
+            utils.Namespace.__init__(args[0], attributes)
+
+        def __setitem__(self, name: str, value: Any) -> None:
+            utils.Namespace.__setitem__(self, _checked(name), value)
+
+    def _checked(name: str) -> str:
+        if isinstance(name, str) and name.startswith("_"):
+            raise jinja2.exceptions.SecurityError(f"a namespace cannot hold {name!r}: rename the attribute")
+        return name
+
+    class Sandbox(sandbox.ImmutableSandboxedEnvironment):
+        """Looks at the bounds wherever the template calls something or multiplies."""
+
+        intercepted_binops = frozenset(("*", "**"))
+
+        def call(self, context: Context, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
+            _bounds.get().check()
+            return super().call(context, obj, *args, **kwargs)
+
+        def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
+            for one, other in ((left, right), (right, left)):
+                if isinstance(one, int) and isinstance(other, str | list | tuple):
+                    _bounds.get().check_length(len(other) * one)
+            if operator == "**" and isinstance(right, int | float) and abs(right) > 64:
+                raise jinja2.exceptions.SecurityError(f"exponent too large: {right}")
+            return super().call_binop(context, operator, left, right)
+
+    class Given(jinja2.Undefined):
+        """A variable that render() will be given, as a probe sees it."""
+
+        def __add__(self, other: Any) -> Any:
+            return other if self._undefined_obj is utils.missing else super().__add__(other)
+
+        def __radd__(self, other: Any) -> Any:
+            return other if self._undefined_obj is utils.missing else super().__radd__(other)
+
+    def raise_exception(message: str) -> NoReturn:
+        raise jinja2.exceptions.TemplateError(message)
+
+    found = Sandbox(
+        trim_blocks=True,
+        lstrip_blocks=True,
+        extensions=[Generation, ext.loopcontrols],
+        undefined=Given if probing else jinja2.Undefined,
+    )
+    found.filters["tojson"] = _tojson
+    found.globals["raise_exception"] = raise_exception
+    found.globals["strftime_now"] = str if probing else _strftime_now
+    found.globals["dict"] = TemplateDict()
+    found.globals["namespace"] = TemplateNamespace
+    return found
+
+
+def generate(template: Template, variables: Mapping[str, object], *, length: int, seconds: float) -> str:
+    """What a template writes, if it costs no more than that."""
+    bounds = _Bounds(length, seconds, time.monotonic() + seconds)
+    token = _bounds.set(bounds)
+    try:
+        return "".join(_bounded(template.generate(variables), bounds))
+    finally:
+        _bounds.reset(token)
+
+
+def _bounded(pieces: Iterator[str], bounds: _Bounds) -> Iterator[str]:
+    length = 0
+    for piece in pieces:
+        bounds.check()
+        length += len(piece)
+        bounds.check_length(length)
+        yield piece

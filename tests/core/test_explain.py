@@ -1,0 +1,73 @@
+"""Explanations: what is shown as a dialect's way of writing is read by it, as the page says."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from unspool import Message, Parser, explain, get_dialect, list_dialects
+from unspool._core.ends.example import EXAMPLE, EXAMPLE_TOOLS, calls_of, example
+
+NAMES = [dialect.name for dialect in list_dialects()]
+
+
+def parse_slowly(text: str, name: str) -> Message:
+    """What is read of a text that comes a character at a time."""
+    dialect = get_dialect(name)
+    parser = Parser(dialect, tools=EXAMPLE_TOOLS, prompt="" if dialect.frame is None else None)
+    fold = parser.fold()
+    for character in text:
+        fold.push(parser.feed(character))
+    fold.push(parser.finish())
+    return fold.message()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_a_page_shows_is_read_as_the_page_says(name: str) -> None:
+    page = explain(name)
+    shown = re.search(r"^~~~~text\n(.*?)\n~~~~$", page, re.DOTALL | re.MULTILINE)
+    assert shown is not None
+    message = parse_slowly(shown[1], name)
+    said = page.partition("## What is read of it\n\n")[2].partition("\n\n")[0].splitlines()
+    expected = []
+    if message.reasoning:
+        expected.append(f"- reasoning: `{message.reasoning}`")
+    if message.content:
+        expected.append(f"- content: `{message.content}`")
+    expected += [f"- a call of {call.name}: `{call.arguments}`" for call in message.tool_calls]
+    assert said == expected
+    assert not message.problems
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_example_holds_what_the_dialect_has_words_for_and_nothing_else(name: str) -> None:
+    dialect = get_dialect(name)
+    _, message = example(dialect)
+    assert message.reasoning in (None, EXAMPLE.reasoning)
+    assert message.content in (None, f"{dialect.prompt.echo}{EXAMPLE.content}")
+    if dialect.call or dialect.frame is not None:
+        assert calls_of(message) == calls_of(EXAMPLE)
+    if dialect.reasoning:
+        assert message.reasoning == EXAMPLE.reasoning
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_example_without_reasoning_has_none(name: str) -> None:
+    dialect = get_dialect(name)
+    text, message = example(dialect, reasoning=False)
+    assert message.reasoning is None
+    assert str(EXAMPLE.reasoning) not in text
+    if dialect.call or dialect.frame is not None:
+        assert calls_of(message) == calls_of(EXAMPLE)
+
+
+@pytest.mark.parametrize("name", ["generic_json", "llama3_json", "llama4_json", "watt", "xlam"])
+def test_content_before_calls_is_not_shown_where_it_makes_prose_of_them(name: str) -> None:
+    assert str(EXAMPLE.content) not in example(get_dialect(name))[0]
+
+
+def test_an_example_may_hold_backticks() -> None:
+    text, _ = example(get_dialect("command_r"))
+    assert "```" in text
+    assert f"~~~~text\n{text}\n~~~~\n" in explain("command_r")

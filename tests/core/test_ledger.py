@@ -1,0 +1,135 @@
+"""The ledger: spans tile the input, and nobody else moves the buffer."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unspool import CallArgs, CallEnd, Event, Finish, Markup, Note, Text
+from unspool._core.machine.ledger import BLOCK, Ledger
+from unspool._core.values import events as events_module
+
+CORE = Path(events_module.__file__).parent.parent
+LEDGER = CORE / "machine" / "ledger.py"
+ACCOUNTING = {"Text", "Markup", "CallStart", "CallArgs", "CallEnd"}
+"""Events that account for input."""
+
+
+def trees() -> Iterator[tuple[Path, ast.Module]]:
+    for folder in ("syntax", "payload", "machine"):
+        for file in sorted((CORE / folder).glob("*.py")):
+            yield file, ast.parse(file.read_text("utf-8"))
+
+
+def written(tree: ast.Module) -> Iterator[ast.Attribute]:
+    """Attributes that are assigned to."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node
+
+
+def of_the_ledger(node: ast.Attribute) -> bool:
+    return ast.unparse(node.value).endswith("ledger")
+
+
+def test_only_the_ledger_writes_what_the_ledger_keeps() -> None:
+    found = [
+        f"{file.name}:{node.lineno} {ast.unparse(node)}"
+        for file, tree in trees()
+        if file != LEDGER
+        for node in written(tree)
+        if of_the_ledger(node) and node.attr != "silent"  # what a call means is the machine's business
+    ]
+    assert found == []
+
+
+def test_only_the_ledger_makes_events_that_account_for_input() -> None:
+    made_by = {
+        file.name
+        for file, tree in trees()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ACCOUNTING
+    }
+    # The gate and the start state hand on events of the machine in another shape.
+    assert made_by == {"ledger.py", "gate.py", "prompt.py"}
+
+
+OPERATIONS = st.lists(
+    st.tuples(
+        st.sampled_from(["text", "dropped", "markup", "begin", "args", "end", "note", "aside"]),
+        st.integers(0, 5),
+    ),
+    max_size=20,
+)
+
+
+@given(st.lists(st.text("ab<\n", max_size=6), max_size=6), st.lists(OPERATIONS, min_size=6, max_size=6))
+def test_whatever_is_done_spans_tile_the_input(
+    pieces: list[str], operations: list[list[tuple[str, int]]]
+) -> None:
+    ledger = Ledger(base=0, keep_raw=True)
+    events: list[Event] = []
+    for piece, todo in zip(pieces, operations, strict=False):
+        ledger.take(ledger.buf + piece)
+        for operation, size in todo:
+            length = min(size, len(ledger.buf) - ledger.pos)
+            if operation == "aside":
+                ledger.lay_aside(length)
+                ledger.take_back()
+            elif operation == "note":
+                ledger.note("stray_closer", "x")
+            elif operation in ("text", "dropped"):
+                if length:
+                    ledger.text("content" if operation == "text" else None, ledger.pos + length)
+            elif operation == "markup":
+                ledger.markup("border", length)
+            elif operation == "begin":
+                ledger.begin_call("f", "id", length)
+            elif operation == "args":
+                ledger.args("{}", length)
+            else:
+                ledger.end_call("malformed", length)
+        events += ledger.give()
+    end = ledger.accounted
+    ledger.take(ledger.buf)
+    ledger.finish("stop")
+    events += ledger.give()
+    at = 0
+    for event in events:
+        if not isinstance(event, Note):
+            assert event.start == at
+        at = max(at, event.end)
+    assert at == end
+    text = "".join(pieces)
+    for event in events:
+        if isinstance(event, (Text, Markup)):
+            assert text[event.start : event.end] == event.text
+
+
+@pytest.mark.parametrize("status", ["malformed", "truncated"])
+@pytest.mark.parametrize("size", [BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK + 7])
+def test_the_text_of_a_broken_call_is_whole_however_long(status: str, size: int) -> None:
+    ledger = Ledger(base=0, keep_raw=True)
+    text = "".join(chr(ord("a") + at % 26) for at in range(size))
+    events: list[Event] = []
+    for at in range(0, size, 5):
+        ledger.take(ledger.buf + text[at : at + 5])
+        if at:
+            ledger.args("", len(ledger.buf))
+        else:
+            ledger.begin_call("f", "id", 2)
+        events += ledger.give()
+    ledger.take(ledger.buf)
+    ledger.end_call("malformed" if status == "malformed" else "truncated", 0)
+    ledger.finish(None)
+    *_, end, finish = ledger.give()
+    assert isinstance(end, CallEnd)
+    assert end.raw == text
+    assert isinstance(finish, Finish)
+    assert finish.start == size
+    assert sum(event.end - event.start for event in events if isinstance(event, CallArgs)) == size - 2

@@ -1,0 +1,111 @@
+"""Each policy makes a difference in each dialect that has what it is about.
+
+``unspool.testing`` states the law and finds the outputs; here it meets every
+dialect.  The two policies of the wire are shown on the wire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+from functools import partial
+from typing import Any, get_args, get_type_hints
+
+import pytest
+
+from unspool import (
+    Message,
+    Parser,
+    Policies,
+    UsageError,
+    get_dialect,
+    list_dialects,
+    render,
+)
+from unspool import testing as laws
+from unspool.testing import _EFFECTS, _Wording, assert_policy
+from unspool.wire import ChatStream
+
+NAMES = [dialect.name for dialect in list_dialects()]
+CHOICES = {field.name: get_args(get_type_hints(Policies)[field.name]) for field in fields(Policies)}
+ON_THE_WIRE = {"reasoning_field", "forced_finish_reason"}
+each_dialect = pytest.mark.parametrize("name", NAMES)
+each_policy = pytest.mark.parametrize("policy", _EFFECTS)
+
+
+@each_dialect
+@each_policy
+def test_every_value_shows(policy: str, name: str) -> None:
+    assert_policy(name, policy)
+
+
+@each_policy
+def test_the_law_is_about_many_dialects(policy: str) -> None:
+    """Where a dialect has nothing that a policy is about is derived, and must not become everywhere."""
+    wordings = [wording for wording in map(_Wording, list_dialects()) if wording.ability.calls]
+    assert sum(map(_EFFECTS[policy].applies, wordings)) > len(wordings) // 3
+
+
+@pytest.mark.parametrize("policy", CHOICES)
+def test_no_value_is_left_out(policy: str) -> None:
+    if policy not in ON_THE_WIRE:
+        assert set(_EFFECTS[policy].shows(_Wording(get_dialect("hermes")))) == set(CHOICES[policy])
+
+
+@each_policy
+@pytest.mark.parametrize("name", ["cohere", "minimax_m3"])
+def test_a_policy_that_is_ignored_is_noticed(policy: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = assert_policy(name, policy)
+
+    def deaf(*given: Any, policies: Policies, **options: Any) -> Parser:
+        """A parser that knows every policy but one."""
+        heard = {field: getattr(policies, field) for field in CHOICES if field != policy}
+        return Parser(*given, policies=Policies(**heard), **options)
+
+    monkeypatch.setattr(laws, "Parser", deaf)
+    if shown is None:
+        assert assert_policy(name, policy) is None
+        return
+    with pytest.raises(AssertionError, match=f"policies: {policy}=.*makes no difference") as caught:
+        assert_policy(name, policy)
+    assert name in str(caught.value)
+
+
+# -- the policies of the wire
+
+
+def deltas(name: str, text: str, **options: Any) -> Iterator[dict[str, Any]]:
+    """The choices of what a client is sent."""
+    parser = Parser(name, **options)
+    for chunk in ChatStream(parser).encode(parser.feed(text) + parser.finish()):
+        choices: Any = chunk["choices"]
+        yield choices[0]
+
+
+@each_dialect
+def test_reasoning_field(name: str) -> None:
+    try:
+        text = render(name, Message(reasoning="Hm.", content="Hi."))
+    except UsageError:
+        assert not _Wording(get_dialect(name)).ability.reasoning
+        return
+    for value, names in {
+        "both": {"reasoning", "reasoning_content"},
+        "reasoning": {"reasoning"},
+        "reasoning_content": {"reasoning_content"},
+    }.items():
+        policies = Policies(reasoning_field=value)  # type: ignore[arg-type]
+        sent = [choice["delta"] for choice in deltas(name, text, policies=policies)]
+        assert {key for delta in sent for key in delta if delta[key] == "Hm."} == names
+
+
+@each_dialect
+def test_forced_finish_reason(name: str) -> None:
+    wording = _Wording(get_dialect(name))
+    if not wording.ability.calls:
+        pytest.skip("it has no calls")
+    told = partial(deltas, name, wording.write())
+    for value in ("tool_calls", "stop"):
+        policies = Policies(forced_finish_reason=value)
+        assert [*told(policies=policies, forced=True)][-1]["finish_reason"] == value
+        assert [*told(policies=policies)][-1]["finish_reason"] == "tool_calls"

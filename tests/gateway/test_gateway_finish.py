@@ -1,0 +1,91 @@
+"""The finish reason of a forced call: every API says the same, streamed and whole, and so does the log."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, get_args
+
+import pytest
+
+pytest.importorskip("starlette")
+pytest.importorskip("aiohttp")
+pytest.importorskip("msgspec")
+
+from unspool import FinishReason, Plan, Policies, plan
+from unspool.gateway.answers import ANSWERS, Whole
+from unspool.gateway.body import Api, Job
+from unspool.gateway.reading import Reader
+from unspool.gateway.upstreams.base import CallPiece, Delta
+from unspool.wire.messages import STOP_REASONS
+
+TOOL = {"type": "function", "function": {"name": "now", "parameters": {"type": "object"}}}
+GOOD = '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'
+OUTPUTS = {
+    "a call": [Delta(0, GOOD)],
+    "a call that is cut off": [Delta(0, GOOD[:40])],
+    "text": [Delta(0, "Hi.")],
+    "a call that the upstream took apart": [Delta(0, "", calls=(CallPiece(0, "call_1", "now", "{}"),))],
+}
+APIS: tuple[Api, ...] = get_args(Api)
+
+
+def planned(choice: str, policy: Any) -> Plan:
+    request = {"messages": [{"role": "user", "content": "?"}], "tools": [TOOL], "tool_choice": choice}
+    return plan("hermes", request, prompt="", policies=Policies(forced_finish_reason=policy))
+
+
+def said(api: Api, body: Any) -> str:
+    """The finish reason of a response, in the words of Chat Completions; the last event of a stream, too."""
+    if api == "chat":
+        return str(body["choices"][0]["finish_reason"])
+    if api == "messages":
+        (reason,) = (ours for ours, theirs in STOP_REASONS.items() if theirs == body["stop_reason"])
+        return reason
+    return "length" if body["status"] == "incomplete" else "completed"
+
+
+def streamed(api: Api, decided: Plan, deltas: list[Delta], told: FinishReason) -> tuple[str, list[str]]:
+    reader = Reader(decided)
+    answer = ANSWERS[api](Job(api, {}, stream=True), "m", [reader])
+    sent = answer.opening()
+    for delta in (*deltas, Delta(0, "", finish=told)):
+        sent += answer.feed(0, reader.feed(delta))
+    sent += answer.closing()
+    events: list[Any] = [
+        json.loads(line.removeprefix(b"data: ")) for line in sent.split(b"\n") if line.startswith(b"data: {")
+    ]
+    if api == "chat":
+        last = events[-1]
+    elif api == "messages":
+        (last,) = (event["delta"] for event in events if event["type"] == "message_delta")
+    else:
+        last = events[-1]["response"]
+    return said(api, last), list(answer.finish_reasons())
+
+
+def whole(api: Api, decided: Plan, deltas: list[Delta], told: FinishReason) -> tuple[str, list[str]]:
+    reader = Reader(decided)
+    answer = Whole(Job(api, {}), "m", [reader])
+    for delta in (*deltas, Delta(0, "", finish=told)):
+        answer.feed(0, reader.feed(delta))
+    return said(api, answer.body()), list(answer.finish_reasons())
+
+
+@pytest.mark.parametrize("told", ["stop", "length"])
+@pytest.mark.parametrize("policy", ["tool_calls", "stop"])
+@pytest.mark.parametrize("choice", ["auto", "required"])
+@pytest.mark.parametrize("title", OUTPUTS)
+def test_all_agree(title: str, choice: str, policy: str, told: FinishReason) -> None:
+    decided = planned(choice, policy)
+    if title == "text":
+        expected: str = told
+    elif title == "a call that is cut off":
+        expected = "length"
+    else:
+        expected = policy if choice == "required" else "tool_calls"
+    for api in APIS:
+        for answered in (streamed, whole):
+            reason, logged = answered(api, decided, OUTPUTS[title], told)
+            assert logged == [expected], (api, answered.__name__)
+            plain = "length" if expected == "length" else "completed"
+            assert reason == (plain if api == "responses" else expected), (api, answered.__name__)

@@ -1,0 +1,173 @@
+"""The public names: what `docs/promises.md` promises is there, documented, and shows no plumbing."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+import pickle
+import re
+import sys
+import typing
+from collections.abc import Callable, Iterable, Iterator
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import unspool
+from places import ROOT
+from unspool._core.search.scan import COMPILED
+
+PAGE = (ROOT / "docs" / "promises.md").read_text(encoding="utf-8")
+MODULES = re.findall(r"^\| `(unspool[\w.]*)` \|", PAGE, re.MULTILINE)
+NAMES = [(module, name) for module in MODULES for name in import_module(module).__all__]
+PUBLIC = [getattr(unspool, name) for name in unspool.__all__]
+CLASSES = [value for value in PUBLIC if isinstance(value, type)]
+PLUMBING = re.compile(r"\b(i64|Unchecked|COMPILING|mypyc\w*|_Event)\b")
+
+
+def test_the_page_names_every_public_module() -> None:
+    files = {path.stem if path.stem != "__init__" else path.parent.name for path in _modules()}
+    private = {"__main__", "cli", "dialects"}  # run, not imported; loaded by name
+    assert {f"unspool.{name}" for name in files - private} | {"unspool"} == set(MODULES)
+
+
+def _modules() -> Iterable[Any]:
+    source = ROOT / "src" / "unspool"
+    yield from (path for path in source.glob("[!_]*.py"))
+    yield from source.glob("[!_]*/__init__.py")
+
+
+@pytest.mark.parametrize(("module", "name"), NAMES, ids=str)
+def test_every_public_name_is_there_and_documented(module: str, name: str) -> None:
+    value = getattr(import_module(module), name)
+    assert name in dir(import_module(module))
+    # The compiler leaves docstrings out; the page of the pure build is the one to read.
+    if not COMPILED and (inspect.isclass(value) or inspect.isroutine(value)):
+        assert value.__doc__, "what is it for?"
+        assert not value.__doc__.startswith(f"{name}("), "dataclasses write this if nobody else does"
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+def test_a_public_class_says_where_it_is_imported_from(cls: type) -> None:
+    assert (cls.__module__, cls.__qualname__) == ("unspool", cls.__name__)
+    assert pickle.loads(pickle.dumps(cls)) is cls  # noqa: S301 - our own
+
+
+def test_what_is_not_there_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'get_parser'"):
+        unspool.get_parser  # type: ignore[attr-defined]  # noqa: B018 - the point
+
+
+def test_star_gives_every_name() -> None:
+    space: dict[str, Any] = {}
+    exec("from unspool import *", space)  # noqa: S102 - our own
+    assert set(unspool.__all__) <= set(space)
+
+
+# -- signatures
+
+
+def functions(value: Any) -> Iterator[tuple[str, Callable[..., Any]]]:
+    """The functions that a user of ``value`` calls: itself, or its public methods and properties."""
+    if not isinstance(value, type):
+        if inspect.isroutine(value):
+            yield value.__name__, value
+        return
+    for name, member in vars(value).items():
+        if name.startswith("_") and name != "__init__":
+            continue
+        member = member.fget if isinstance(member, property) else getattr(member, "__func__", member)  # noqa: PLW2901
+        if inspect.isroutine(member):
+            yield f"{value.__name__}.{name}", member
+
+
+FUNCTIONS = {name: function for value in PUBLIC for name, function in functions(value)}
+
+
+@pytest.mark.skipif(COMPILED, reason="compiled functions have no annotations to show")
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_signature_shows_no_plumbing(name: str) -> None:
+    assert not PLUMBING.search(str(inspect.signature(FUNCTIONS[name])))
+
+
+@pytest.mark.skipif(COMPILED, reason="compiled functions have no annotations to show")
+def test_a_signature_shows_what_to_pass() -> None:
+    assert str(inspect.signature(unspool.Parser.feed)) == "(self, text: str) -> 'list[Event]'"
+    text = inspect.signature(unspool.Text)
+    assert [one.annotation for one in text.parameters.values()][1:] == [str, int, int]
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+def test_help_shows_no_plumbing(cls: type) -> None:
+    import pydoc
+
+    page = pydoc.plain(pydoc.render_doc(cls))
+    assert not PLUMBING.search(page.replace("builtins.object", "").replace("_Event", "", _bases(cls)))
+
+
+def _bases(cls: type) -> int:
+    """How often the private base of events is named: it is no secret where a class comes from."""
+    return sys.maxsize if cls in typing.get_args(unspool.Event) else 0
+
+
+# -- every type in a public signature is public
+
+FOREIGN = {part for part in typing.get_args(unspool.AnyTokenizer) if part is not unspool.Tokenizer}
+"""What other packages' tokenizers look like."""
+
+
+def hints(value: Any) -> dict[str, Any]:
+    return typing.get_type_hints(value, localns=vars(unspool), include_extras=True)
+
+
+def mentioned(hint: Any) -> Iterator[type]:
+    """The classes that a type is made of."""
+    if isinstance(hint, type):
+        yield hint
+    for part in typing.get_args(hint):
+        for one in part if isinstance(part, list) else [part]:
+            yield from mentioned(one)
+
+
+def shown(value: Any) -> Iterator[type]:
+    for _, function in functions(value):
+        for name, hint in hints(function).items():
+            if not name.startswith("_"):
+                yield from mentioned(hint)
+    if isinstance(value, type):
+        for name, hint in hints(value).items():
+            if not name.startswith("_"):
+                yield from mentioned(hint)
+
+
+@pytest.mark.parametrize("name", unspool.__all__)
+def test_every_type_in_a_public_signature_is_public(name: str) -> None:
+    public = {id(getattr(module, one)) for module in map(import_module, MODULES) for one in module.__all__}
+    for cls in shown(getattr(unspool, name)):
+        if cls.__module__.partition(".")[0] == "unspool" and cls not in FOREIGN:
+            assert id(cls) in public, f"{cls.__module__}.{cls.__qualname__} in the signature of {name}"
+
+
+def test_signatures_are_seen() -> None:
+    assert {unspool.Dialect, unspool.Policies, unspool.Text} <= set(shown(unspool.Parser)) or COMPILED
+    assert unspool.RequestFacts in set(shown(unspool.Plan))
+
+
+# -- examples
+
+
+@pytest.mark.parametrize(("module", "name"), [("unspool", ""), *NAMES], ids=str)
+def test_the_examples_are_true(module: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    space: ModuleType = import_module(module)
+    value = getattr(space, name) if name else space
+    if not isinstance(value, ModuleType) and not inspect.isclass(value) and not inspect.isroutine(value):
+        pytest.skip("a value")
+    finder = doctest.DocTestFinder(recurse=inspect.isclass(value))
+    monkeypatch.setattr(finder, "_from_module", lambda *_: True)  # a class says that it is of another one
+    globs = {one: getattr(space, one) for one in space.__all__}
+    globs |= {one: getattr(unspool, one) for one in unspool.__all__ if one not in globs}
+    runner = doctest.DocTestRunner(verbose=False)
+    for test in finder.find(value, name or module, globs=globs):
+        assert runner.run(test).failed == 0, test.name

@@ -1,0 +1,129 @@
+"""One finish reason: the tidy, the fold and every wire, streamed and whole, and the gateway say the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any, get_args, get_type_hints
+
+import pytest
+
+from unspool import FinishReason, Parser, Policies
+from unspool.wire import ChatStream, MessagesStream, Reconstructor, ResponsesStream
+from unspool.wire.messages import STOP_REASONS
+
+GOOD = '<tool_call>{"name": "now", "arguments": {"a": 1}}</tool_call>'
+BAD = '<tool_call>{"name": "now", "arguments": {oops}}</tool_call>'
+CUT = '<tool_call>{"name": "now", "arguments": {"a": "b'
+HEAD = '<tool_call>{"na'
+OUTPUTS = {
+    "nothing": "",
+    "text": "Hi.",
+    "a call": GOOD,
+    "a call, then text": GOOD + "So.",
+    "a malformed call": BAD,
+    "a malformed call, then a good one": BAD + GOOD,
+    "a call that is cut off": CUT,
+    "a good call, then one that is cut off": GOOD + CUT,
+    "a head that is cut off": GOOD + HEAD,
+    "a call in reasoning": f"<think>{GOOD}",
+}
+REASONS: tuple[FinishReason | None, ...] = (None, *get_args(FinishReason))
+VALUES = [(name, value) for name, hint in get_type_hints(Policies).items() for value in get_args(hint)]
+
+FROM_MESSAGES = {theirs: ours for ours, theirs in STOP_REASONS.items()}
+INCOMPLETE = {"max_output_tokens": "length", "content_filter": "content_filter"}
+
+
+def policies(name: str, value: str, forced_reason: str) -> Policies | None:
+    chosen: dict[str, Any] = {"forced_finish_reason": forced_reason, name: value}
+    return None if value == "error" else Policies(**chosen)
+
+
+def encoded(wire: ChatStream | MessagesStream | ResponsesStream, portions: Sequence[Any]) -> list[Any]:
+    return [chunk for events in portions for chunk in wire.encode(events)]
+
+
+def said_by_all(parser: Parser, portions: Sequence[Any]) -> tuple[str, dict[str, str]]:
+    """The finish reason of these events as the tidy has it, and as everybody else does."""
+    tidy, fold = parser.tidy(), parser.fold()
+    for events in portions:
+        tidy.push(events)
+        fold.push(events)
+    message = fold.message()
+    chat = encoded(ChatStream(parser), portions)
+    whole: Any = ChatStream(parser).whole(message)
+    sent = encoded(MessagesStream(parser), portions)
+    (delta,) = (event["delta"] for event in sent if event["type"] == "message_delta")
+    messages: Any = MessagesStream(parser).whole(message)
+    client = Reconstructor(check_json=False)
+    for chunk in chat:
+        client.feed(chunk)
+    found = {
+        "fold": fold.finish_reason,
+        "message": message.finish_reason,
+        "chat": chat[-1]["choices"][0]["finish_reason"],
+        "chat, whole": whole["choices"][0]["finish_reason"],
+        "a client of chat": client.message().finish_reason,
+        "messages": FROM_MESSAGES[delta["stop_reason"]],
+        "messages, whole": FROM_MESSAGES[messages["stop_reason"]],
+    }
+    return tidy.finish_reason, found
+
+
+def responses(parser: Parser, portions: Sequence[Any]) -> tuple[Any, Any]:
+    """How a response ended, streamed and whole; this API has no word for calls."""
+    chunks = encoded(ResponsesStream(parser), portions)
+    whole: Any = ResponsesStream(parser).whole(parser.message(chain.from_iterable(portions)))
+    return ended(chunks[-1]["response"]), ended(whole)
+
+
+def ended(response: dict[str, Any]) -> str:
+    details = response["incomplete_details"]
+    assert response["status"] == ("completed" if details is None else "incomplete")
+    return "stop" if details is None else INCOMPLETE[details["reason"]]
+
+
+@pytest.mark.parametrize("forced", [False, True], ids=["free", "forced"])
+@pytest.mark.parametrize(("name", "value"), VALUES, ids="=".join)
+def test_all_agree(name: str, value: str, forced: bool) -> None:
+    for forced_reason in ("tool_calls", "stop"):
+        chosen = policies(name, value, forced_reason)
+        if chosen is None:  # an error has no finish reason
+            continue
+        for title, text in OUTPUTS.items():
+            for told in REASONS:
+                for chunks in ([text], list(text)):
+                    parser = Parser("hermes", policies=chosen, forced=forced)
+                    portions = [*map(parser.feed, chunks), parser.finish(told)]
+                    reason, found = said_by_all(parser, portions)
+                    assert set(found.values()) == {reason}, (title, told)
+                    streamed, whole = responses(parser, portions)
+                    plain = reason if reason in ("length", "content_filter") else "stop"
+                    assert streamed == whole == plain, (title, told)
+
+
+@pytest.mark.parametrize("commit", ["name", "call"])
+@pytest.mark.parametrize("kept", ["drop", "text", "keep"])
+@pytest.mark.parametrize("text", [CUT, HEAD, GOOD + CUT])
+def test_a_call_that_is_cut_off_is_length_whatever_becomes_of_it(text: str, kept: Any, commit: Any) -> None:
+    parser = Parser("hermes", policies=Policies(commit=commit, truncated_call=kept))
+    assert parser.message(parser.feed(text) + parser.finish("stop")).finish_reason == "length"
+
+
+def test_a_forced_call_is_what_the_policy_says() -> None:
+    chosen = Policies(forced_finish_reason="stop")
+    for forced, reason in ((True, "stop"), (False, "tool_calls")):
+        parser = Parser("hermes", policies=chosen, forced=forced)
+        assert parser.message(parser.feed(GOOD) + parser.finish("stop")).finish_reason == reason
+
+
+def test_half_a_call_that_is_kept_is_an_incomplete_item() -> None:
+    parser = Parser("hermes", policies=Policies(truncated_call="keep"))
+    events = parser.feed(GOOD + CUT) + parser.finish("length")
+    whole: Any = ResponsesStream(parser).whole(parser.message(events))
+    streamed: Any = ResponsesStream(parser).encode(events)[-1]["response"]
+    for response in (whole, streamed):
+        assert [item["status"] for item in response["output"]] == ["completed", "incomplete"]
+        assert json.loads(response["output"][0]["arguments"]) == {"a": 1}
