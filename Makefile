@@ -30,7 +30,7 @@ ENGINE_NEEDS := regex cachetools psutil numpy requests tqdm 'transformers>=5.16.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test quick compiled check slow run templates tokenizers clients peers bench clean
+.PHONY: help test quick compiled check rooms slow run templates tokenizers clients peers bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ check: $(DEV) ## lint, formatting, types
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
+
+rooms: $(DEV) ## draw the rooms of docs/architecture.md anew
+	@$(BIN)/python tools/rooms.py --write
 
 slow: $(DEV) .peers/transformers/.installed ## run the long suites
 	@$(MAKE) -s templates || echo "without chat templates: the tests that read them are skipped"

@@ -1,12 +1,15 @@
 """Two builds of unspool against each other, in turns, in one run: what a change costs.
 
-    python benchmarks/against.py OLD NEW [--only SCENARIO,...] [--rounds N]
+    python benchmarks/against.py OLD NEW [--only SCENARIO,...] [--rounds N] [--without SHORT_CUT]
 
 ``OLD`` and ``NEW`` are folders to import unspool from: ``src`` of a checkout, or a compiled
 build (``make compiled`` leaves one in ``build/compiled``).  Printed is how many times as
 long the new one takes for a delta, by workload, and the geometric mean of each scenario.
 The texts are those of ``parse.py``; each is measured in turns, so that a slow spell of the
 machine falls on both.
+
+``--without`` takes a short cut out of the new one (in the interpreter only), so that
+``against.py src src --without flow`` shows what it saves; ``shortcuts.py`` has all of them.
 """
 
 from __future__ import annotations
@@ -31,10 +34,10 @@ SHARE = 0.05
 class Build:
     """A process that measures one of the two."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, without: str = "") -> None:
         environment = dict(os.environ, PYTHONPATH=str(folder.resolve()))
         self._process = subprocess.Popen(  # noqa: S603 - our own
-            [sys.executable, __file__, "--measure"],
+            [sys.executable, __file__, "--measure", without],
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -55,10 +58,14 @@ class Build:
         self._process.communicate()
 
 
-def measure(orders: IO[str]) -> Iterator[float]:
+def measure(orders: IO[str], without: str) -> Iterator[float]:
     """In the process of one build: nanoseconds for a delta, by order."""
     from unspool import Parser
 
+    if without:
+        import shortcuts
+
+        shortcuts.SHORT_CUTS[without]()
     dialect, deltas = "", []
     for line in orders:
         order = json.loads(line)
@@ -101,9 +108,10 @@ def main() -> None:
     options.add_argument("new", type=Path)
     options.add_argument("--only", default="")
     options.add_argument("--rounds", type=int, default=5)
+    options.add_argument("--without", default="")
     given = options.parse_args()
     wanted = set(filter(None, given.only.split(",")))
-    old, new = Build(given.old), Build(given.new)
+    old, new = Build(given.old), Build(given.new, given.without)
     seen: dict[str, list[float]] = {}
     print(f"{'ns for a delta':40}{'old':>8}{'new':>8}{'ratio':>7}")
     for is_hostile, workloads in ((False, streamed()), (True, hostile())):
@@ -125,8 +133,8 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["--measure"]:
-        for figure in measure(sys.stdin):
+    if sys.argv[1:2] == ["--measure"]:
+        for figure in measure(sys.stdin, sys.argv[2]):
             print(figure, flush=True)
     else:
         main()

@@ -6,7 +6,6 @@ import ast
 import json
 import math
 import re
-import time
 from collections.abc import Callable, Iterator
 from types import MappingProxyType
 from typing import Any
@@ -727,18 +726,17 @@ def test_the_deep_check_agrees_with_the_shallow_one(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "0" * 200_000 + "x",
-        "1" * 200_000 + ".",
-        "1." + "0" * 200_000 + "e",
-        "[" + "\\" * 200_000,
-        "'\\1" * 70_000,
+        "0" * 2_000_000 + "x",
+        "1" * 2_000_000 + ".",
+        "1." + "0" * 2_000_000 + "e",
+        "[" + "\\" * 2_000_000,
+        "'\\1" * 700_000,
     ],
 )
-def test_time_is_linear(text: str) -> None:
-    begin = time.perf_counter()
+def test_a_pattern_does_not_go_back_and_forth(text: str) -> None:
+    """What takes a moment would take longer than a test may, were it quadratic."""
     assert coerce(text, of("integer", "number", "array"), python_values=True)[1] is False
     python_to_json(text)
-    assert time.perf_counter() - begin < 2
 
 
 # -- Python literals

@@ -32,7 +32,7 @@ each_dialect = pytest.mark.parametrize("name", NAMES)
 def test_the_file_is_up_to_date(name: str) -> None:
     dialect = get_dialect(name)
     written = standard.path(dialect).read_text("utf-8")
-    assert written == standard.page(dialect), "run: python tests/standard.py"
+    assert written == standard.page(dialect), "run: python tests/support/standard.py"
 
 
 def test_no_file_is_left_over() -> None:

@@ -658,6 +658,13 @@ def test_a_closer_that_nothing_can_confirm_any_more_is_released() -> None:
     assert pieces.held == whole.held == 0
 
 
+def test_a_marker_that_needs_nothing_behind_it_opens_at_once() -> None:
+    parser = Parser("hermes")
+    assert [type(event).__name__ for event in parser.feed("<think>")] == ["Markup"]
+    assert text(parser.feed("a"), "reasoning") == "a"
+    assert [type(event).__name__ for event in parser.feed("</think>")] == ["Markup"]
+
+
 # -- what is remembered of texts that have come before
 
 

@@ -9,12 +9,12 @@ synthetic ones remain.
 from __future__ import annotations
 
 import json
-import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,6 +25,7 @@ from unspool import (
     IdFormat,
     Message,
     Names,
+    Parser,
     SpecError,
     ToolCall,
     UsageError,
@@ -43,7 +44,7 @@ from unspool._models.files import ModelFiles, read_model
 from unspool._models.infer import infer
 from unspool._models.turns import TOOLS, Writing
 from unspool.dialects._registry import facts_of
-from unspool.template import ChatTemplateError
+from unspool.template import ChatTemplate, ChatTemplateError
 
 EXPECTED = {
     "Apertus-8B-Instruct": "apertus",
@@ -150,11 +151,23 @@ def test_family(name: str) -> None:
 
 @real
 @pytest.mark.parametrize("name", EXPECTED)
-def test_takes_less_than_a_second(name: str) -> None:
-    detection(name)  # what is loaded and compiled once does not count
-    start = time.process_time()
+def test_takes_a_moment(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No dialect reads what the template writes more than twice, and few conversations are written."""
+    counts = {"read": 0, "written": 0}
+
+    def counting(what: str, work: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*given: Any, **options: Any) -> Any:
+            counts[what] += 1
+            return work(*given, **options)
+
+        return counted
+
+    monkeypatch.setattr(Parser, "__init__", counting("read", Parser.__init__))
+    monkeypatch.setattr(ChatTemplate, "render", counting("written", ChatTemplate.render))
     examine(read_model(path(name)))
-    assert time.process_time() - start < 1
+    assert counts["read"] or EXPECTED[name] is None
+    assert counts["read"] <= 2 * len(list_dialects())
+    assert 0 < counts["written"] <= 40
 
 
 @real

@@ -1,10 +1,14 @@
-"""The build under test is the one that was asked for: `make compiled` must not test the pure one."""
+"""The build under test is the one that was asked for, and it needs nothing but what it says it needs."""
 
 import ast
 import importlib
 import os
+import subprocess
+import sys
 import tomllib
+import venv
 from fnmatch import fnmatch
+from pathlib import Path
 
 import pytest
 
@@ -12,22 +16,25 @@ from places import ROOT
 from unspool._core.search.scan import COMPILED
 
 
-def core() -> list[str]:
-    """The modules that the compiled build compiles."""
-    tree = ast.parse((ROOT / "hatch_build.py").read_text())
+def said(name: str) -> list[str]:
+    """A list of hatch_build.py, which only a builder can import."""
+    tree = ast.parse((ROOT / "hatch_build.py").read_text(encoding="utf-8"))
     for node in tree.body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "CORE":
-            return [f"unspool.{name.replace('/', '.')}" for name in ast.literal_eval(node.value)]
-    raise AssertionError("hatch_build.py has no CORE")
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
+            return list(ast.literal_eval(node.value))
+    raise AssertionError(f"hatch_build.py has no {name}")
+
+
+CORE = said("CORE")
 
 
 def test_it_is_the_build_that_was_asked_for() -> None:
     assert (os.environ.get("UNSPOOL_BUILD") == "compiled") == COMPILED
 
 
-@pytest.mark.parametrize("module", core())
+@pytest.mark.parametrize("module", CORE)
 def test_every_module_of_the_core_is_of_that_build(module: str) -> None:
-    file = importlib.import_module(module).__file__
+    file = importlib.import_module(f"unspool._core.{module.replace('/', '.')}").__file__
     assert file is not None
     assert file.endswith((".so", ".pyd")) == COMPILED
 
@@ -37,3 +44,45 @@ def test_the_source_distribution_has_what_building_needs() -> None:
     included = written["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]
     for needed in ("hatch_build.py", "hatch_training.py", "src"):
         assert any(fnmatch(f"/{needed}", pattern) for pattern in included)
+
+
+# -- in an empty environment
+
+
+def empty_environment(place: Path, *, pip: bool) -> Path:
+    """The interpreter of an environment in which nothing is installed."""
+    venv.create(place, with_pip=pip)
+    return place / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+
+
+def test_compiling_needs_no_extra(tmp_path: Path) -> None:
+    """Half of the build: what mypyc compiles is what mypy has read, with the packages that it sees."""
+    python = empty_environment(tmp_path / "empty", pip=False)
+    checks = [*said("CHECKS"), f"--python-executable={python}", f"--cache-dir={tmp_path / 'cache'}"]
+    files = [f"unspool/_core/{module}.py" for module in CORE]
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", *checks, *files],
+        cwd=ROOT / "src",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+def test_the_compiled_build_installs_into_an_empty_environment(tmp_path: Path) -> None:
+    python = empty_environment(tmp_path / "empty", pip=True)
+    clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", ROOT],
+        cwd=tmp_path,
+        env=clean | {"UNSPOOL_COMPILE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    seen = "import unspool; from unspool._core.search import scan; print(scan.COMPILED, unspool.__file__)"
+    shown = subprocess.check_output([python, "-c", seen], cwd=tmp_path, env=clean, text=True)
+    assert shown.startswith(f"True {tmp_path}")

@@ -1,9 +1,9 @@
 """The ten standard patterns of the conformance suite, as files of the corpus.
 
 ``unspool.conformance`` says what they mean, how each dialect writes it and what must come out.
-``python tests/standard.py`` writes the result to ``corpus/<dialect>/standard.md``, where it is read like the
-rest of the corpus; ``test_standard.py`` checks that the files are up to date, and cuts the texts of the last
-two patterns as they say.
+``python tests/support/standard.py`` writes the result to ``corpus/<dialect>/standard.md``, where it is read
+like the rest of the corpus; ``test_standard.py`` checks that the files are up to date, and cuts the texts of
+the last two patterns as they say.
 
 A scenario that a dialect cannot express is left out, and the page says why.
 """
@@ -149,7 +149,7 @@ def page(dialect: Dialect) -> str:
     lines = [
         f"# {dialect.name}: the standard patterns",
         "",
-        "Written by `tests/standard.py`; change that instead.",
+        "Written by `tests/support/standard.py`; change that instead.",
         "",
     ]
     left_out = [(scenario, why) for scenario in SCENARIOS if isinstance(why := scenario.case(able), str)]

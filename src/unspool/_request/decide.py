@@ -11,7 +11,7 @@ PRE.5  what ends the output
 PRE.6  which marker is taken off the beginning of the content
 =====  ===================================================================
 
-What a family's templates and engines do is data (``_switches.py``).  Where the
+What a family's templates and engines do is data (``_core/words/facts.py``).  Where the
 rendered prompt is known, it has the last word: a template may have been edited,
 and a model goes on from what it reads, not from what we believe it was told.
 """

@@ -23,11 +23,6 @@ Three rules make every result independent of chunking, and the work linear:
 * Before the commit point nothing of a call is shown, and a false alarm gives
   its text back.  After it nothing is taken back.
 * Every character consumed is in the span of exactly one event.
-
-Two short cuts stand in ``feed``, because most pieces of most outputs are plain
-text or the middle of an argument: both do in one call of the ledger what the loop
-of modes would do.  Without them prose takes 1.8 times as long in the interpreter
-(``docs/speed.md``).
 """
 
 from __future__ import annotations
@@ -185,7 +180,7 @@ class Machine:
         return self.ledger.feed(text, self)
 
     def resume(self, reach: int) -> None:
-        """The same, where the codec that the ledger had asked has read so far, and has come to something."""
+        """Read on where the codec that the ledger had asked has read so far, and has come to something."""
         call = self._call
         assert call is not None  # noqa: S101 - it is its codec
         self.read(going=call.resume(reach), final=False)
@@ -301,10 +296,11 @@ class Machine:
             programs = [program for program in programs if program.suits(fresh, quoted)]
         end = at + len(entry.literal)
         unescape = self._syntax.dialect.values.unescape
-        if programs and not entry.refuses(ledger.buf[end : end + AHEAD], unescape):
-            if len(ledger.buf) < end + AHEAD and not final:
-                self._show_text(at)
-                return _WAITING
+        sight = entry.first_sight(ledger.buf[end : end + AHEAD], unescape) if programs else FAIL
+        if sight == NEED and len(ledger.buf) < end + AHEAD and not final:
+            self._show_text(at)
+            return _WAITING
+        if sight != FAIL:
             trial = Trial(programs, unescape)
             trial.cut_short = final and self._reason == "length"
             answer = self._try(trial, at, final)

@@ -36,7 +36,6 @@ class Tagged(Codec):
 
     __slots__ = (
         "_at_start",
-        "_awaited",
         "_confirms",
         "_cut",
         "_form",
@@ -71,19 +70,14 @@ class Tagged(Codec):
         self._at_start = True
         self._raw: list[str] = []
         self._held = False  # the step has come to what may still become something else
-        self._awaited = 0  # it was a closer: where, behind it, what confirms it has begun to arrive
         self._cut = False  # the input ended inside a parameter's head
 
     def step(self, buf: str, pos: int, final: bool) -> int:
-        if self._state == _VALUE and not final and not pos:
-            if self._awaited and buf[self._awaited :] in self._syntax.follow.after_value.prefixes:
-                self.text = ""
-                return 0
-            taken = self._read_on(buf, self._form.watch) if self._streams else -1
+        if self._state == _VALUE and self._streams and not final and not pos:
+            taken = self._read_on(buf, self._form.watch)
             if taken >= 0:
                 self._at_start = self._at_start and not taken
                 return taken
-        self._awaited = 0
         out: list[str] = []
         self._held = False
         while pos < len(buf) and not (self._held or self.done or self.error):
@@ -218,9 +212,6 @@ class Tagged(Codec):
         if answer == MATCH:
             return self._value_ends(literal, at, out)
         self._held = True
-        if literal in self._form.closers:
-            after = behind_space(buf, at + len(literal))
-            self._awaited = after - at if after < len(buf) else 0
         return at
 
     def _closes(self, literal: str, buf: str, at: int, at_start: bool, final: bool) -> int:

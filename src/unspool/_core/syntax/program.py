@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from ..search.watch import Watch, beginning_of
+from ..search.watch import Watch
 from .codec import NamedPayload
 
 if TYPE_CHECKING:
@@ -88,8 +88,6 @@ class Program:
     """Steps from a trigger to a commit point, and what begins there."""
 
     __slots__ = (
-        "_pattern",
-        "_readable",
         "action",
         "anchored",
         "call",
@@ -135,18 +133,6 @@ class Program:
         """The ASCII characters that may stand behind the trigger; None: any."""
         self.demands: Final = sum(len(step.text) for step in self.steps if step.kind == LITERAL)
         """How much literal text it takes."""
-        self._readable: Final = all(map(_is_regular, self.steps))
-        self._pattern: re.Pattern[str] | None = None
-
-    @property
-    def pattern(self) -> re.Pattern[str] | None:
-        """All the steps in one: what they match, or the beginning of that at the text's end.
-
-        None: some step needs more than a pattern.
-        """
-        if self._readable and self._pattern is None:  # not before it is needed: most programs never are
-            self._pattern = _whole_pattern(self.steps)
-        return self._pattern
 
     def suits(self, fresh: bool, quoted: bool) -> bool:
         """Whether it may begin where no visible text came before, or behind a quotation mark."""
@@ -166,33 +152,6 @@ def _trigger(steps: list[Step]) -> str:
         if step.kind != SPACE:
             break
     return ""
-
-
-WHOLE_END: Final = "end"
-"""The group that shows that all of a program's steps have matched."""
-
-
-def _whole_pattern(steps: list[Step]) -> re.Pattern[str]:
-    pattern = f"(?P<{WHOLE_END}>)"
-    for step in reversed(steps):
-        if step.kind == LITERAL:
-            pattern = rf"(?:{re.escape(step.text)}{pattern}|{beginning_of(step.text[:-1])}\Z)"
-        elif step.kind == SPACE:
-            pattern = rf"[ \t\r\n]*+(?:\Z|{pattern})"
-        elif step.kind == LINE_FEED:
-            pattern = rf"(?:\Z|\n?+{pattern})"
-        elif step.kind == PEEK:
-            pattern = rf"(?:\Z|(?=[{re.escape(step.text)}]){pattern})"
-        else:
-            pattern = rf"(?:\Z|(?P<{step.text}>{step.pattern.pattern}+)(?:\Z|{pattern}))"
-    return re.compile(pattern)
-
-
-def _is_regular(step: Step) -> bool:
-    """Whether a pattern can stand for the step."""
-    if step.kind == CAPTURE:
-        return not step.stop and step.text in ("name", "id", "key")
-    return step.kind in (LITERAL, SPACE, LINE_FEED, PEEK)
 
 
 def _may_follow(steps: list[Step]) -> frozenset[str] | None:

@@ -15,7 +15,7 @@ from ..search.watch import Watch
 from ..words.pieces import is_control
 from . import program as t
 from .program import ASCII, Program
-from .trial import FAIL, Trial
+from .trial import Trial
 
 if TYPE_CHECKING:
     from ..values.events import Channel
@@ -29,7 +29,7 @@ class Entry:
     """What a literal may be in some state of the text."""
 
     __slots__ = (
-        "_refusals",
+        "_sights",
         "anchored",
         "closers",
         "closes",
@@ -57,21 +57,21 @@ class Entry:
         """Some of the programs begin only where no visible text came before."""
         self.closers: Final = frozenset[str]().union(*(program.closers for program in programs))
         """What closes what the programs begin."""
-        self._refusals: Final[dict[str, bool]] = {}
+        self._sights: Final[dict[str, int]] = {}
         self.control: Final = is_control(literal)
         self.words: Final = _WORDS.fullmatch(literal) is not None
 
-    def refuses(self, ahead: str, unescape: bool) -> bool:
-        """Whether so little behind the literal tells already that nothing begins here.
+    def first_sight(self, ahead: str, unescape: bool) -> int:
+        """What a trial says if so little stands behind the literal.
 
-        By the monotone law that holds for whatever follows, so it is found out once: prose that
-        is full of markers costs a look into a table for each of them instead of a trial.
+        By the monotone law a refusal holds for whatever follows, so it is found out once: prose
+        that is full of markers costs a look into a table for each of them instead of a trial.
         """
-        known = self._refusals.get(ahead)
+        known = self._sights.get(ahead)
         if known is None:
-            known = Trial(self.programs, unescape).run(self.literal + ahead, 0, False) == FAIL
-            if has_room(len(self._refusals), ahead):
-                self._refusals[ahead] = known
+            known = Trial(self.programs, unescape).run(self.literal + ahead, 0, False)
+            if has_room(len(self._sights), ahead):
+                self._sights[ahead] = known
         return known
 
 

@@ -17,7 +17,7 @@ import html
 import re
 from typing import Final
 
-from ..search.scan import BOUND, COMPILED, MORE, NO, behind_literal, behind_space
+from ..search.scan import BOUND, MORE, NO, behind_literal, behind_space
 from ..search.watch import Watch
 from .codec import NamedPayload
 from .program import (
@@ -34,7 +34,6 @@ from .program import (
     REPEAT,
     SPACE,
     STOP,
-    WHOLE_END,
     Program,
     Step,
 )
@@ -114,7 +113,7 @@ class Trial:
         while self._which < len(self.programs):
             if self.aside and self.envelope is None:
                 return RESTART
-            answer = self._run_program(buf, pos, final)
+            answer = self._run_steps(buf, pos, final)
             if answer == MATCH:
                 # A call that was cut off is more than the furniture that it begins like.
                 return CUT if self._begun and self.program.action in (DROP, STOP) else MATCH
@@ -137,19 +136,6 @@ class Trial:
             self._cut_name = self.fields.get("name") or self.fields.get("?name", "")
         self.can_cut = True
         self._begun = self._begun or bool(self._cut_name) or self.envelope is not None
-
-    def _run_program(self, buf: str, pos: int, final: bool) -> int:
-        # One pattern for all steps takes half their time; compiled, steps take less than a pattern.
-        if not COMPILED and not final and len(buf) - pos <= BOUND:
-            pattern = self.program.pattern
-            head = pattern.match(buf, pos) if pattern is not None else None
-            if head is not None:
-                if head.lastgroup != WHOLE_END:
-                    return NEED
-                self.fields = {field: caught.strip() for field, caught in head.groupdict().items()}
-                self.offset = head.end() - pos
-                return MATCH
-        return self._run_steps(buf, pos, final)
 
     def _run_steps(self, buf: str, pos: int, final: bool) -> int:  # noqa: C901 - a branch for each kind
         steps = self.program.steps

@@ -10,7 +10,7 @@ input (``Detokenizer``); the machine compares characters as ever.
 The private code points are lone surrogates, U+D800 to U+DFFF.  No UTF-8
 decoder ever produces one, so ordinary text cannot collide with them.  For the
 same reason they must not get out: what leaves the parser goes through
-``restore``, and offsets through ``OffsetMap`` (``_detokenizer.py``).
+``restore``, and offsets through ``OffsetMap`` (``detokenizer.py``).
 
 Tokenizers are recognised by their methods; nothing here imports one.
 """

@@ -109,7 +109,8 @@ class Thinking:
     def off_when(self) -> str:
         """When the gate fires, in words.
 
-        >>> replace(HYBRID, switches=("thinking_budget",)).off_when()
+        >>> from unspool import get_dialect
+        >>> get_dialect("seed_oss").request.thinking.off_when()
         'thinking_budget=0'
         """
         if self.default == "n/a":
@@ -133,8 +134,9 @@ class RequestFacts:
 
     Cells that decide something have no default: what does not apply is ``n/a``.
 
-    >>> RequestFacts(calls_special="no", forced=("native",), eos=("model",), thinking=UNSWITCHED).prompts
-    ('any',)
+    >>> from unspool import get_dialect
+    >>> get_dialect("hermes").request.eos
+    ('<|im_end|>',)
     """
 
     calls_special: Answer
