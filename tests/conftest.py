@@ -30,7 +30,12 @@ settings.load_profile(os.environ.get("UNSPOOL_HYPOTHESIS") or "default")
 def _registry_as_it_was() -> Iterator[None]:
     """A dialect that a test registers is gone after it."""
     registry.list_dialects()
-    names: list[dict[str, Any]] = [registry._dialects, registry._aliases, registry._reasoning]
+    names: list[dict[str, Any]] = [
+        registry._dialects,
+        registry._aliases,
+        registry._reasoning,
+        registry._checkpoints,
+    ]
     before = [dict(space) for space in names]
     yield
     for space, old in zip(names, before, strict=True):
@@ -38,6 +43,7 @@ def _registry_as_it_was() -> Iterator[None]:
             space.clear()
             space.update(old)
             registry._found.cache_clear()
+            registry._role_markers.cache_clear()
 
 
 @pytest.fixture(scope="module")

@@ -39,7 +39,7 @@ from ._core.values.events import (
 from ._core.values.ids import IdFormat
 from ._core.values.message import Message, Part, Problem, TextPart, ToolCall
 from ._core.values.policies import STRICT, Policies
-from ._core.words.dialect import Dialect, Frame, Route
+from ._core.words.dialect import Dialect, Envelope, Family, Frame, Names, Prompt, Route, Values
 from ._core.words.facts import RequestFacts, Thinking
 from ._version import __version__
 from .dialects._registry import get_dialect, list_dialects, register
@@ -62,7 +62,9 @@ __all__ = [
     "Constraint",
     "Detection",
     "Dialect",
+    "Envelope",
     "Event",
+    "Family",
     "Finish",
     "FinishReason",
     "Fold",
@@ -71,12 +73,14 @@ __all__ = [
     "MalformedOutput",
     "Markup",
     "Message",
+    "Names",
     "Note",
     "Parser",
     "Part",
     "Plan",
     "Policies",
     "Problem",
+    "Prompt",
     "ProtocolError",
     "Reasoning",
     "RequestFacts",
@@ -93,6 +97,7 @@ __all__ = [
     "UnknownDialect",
     "UnspoolError",
     "UsageError",
+    "Values",
     "__version__",
     "detect",
     "explain",

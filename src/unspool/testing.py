@@ -315,7 +315,7 @@ def assert_tiles(reading: Reading) -> None:
         at = event.end
         covered = text[event.start : event.end]
         if isinstance(event, Text | Markup) and event.text != covered:
-            if event.start == event.end == 0 and event.text == reading.dialect.echo:
+            if event.start == event.end == 0 and event.text == reading.dialect.prompt.echo:
                 continue  # of the prompt, not of the input
             reading.fail("tiling", f"{event} covers {covered!r}")
         elif isinstance(event, CallStart):
@@ -578,8 +578,14 @@ class _Ability:
         self.notation = (payload.notation if payload is not None else "") or spec.args
         self.typed = self.payload == "params"
         self.verbatim = self.payload in ("args", "envelope") and self.notation == "json"
-        self.reserved = {*spec.null_calls, *(w for route in routes for w in re.split(r"[=.\s]", route.when))}
+        self.reserved = {
+            *spec.names.null_calls,
+            *(w for route in routes for w in re.split(r"[=.\s]", route.when)),
+        }
         """Names that mean something else than a function."""
+        nameless = self.payload == "code" and "{name}" not in template
+        self.fixed = spec.names.fixed or ("python" if nameless else "")
+        """The one function that it can call."""
         self.anchored = bool(spec.section) and "^" in split_marks(spec.section[0])[0]
         """Calls only where no content came before."""
         self.plain_keys = not self.verbatim
@@ -679,7 +685,7 @@ class _Inventor:
             content = None
             if ability.content and not (calls and ability.anchored):
                 content = draw(st.none() | trimmed if calls or thought is not None else verbatim)
-                content = content and spec.echo + content
+                content = content and spec.prompt.echo + content
             numbered = tuple(
                 replace(call, id=spec.id_format.new(call.name, index)) for index, call in enumerate(calls)
             )
@@ -714,7 +720,7 @@ class _Inventor:
         ability = self.ability
         samples = ["Paris", "a b", "\n", " ", "\\n", "é", "東京", "🙂", "5", "null", "", ", ", *"\"'\\{}[]"]
         words = self.words
-        quoted = [marker for marker in ability.markers if ability.spec.quote not in marker]
+        quoted = [marker for marker in ability.markers if ability.spec.values.quote not in marker]
         if ability.typed:
             # A closing tag is data unless what may follow it follows.
             quoted = [f"{marker} x" for marker in quoted]
@@ -723,7 +729,7 @@ class _Inventor:
             samples = [text for text in samples if not set(text) & set("\"'\\")]
             words = words.filter(lambda text: not set(text) & set("\"'\\"))
         atoms = st.sampled_from(samples) | words
-        if ability.spec.nested:  # there a parameter inside a value is structure, not data
+        if ability.spec.values.nested:  # there a parameter inside a value is structure, not data
             heads = [param.partition("{")[0].split(" ")[0] for param in ability.spec.param]
             quoted = [marker for marker in quoted if not marker.startswith(tuple(heads))]
         if quoted:
@@ -737,8 +743,10 @@ class _Inventor:
         ability = self.ability
         names = st.sampled_from(("get_weather", "now", "write-file", "f"))
         names |= st.from_regex(r"[a-zA-Z_][a-zA-Z0-9_-]{0,12}", fullmatch=True)
+        if ability.fixed:
+            names = st.just(ability.fixed)
         types = ["string", "integer", "number", "boolean", "null"]
-        if not ability.spec.nested:
+        if not ability.spec.values.nested:
             types += ["array", "object"]
         schemas: SearchStrategy[dict[str, Any]] = st.recursive(
             st.sampled_from(types).map(lambda type_: {"type": type_}),
@@ -762,7 +770,7 @@ class _Inventor:
         from hypothesis import strategies as st
 
         keys = st.sampled_from(("city", "n", "name", "arguments", "file_path", "x1", "id"))
-        if self.ability.spec.unescape:
+        if self.ability.spec.values.unescape:
             keys |= st.sampled_from(("a&b", 'say "hi"', "x<y", "&quot;"))
         return st.dictionaries(keys if plain else keys | self.words.filter(bool), schemas, max_size=4)
 
@@ -770,6 +778,8 @@ class _Inventor:
         from hypothesis import strategies as st
 
         tool = draw(st.sampled_from(tools))
+        if self.ability.payload == "code":
+            return ToolCall("", tool["name"], json.dumps({"code": draw(self.prose).strip()}))
         properties: dict[str, dict[str, Any]] = tool["parameters"]["properties"]
         given = {key: schema for key, schema in properties.items() if draw(st.booleans())}
         arguments = {key: draw(self._value(schema)) for key, schema in given.items()}
@@ -816,7 +826,7 @@ class _Wording:
         self.id = spec.id_format.new(self.name, 7)
 
     def call(self, arguments: str = arguments) -> ToolCall:
-        return ToolCall(self.id, self.spec.fixed_name or self.name, arguments)
+        return ToolCall(self.id, self.spec.names.fixed or self.name, arguments)
 
     def write(self, *parts: Part) -> str:
         """The text of a message; by default of one call and nothing else."""
@@ -1019,7 +1029,8 @@ def _numbered(wording: _Wording) -> str:
     """A call with an id that is not the first that we would give it, if it can have one."""
     spec = wording.spec
     with_id = [template for template in spec.call if "{id}" in template or "{envelope}" in template]
-    spec = replace(spec, call=(*with_id, *spec.call), envelope=("id", "name", "args"))
+    envelope = replace(spec.envelope, order=("id", "name", "args"))
+    spec = replace(spec, call=(*with_id, *spec.call), envelope=envelope)
     text = render(spec, Message(tool_calls=(wording.call(),)))
     return text.replace(spec.id_format.new(wording.name, 0), wording.id)
 
@@ -1032,7 +1043,8 @@ def assert_policy(dialect: str | Dialect, policy: str) -> Case | None:
     """
     spec = find(dialect)
     wording, effect = _Wording(spec), _EFFECTS[policy]
-    if not wording.ability.calls or not effect.applies(wording):
+    raw = wording.ability.payload == "code"  # neither malformed nor cut off, and without parameters
+    if raw or not wording.ability.calls or not effect.applies(wording):
         return None
     shows = effect.shows(wording)
     fewest: list[Reading] = []

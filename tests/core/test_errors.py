@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import is_dataclass, replace
 from typing import Any
 
 import pytest
@@ -11,13 +12,17 @@ import unspool
 from unspool import (
     STRICT,
     Dialect,
+    Envelope,
+    Family,
     Fold,
     Frame,
     IdFormat,
     MalformedOutput,
     Message,
+    Names,
     Parser,
     Policies,
+    RequestFacts,
     Route,
     SpecError,
     Tidy,
@@ -25,14 +30,17 @@ from unspool import (
     UnknownDialect,
     UnspoolError,
     UsageError,
+    Values,
     get_dialect,
     parse,
     register,
     render,
 )
+from unspool._core.words.facts import HYBRID
 from unspool.wire import ChatStream, MessagesStream, ResponsesStream
 
 CALL = ("<call>{envelope}</call>",)
+WRONG: Any = "a string"
 
 
 def message_of(error: type[Exception], call: Callable[[], object]) -> str:
@@ -196,7 +204,7 @@ def test_case_and_dashes_do_not_matter(name: str) -> None:
 def test_register_takes_dialects_and_keeps_names_apart() -> None:
     wrong: Any = "hermes"
     assert "str" in message_of(UsageError, lambda: register(wrong))
-    other = Dialect("hermes", call=CALL)
+    other = Dialect("hermes", call=CALL, request="qwen3_coder")
     assert "replace=True" in message_of(SpecError, lambda: register(other))
     assert get_dialect("hermes").call != CALL
 
@@ -209,31 +217,51 @@ CONTRADICTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "a string instead of a tuple": ({"call": "<call>{envelope}</call>"}, "tuple"),
     "a list instead of a tuple": ({"stop": ["</s>"]}, "tuple"),
     "something else in the tuple": ({"call": (5,)}, "strings"),
-    "an unknown hole": ({"call": ("<call>{nam}{args}</call>",)}, "{nam}"),
+    "an unknown hole": ({"call": ("<call>{nam}{args}</call>",)}, "{nam}; did you mean {name}?"),
     "an unknown notation": ({"call": ("<c>{name}{args:yaml}</c>",)}, "python"),
     "a notation of something else": ({"call": ("<c>{name:json}{args}</c>",)}, "notation"),
-    "no name": ({"call": ("<c>{args}</c>",)}, "name"),
+    "no name": ({"call": ("<c>{args}</c>",)}, "add {name}"),
     "two payloads": ({"call": ("<c>{name}{args}{envelope}</c>",)}, "one payload"),
     "the name behind the payload": ({"call": ("<c>{args}{name}</c>",)}, "before the payload"),
-    "params without a param": ({"call": PARAMS}, "param"),
+    "params without a param": ({"call": PARAMS}, "param=('<arg {key}>{value}</arg>',)"),
     "nothing to search for": ({"call": ("{id}<c>{name}{args}</c>",)}, "begins with a hole"),
-    "nothing to search for in a bare section": ({"call": ("{name}{args}",)}, "no opener"),
+    "nothing to search for but white space": ({"call": ("\n  {name}{args}\n",)}, "no opener"),
+    "nothing to search for in a bare section": ({"call": ("{name}{args}",)}, "'^' in front"),
     "a section without calls": ({"call": CALL, "section": ("<calls></calls>",)}, "{calls}"),
     "a section with two": ({"call": CALL, "section": ("{calls}|{calls}",)}, "once"),
     "a section with a name": ({"call": CALL, "section": ("<{name}>{calls}",)}, "{name}"),
+    "a section without a begin": ({"call": CALL, "section": ("\n{calls}</c>",)}, "belongs to the call"),
+    "a separator with a hole": ({"call": CALL, "sep": ("{_}",)}, "unknown hole"),
     "a param without value": ({"call": PARAMS, "param": ("<p={key}></p>",)}, "{value}"),
     "a param without key": ({"call": PARAMS, "param": ("<p>{value}</p>",)}, "{key}"),
     "a value without an end": ({"call": PARAMS, "param": ("<p={key}>{value}",)}, "behind it"),
+    "a value that a line break ends": ({"call": PARAMS, "param": ("- {key}: {value}\n",)}, "line breaks"),
+    "a value that a line break ends, for which there is a way": (
+        {"call": PARAMS, "param": ("- {key}: {value}\n",)},
+        "{code}",
+    ),
     "a value without a begin": ({"call": PARAMS, "param": ("{key}{value}</p>",)}, "before it"),
+    "a value that blanks begin": ({"call": PARAMS, "param": ("  {key}={value};",)}, "are white space"),
+    "a key behind the value": ({"call": PARAMS, "param": ("<{key}>{value}</{key}>",)}, "Values(nested=True)"),
     "a param that nothing uses": ({"param": ("<p={key}>{value}</p>",)}, "no call template"),
     "reasoning without text": ({"reasoning": ("<think></think>",)}, "{text}"),
     "reasoning without an end": ({"reasoning": ("<think>{text}",)}, "behind it"),
     "reasoning without a begin": ({"reasoning": ("{text}</think>",)}, "before it"),
+    "reasoning that a line break ends": ({"reasoning": ("Thought: {text}\n",)}, "are white space"),
     "content without text": ({"content": ("<answer></answer>",)}, "{text}"),
     "furniture with a name": ({"drop": ("<x {name}>",)}, "{name}"),
     "furniture that begins with a hole": ({"drop": ("{_}<x>",)}, "begin with text"),
     "a stop with a hole": ({"stop": ("<end {_}>",)}, "unknown hole"),
     "an empty stop": ({"stop": ("",)}, "begin with text"),
+    "a line break as a stop": ({"stop": ("\n",)}, "are white space"),
+    "a name without a name": ({"call": CALL, "names": Names(forms=("f:{index}",))}, "add {name}"),
+    "a string instead of a family": ({"call": CALL, "family": "Mine"}, "family=Family(...)"),
+    "an alias that is no tuple": ({"call": CALL, "family": Family(aliases=WRONG)}, "family.aliases"),
+    "a form that is no tuple": ({"call": CALL, "names": Names(forms=WRONG)}, "names.forms"),
+    "an envelope without keys": ({"call": CALL, "envelope": Envelope(name_keys=())}, "envelope.name_keys"),
+    "too few types": ({"call": CALL, "values": Values(type_words=("str",))}, "array"),
+    "a notation that is none": ({"call": CALL, "args": "yaml"}, "python"),
+    "facts that are none": ({"call": CALL, "request": True}, "request='hermes'"),
 }
 
 
@@ -242,7 +270,56 @@ def test_a_contradiction_shows_its_template(declaration: dict[str, Any], says: s
     message = message_of(SpecError, lambda: Dialect("mine", **declaration))
     blamed = list(declaration.values())[-1]
     assert "'mine'" in message
-    assert repr(blamed[0] if isinstance(blamed, tuple) else blamed) in message
+    if not is_dataclass(blamed):
+        assert repr(blamed[0] if isinstance(blamed, tuple) else blamed) in message
+    assert says in message
+
+
+FRAME = Frame(("<|start|>",), "<|message|>", ("<|end|>",), ("to={to}",), (Route("", "content"),))
+FRAMES: dict[str, tuple[Frame, str]] = {
+    "nothing that opens": (replace(FRAME, open=()), "what begins a header"),
+    "nothing that ends a header": (replace(FRAME, sep=""), "what ends a header"),
+    "a string instead of a tuple": (replace(FRAME, ends=WRONG), "frame.ends must be a tuple"),
+    "a route to nowhere": (replace(FRAME, routes=(Route("", "thoughts"),)), "reasoning, content, drop"),
+    "a route by no field": (replace(FRAME, routes=(Route("chanel=a", "drop"),)), "frame.fields are to"),
+    "a route that compares nothing": (replace(FRAME, routes=(Route("to", "drop"),)), "field=value"),
+    "a route into params": (replace(FRAME, routes=(Route("to={name}", "{params}"),)), "param template"),
+    "a route into calls": (replace(FRAME, routes=(Route("to={name}", "{calls}"),)), "call template"),
+}
+
+
+@pytest.mark.parametrize(("frame", "says"), FRAMES.values(), ids=list(FRAMES))
+def test_a_frame_that_means_nothing_is_refused(frame: Frame, says: str) -> None:
+    assert says in message_of(SpecError, lambda: Dialect("mine", frame=frame))
+
+
+FACTS = RequestFacts(calls_special="no", forced=("native",), eos=("model",), thinking=HYBRID)
+REFUSED: dict[str, tuple[Dialect, str]] = {
+    "no facts": (Dialect("mine", call=CALL), "declare request='hermes'"),
+    "facts of nobody": (Dialect("mine", call=CALL, request="hermse"), "did you mean hermes"),
+    "reasoning that is not there": (
+        Dialect("mine", call=CALL, reasoning=(), request="hermes"),
+        "request='llama3_json'",
+    ),
+    "reasoning that is not told of": (Dialect("mine", call=CALL, request="llama3_json"), "reasoning=()"),
+    "calls that are not there": (Dialect("mine", request="hermes"), "request='kimi'"),
+    "calls that are not told of": (Dialect("mine", call=CALL, request="kimi"), "calls_special='yes'"),
+    "another opener": (Dialect("mine", call=CALL, reasoning=("(({text}))",), request="ernie45"), "seed=''"),
+    "answers in control tokens": (
+        Dialect(
+            "mine",
+            frame=replace(FRAME, routes=(Route("to=me", "reasoning"), Route("to={name}", "{args}"))),
+            request=FACTS,
+        ),
+        "answers_special='yes'",
+    ),
+}
+
+
+@pytest.mark.parametrize(("dialect", "says"), REFUSED.values(), ids=list(REFUSED))
+def test_registering_says_what_is_missing(dialect: Dialect, says: str) -> None:
+    message = message_of(SpecError, lambda: register(dialect))
+    assert "'mine'" in message
     assert says in message
 
 

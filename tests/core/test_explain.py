@@ -45,7 +45,7 @@ def test_an_example_holds_what_the_dialect_has_words_for_and_nothing_else(name: 
     dialect = get_dialect(name)
     _, message = example(dialect)
     assert message.reasoning in (None, EXAMPLE.reasoning)
-    assert message.content in (None, f"{dialect.echo}{EXAMPLE.content}")
+    assert message.content in (None, f"{dialect.prompt.echo}{EXAMPLE.content}")
     if dialect.call or dialect.frame is not None:
         assert calls_of(message) == calls_of(EXAMPLE)
     if dialect.reasoning:

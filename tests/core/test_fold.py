@@ -19,6 +19,7 @@ from unspool import (
     MalformedOutput,
     Markup,
     Message,
+    Names,
     Note,
     Parser,
     Policies,
@@ -671,7 +672,7 @@ def test_without_raw_text_everything_else_is_the_same() -> None:
 
 
 def test_a_null_call_is_no_call() -> None:
-    dialect = Dialect("mine", call=("<call>{envelope}</call>",), null_calls=("answer",))
+    dialect = Dialect("mine", call=("<call>{envelope}</call>",), names=Names(null_calls=("answer",)))
     message = parse('Hi.<call>{"name": "answer", "arguments": {"a": 1}}</call> Bye.', dialect)
     assert calls(message) == []
     assert message.content == "Hi. Bye."

@@ -561,8 +561,8 @@ def test_m01_mistral_ids_are_nine_alphanumerics() -> None:
 def test_m04_ids_are_unique(dialect: str) -> None:
     """dynamo PR #10608; vllm #50420: two calls of one function, the same id twice."""
     spec = get_dialect(dialect)
-    arguments = "{}" if spec.fixed_name == "" else '{"code": "x"}'
-    name = spec.fixed_name or "f"
+    arguments = "{}" if spec.names.fixed == "" else '{"code": "x"}'
+    name = spec.names.fixed or "f"
     calls = tuple(ToolCall(spec.id_format.new(name, 0), name, arguments) for _ in range(3))
     text = render(spec, Message(tool_calls=calls))
     for policies in (None, Policies(call_ids="generated")):
@@ -651,7 +651,7 @@ def test_o04_the_input_of_a_call_without_arguments_is_an_object() -> None:
 def test_p02_one_policy_for_undeclared_tools_in_every_dialect(dialect: str) -> None:
     """sglang#39640: 26 of 31 parsers honour the flag."""
     spec = get_dialect(dialect)
-    if spec.fixed_name:
+    if spec.names.fixed:
         pytest.skip("its calls have no name")
     arguments = '{"path": "/"}'
     text = render(spec, Message(tool_calls=(ToolCall("call_1", "rm", arguments),)))

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from unspool import Dialect, Parser, UsageError, get_dialect, list_dialects, register
-from unspool.dialects._facts import check_facts
+from unspool._core.words.check import check_facts
+from unspool.dialects._registry import facts_of
 
 NAMES = {
     "apertus": "apertus apertus2509",
@@ -90,14 +91,14 @@ def test_engines_names(dialect: str, names: str) -> None:
 
 
 def test_every_name_is_one_dialects() -> None:
-    every = [name for dialect in list_dialects() for name in (dialect.name, *dialect.aliases)]
+    every = [name for dialect in list_dialects() for name in (dialect.name, *dialect.family.aliases)]
     assert len(every) == len(set(every))
 
 
 def test_our_own_dialects_fit_their_facts() -> None:
     """Those of others are asked when they are registered."""
     for dialect in list_dialects():
-        check_facts(dialect)
+        check_facts(dialect, facts_of(dialect))
 
 
 def test_calls_of_one_and_reasoning_of_another() -> None:

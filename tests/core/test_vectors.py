@@ -14,6 +14,7 @@ from unspool import (
     CallEnd,
     CallStart,
     Dialect,
+    Names,
     Policies,
     UnknownDialect,
     from_response_template,
@@ -67,7 +68,9 @@ def dialect_of(vector: Vector) -> Dialect | None:
     found = _registered(vector)
     if found is not None and isinstance(vector.tool_choice, dict):
         # Guided output of a named choice: the whole object is the arguments.
-        return replace(found, call=("{args}",), section=("^{calls}",), fixed_name=vector.tool_choice["name"])
+        return replace(
+            found, call=("{args}",), section=("^{calls}",), names=Names(fixed=vector.tool_choice["name"])
+        )
     return found
 
 

@@ -34,7 +34,7 @@ SIZE = 5
 def gateway(request: pytest.FixtureRequest, engine: EngineProcess, tmp_path: Path) -> Iterator[GatewayThread]:
     template = tmp_path / "plain.jinja"
     # What a turn begins with, if anything, is in the prompt already.
-    start = json.dumps(get_dialect(request.param).start)
+    start = json.dumps(get_dialect(request.param).prompt.start)
     template.write_text(f"{{{{ messages[0].content }}}}\n{{{{ {start} }}}}", encoding="utf-8")
     with serving(
         upstream="completions", url=engine.url, template=str(template), dialect=request.param
@@ -44,7 +44,7 @@ def gateway(request: pytest.FixtureRequest, engine: EngineProcess, tmp_path: Pat
 
 def said(engine: EngineProcess, vector: Vector) -> str:
     """Let the engine say it."""
-    raw = vector.raw.removeprefix(get_dialect(vector.dialect).start)
+    raw = vector.raw.removeprefix(get_dialect(vector.dialect).prompt.start)
     engine.script(*(raw[at : at + SIZE] for at in range(0, len(raw), SIZE)), finish=vector.finish or "stop")
     return raw
 

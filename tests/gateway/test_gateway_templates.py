@@ -75,7 +75,7 @@ def test_a_call_arrives(name: str, choice: str) -> None:
         thinking = Message(parts=(TextPart("reasoning", "Hmm."), TextPart("content", "z")))
         text = "Hmm." + render(plan.dialect, thinking).split("Hmm.", 1)[1].rsplit("z", 1)[0]
     called = ToolCall("callid001", "get_weather", json.dumps(ARGUMENTS))
-    text += render(plan.dialect, Message(parts=(called,))).removeprefix(plan.dialect.start)
+    text += render(plan.dialect, Message(parts=(called,))).removeprefix(plan.dialect.prompt.start)
 
     reader = Reader(plan)
     answer = ChatAnswer(job, "m", [reader])

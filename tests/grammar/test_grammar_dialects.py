@@ -15,7 +15,7 @@ from test_grammar_sampling import WITH_CALLS
 
 import unspool
 from matchers import Llama, XGrammar, has_llama, has_xgrammar, needs_llama, needs_xgrammar
-from unspool import Dialect, Message, ToolCall, UsageError
+from unspool import Dialect, Message, Names, ToolCall, UsageError
 from unspool.grammar import Choice, Grammar, Start, grammar_for
 
 WEATHER = {
@@ -369,7 +369,7 @@ def test_a_schema_that_contains_itself() -> None:
 
 def test_names_are_escaped_where_the_dialect_says_so() -> None:
     dialect = unspool.get_dialect("kimi_k3")
-    assert dialect.unescape
+    assert dialect.values.unescape
     schema = {"type": "object", "properties": {"a&b": {"type": "string"}}}
     accepts(
         grammar_for(dialect, [{"name": "f", "parameters": schema}], choice="required"),
@@ -431,7 +431,7 @@ def test_raw_code() -> None:
 
 
 def test_a_dialect_of_one_function() -> None:
-    dialect = Dialect("one", call=("<c>{args}</c>",), fixed_name="now")
+    dialect = Dialect("one", call=("<c>{args}</c>",), names=Names(fixed="now"))
     accepts(grammar_for(dialect, TOOLS, choice="required"), "<c>{}</c>")
     with pytest.raises(UsageError, match="calls 'now' only"):
         grammar_for(dialect, TOOLS[:1])

@@ -21,25 +21,29 @@ import pytest
 from places import TEMPLATES, real
 from unspool import (
     Dialect,
+    Envelope,
     IdFormat,
     Message,
+    Names,
     Parser,
     SpecError,
     ToolCall,
     UsageError,
+    Values,
     get_dialect,
     list_dialects,
 )
 from unspool import parse as parse_output
 from unspool._core.ends.example import EXAMPLE, EXAMPLE_TOOLS
 from unspool._core.ends.render import render
+from unspool._core.words.check import check_facts
 from unspool._core.words.facts import RequestFacts, Thinking
 from unspool._models.declaration import declaration
 from unspool._models.detect import Detection, detect, examine
 from unspool._models.files import ModelFiles, read_model
 from unspool._models.infer import infer
 from unspool._models.turns import TOOLS, Writing
-from unspool.dialects._facts import check_facts
+from unspool.dialects._registry import facts_of
 from unspool.template import ChatTemplate, ChatTemplateError
 
 EXPECTED = {
@@ -213,7 +217,8 @@ def test_inferred_where_no_dialect_is_known(name: str) -> None:
     assert [call.name for call in read.tool_calls] == ["get_weather", "find_place"][: len(read.tool_calls)]
     assert json.loads(read.tool_calls[0].arguments) == {"city": "Zürich", "days": 3}
     assert evaluated(found.declaration) == found.dialect
-    assert check_facts(found.dialect) is found.dialect.request
+    assert facts_of(found.dialect) is found.dialect.request
+    check_facts(found.dialect, found.dialect.request)
 
 
 @real
@@ -299,7 +304,12 @@ SYNTHETIC: Mapping[str, tuple[str, Dialect]] = {
     ),
     "ids and numbers": (
         each("<|call|>{{ c.id }}<|{{ loop.index }}|>{{ f.name }}<|args|>{{ f.arguments | tojson }}<|end|>"),
-        Dialect("x", call=("<|call|>{id}<|{index}|>{name}<|args|>{args}<|end|>",), sep=("",), first_index=1),
+        Dialect(
+            "x",
+            call=("<|call|>{id}<|{index}|>{name}<|args|>{args}<|end|>",),
+            sep=("",),
+            names=Names(first_index=1),
+        ),
     ),
     "parameters in tags": (
         each("<run f={{ f.name }}>" + PARAMS + "</run>", LINE),
@@ -335,13 +345,18 @@ SYNTHETIC: Mapping[str, tuple[str, Dialect]] = {
             section=("<act>{calls}</act>",),
             call=("{envelope}",),
             sep=(";",),
-            name_keys=("fn", "name"),
-            args_keys=("with", "arguments", "parameters"),
+            envelope=Envelope(name_keys=("fn", "name"), args_keys=("with", "arguments", "parameters")),
         ),
     ),
     "keyed by the function": (
         "<act>[" + each('{"{{ f.name }}": {{ f.arguments | tojson }}}', ", ") + "]</act>",
-        Dialect("x", section=("<act>[{calls}]</act>",), call=("{envelope}",), sep=(", ",), keyed=True),
+        Dialect(
+            "x",
+            section=("<act>[{calls}]</act>",),
+            call=("{envelope}",),
+            sep=(", ",),
+            envelope=Envelope(keyed=True),
+        ),
     ),
 }
 
@@ -355,7 +370,9 @@ def test_inference(kind: str) -> None:
     assert replace(found.dialect, request=None) == replace(expected, name="inferred", stop=("<|im_end|>",))
     assert found.inferred
     assert evaluated(found.declaration) == found.dialect
-    assert check_facts(found.dialect).eos == ("<|im_end|>",)
+    facts = facts_of(found.dialect)
+    check_facts(found.dialect, facts)
+    assert facts.eos == ("<|im_end|>",)
     assert 0 < found.confidence < 0.8
 
 
@@ -370,7 +387,9 @@ def test_an_inferred_dialect_reads_seeded_reasoning() -> None:
     assert found.dialect is not None
     assert found.dialect.reasoning == ("<think>\n{text}\n</think>\n\n",)
     assert found.reasoning.seed == "<think>\n"
-    assert check_facts(found.dialect).thinking.seed == "<think>\n"
+    facts = facts_of(found.dialect)
+    check_facts(found.dialect, facts)
+    assert facts.thinking.seed == "<think>\n"
     message = parse_output("Hm.\n</think>\n\nHi", found.dialect, prompt=found.prompt)
     assert (message.reasoning, message.content) == ("Hm.", "Hi")
 
@@ -415,24 +434,24 @@ def test_inference_from_our_own_writing(name: str) -> None:
 
 def evaluated(source: str) -> object:
     """The dialect of a declaration that somebody pasted."""
-    names: dict[str, object] = {
-        "Dialect": Dialect,
-        "IdFormat": IdFormat,
-        "RequestFacts": RequestFacts,
-        "Thinking": Thinking,
-    }
+    words = (Dialect, Envelope, IdFormat, Names, RequestFacts, Thinking, Values)
+    names: dict[str, object] = {word.__name__: word for word in words}
     exec(source, names)  # noqa: S102 - our own
     return names["INFERRED"]
 
 
 def test_a_declaration_says_what_is_not_a_default() -> None:
-    dialect = Dialect("my-model", call=("<c a='1'>\n{envelope}</c>",), sep=("",), keyed=True)
+    dialect = Dialect(
+        "my-model", call=("<c a='1'>\n{envelope}</c>",), sep=("",), envelope=Envelope(keyed=True)
+    )
     assert declaration(dialect) == (
         "MY_MODEL = Dialect(\n"
         '    name="my-model",\n'
         "    call=(\"<c a='1'>\\n{envelope}</c>\",),\n"
         '    sep=("",),\n'
-        "    keyed=True,\n"
+        "    envelope=Envelope(\n"
+        "        keyed=True,\n"
+        "    ),\n"
         ")"
     )
     for registered in list_dialects():

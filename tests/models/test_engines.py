@@ -141,7 +141,7 @@ def case(text: str, dialect: Dialect | None, tool: str, reasoning: str) -> dict[
     tokens = {"<think>", "</think>"} if dialect is None else {"<assistant>"}
     if dialect is not None:
         templates = [*dialect.reasoning, *dialect.content, *dialect.section, *dialect.call, *dialect.param]
-        templates += [*dialect.stop, *dialect.drop, *dialect.turn]
+        templates += [*dialect.stop, *dialect.drop, *dialect.prompt.turn]
         if dialect.frame is not None:
             templates += [*dialect.frame.open, dialect.frame.sep, *dialect.frame.ends]
         for template in templates:
@@ -297,7 +297,7 @@ def test_names_flags_and_readings(engine: EngineName) -> None:
     unknown = {
         mark
         for dialect in list_dialects()
-        for mark in dialect.fingerprint
+        for mark in dialect.family.fingerprint
         if (kind := mark.partition("model_type: ")[2])
         and not any(name.startswith(kind) for name in answer["model_types"])
     }

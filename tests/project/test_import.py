@@ -51,7 +51,6 @@ PARSING = {"_core", "_version", "dialects"}
 NOT_FOR_PARSING = {
     "_core.ends.explain",
     "_core.ends.render",
-    "dialects._facts",
 }
 """What lies in these rooms and reading does not take: who writes, explains or plans asks for it."""
 

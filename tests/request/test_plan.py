@@ -25,12 +25,13 @@ from unspool import (
     Text,
     UnknownDialect,
     UsageError,
+    from_response_template,
     get_dialect,
     list_dialects,
 )
 from unspool._request import Plan, plan, start_state
 from unspool._request.special import skipped_tokens
-from unspool.dialects._facts import FACTS, FAMILIES
+from unspool.dialects._registry import built_in_dialects, facts_of
 from unspool.template import ChatTemplate, normalise_history
 from unspool.testing import chunkings
 
@@ -51,6 +52,9 @@ G = function("g", {})
 TOOLS = [F, G]
 NAMED = {"type": "function", "function": {"name": "f"}}
 USER = {"role": "user", "content": "?"}
+CHECKPOINTS = {
+    name: dialect.name for dialect in built_in_dialects() for name, _ in facts_of(dialect).checkpoints
+}
 AFTER_TOOL = [
     USER,
     {
@@ -333,7 +337,7 @@ def test_markers_of_reasoning_are_text_while_it_is_off_unless_they_are_control_t
 def test_other_variables_of_the_template_pass() -> None:
     kwargs = {"preserve_thinking": True, "clear_thinking": False, "documents": []}
     assert kwargs.items() <= plan("glm47", with_kwargs(**kwargs)).chat_template_kwargs.items()
-    facts = FACTS["glm47"]
+    facts = facts_of(get_dialect("glm47"))
     own = replace(facts, thinking=replace(facts.thinking, passes=("think_aloud",)))
     assert plan("glm47", with_kwargs(think_aloud=1), facts=own).chat_template_kwargs == {"think_aloud": 1}
 
@@ -639,7 +643,7 @@ def test_bare_json_is_never_eaten_as_reasoning(name: str) -> None:
     decided = plan(name, ask(tools=TOOLS, tool_choice="required"), constraints=("json",))
     if decided.tool_output == "guided_json":
         assert calls(read(decided, '\n[{"name": "f", "parameters": {"a": 1}}]')) == [("f", {"a": 1})]
-    if not plan(name, ask()).dialect.start:
+    if not plan(name, ask()).dialect.prompt.start:
         answer = plan(name, ask(response_format={"type": "json_object"}))
         shown = read(answer, ' {"a": 1}').content or ""
         assert shown.removeprefix("<think>").strip() == '{"a": 1}'
@@ -775,7 +779,15 @@ def test_a_call_that_nothing_enforces_is_told_about() -> None:
 
 
 def test_a_response_template() -> None:
-    dialect = Dialect("response_template", call=("<call>{envelope}</call>",), reasoning=("<t>{text}</t>",))
+    dialect = from_response_template(
+        {
+            "start_anchor": "<|im_start|>assistant\n",
+            "fields": {
+                "thinking": {"open": "<t>", "close": "</t>"},
+                "tool_calls": {"open": "<call>", "close": "</call>", "content": "json"},
+            },
+        }
+    )
     decided = plan(dialect, ask(tools=TOOLS, tool_choice="required"), prompt="<t>")
     assert decided.skip_special_tokens is False
     assert (decided.start, decided.constraint.kind) == ("reasoning", "native")
@@ -969,16 +981,15 @@ def test_names_of_checkpoints_and_pairs() -> None:
     assert (pair.start, pair.dialect.name) == ("reasoning", "qwen3_coder+hermes")
     assert plan("llama3_json+deepseek_r1", ask()).start == "reasoning"
     assert plan("llama3_json", ask()).start == "content"
-    for name, (dialect, _) in FAMILIES.items():
-        assert get_dialect(dialect).name == dialect
+    for name, dialect in CHECKPOINTS.items():
         assert plan(name, ask()).dialect.name == dialect
 
 
 def test_a_dialect_of_one_s_own_brings_its_facts() -> None:
     own = Dialect("own", call=("<call>{envelope}</call>",))
-    with pytest.raises(SpecError, match="no row"):
+    with pytest.raises(SpecError, match="request=RequestFacts"):
         plan(own, ask())
-    assert plan(own, ask(), facts=FACTS["hermes"]).reasoning
+    assert plan(own, ask(), facts=facts_of(get_dialect("hermes"))).reasoning
 
 
 def test_the_tokenizer_selects_the_variant() -> None:
@@ -988,7 +999,7 @@ def test_the_tokenizer_selects_the_variant() -> None:
     assert read(decided, "hm</think:opensource>Hi").reasoning == "hm"
 
 
-@pytest.mark.parametrize("name", [*sorted(FACTS.keys() - {"response_template"}), *FAMILIES])
+@pytest.mark.parametrize("name", [*(dialect.name for dialect in built_in_dialects()), *CHECKPOINTS])
 def test_every_decision_is_explained(name: str) -> None:
     for request_ in (ask(), ask(tools=TOOLS), ask(ignore_eos=True, skip_special_tokens=False)):
         decided = plan(name, request_)

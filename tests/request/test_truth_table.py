@@ -13,11 +13,12 @@ from typing import Any, Literal
 import pytest
 
 from places import ROOT
-from unspool import Dialect, SpecError, get_dialect, list_dialects
+from unspool import Dialect, Prompt, SpecError, get_dialect
+from unspool._core.words.check import check_facts
 from unspool._core.words.facts import RequestFacts, Thinking
 from unspool._request import plan
 from unspool._request.table import COLUMNS, row, switch, truth_table
-from unspool.dialects._facts import FACTS, FAMILIES, check_facts, facts_of
+from unspool.dialects._registry import built_in_dialects, checkpoint, facts_of, register
 
 PAGE = ROOT / "docs" / "truth-table.md"
 TOOLS = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
@@ -26,32 +27,45 @@ NAMED = {"type": "function", "function": {"name": "f"}}
 # --- the table is complete
 
 
-def test_every_dialect_has_a_row() -> None:
-    assert {dialect.name for dialect in list_dialects()} == set(FACTS) - {"response_template"}
+@pytest.mark.parametrize("dialect", built_in_dialects(), ids=lambda dialect: dialect.name)
+def test_every_dialect_brings_facts_of_its_own(dialect: Dialect) -> None:
+    facts = facts_of(dialect)
+    assert facts is dialect.request
+    check_facts(dialect, facts)
 
 
-@pytest.mark.parametrize("dialect", list_dialects(), ids=lambda dialect: dialect.name)
-def test_every_row_fits_its_dialect(dialect: Dialect) -> None:
-    assert check_facts(dialect) is FACTS[dialect.name]
+CHECKPOINTS = [
+    (name, dialect.name, thinking)
+    for dialect in built_in_dialects()
+    for name, thinking in facts_of(dialect).checkpoints
+]
+NAMES = [*(dialect.name for dialect in built_in_dialects()), *(name for name, _, _ in CHECKPOINTS)]
 
 
-@pytest.mark.parametrize("name", [*sorted(FACTS.keys() - {"response_template"}), *sorted(FAMILIES)])
+def test_a_checkpoint_belongs_to_one_dialect() -> None:
+    assert all(checkpoint(name) == (dialect, thinking) for name, dialect, thinking in CHECKPOINTS)
+    assert checkpoint("hermes") is None
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_every_cell_is_filled(name: str) -> None:
     cells = row(name)
     assert len(cells) == len(COLUMNS)
     assert all(cell.strip() for cell in cells)
 
 
-def test_no_cell_has_a_default() -> None:
-    optional = [f.name for f in dataclasses.fields(RequestFacts) if f.default is not dataclasses.MISSING]
-    assert not optional
+REQUIRED = [f.name for f in dataclasses.fields(RequestFacts) if f.default is dataclasses.MISSING]
+
+
+def test_no_cell_that_decides_something_has_a_default() -> None:
+    assert REQUIRED == ["calls_special", "forced", "eos", "thinking"]
     required = [f.name for f in dataclasses.fields(Thinking) if f.default is dataclasses.MISSING]
     assert required == ["special", "default", "switches", "seed", "after_tool", "when_off", "strip"]
 
 
-@pytest.mark.parametrize("missing", [field.name for field in dataclasses.fields(RequestFacts)])
+@pytest.mark.parametrize("missing", REQUIRED)
 def test_a_row_without_a_cell_cannot_be_built(missing: str) -> None:
-    facts = FACTS["hermes"]
+    facts = facts_of(get_dialect("hermes"))
     cells: dict[str, Any] = {
         field.name: getattr(facts, field.name) for field in dataclasses.fields(facts) if field.name != missing
     }
@@ -64,30 +78,43 @@ def test_a_row_without_a_cell_cannot_be_built(missing: str) -> None:
 
 def test_a_dialect_without_a_row_is_refused() -> None:
     newcomer = Dialect("newcomer", call=("<call>{envelope}</call>",))
-    with pytest.raises(
-        SpecError, match=r"no row in the truth table: declare .*request=RequestFacts.*request='hermes'"
-    ):
-        check_facts(newcomer)
+    with pytest.raises(SpecError, match=r"declare request='hermes' if .*request=RequestFacts"):
+        register(newcomer)
+    with pytest.raises(SpecError, match=r"request='hermse': no dialect .*did you mean hermes"):
+        register(replace(newcomer, request="hermse"))
+
+
+def test_facts_can_be_shared_by_name() -> None:
+    call = ("<call>{envelope}</call>",)
+    hermes = facts_of(get_dialect("hermes"))
+    first = register(Dialect("first", call=call, request="hermes"))
+    second = register(Dialect("second", call=call, request="first"))
+    assert facts_of(first) is facts_of(second) is hermes
+    pair = register(Dialect("pair", call=call, request="llama3_json+hermes"))
+    assert facts_of(pair).thinking is hermes.thinking
+    assert facts_of(pair).eos == facts_of(get_dialect("llama3_json")).eos
+    with pytest.raises(SpecError, match="does not say what requests must know"):
+        register(replace(first, request="second"), replace=True)
 
 
 @pytest.mark.parametrize(
     ("dialect", "wrong"),
     [
-        (replace(get_dialect("hermes"), call=()), "calls_special is n/a exactly where"),
-        (replace(get_dialect("hermes"), reasoning=()), "default is n/a exactly where"),
+        (replace(get_dialect("hermes"), call=()), "say calls_special='n/a'"),
+        (replace(get_dialect("hermes"), reasoning=()), "it has no reasoning: .*llama3_json"),
         (replace(get_dialect("glm47"), reasoning=("<thought>{text}</thought>",)), "opens none"),
-        (replace(get_dialect("inkling"), start=""), "has no start"),
+        (replace(get_dialect("inkling"), prompt=Prompt()), r"say prompt=Prompt\(start=\.\.\.\)"),
     ],
 )
 def test_a_row_that_contradicts_its_dialect_is_refused(dialect: Dialect, wrong: str) -> None:
     with pytest.raises(SpecError, match=wrong):
-        check_facts(dialect)
+        register(dialect, replace=True)
 
 
 def test_a_combination_takes_reasoning_from_the_second() -> None:
     combined = facts_of(get_dialect("llama3_json+minimax_m2"))
-    assert combined.calls_special == FACTS["llama3_json"].calls_special
-    assert combined.thinking is FACTS["minimax_m2"].thinking
+    assert combined.calls_special == facts_of(get_dialect("llama3_json")).calls_special
+    assert combined.thinking is facts_of(get_dialect("minimax_m2")).thinking
 
 
 def test_the_page_is_what_the_code_says() -> None:
@@ -337,7 +364,7 @@ def is_soft(spec: Specified) -> bool:
 def test_where_it_begins(spec: Specified) -> None:
     inside = ruled(spec, "inside", spec.inside)
     decided = plan(spec.name, on_request(spec) if inside else {})
-    if decided.dialect.start:
+    if decided.dialect.prompt.start:
         assert decided.start == "header"
         assert not inside
     else:

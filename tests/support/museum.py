@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from unspool import Dialect, Policies, list_dialects
+from unspool import Dialect, Names, Policies, list_dialects
 from unspool._core.values.events import FinishReason
 
 IDS = {
@@ -96,7 +96,7 @@ def tool(name: str, /, **parameters: object) -> dict[str, Any]:
 
 def named(name: str) -> Dialect:
     """What a backend is guided to write if the request names a function: its arguments, nothing else."""
-    return Dialect(f"named_{name}", call=("{args}",), section=("^{calls}",), fixed_name=name)
+    return Dialect(f"named_{name}", call=("{args}",), section=("^{calls}",), names=Names(fixed=name))
 
 
 THINKERS = [

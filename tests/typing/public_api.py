@@ -23,7 +23,9 @@ from unspool import (
     Constraint,
     Detection,
     Dialect,
+    Envelope,
     Event,
+    Family,
     Finish,
     FinishReason,
     Fold,
@@ -32,11 +34,13 @@ from unspool import (
     MalformedOutput,
     Markup,
     Message,
+    Names,
     Note,
     Parser,
     Plan,
     Policies,
     Problem,
+    Prompt,
     Reasoning,
     RequestFacts,
     Role,
@@ -48,6 +52,7 @@ from unspool import (
     Tidy,
     Tokenizer,
     ToolCall,
+    Values,
 )
 from unspool.wire import ChatStream, Chunk, MessagesStream, Reconstructor, ResponsesStream, sse
 
@@ -196,9 +201,16 @@ def declare() -> None:
             fields=("<|to|>{to}",),
             routes=(Route("to={name}", "{args}", "<|to|>{name}"), Route("", "content")),
         ),
+        family=Family("Mine", aliases=("ours",)),
+        envelope=Envelope(name_keys=("tool",), order=("id", "name", "args")),
+        values=Values(python=True),
+        names=Names(forms=("{name}:{index}",)),
+        prompt=Prompt(start="<|start|>"),
         id_format=IdFormat("call_{index}"),
         args="python",
     )
+    assert_type(dialect.family, Family)
+    assert_type(dialect.request, RequestFacts | str | None)
     assert_type(unspool.register(dialect, replace=True), Dialect)
     assert_type(unspool.get_dialect("mine"), Dialect)
     assert_type(unspool.list_dialects(), tuple[Dialect, ...])
@@ -208,6 +220,8 @@ def declare() -> None:
     assert_type(unspool.from_response_template({"fields": {"content": {}}}), Dialect)
     Dialect(name="mine", call="<call>{envelope}</call>")  # type: ignore[arg-type]
     Dialect(name="mine", args="yaml")  # type: ignore[arg-type]
+    Dialect(name="mine", family="Mine")  # type: ignore[arg-type]
+    Dialect(name="mine", envelope=Envelope(order=("tool",)))  # type: ignore[arg-type]
     dialect.name = "yours"  # type: ignore[misc]
 
 

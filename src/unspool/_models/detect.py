@@ -26,9 +26,9 @@ from .._core.ends.render import render
 from .._core.values.errors import SpecError, UsageError
 from .._core.values.message import Message, Part, TextPart, ToolCall
 from .._core.words.dialect import Dialect
-from .._core.words.facts import ANY, MODEL, NO_REASONING, SWITCHES, UNSWITCHED, Answer, RequestFacts
+from .._core.words.facts import MODEL, NO_REASONING, SWITCHES, UNSWITCHED, Answer, RequestFacts
 from .._core.words.pieces import is_control, literals, parse_template, split_marks
-from ..dialects._registry import find, get_dialect, list_dialects
+from ..dialects._registry import combined, find, get_dialect, list_dialects
 from ..template import ChatTemplate, ChatTemplateError, normalise_history
 from .declaration import declaration
 from .files import ModelFiles, read_model
@@ -265,7 +265,7 @@ class _Examination:
         found.sort(key=lambda candidate: candidate.score, reverse=True)
         best = found[0]
         evidence: list[str] = []
-        for _, name in best.dialect.variants:
+        for _, name in best.dialect.family.variants:
             variant = next((each for each in found if each.dialect.name == name), None)
             if variant is not None:
                 evidence.append(f"Of the forms that {best.dialect.name} knows, the template writes this one.")
@@ -313,11 +313,11 @@ class _Examination:
         """The dialect whose calls the template speaks of, though it renders none."""
         ranked: list[tuple[int, int, Dialect]] = []
         for dialect in self.dialects:
-            marks = [mark for mark in dialect.fingerprint if mark in self.haystack]
+            marks = [mark for mark in dialect.family.fingerprint if mark in self.haystack]
             markers = _call_markers(dialect)
             spoken_of = bool(markers) and all(marker in self.model.template for marker in markers)
             if marks or spoken_of:
-                ranked.append((2 * bool(marks) + spoken_of, len(dialect.aliases), dialect))
+                ranked.append((2 * bool(marks) + spoken_of, len(dialect.family.aliases), dialect))
         return max(ranked, key=lambda each: each[:2])[2] if ranked else None
 
     def unread(self, turn: str) -> Detection:
@@ -431,9 +431,9 @@ class _Examination:
 
     def reasoning_reader(self, dialect: Dialect | None, writing: Writing, message: Message) -> Dialect | None:
         """The dialect with the reasoning of another that reads this."""
-        for combined in self.combinations(dialect):
-            if _reads_thought(combined, writing, message):
-                return combined
+        for pair in self.combinations(dialect):
+            if _reads_thought(pair, writing, message):
+                return pair
         return None
 
     def seed_reader(self, dialect: Dialect | None) -> Dialect | None:
@@ -445,10 +445,9 @@ class _Examination:
         if base.frame is not None:
             return
         known = (each for each in self.dialects if each.reasoning and each.frame is None)
-        for other in sorted(known, key=lambda each: len(each.reasoning_aliases), reverse=True):
+        for other in sorted(known, key=lambda each: len(each.family.reasoning_aliases), reverse=True):
             if other.reasoning != base.reasoning:
-                name = f"{base.name}+{other.name}"
-                yield replace(base, name=name, reasoning=other.reasoning, echo=other.echo, variants=())
+                yield combined(base, other)
 
     def seed(self, dialect: Dialect | None) -> tuple[str, Begins] | None:
         """What the prompt ends with that opens reasoning, and where an output begins.
@@ -494,7 +493,7 @@ def _begins(dialect: Dialect, prompt: str) -> Begins:
         channel = getattr(event, "channel", "")
         if channel in ("content", "reasoning"):
             return "reasoning" if channel == "reasoning" else "content"
-    return "header" if dialect.start else "content"
+    return "header" if dialect.prompt.start else "content"
 
 
 def _reads_thought(dialect: Dialect | None, writing: Writing, message: Message) -> bool:
@@ -532,10 +531,8 @@ def _facts(dialect: Dialect, reasoning: Reasoning) -> RequestFacts:
     return RequestFacts(
         calls_special="yes",
         answers_special="yes" if dialect.content else "no",
-        required=("native", "json"),
-        named=("native", "json"),
+        forced=("native", "json"),
         eos=dialect.stop[:1] or (MODEL,),
-        prompts=(ANY,),
         thinking=thinking,
     )
 
@@ -559,19 +556,19 @@ class _Candidate:
         self.known = [literal for literal in furniture if literal in haystack]
         """Its furniture that the template contains."""
         self.share = len(self.known) / len(furniture) if furniture else 0.0
-        self.marks = [mark for mark in dialect.fingerprint if mark in haystack]
+        self.marks = [mark for mark in dialect.family.fingerprint if mark in haystack]
         """What tells the family, as far as the template contains it."""
 
     @property
     def sure(self) -> int:
         """What is certain."""
-        missing = bool(self.dialect.fingerprint) and not self.marks
+        missing = bool(self.dialect.family.fingerprint) and not self.marks
         return 4 * bool(self.marks) + 2 * self.clean + self.writes - 4 * missing
 
     @property
     def score(self) -> tuple[int, int, float, int]:
         """What is certain counts before what is likely; in the end, what more engines have a name for."""
-        names = len(self.dialect.aliases) + len(self.dialect.reasoning_aliases)
+        names = len(self.dialect.family.aliases) + len(self.dialect.family.reasoning_aliases)
         return (self.sure, len(self.marks), self.share + 0.01 * len(self.known), names)
 
     def evidence(self) -> Iterator[str]:
@@ -609,7 +606,9 @@ def _furniture(dialect: Dialect) -> list[str]:
     """Markers that have nothing to do with calls: they tell families apart that write calls alike."""
     syntax = syntax_of(dialect)
     found = {
-        literal.strip() for literal in (*dialect.stop, *dialect.turn, *dialect.drop) if "{" not in literal
+        literal.strip()
+        for literal in (*dialect.stop, *dialect.prompt.turn, *dialect.drop)
+        if "{" not in literal
     }
     for wrapper in syntax.inside:
         found.update(step.text for step in wrapper.program.steps if step.text)

@@ -13,6 +13,8 @@ from .detect import Detection
 from .engines import VERSIONS, EngineName, Flags
 
 Level: TypeAlias = Literal["problem", "warning", "note"]
+_WORDS: Final = ("Dialect", "Envelope", "Names", "RequestFacts", "Thinking", "Values")
+"""What an inferred declaration may be made of."""
 
 
 class Finding(NamedTuple):
@@ -156,7 +158,8 @@ def _detection_lines(found: Detection, origin: str) -> Iterator[str]:
     if found.inferred:
         yield "**Warning**: this dialect was inferred from the template. To use it, paste and register it:"
         yield ""
-        imports = "Dialect, RequestFacts, Thinking, register"
+        words = [word for word in _WORDS if f"{word}(" in found.declaration]
+        imports = ", ".join([*words, "register"])
         yield from _fenced("python", f"from unspool import {imports}\n\n{found.declaration}")
     elif found.renders_calls and found.dialect is None:
         yield "The turn that the template renders:"

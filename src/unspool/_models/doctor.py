@@ -26,8 +26,7 @@ from .._core.words.pieces import Literal as LiteralPiece
 from .._core.words.pieces import parse_template, split_marks
 from .._request import Plan, plan
 from .._request.table import switch
-from ..dialects._facts import FAMILIES, facts_of
-from ..dialects._registry import get_dialect
+from ..dialects._registry import facts_of, get_dialect
 from .breaks import ANSWER, Breaks
 from .detect import WITHOUT_TOOLS, examine
 from .diagnosis import LEVELS, Diagnosis, Finding, Level, Marker, TypicalRequest, listed
@@ -219,7 +218,7 @@ class _Doctor:
             row = facts_of(self.dialect)
         except SpecError as error:
             return Finding("problem", f"Nothing can be planned: {error}.")
-        return replace(row, thinking=FAMILIES[self.checkpoint][1]) if self.checkpoint else row
+        return replace(row, thinking=dict(row.checkpoints)[self.checkpoint]) if self.checkpoint else row
 
     def find_checkpoint(self) -> str:
         """The checkpoint that seeds what this template seeds, where that is not the family's habit."""
@@ -227,19 +226,16 @@ class _Doctor:
         if dialect is None or not found.seed or self.detection.inferred:
             return ""
         try:
-            habit = facts_of(dialect).thinking
+            facts = facts_of(dialect)
         except SpecError:
             return ""
+        habit = facts.thinking
         if habit.seed.strip() == found.seed.strip() and habit.default in ("on", "always"):
             return ""
         switched = bool(set(found.switches).intersection(SWITCHES))
-        fitting = [
-            name
-            for name, (spoken, thinking) in FAMILIES.items()
-            if spoken == dialect.name and thinking.seed.strip() == found.seed.strip()
-        ]
-        fitting.sort(key=lambda name: bool(FAMILIES[name][1].switches) != switched)
-        return fitting[0] if fitting else ""
+        fitting = [each for each in facts.checkpoints if each[1].seed.strip() == found.seed.strip()]
+        fitting.sort(key=lambda each: bool(each[1].switches) != switched)
+        return fitting[0][0] if fitting else ""
 
     # -- agreement
 

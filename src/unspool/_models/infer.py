@@ -24,10 +24,11 @@ from .._core.ends.example import calls_of, json_value
 from .._core.ends.parser import parse
 from .._core.values.errors import SpecError
 from .._core.values.message import Message, ToolCall
-from .._core.words.dialect import Dialect
+from .._core.words.dialect import Dialect, Envelope, Names, Notation, Values
 from .turns import TOOLS, Write, Writing
 
 Shape: TypeAlias = Literal["envelope", "args", "python", "params"]
+_Role: TypeAlias = Literal["name", "args", "id"]
 
 
 class Inferred(NamedTuple):
@@ -128,8 +129,10 @@ class _Inference:
         self.shape = shape
         self.many = many
         self.name = name
-        self.keys: dict[str, Any] = {}
-        """What the shape itself says of the dialect."""
+        self.args: Notation = "json"
+        self.envelope = Envelope()
+        self.values = Values()
+        self.names = Names()
         self.param: tuple[str, str, str] | None = None
         """Before the key, between key and value, behind the value."""
         self.beside = True
@@ -173,8 +176,7 @@ class _Inference:
         """Put holes in place of what belongs to a call."""
         arguments = json.loads(call.arguments)
         if self.shape == "envelope":
-            start, end, keys = _find_envelope(text, call, arguments)
-            self.keys = keys
+            start, end, self.envelope = _find_envelope(text, call, arguments)
             return text[:start] + _ENVELOPE + text[end:].replace(call.name, _NAME).replace(call.id, _ID)
         if self.shape == "args":
             start, end = _find_object(text, arguments)
@@ -185,7 +187,7 @@ class _Inference:
             text, count = re.subn(pattern, _ARGS, text)
             if count != 1:
                 raise _Unlike
-            self.keys = {"args": "python"}
+            self.args = "python"
         else:
             for key, value in arguments.items():
                 text = text.replace(key, _KEY).replace(str(value), _VALUE)
@@ -216,7 +218,7 @@ class _Inference:
         between = self.typed(between, opener)
         self.param = (opener, between, closer)
         if nested:
-            self.keys["nested"] = True
+            self.values = replace(self.values, nested=True)
         self.evidence.append("A second parameter repeats the markers of the first.")
 
     def typed(self, between: str, opener: str) -> str:
@@ -239,7 +241,7 @@ class _Inference:
             return f"{left}{{string}}{right}"
         if not all(named):
             raise _Unlike
-        self.keys["type_words"] = tuple(named)
+        self.values = replace(self.values, type_words=tuple(named))
         return f"{left}{{type}}{right}"
 
     def fold_params(self, text: str) -> str:
@@ -278,7 +280,8 @@ class _Inference:
         start, stop = _ends_of_holes(first[:middle])
         again, last = _ends_of_holes(second)
         core, other = text[start:stop], second[again:last]
-        core = _unified(core, other, self.keys)
+        core, number = _unified(core, other)
+        self.names = Names(first_index=number)
         before = text[:start].removeprefix(lead)
         gap = text[stop : middle + again]
         behind = _without_end(second[last:], end)
@@ -316,14 +319,17 @@ class _Inference:
             param=(_template(f"{before}{_KEY}{between}{_VALUE}{behind}"),) if self.param else (),
             reasoning=(),
             stop=stop,
-            **self.keys,
+            args=self.args,
+            envelope=self.envelope,
+            values=self.values,
+            names=self.names,
         )
         for reasoning in self.reasoning(layout, lead):
             for furniture in self.furniture(lead, end, stop):
                 dialect = replace(base, reasoning=reasoning, **furniture)
                 yield dialect
                 if self.param:
-                    yield replace(dialect, python_values=True)
+                    yield replace(dialect, values=replace(dialect.values, python=True))
 
     def furniture(self, lead: str, end: str, stop: tuple[str, ...]) -> Iterator[dict[str, Any]]:
         """What the literals around content may be, if it is not reasoning."""
@@ -455,14 +461,14 @@ def _find_object(text: str, wanted: object) -> tuple[int, int]:
     raise _Unlike
 
 
-def _find_envelope(text: str, call: ToolCall, arguments: object) -> tuple[int, int, dict[str, Any]]:
+def _find_envelope(text: str, call: ToolCall, arguments: object) -> tuple[int, int, Envelope]:
     """The object that holds name and arguments of a call, and what its keys are."""
     for start, end, value in _objects(text):
         if value == {call.name: arguments}:
-            return start, end, {"keyed": True}
+            return start, end, Envelope(keyed=True)
         inner = value.get("function")
         for holder in (value, inner if isinstance(inner, dict) else {}):
-            roles: dict[str, str] = {}
+            roles: dict[_Role, str] = {}
             for key, member in holder.items():
                 if member == call.name:
                     roles["name"] = key
@@ -471,24 +477,23 @@ def _find_envelope(text: str, call: ToolCall, arguments: object) -> tuple[int, i
                 elif member == call.id or key in ("id", "tool_call_id"):
                     roles["id"] = key
             if "name" in roles and "args" in roles:
-                return start, end, _envelope_keys(roles)
+                return start, end, _envelope(roles)
     raise _Unlike
 
 
-def _envelope_keys(roles: Mapping[str, str]) -> dict[str, Any]:
-    """The fields of a dialect that these keys call for."""
-    keys: dict[str, Any] = {}
-    for role, field, usual in (
-        ("name", "name_keys", ("name",)),
-        ("args", "args_keys", ("arguments", "parameters")),
-        ("id", "id_keys", ("id",)),
-    ):
-        if role in roles and roles[role] != usual[0]:
-            keys[field] = tuple(dict.fromkeys((roles[role], *usual)))
-    order = tuple(roles)
-    if order != ("name", "args"):
-        keys["envelope"] = order
-    return keys
+def _envelope(roles: Mapping[_Role, str]) -> Envelope:
+    """The envelope with these keys first."""
+    usual = Envelope()
+
+    def keys(role: _Role, others: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((roles.get(role, others[0]), *others)))
+
+    return Envelope(
+        name_keys=keys("name", usual.name_keys),
+        args_keys=keys("args", usual.args_keys),
+        id_keys=keys("id", usual.id_keys),
+        order=tuple(roles),
+    )
 
 
 # -- literals
@@ -510,10 +515,10 @@ def _border_of_calls(text: str, second: ToolCall) -> int:
     return last
 
 
-def _unified(core: str, other: str, keys: dict[str, Any]) -> str:
-    """The same for both calls; a number that counts them is a hole."""
+def _unified(core: str, other: str) -> tuple[str, int]:
+    """The same for both calls; a number that counts them is a hole.  And the first such number."""
     if core == other:
-        return core
+        return core, 0
     one, two = (re.split(r"(\d+)", text) for text in (core, other))
     if len(one) != len(two) or one[::2] != two[::2]:
         raise _Unlike
@@ -523,9 +528,8 @@ def _unified(core: str, other: str, keys: dict[str, Any]) -> str:
     first, second = counts.pop()
     if second != first + 1 or first not in (0, 1):
         raise _Unlike
-    if first:
-        keys["first_index"] = first
-    return "".join(_INDEX if i % 2 and a != b else a for i, (a, b) in enumerate(zip(one, two, strict=True)))
+    parts = enumerate(zip(one, two, strict=True))
+    return "".join(_INDEX if i % 2 and a != b else a for i, (a, b) in parts), first
 
 
 def _without_end(text: str, end: str) -> str:

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Final, NoReturn
 
 from .._core.values.errors import SpecError
-from .._core.words.dialect import Dialect
+from .._core.words.dialect import Dialect, Envelope, Family, Values
+from .._core.words.facts import MODEL, UNSWITCHED, RequestFacts
 from .._core.words.pieces import is_control
 
 _KEYS: Final = {"version", "defaults", "start_anchor", "start_anchor_pattern", "fields"}
@@ -27,6 +29,9 @@ _TOKEN: Final = re.compile(
     r"|(?P<group>\(\?P<(?P<name>\w+)>(?:\[\^?(?:\\.|[^\]])*\]|\\.|\.)[*+]\??\))"
     r"|\\(?P<escaped>.)"
     r"|(?P<plain>[^\\()\[\]{}.*+?|^$])"
+)
+_FACTS: Final = RequestFacts(
+    calls_special="yes", forced=("native",), eos=(MODEL,), thinking=replace(UNSWITCHED, special="yes")
 )
 _PLACEHOLDER: Final = re.compile(r"\{(\w+)(?:\.(\w+))?\}")
 
@@ -118,8 +123,8 @@ class _Translation:
         section, call, param, keys = self.calls(calls) if calls else (("{calls}",), (), (), {})
         return Dialect(
             name=self.name,
-            models="tokenizers that carry a response template",
-            request="response_template",
+            family=Family("tokenizers that carry a response template"),
+            request=_FACTS,
             reasoning=self.wrappers(thinking),
             content=self.wrappers(content),
             section=section,
@@ -138,7 +143,7 @@ class _Translation:
     def calls(
         self, field: Mapping[str, object]
     ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], dict[str, object]]:
-        """Section, call and param templates, and the keys of an envelope."""
+        """Section, call and param templates, and what else there is to declare of them."""
         openers = self.markers(field, "open")
         closers = self.markers(field, "close") or [""]
         if not openers:
@@ -151,12 +156,12 @@ class _Translation:
         keys: dict[str, object] = {}
         if kind == "json":
             payload = "{args}" if named else "{envelope}"
-            keys = self.envelope_keys(field)
+            keys["envelope"] = self.envelope(field)
             if arguments.get("unquoted_keys"):
                 keys["args"] = "bare"
             delimiters = arguments.get("string_delims")
             if isinstance(delimiters, list) and delimiters:
-                keys["quote"] = str(delimiters[0][0])
+                keys["values"] = Values(quote=str(delimiters[0][0]))
         elif kind == "xml-inline":
             payload = "{params}"
             pattern = arguments.get("tag_pattern")
@@ -177,15 +182,17 @@ class _Translation:
             templates = tuple(template.replace("\n" + payload, payload) for template in templates)
         return ("{calls}",), templates, param, keys
 
-    def envelope_keys(self, field: Mapping[str, object]) -> dict[str, object]:
+    def envelope(self, field: Mapping[str, object]) -> Envelope:
         """Where the transform finds name and arguments in a JSON region."""
         transform = field.get("transform", field.get("transform_each", {}))
         function = transform.get("function", transform) if isinstance(transform, Mapping) else {}
-        keys: dict[str, object] = {}
+        found = Envelope()
         if isinstance(function, Mapping):
-            for part, default in (("name", "name"), ("arguments", "arguments")):
+            for part in ("name", "arguments"):
                 match = _PLACEHOLDER.fullmatch(str(function.get(part, "")))
-                key = (match[2] or match[1]) if match is not None else default
-                if key not in ("content", default):
-                    keys["name_keys" if part == "name" else "args_keys"] = (key, default)
-        return keys
+                key = (match[2] or match[1]) if match is not None else part
+                if key not in ("content", part) and part == "name":
+                    found = replace(found, name_keys=(key, part))
+                elif key not in ("content", part):
+                    found = replace(found, args_keys=(key, part))
+        return found

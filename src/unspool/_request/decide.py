@@ -27,8 +27,7 @@ from .._core.values.errors import UsageError
 from .._core.values.policies import Policies
 from .._core.words.dialect import Dialect
 from .._core.words.facts import MODEL, Mode, RequestFacts
-from ..dialects._facts import FAMILIES, facts_of
-from ..dialects._registry import find, get_dialect
+from ..dialects._registry import checkpoint, facts_of, find, get_dialect, plain_name
 from .derived import guided, opener, without_reasoning
 from .prompts import (
     DEFAULTS,
@@ -132,20 +131,16 @@ def _resolve(
     calls, plus, reasoning = dialect.partition("+")
     found = get_dialect(_spoken(calls) + plus + _spoken(reasoning), tokenizer=tokenizer)
     row = facts or facts_of(found)
-    checkpoint = FAMILIES.get(_plain(reasoning if plus else calls))
-    if checkpoint is not None and facts is None:
-        row = replace(row, thinking=checkpoint[1])
-    return _plain(dialect), found, row
+    shared = checkpoint(reasoning if plus else calls)
+    if shared is not None and facts is None:
+        row = replace(row, thinking=shared[1])
+    return plain_name(dialect), found, row
 
 
 def _spoken(name: str) -> str:
     """The dialect of a checkpoint; any other name as it is."""
-    checkpoint = FAMILIES.get(_plain(name))
-    return name if checkpoint is None else checkpoint[0]
-
-
-def _plain(name: str) -> str:
-    return name.strip().lower().replace("-", "_").replace(" ", "_")
+    shared = checkpoint(name)
+    return name if shared is None else shared[0]
 
 
 class _Planner:
@@ -314,9 +309,9 @@ class _Planner:
         if request.prefill is not None:
             if request.prefilled_reasoning and gate and self.dialect.reasoning:
                 return self.starts("reasoning", "the message to continue has reasoning and no content")
-            found = start_state(self.dialect, self.dialect.start + request.prefill)
+            found = start_state(self.dialect, self.dialect.prompt.start + request.prefill)
             return self.starts(found, f"the message to continue ends with {tail(request.prefill)!r}")
-        if self.dialect.start:
+        if self.dialect.prompt.start:
             return self.starts("header", f"no prompt was given, and those of {family} end in a header")
         why = f"templates of {family} seed nothing"
         if thinking.inside and not gate:
@@ -337,7 +332,7 @@ class _Planner:
     def continued(self, continuation: Continuation, gate: bool) -> OutputStart:
         """After the result of a tool, where the caller knows better than the prompt."""
         why = f"tool_continuation_reasoning={continuation}"
-        if self.dialect.start:
+        if self.dialect.prompt.start:
             return self.starts("header", f"{why}, but output of {self.family} begins in a header")
         if continuation == "off":
             return self.starts("content", why)
@@ -376,7 +371,7 @@ class _Planner:
         if request.choice == "auto":
             return self.auto()
         spelt = "a call is required" if request.choice == "required" else f"{request.name} must be called"
-        wanted, able = self.wanted(), self.inputs.constraints
+        wanted, able = self.facts.forced, self.inputs.constraints
         mode = next((mode for mode in wanted if mode in able), None)
         if mode is None:
             needs = "cannot be held to it" if wanted == ("none",) else f"needs {' or '.join(wanted)}"
@@ -388,19 +383,16 @@ class _Planner:
         if mode == "json":
             return self.outputs("guided_json", f"{spelt}, held to a JSON schema")
         if self.ambiguous():
-            names = " or ".join(dict.fromkeys(variant for _, variant in self.dialect.variants))
+            names = " or ".join(dict.fromkeys(variant for _, variant in self.dialect.family.variants))
             raise UsageError(
                 f"{spelt}, but how {self.family} writes calls depends on the vocabulary: pass tokenizer=, "
                 f"or name {names}"
             )
         return self.outputs("native", f"{spelt}, held to the grammar of {self.dialect.name}")
 
-    def wanted(self) -> tuple[Mode, ...]:
-        return self.facts.named if self.request.choice == "named" else self.facts.required
-
     def ambiguous(self) -> bool:
         """Whether only the vocabulary could tell how calls are written."""
-        return self.inputs.tokenizer is None and bool(self.dialect.variants)
+        return self.inputs.tokenizer is None and bool(self.dialect.family.variants)
 
     def auto(self) -> ToolOutput:
         if self.facts.calls_special == "n/a":
@@ -435,7 +427,7 @@ class _Planner:
     def constraint(self, output: ToolOutput, reasoning: bool, start: OutputStart) -> Constraint:
         request = self.request
         enforced = (
-            "native" in self.wanted() and "native" in self.inputs.constraints
+            "native" in self.facts.forced and "native" in self.inputs.constraints
             if request.forced
             else request.strict and not self.obstacle()
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 
-from .._core.words.dialect import Dialect
+from .._core.words.dialect import Dialect, Family, Names, Prompt
 from ..dialects._registry import get_dialect
 
 
@@ -42,14 +42,14 @@ def guided(dialect: Dialect, name: str, reasoning: bool, strip: str) -> Dialect:
     return replace(
         plain,
         name=f"{plain.name}:{dialect.name}",
-        aliases=(),
+        family=Family("guided output"),
         section=sections,
         call=("[{envelope}]", ",{envelope}]", "{args}") if name else plain.call,
         sep=(";",) if name else plain.sep,
-        fixed_name=name,
+        names=Names(fixed=name),
         reasoning=dialect.reasoning if reasoning else (),
         drop=dialect.drop,
         stop=dialect.stop,
-        turn=dialect.turn,
+        prompt=Prompt(turn=dialect.prompt.turn),
         id_format=dialect.id_format,
     )

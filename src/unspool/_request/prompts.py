@@ -16,7 +16,7 @@ from .._core.values.events import CallArgs, CallStart, Text
 from .._core.values.policies import Policies
 from .._core.words.dialect import Dialect
 from .._core.words.facts import ANY, MODEL, RequestFacts
-from ..dialects._facts import ROLE_MARKERS
+from ..dialects._registry import role_markers
 from .derived import closer, opener
 from .values import OutputStart
 
@@ -39,7 +39,7 @@ def start_state(dialect: Dialect, prompt: str) -> OutputStart:
         # The "x" may be what broke the head of a call.
         if isinstance(event, Text) and not (open_head and _begins_call(dialect, prompt)):
             return event.channel
-    return "header" if dialect.start else "call"
+    return "header" if dialect.prompt.start else "call"
 
 
 def _begins_call(dialect: Dialect, text: str) -> bool:
@@ -100,7 +100,7 @@ def check_prompt(family: str, dialect: Dialect, facts: RequestFacts, prompt: str
     expected = f"prompts of {family} end with {' or '.join(map(repr, own))}"
     if ANY not in own:
         bare = _without_seed(text, dialect)
-        foreign = [marker for marker in ROLE_MARKERS if bare.endswith(marker)]
+        foreign = [marker for marker in role_markers() if bare.endswith(marker)]
         if foreign and not bare.endswith(own):
             raise UsageError(
                 f"the prompt ends with {max(foreign, key=len)!r}, but {expected}: it was rendered with "
@@ -109,7 +109,7 @@ def check_prompt(family: str, dialect: Dialect, facts: RequestFacts, prompt: str
     if dialect.frame is not None and not relevant(dialect, prompt):
         raise UsageError(
             f"the prompt ends with {tail(prompt)!r}, outside of any message, but output of {family} begins "
-            f"behind {dialect.start!r}: check the template, and render with add_generation_prompt=True"
+            f"behind {dialect.prompt.start!r}: check the template, and render with add_generation_prompt=True"
         )
     if text.endswith("<think>") and not any(text.endswith(opener(each)) for each in dialect.reasoning):
         return [f"the prompt ends with '<think>', which means nothing in {family}"]

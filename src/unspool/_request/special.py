@@ -87,7 +87,7 @@ def markers(dialect: Dialect, *, calls: bool, reasoning: bool) -> Iterator[str]:
         yield from dialect.section
         yield from dialect.param
         if dialect.args == "bare":
-            yield dialect.quote
+            yield dialect.values.quote
     frame = dialect.frame
     if frame is not None:
         yield from (*frame.open, frame.sep, *frame.ends, *frame.fields)

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from .._core.values.errors import UsageError
+from .._core.words.dialect import Dialect
 from .._core.words.facts import MODEL, Thinking
-from ..dialects._facts import FACTS, FAMILIES
-from ..dialects._registry import get_dialect, list_dialects
+from ..dialects._registry import built_in_dialects, facts_of
 from .decide import plan
 
 TOOLS: Final = ({"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}},)
@@ -70,7 +70,7 @@ special tokens, follow the prompt, and are forced by their native grammar.
 
 def truth_table() -> str:
     """The page."""
-    names = [dialect.name for dialect in list_dialects() if dialect.name in FACTS]
+    names = [dialect.name for dialect in built_in_dialects()]
     parts = [INTRO, *_table(COLUMNS, map(row, names)), ""]
     parts += [CHECKPOINTS, *_table(("name", *COLUMNS), checkpoints())]
     return "\n".join(parts) + "\n"
@@ -78,8 +78,9 @@ def truth_table() -> str:
 
 def checkpoints() -> Iterator[tuple[str, ...]]:
     """The rows of names that are not dialects."""
-    for name, (dialect, _) in sorted(FAMILIES.items()):
-        yield (f"`{name}`", f"`{dialect}`", *row(name)[1:])
+    shared = [(name, each) for each in built_in_dialects() for name, _ in facts_of(each).checkpoints]
+    for name, dialect in sorted(shared, key=lambda pair: pair[0]):
+        yield (f"`{name}`", f"`{dialect.name}`", *row(name)[1:])
 
 
 def row(name: str) -> tuple[str, ...]:
@@ -102,8 +103,8 @@ def row(name: str) -> tuple[str, ...]:
         said_nothing.start,
         "n/a" if thinking.default == "n/a" else on.start,
         after.start,
-        _forced(name, "required"),
-        _forced(name, NAMED),
+        _forced(name, "required", said_nothing.dialect),
+        _forced(name, NAMED, said_nothing.dialect),
         " ".join(eos if eos == MODEL else _code(eos) for eos in facts.eos),
         "n/a" if off is None or not off.strip else _code(off.strip),
     )
@@ -127,7 +128,7 @@ def _read(reasoning: tuple[str, ...], thinking: Thinking) -> str:
     return "read" if reasoning or thinking.seed == "header" else "text"
 
 
-def _forced(name: str, choice: str | Mapping[str, object]) -> str:
+def _forced(name: str, choice: str | Mapping[str, object], dialect: Dialect) -> str:
     """How a call is enforced, and the alternative."""
     found: list[str] = []
     for constraints in (("native", "json"), ("json",), ("native",)):
@@ -141,13 +142,9 @@ def _forced(name: str, choice: str | Mapping[str, object]) -> str:
             found.append("json" if kind == "guided_json" else kind)
     best, *others = dict.fromkeys(found) or ("none",)
     notes = [f"or {other}" for other in others]
-    if best == "native" and get_dialect(_dialect(name)).variants:
+    if best == "native" and dialect.family.variants:
         notes.insert(0, "by tokenizer")
     return best + (f" ({', '.join(notes)})" if notes else "")
-
-
-def _dialect(name: str) -> str:
-    return FAMILIES[name][0] if name in FAMILIES else name
 
 
 def _code(text: str) -> str:

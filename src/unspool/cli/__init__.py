@@ -188,7 +188,7 @@ _COLUMNS = ("dialect", "models", "calls are", "also known as", "held back", "con
 def _row(dialect: Dialect) -> tuple[str, ...]:
     return (
         dialect.name,
-        dialect.models,
+        dialect.family.models,
         kind(dialect),
         ", ".join(_aliases(dialect)),
         str(hold_back(dialect)),
@@ -284,7 +284,7 @@ def _print_table(dialects: Sequence[Dialect]) -> None:
 
 
 def _aliases(dialect: Dialect) -> list[str]:
-    return list(dict.fromkeys((*dialect.aliases, *dialect.reasoning_aliases)))
+    return list(dict.fromkeys((*dialect.family.aliases, *dialect.family.reasoning_aliases)))
 
 
 # -- input

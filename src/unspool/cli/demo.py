@@ -253,7 +253,7 @@ def play_plain(shown: Iterable[Recording], out: TextIO, speed: float) -> None:
 
 
 def _title(dialect: Dialect) -> str:
-    return f"{dialect.name}: {dialect.models}" if dialect.models else dialect.name
+    return f"{dialect.name}: {dialect.family.models}" if dialect.family.models else dialect.name
 
 
 def _write(event: Event, lanes: _Lanes) -> None:

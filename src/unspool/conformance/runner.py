@@ -249,7 +249,7 @@ def to_json(reports: Sequence[Report]) -> Json:
         "created": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "chunkings": list(ways),
         "parsers": [report.parser for report in reports],
-        "dialects": [{"name": name, "models": get_dialect(name).models} for name in sorted(named)],
+        "dialects": [{"name": name, "models": get_dialect(name).family.models} for name in sorted(named)],
         "groups": [{"name": name, "title": title} for name, title in GROUPS.items()],
         "inapplicable": [one.to_json() for one in inapplicable.values()],
         "cells": [cell for report in reports for cell in _cells(report)],

@@ -1,1 +1,1 @@
-"""The built-in dialects: data only, a module per group of families."""
+"""The built-in dialects: data only, a module per family of models."""

@@ -24,13 +24,17 @@ from threading import RLock
 
 from .._core.tokens.tokens import AnyTokenizer, as_tokenizer, learnt_of
 from .._core.values.errors import SpecError, UnknownDialect, UsageError
+from .._core.words.check import check_facts
 from .._core.words.dialect import Dialect
+from .._core.words.facts import ANY, RequestFacts, Thinking
 
 GROUP = "unspool.dialects"
 
 _dialects: dict[str, Dialect] = {}
 _aliases: dict[str, str] = {}
 _reasoning: dict[str, str] = {}
+_checkpoints: dict[str, tuple[str, Thinking]] = {}
+_built_in: set[str] = set()
 _changes = 0
 """How often the tables changed: what was found before is not looked up again under the next number."""
 _tables = RLock()
@@ -60,7 +64,7 @@ class _Once:
             self._done = True
 
 
-def _plain(name: str) -> str:
+def plain_name(name: str) -> str:
     """Names are compared without case, and ``-`` is ``_``."""
     return name.strip().lower().replace("-", "_").replace(" ", "_")
 
@@ -75,10 +79,9 @@ def register(dialect: Dialect, *, replace: bool = False) -> Dialect:
     if not isinstance(dialect, Dialect):
         raise UsageError(f"register() takes a Dialect value, got {type(dialect).__name__}")
     _load_built_ins()
-    from ._facts import check_facts
-
-    check_facts(dialect)
-    name = _plain(dialect.name)
+    facts = facts_of(dialect)
+    check_facts(dialect, facts)
+    name = plain_name(dialect.name)
     global _changes  # noqa: PLW0603 - one registry per process
     with _tables:
         if name in _dialects and not replace and _dialects[name] != dialect:
@@ -86,10 +89,13 @@ def register(dialect: Dialect, *, replace: bool = False) -> Dialect:
                 f"a dialect {dialect.name!r} is registered already; pass replace=True to replace it"
             )
         _dialects[name] = dialect
-        for alias in dialect.aliases:
-            _aliases.setdefault(_plain(alias), name)
-        for alias in dialect.reasoning_aliases:
-            _reasoning.setdefault(_plain(alias), name)
+        for alias in dialect.family.aliases:
+            _aliases.setdefault(plain_name(alias), name)
+        for alias in dialect.family.reasoning_aliases:
+            _reasoning.setdefault(plain_name(alias), name)
+        if facts is dialect.request:
+            for checkpoint, thinking in facts.checkpoints:
+                _checkpoints.setdefault(plain_name(checkpoint), (name, thinking))
         _changes += 1
     return dialect
 
@@ -100,7 +106,8 @@ def _load_built_ins() -> None:
 
     for module in pkgutil.iter_modules(dialects.__path__):
         if not module.name.startswith("_"):
-            _register_all(importlib.import_module(f"{dialects.__name__}.{module.name}"), module.name)
+            found = _register_all(importlib.import_module(f"{dialects.__name__}.{module.name}"), module.name)
+            _built_in.update(plain_name(dialect.name) for dialect in found)
 
 
 @_Once
@@ -120,11 +127,10 @@ def _load_entry_points() -> None:
             )
 
 
-def _register_all(source: object, name: str) -> None:
+def _register_all(source: object, name: str) -> list[Dialect]:
     """Register what a module, or the object of an entry point, declares."""
     if isinstance(source, Dialect):
-        register(source)
-        return
+        return [register(source)]
     if callable(source):
         source = source()
     values: Iterable[object] = source if isinstance(source, Iterable) else vars(source).values()
@@ -133,8 +139,7 @@ def _register_all(source: object, name: str) -> None:
         raise SpecError(
             f"entry point {name!r} of group {GROUP!r} gives no Dialect: point it at one, or at a module"
         )
-    for dialect in found:
-        register(dialect)
+    return [register(dialect) for dialect in found]
 
 
 def get_dialect(name: str, *, tokenizer: AnyTokenizer | None = None) -> Dialect:
@@ -154,16 +159,13 @@ def get_dialect(name: str, *, tokenizer: AnyTokenizer | None = None) -> Dialect:
     found = _named(calls, (_dialects, _aliases, _reasoning))
     if plus:
         other = _named(reasoning, (_reasoning, _dialects, _aliases))
-        name = f"{found.name}+{other.name}"
-        found = changed(
-            find(found, tokenizer), name=name, reasoning=other.reasoning, echo=other.echo, variants=()
-        )
+        return combined(find(found, tokenizer), other)
     return found if tokenizer is None else find(found, tokenizer)
 
 
 def _named(name: str, spaces: tuple[Mapping[str, object], ...]) -> Dialect:
     """The dialect of that name in the first name space that has it."""
-    plain = _plain(name)
+    plain = plain_name(name)
     if plain in ("hf", "response_template"):
         raise UsageError(
             f"{name!r} means the tokenizer's own response template: "
@@ -205,9 +207,76 @@ def find(dialect: str | Dialect, tokenizer: object | None = None) -> Dialect:
     found = _found(dialect, _changes) if isinstance(dialect, str) else dialect
     if not isinstance(found, Dialect):
         raise UsageError(f"a dialect is a Dialect value or a name, got {type(found).__name__}")
-    if tokenizer is not None and found.variants:
+    variants = found.family.variants
+    if tokenizer is not None and variants:
         tokens = learnt_of(as_tokenizer(tokenizer)).literals
-        for token, variant in found.variants:
+        for token, variant in variants:
             if token in tokens:
                 return get_dialect(variant)
     return found
+
+
+def built_in_dialects() -> tuple[Dialect, ...]:
+    """Those of this package, by name."""
+    _load_built_ins()
+    return tuple(_dialects[name] for name in sorted(_built_in))
+
+
+def combined(calls: Dialect, reasoning: Dialect) -> Dialect:
+    """The calls of one dialect with the reasoning of another; it is told to reason as that one is."""
+    facts = calls.request
+    if facts is not None and reasoning.request is not None:  # else it is not to be registered
+        facts = changed(facts_of(calls), thinking=facts_of(reasoning).thinking, checkpoints=())
+    return changed(
+        calls,
+        name=f"{calls.name}+{reasoning.name}",
+        family=changed(calls.family, variants=()),
+        reasoning=reasoning.reasoning,
+        prompt=changed(calls.prompt, echo=reasoning.prompt.echo),
+        request=facts,
+    )
+
+
+# -- what requests must know
+
+
+def facts_of(dialect: Dialect) -> RequestFacts:
+    """The facts that a dialect brings along, or those of the dialect that it names."""
+    own = dialect.request
+    seen = [plain_name(dialect.name)]
+    while isinstance(own, str) and plain_name(own) not in seen:
+        seen.append(plain_name(own))
+        try:
+            own = get_dialect(own).request
+        except UnknownDialect as error:
+            raise SpecError(f"dialect {dialect.name!r}, request={own!r}: {error}") from error
+    if isinstance(own, RequestFacts):
+        return own
+    raise SpecError(
+        f"dialect {dialect.name!r} does not say what requests must know of it: declare request='hermes' if "
+        "it is told the same as that one, or request=RequestFacts(...): whether its markers are special "
+        "tokens, what ends a turn, what switches reasoning"
+    )
+
+
+def checkpoint(name: str) -> tuple[str, Thinking] | None:
+    """The dialect that a checkpoint shares with others, and how it is told to reason."""
+    plain = plain_name(name)
+    _load_built_ins()
+    if not any(plain in space for space in (_checkpoints, _dialects, _aliases, _reasoning)):
+        _load_entry_points()
+    return _checkpoints.get(plain)
+
+
+def role_markers() -> frozenset[str]:
+    """What prompts end with, of whatever family."""
+    return _role_markers(_changes)
+
+
+@lru_cache(maxsize=1)
+def _role_markers(changes: int) -> frozenset[str]:
+    del changes
+    known = {marker for dialect in list_dialects() for marker in facts_of(dialect).prompts}
+    return frozenset(known - {ANY}).union(
+        ("<|im_start|>assistant", "<|start_header_id|>assistant<|end_header_id|>", "[/INST]")
+    )

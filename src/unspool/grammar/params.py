@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from .._core.words.dialect import Dialect
 
 _KINDS: Final = ("string", "number", "boolean", "null", "array", "object")
-"""JSON's types, in the order of ``Dialect.type_words``."""
+"""JSON's types, in the order of ``Values.type_words``."""
 _ANY_KEY: Final = seq(Chars(chars("a-zA-Z_")), Repeat(Chars(chars("a-zA-Z0-9_")), 0, 30))
 _KEYS: Final = re.compile(r"[^\s/<>\"][^<>\"\n]*")
 _NO_REFERENCES: Final[frozenset[str]] = frozenset()
@@ -115,16 +115,16 @@ class Params:
         return choice(seq(head, choice(found)) for head, found in nodes.items())
 
     def _template(self, key: Node | None) -> str:
-        if key is None and not self.dialect.list_key:
+        if key is None and not self.dialect.values.list_key:
             return next(template for template in self.dialect.param if "{key}" not in template)
         return self.dialect.param[0]
 
     def _parts(self, pieces: Iterable[Piece], key: Node | None, kind: str) -> Iterator[Node | str]:
         dialect = self.dialect
         fields: dict[str, Node] = {
-            "key": Exact(dialect.list_key) if key is None else key,
+            "key": Exact(dialect.values.list_key) if key is None else key,
             "string": Exact("true" if kind == "string" else "false"),
-            "type": Exact(dialect.type_words[_KINDS.index(kind)]),
+            "type": Exact(dialect.values.type_words[_KINDS.index(kind)]),
         }
         for piece in pieces:
             if isinstance(piece, Hole):
@@ -132,7 +132,7 @@ class Params:
             elif isinstance(piece, Attributes):
                 for attribute, field in piece.fields.items():
                     value = fields[field]
-                    if dialect.unescape and isinstance(value, Exact):
+                    if dialect.values.unescape and isinstance(value, Exact):
                         value = Exact(html.escape(value.text))
                     yield seq(f' {attribute}="', value, '"')
             else:
@@ -145,7 +145,7 @@ class Params:
     ) -> Iterator[tuple[str, Node | None]]:
         """The kinds of value that a schema allows, each as it is written; None: any text."""
         references = frozenset(_references(schema, root))
-        if self.dialect.nested and references & inside:
+        if self.dialect.values.nested and references & inside:
             raise UsageError(
                 f"dialect {self.dialect.name!r} writes values as tags in tags, and the schema of "
                 f"{', '.join(sorted(references & inside))} contains itself, so there is no end to them; "
@@ -154,9 +154,9 @@ class Params:
         for kind, inner in kinds(schema, root):
             if kind == "string":
                 yield kind, self._string(inner)
-            elif self.dialect.nested and kind == "object" and "enum" not in inner:
+            elif self.dialect.values.nested and kind == "object" and "enum" not in inner:
                 yield kind, self._members(inner, root, inside | references)
-            elif self.dialect.nested and kind == "array" and "enum" not in inner:
+            elif self.dialect.values.nested and kind == "array" and "enum" not in inner:
                 item = self._param(None, inner.get("items", True), root, inside | references)
                 yield kind, Repeat(item, inner.get("minItems", 0), inner.get("maxItems"))
             else:

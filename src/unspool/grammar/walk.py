@@ -72,10 +72,10 @@ class Walk:
 
     def __init__(self, dialect: Dialect, offered: Sequence[Function], *, parallel: bool) -> None:
         self.dialect = dialect
-        self.offered = [f for f in offered if not dialect.fixed_name or f.name == dialect.fixed_name]
+        self.offered = [f for f in offered if not dialect.names.fixed or f.name == dialect.names.fixed]
         if not self.offered:
             raise UsageError(
-                f"dialect {dialect.name!r} calls {dialect.fixed_name!r} only, which is not offered"
+                f"dialect {dialect.name!r} calls {dialect.names.fixed!r} only, which is not offered"
             )
         self.parallel = parallel
         self.params = Params(dialect) if dialect.param else None
@@ -112,7 +112,7 @@ class Walk:
             elif isinstance(piece, Attributes):
                 for attribute, field in piece.fields.items():
                     yield f' {attribute}="'
-                    yield self.hole(Hole(field, ""), function, escape=self.dialect.unescape)
+                    yield self.hole(Hole(field, ""), function, escape=self.dialect.values.unescape)
                     yield '"'
             else:
                 yield piece.text
@@ -125,7 +125,7 @@ class Walk:
             name = html.escape(function.name) if escape else function.name
             if not _NAMES.fullmatch(name):
                 raise UsageError(f"dialect {dialect.name!r} cannot write the tool name {function.name!r}")
-            form = dialect.name_forms[0]
+            form = dialect.names.forms[0]
             # A form that doubles the name is accepted, never written.
             return _number_in(form.replace("{name}", name)) if form.count("{name}") == 1 else Exact(name)
         if hole.field == "index":
@@ -149,7 +149,7 @@ class Walk:
         if notation == "json":
             return SchemaValue(schema)
         if notation == "bare":
-            return SchemaValue(schema, "bare", quote=self.dialect.quote)
+            return SchemaValue(schema, "bare", quote=self.dialect.values.quote)
         return SchemaValue(schema, "python", arguments=True)
 
     def envelope(self, function: Function, notation: str) -> Node:
@@ -160,17 +160,17 @@ class Walk:
         return choice(self._envelope(function, value, quote) for quote in ('"', "'"))
 
     def _envelope(self, function: Function, arguments: Node, quote: str) -> Node:
-        dialect = self.dialect
+        keys = self.dialect.envelope
         name = _quoted(function.name, quote)
-        if dialect.keyed:
+        if keys.keyed:
             return seq("{", name, ": ", arguments, "}")
         values: dict[str, tuple[str, Node]] = {
-            "name": (dialect.name_keys[0], Exact(name)),
-            "args": (dialect.args_keys[0], arguments),
-            "id": (dialect.id_keys[0], seq(quote, self.id(function), quote)),
+            "name": (keys.name_keys[0], Exact(name)),
+            "args": (keys.args_keys[0], arguments),
+            "id": (keys.id_keys[0], seq(quote, self.id(function), quote)),
         }
         members: list[Node | str] = []
-        for part in dialect.envelope:
+        for part in keys.order:
             key, value = values[part]
             members += [", " if members else "{", _quoted(key, quote), ": ", value]
         return seq(*members, "}")
@@ -259,7 +259,7 @@ class Walk:
     def gap(self) -> Node:
         """What may stand between two parts of the output."""
         dialect = self.dialect
-        again = optional(dialect.start) if dialect.start in dialect.drop else NOTHING
+        again = optional(dialect.prompt.start) if dialect.prompt.start in dialect.drop else NOTHING
         return seq(NOTHING if dialect.keep_blanks else _GAP, again)
 
     def lead(self) -> Node:
@@ -326,7 +326,7 @@ class FramedWalk(Walk):
         options = [body]
         if reasoning and self.head("reasoning"):
             options.append(seq(self.head("reasoning"), self.closed(body)))
-        given = self.dialect.start
+        given = self.dialect.prompt.start
         if not all(first_text(option).startswith(given) for option in options):
             raise UsageError(
                 f"the messages of dialect {self.dialect.name!r} do not begin with its start {given!r}"

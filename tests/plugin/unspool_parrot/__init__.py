@@ -1,11 +1,10 @@
 """How parrots call tools."""
 
-from unspool import Dialect
+from unspool import Dialect, Family
 
 PARROT = Dialect(
     name="parrot",
-    models="Norwegian Blue",
-    aliases=("polly",),
+    family=Family("Norwegian Blue", aliases=("polly",)),
     call=("<squawk {name}>\n{args}\n</squawk>",),
     reasoning=("<preen>{text}</preen>",),
     request="hermes",

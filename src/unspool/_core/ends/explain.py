@@ -75,12 +75,12 @@ class _Explanation:
         dialect = self.dialect
         yield f"# {dialect.name}"
         yield ""
-        if dialect.models:
-            yield f"Written by {dialect.models}."
-        if dialect.aliases:
-            yield f"Also known as {', '.join(dialect.aliases)}."
-        if dialect.reasoning_aliases:
-            yield f"Its reasoning is known as {', '.join(dialect.reasoning_aliases)}."
+        if dialect.family.models:
+            yield f"Written by {dialect.family.models}."
+        if dialect.family.aliases:
+            yield f"Also known as {', '.join(dialect.family.aliases)}."
+        if dialect.family.reasoning_aliases:
+            yield f"Its reasoning is known as {', '.join(dialect.family.reasoning_aliases)}."
         yield ""
         yield "## As the model writes it"
         yield ""

@@ -106,8 +106,8 @@ class Parser:
         self._ledger = self._machine.ledger
         self._gate = Gate(self._machine, chosen) if chosen.commit == "call" else None
         self._primed: list[Event] = read_prompt(self._machine, syntax, tail) if tail else []
-        if self.dialect.echo:
-            self._primed.append(Text("content", self.dialect.echo, 0, 0))
+        if self.dialect.prompt.echo:
+            self._primed.append(Text("content", self.dialect.prompt.echo, 0, 0))
         self._clip = bool(tail or self._primed)
         self._finished = False
         self._plain = self._needs_nothing()

@@ -70,7 +70,7 @@ class _Writer:
                 continue
             self.text(part)
             at += 1
-        return "".join(self.out).removeprefix(self.dialect.echo)
+        return "".join(self.out).removeprefix(self.dialect.prompt.echo)
 
     def text(self, part: TextPart) -> None:
         wrappers = self.dialect.reasoning if part.channel == "reasoning" else self.dialect.content
@@ -100,7 +100,7 @@ class _Writer:
         dialect = self.dialect
         if not dialect.call:
             raise UsageError(f"dialect {dialect.name!r} has no way to write tool calls")
-        number = self.index + dialect.first_index
+        number = self.index + dialect.names.first_index
         fields = {"name": self.name(call), "id": call.id, "index": str(number), "_": ""}
         template = dialect.call[0]
         _, payload, _ = split_at(parse_template(template), "args", "envelope", "params", "code")
@@ -110,7 +110,7 @@ class _Writer:
         return self.fill(template, fields)
 
     def name(self, call: ToolCall) -> str:
-        form = self.dialect.name_forms[0]
+        form = self.dialect.names.forms[0]
         if form.count("{name}") > 1:  # accepted, never written
             return call.name
         return form.replace("{index}", str(self.index)).replace("{name}", call.name)
@@ -122,15 +122,16 @@ class _Writer:
             return "".join(self.param(key, value) for key, value in _members(call))
         notation = "code" if hole.field == "code" else hole.notation or dialect.args
         if hole.field == "envelope":
-            if dialect.keyed:
+            keys = dialect.envelope
+            if keys.keyed:
                 members = {call.name: arguments}
             else:
                 values = {
-                    "name": (dialect.name_keys[0], json.dumps(call.name, ensure_ascii=False)),
-                    "args": (dialect.args_keys[0], arguments),
-                    "id": (dialect.id_keys[0], json.dumps(call.id, ensure_ascii=False)),
+                    "name": (keys.name_keys[0], json.dumps(call.name, ensure_ascii=False)),
+                    "args": (keys.args_keys[0], arguments),
+                    "id": (keys.id_keys[0], json.dumps(call.id, ensure_ascii=False)),
                 }
-                members = dict(values[part] for part in dialect.envelope)
+                members = dict(values[part] for part in keys.order)
             text = ", ".join(
                 f"{json.dumps(key, ensure_ascii=False)}: {value}" for key, value in members.items()
             )
@@ -140,13 +141,13 @@ class _Writer:
     def param(self, key: str, value: str, template: str = "") -> str:
         is_string = value.startswith('"')
         body = json.loads(value) if is_string else value
-        if self.dialect.nested:
+        if self.dialect.values.nested:
             body = self.nested(value, body)
         fields = {
             "key": key,
             "value": body,
             "string": "true" if is_string else "false",
-            "type": self.dialect.type_words[_TYPES.get(value[0], 1)],
+            "type": self.dialect.values.type_words[_TYPES.get(value[0], 1)],
         }
         return self.fill(template or self.dialect.param[0], fields)
 
@@ -159,7 +160,7 @@ class _Writer:
         if items is None:
             return body
         unnamed = [template for template in self.dialect.param if "{key}" not in template]
-        key = self.dialect.list_key
+        key = self.dialect.values.list_key
         return "".join(self.param(key, item, "" if key else unnamed[0]) for item in items)
 
     def fill(self, template: str, fields: dict[str, str]) -> str:
@@ -170,7 +171,9 @@ class _Writer:
             elif isinstance(piece, Attributes):
                 for attribute, field in piece.fields.items():
                     value = fields[field]
-                    out.append(f' {attribute}="{html.escape(value) if self.dialect.unescape else value}"')
+                    out.append(
+                        f' {attribute}="{html.escape(value) if self.dialect.values.unescape else value}"'
+                    )
             else:
                 out.append(piece.text)
         return "".join(out)
@@ -191,11 +194,11 @@ class _FrameWriter(_Writer):
             else:
                 self.message(self.route(part.channel), {}, part.text, self.end)
         text = "".join(self.out)
-        return text.removeprefix(self.dialect.start)
+        return text.removeprefix(self.dialect.prompt.start)
 
     def framed_call(self, call: ToolCall) -> None:
         route = self.route("{args}", "{params}", "{calls}")
-        fields = {"name": call.name, "id": call.id, "index": str(self.index + self.dialect.first_index)}
+        fields = {"name": call.name, "id": call.id, "index": str(self.index + self.dialect.names.first_index)}
         if route.into == "{calls}":
             before, _, after = split_at(parse_template(split_marks(self.dialect.section[0])[1]), "calls")
             body = "".join(

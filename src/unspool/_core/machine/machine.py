@@ -295,7 +295,7 @@ class Machine:
             fresh = self._state.fresh and not self._visible and not ledger.buf[ledger.pos : at].strip()
             programs = [program for program in programs if program.suits(fresh, quoted)]
         end = at + len(entry.literal)
-        unescape = self._syntax.dialect.unescape
+        unescape = self._syntax.dialect.values.unescape
         sight = entry.first_sight(ledger.buf[end : end + AHEAD], unescape) if programs else FAIL
         if sight == NEED and len(ledger.buf) < end + AHEAD and not final:
             self._show_text(at)
@@ -381,7 +381,7 @@ class Machine:
             return trial.envelope.name
         form = trial.program.call
         default = CODE_FUNCTION if form is not None and form.payload == "code" else ""
-        return trial.fields.get("name", "") or self._syntax.dialect.fixed_name or default
+        return trial.fields.get("name", "") or self._syntax.dialect.names.fixed or default
 
     def _suspend(self, trial: Trial) -> None:
         """Wait for more input.  What an envelope has consumed leaves the buffer."""
@@ -527,7 +527,7 @@ class Machine:
     def _announce(self, name: str, native: str, length: int) -> None:
         """The commit point."""
         ledger = self.ledger
-        ledger.silent = self._strip or name in self._syntax.dialect.null_calls
+        ledger.silent = self._strip or name in self._syntax.dialect.names.null_calls
         id = ""
         if ledger.silent:
             ledger.note("null_call", name, length)
@@ -597,7 +597,7 @@ class Machine:
                 self._section = None
                 self._between = False
                 return True
-        trial = Trial(section.between, self._syntax.dialect.unescape)
+        trial = Trial(section.between, self._syntax.dialect.values.unescape)
         answer = self._try(trial, ledger.pos, final)
         if answer == NEED:
             self._suspend(trial)

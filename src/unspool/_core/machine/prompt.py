@@ -75,7 +75,7 @@ def _is_framing(event: Event) -> bool:
 @lru_cache(maxsize=1024)
 def usual_tail(syntax: Syntax) -> str:
     """The tail where no prompt is given: of what the dialect says a prompt ends with."""
-    return relevant_tail(syntax.dialect.start, syntax)
+    return relevant_tail(syntax.dialect.prompt.start, syntax)
 
 
 def relevant_tail(prompt: str, syntax: Syntax) -> str:
@@ -91,7 +91,7 @@ def _turn(text: str, syntax: Syntax) -> tuple[bool, str]:
     """The turn that the text ends with, from its first marker on; and whether it begins in this text."""
     dialect = syntax.dialect
     border = _behind_foreign(text, syntax)
-    for marker in (*dialect.stop, *dialect.turn):
+    for marker in (*dialect.stop, *dialect.prompt.turn):
         at = text.rfind(marker)
         if at >= 0:
             border = max(border, at + len(marker))
@@ -136,7 +136,7 @@ def _message(text: str, syntax: Syntax) -> tuple[bool, str]:
         elif literal in frame.openers:
             start, opener = at, literal
     behind = text[start + len(opener) :]
-    over = any(marker in behind for marker in (*dialect.stop, *dialect.turn))
+    over = any(marker in behind for marker in (*dialect.stop, *dialect.prompt.turn))
     foreign = (match.group() for match in _CONTROL_TOKEN.finditer(behind))
     over = over or any(not syntax.knows(token) for token in foreign)
     return bounded, "" if over else opener + behind

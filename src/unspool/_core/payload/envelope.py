@@ -279,23 +279,23 @@ class Envelope(NamedPayload):
         self._captured.clear()
 
     def _key_ends(self, key: str) -> None:
-        dialect = self._dialect
+        keys = self._dialect.envelope
         self._slack += len(key)
         self._state = _COLON
         self._role = _NO_ROLE
         self._captured.clear()
-        if dialect.keyed:
+        if keys.keyed:
             if self.committed:
                 self.error = "'}': one function to an object"
                 return
             self.name = key
             self.committed = bool(key)
             self._role = _ARGS_ROLE
-        elif key in dialect.name_keys and not self.committed:
+        elif key in keys.name_keys and not self.committed:
             self._role = _NAME_ROLE
-        elif key in dialect.args_keys and not self._has_args and not self._pending:
+        elif key in keys.args_keys and not self._has_args and not self._pending:
             self._role = _ARGS_ROLE
-        elif key in dialect.id_keys:
+        elif key in keys.id_keys:
             self._role = _ID_ROLE
         elif key == "function":
             self._captured.append(key)

@@ -39,14 +39,17 @@ def compile_syntax(
 def make_codec(form: CallForm, syntax: Syntax, tools: Tools, function: str, policies: Policies) -> Codec:
     """The codec for the payload of a call."""
     if form.payload == "params":
-        params = Tree if syntax.dialect.nested else Tagged
+        params = Tree if syntax.dialect.values.nested else Tagged
         return params(syntax, tools, function, policies)
     if form.payload == "code":
         return RawText(syntax.follow.code_ends)
     repair = policies.malformed_call == "repair"
     if form.notation == "bare":
         return BareObject(
-            syntax.dialect.quote, syntax.follow.after_params, kind=tools.parameters(function), repair=repair
+            syntax.dialect.values.quote,
+            syntax.follow.after_params,
+            kind=tools.parameters(function),
+            repair=repair,
         )
     if form.notation == "json":
         return JsonValue(repair)

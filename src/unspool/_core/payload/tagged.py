@@ -130,7 +130,7 @@ class Tagged(Codec):
 
     def _new_trial(self) -> Trial:
         """Of the head of a parameter."""
-        return Trial(self._syntax.param_programs, self._syntax.dialect.unescape)
+        return Trial(self._syntax.param_programs, self._syntax.dialect.values.unescape)
 
     def _params_end(self, buf: str, pos: int, final: bool, out: list[str]) -> int:
         """Here is no parameter, so the call ends; the input may, too, and cut off what stands here."""
@@ -188,7 +188,7 @@ class Tagged(Codec):
             self._tools.value_type(self._function, key),
             attributes.get("string", attributes.get("type", "")),
             untyped_is_string=untyped_is_string,
-            python_values=self._syntax.dialect.python_values,
+            python_values=self._syntax.dialect.values.python,
         )
         self._streams = self._slot.streams
         out.append(("{" if not self._seen else ", ") + quote(key) + (': "' if self._streams else ": "))

@@ -104,7 +104,7 @@ class Tree(Codec):
 
     def _new_trial(self) -> Trial:
         """Of what may stand where a parameter could."""
-        return Trial(self._syntax.tree_programs, self._syntax.dialect.unescape)
+        return Trial(self._syntax.tree_programs, self._syntax.dialect.values.unescape)
 
     # -- between children
 
@@ -180,7 +180,7 @@ class Tree(Codec):
             kind,
             _declared(fields),
             untyped_is_string="string" not in fields and self._policies.schemaless_value == "string",
-            python_values=self._syntax.dialect.python_values,
+            python_values=self._syntax.dialect.values.python,
         )
 
     def _child_type(self, parent: _Element, key: str) -> ValueType:
@@ -235,7 +235,7 @@ class Tree(Codec):
         elif "object" in types and "array" not in types:
             element.shape = _OBJECT
         else:
-            element.shape = _LIST if key == self._syntax.dialect.list_key else _OBJECT
+            element.shape = _LIST if key == self._syntax.dialect.values.list_key else _OBJECT
 
     def _data(self, element: _Element, buf: str, pos: int, end: int, final: bool) -> int:
         """Text of a value, unless it may still be white space before the first child."""

@@ -26,7 +26,7 @@ _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 def encode_arguments(notation: str, arguments: str, dialect: Dialect) -> str:
     """Arguments, given as JSON text, in a notation."""
     if notation == "bare":
-        return encode_bare(arguments, dialect.quote)
+        return encode_bare(arguments, dialect.values.quote)
     if notation == "code":
         return encode_code(arguments)
     return arguments if notation == "json" else encode_python(arguments)

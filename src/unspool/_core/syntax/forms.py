@@ -107,7 +107,8 @@ class ParamForm:
     __slots__ = ("closers", "closing", "head", "inline", "watch")
 
     def __init__(self, template: str) -> None:
-        opening, _, tail = split_at(reading_pieces(template, exact="value"), "value")
+        # Whoever looks for a parameter has passed over the white space before it.
+        opening, _, tail = split_at(reading_pieces(template.lstrip(" "), exact="value"), "value")
         closer = first_literal(tail)
         self.head: Final = Program(t.PARAM, steps_of(opening))
         """Up to the value."""

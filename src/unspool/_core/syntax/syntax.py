@@ -65,7 +65,7 @@ class Syntax:
         self.forms: Final = [CallForm(call, dialect, embed) for call in templates] if calls else []
         self.params: Final = [ParamForm(param) for param in dialect.param]
         self.frame: Final = FrameForm(dialect, dialect.frame) if dialect.frame is not None else None
-        self._name_forms: Final = [_name_pattern(form) for form in dialect.name_forms if form != "{name}"]
+        self._name_forms: Final = [_name_pattern(form) for form in dialect.names.forms if form != "{name}"]
         self.follow: Final = Follow(self.forms, self.sections, self.params, self.frame, dialect.stop)
         """What may follow what."""
 
@@ -144,7 +144,7 @@ class Syntax:
         """Whether what is there of a name may still become that of a tool."""
         if tools.could_become(partial):
             return True
-        for form in self.dialect.name_forms:
+        for form in self.dialect.names.forms:
             before, _, behind = form.partition("{name}")
             if before and before.startswith(partial):
                 return True

@@ -21,7 +21,7 @@ from .tokens import Tokenizer, as_tokenizer, assign_code_points, learnt_of, subs
 if TYPE_CHECKING:
     from ..words.dialect import Dialect
 
-_TEMPLATES = ("call", "section", "param", "reasoning", "content", "drop", "stop", "turn")
+_TEMPLATES = ("call", "section", "param", "reasoning", "content", "drop", "stop")
 
 
 class TokenDialect:
@@ -93,8 +93,9 @@ def literals(dialect: Dialect) -> Iterator[str]:
     for field in _TEMPLATES:
         templates: tuple[str, ...] = getattr(dialect, field)
         yield from templates
-    yield dialect.quote
-    yield dialect.start
+    yield dialect.values.quote
+    yield dialect.prompt.start
+    yield from dialect.prompt.turn
     frame = dialect.frame
     if frame is not None:
         yield from (*frame.open, frame.sep, *frame.ends, *frame.fields, frame.call_end)
@@ -125,8 +126,11 @@ def _substituted(dialect: Dialect, pairs: tuple[tuple[str, str], ...]) -> Dialec
         content=each(dialect.content),
         drop=each(dialect.drop),
         stop=each(dialect.stop),
-        turn=each(dialect.turn),
-        quote=substitute(dialect.quote, code_points),
-        start=substitute(dialect.start, code_points),
+        values=replace(dialect.values, quote=substitute(dialect.values.quote, code_points)),
+        prompt=replace(
+            dialect.prompt,
+            start=substitute(dialect.prompt.start, code_points),
+            turn=each(dialect.prompt.turn),
+        ),
         frame=frame,
     )

@@ -71,6 +71,83 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
+class Family:
+    """Whose dialect it is: what it is found by, and told from its look-alikes."""
+
+    models: str = ""
+    """Which models write it, for readers."""
+    aliases: tuple[str, ...] = ()
+    """Other names engines know it by."""
+    reasoning_aliases: tuple[str, ...] = ()
+    """Names of reasoning parsers that mean this dialect's reasoning."""
+    fingerprint: tuple[str, ...] = ()
+    """Text of chat templates, or ``model_type: NAME`` of config.json, that tells this
+    family from those that write calls alike; any one of them will do."""
+    variants: tuple[tuple[str, str], ...] = ()
+    """Special tokens, and the dialect to use where a vocabulary has them; the first one counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """The object in an ``{envelope}`` hole.  The first of its keys is what is written."""
+
+    name_keys: tuple[str, ...] = ("name",)
+    """Keys of the function's name ..."""
+    args_keys: tuple[str, ...] = ("arguments", "parameters")
+    """... of its arguments ..."""
+    id_keys: tuple[str, ...] = ("id",)
+    """... and of the call's id."""
+    order: tuple[Literal["name", "args", "id"], ...] = ("name", "args")
+    """What it is written with, in order."""
+    keyed: bool = False
+    """It is ``{"function name": {arguments}}`` instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """How values are spelt, beyond what the notation says."""
+
+    python: bool = False
+    """A ``{value}`` may be spelt as in Python: ``True``, ``None``, ``{'k': 1}``."""
+    nested: bool = False
+    """A ``{value}`` may itself be made of params."""
+    list_key: str = ""
+    """Nested params of this name are the items of a list."""
+    type_words: tuple[str, ...] = ("string", "number", "boolean", "null", "array", "object")
+    """What a ``{type}`` hole is written as, in the order of JSON's types here."""
+    unescape: bool = False
+    """Attributes are XML-escaped."""
+    quote: str = '"'
+    """String delimiter of the ``bare`` notation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What the functions are called."""
+
+    forms: tuple[str, ...] = ("{name}",)
+    """What a ``{name}`` hole may hold; the first form that fits refines it."""
+    first_index: int = 0
+    """The number of the first call in an ``{index}`` hole."""
+    fixed: str = ""
+    """Every payload is the arguments of this function."""
+    null_calls: tuple[str, ...] = ()
+    """Function names that mean 'no call'."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What the prompt holds of the turn that the model goes on with."""
+
+    start: str = ""
+    """Its tail, to assume where the caller gives no prompt."""
+    echo: str = ""
+    """Text to put before the output: it is in the prompt, and clients want to see it."""
+    turn: tuple[str, ...] = ()
+    """Role markers that do not look like control tokens."""
+
+
+@dataclass(frozen=True, slots=True)
 class Dialect:
     """How one family of models writes reasoning, content and tool calls.
 
@@ -80,6 +157,9 @@ class Dialect:
 
     name: str
     """Name in the registry."""
+    family: Family = Family()
+    """Which models write it, and what else it is known by."""
+
     call: tuple[str, ...] = ()
     """Templates of one call."""
     section: tuple[str, ...] = ("{calls}",)
@@ -104,67 +184,24 @@ class Dialect:
 
     args: Notation = "json"
     """Notation of ``{args}`` and ``{envelope}``."""
-    name_keys: tuple[str, ...] = ("name",)
-    """Keys of an envelope: the function's name ..."""
-    args_keys: tuple[str, ...] = ("arguments", "parameters")
-    """... its arguments ..."""
-    id_keys: tuple[str, ...] = ("id",)
-    """... and its id."""
-    envelope: tuple[Literal["name", "args", "id"], ...] = ("name", "args")
-    """What an envelope is written with, in order."""
-    keyed: bool = False
-    """The envelope is ``{"function name": {arguments}}``."""
-    name_forms: tuple[str, ...] = ("{name}",)
-    """What a ``{name}`` hole may hold; the first form that fits refines it."""
-    nested: bool = False
-    """A value may itself be made of params."""
-    list_key: str = ""
-    """Nested params of this name are the items of a list."""
-    type_words: tuple[str, ...] = ("string", "number", "boolean", "null", "array", "object")
-    """What a ``{type}`` hole is written as, in the order of JSON's types here."""
-    first_index: int = 0
-    """The number of the first call in an ``{index}`` hole."""
-    python_values: bool = False
-    """Values may be spelt as in Python: ``True``, ``None``, ``{'k': 1}``."""
-    unescape: bool = False
-    """Attribute values are XML-escaped."""
-    quote: str = '"'
-    """String delimiter of the ``bare`` notation."""
-    null_calls: tuple[str, ...] = ()
-    """Function names that mean 'no call'."""
-    fixed_name: str = ""
-    """Every payload is the arguments of this function."""
-
+    envelope: Envelope = Envelope()
+    """The keys of ``{envelope}``."""
+    values: Values = Values()
+    """How values are spelt."""
+    names: Names = Names()
+    """What the functions are called."""
     id_format: IdFormat = OPENAI_ID
     """How ids look."""
+
     after_calls: Literal["content", "drop"] = "content"
     """What text after a call is, unless a policy says otherwise."""
     keep_blanks: bool = False
     """White space before a call is content: the template adds no separator."""
-    start: str = ""
-    """The prompt tail to assume where the caller gives none."""
-    echo: str = ""
-    """Text to put before the output: what the prompt holds of it and clients want to see."""
-    turn: tuple[str, ...] = ()
-    """Role markers of prompts that do not look like control tokens."""
-
-    variants: tuple[tuple[str, str], ...] = ()
-    """Special tokens, and the dialect to use where a vocabulary has them; the first one counts."""
-
-    fingerprint: tuple[str, ...] = ()
-    """Text of chat templates, or ``model_type: NAME`` of config.json, that tells this
-    family from those that write calls alike; any one of them will do."""
-
+    prompt: Prompt = Prompt()
+    """Where the output begins."""
     request: RequestFacts | str | None = None
     """What the request side must know of the family: its facts, or the name of a
-    dialect that shares them.  Built-in dialects have theirs in one table."""
-
-    models: str = ""
-    """Which models write it."""
-    aliases: tuple[str, ...] = ()
-    """Other names engines know it by."""
-    reasoning_aliases: tuple[str, ...] = ()
-    """Names of reasoning parsers that mean this dialect's reasoning."""
+    dialect that shares them."""
 
     def __hash__(self) -> int:
         # Grammars are looked up by dialect, for every parser; dialects of one name are rare.

@@ -5,7 +5,8 @@ another matter: which switch turns its reasoning off, what its template seeds,
 which of its markers a detokenizer strips, how it is forced to call.
 
 Cells are words that people can read.  ``n/a`` is one of them; facts without a
-cell cannot be built, and a dialect without facts cannot be registered.
+cell cannot be built, and a dialect without facts cannot be registered.  ``plan``
+reads them, ``docs/truth-table.md`` is generated from them.
 """
 
 from __future__ import annotations
@@ -108,8 +109,8 @@ class Thinking:
     def off_when(self) -> str:
         """When the gate fires, in words.
 
-        >>> from unspool import plan
-        >>> plan("seed_oss", {}).facts.thinking.off_when()
+        >>> from unspool import get_dialect
+        >>> get_dialect("seed_oss").request.thinking.off_when()
         'thinking_budget=0'
         """
         if self.default == "n/a":
@@ -131,41 +132,41 @@ class Thinking:
 class RequestFacts:
     """A row of the truth table: what a request must know about a family.
 
-    No cell has a default: what does not apply is ``n/a``.
+    Cells that decide something have no default: what does not apply is ``n/a``.
+
+    >>> from unspool import get_dialect
+    >>> get_dialect("hermes").request.eos
+    ('<|im_end|>',)
     """
 
     calls_special: Answer
     """Whether the markers of calls are special tokens, where no tokenizer can be asked."""
-    answers_special: Answer
+    answers_special: Answer = "no"
     """Whether even a plain answer comes in special tokens and words between them."""
-    required: tuple[Mode, ...]
-    """How ``tool_choice=required`` is enforced, best first: the dialect's own grammar,
-    guided JSON; ``none``: not at all."""
-    named: tuple[Mode, ...]
-    """The same for a named function."""
+    forced: tuple[Mode, ...]
+    """How a call is enforced that the request demands, best first: by the dialect's own
+    grammar, by guided JSON; ``none``: not at all."""
     eos: tuple[str, ...]
     """What ends a turn: tokens, or ``model`` where only the generation config knows."""
-    prompts: tuple[str, ...]
+    prompts: tuple[str, ...] = (ANY,)
     """What its templates end a prompt with, before any seed; ``any``: too many to tell."""
     thinking: Thinking
     """Reasoning."""
+    checkpoints: tuple[tuple[str, Thinking], ...] = ()
+    """Checkpoints and reasoning parsers that share the dialect but are switched or seeded in
+    another way: their names, and what takes the place of ``thinking``."""
 
     def __post_init__(self) -> None:
         _check_word("calls_special", self.calls_special, get_args(Answer))
         _check_word("answers_special", self.answers_special, get_args(Answer))
-        for name, cell in (("required", self.required), ("named", self.named)):
-            for mode in cell:
-                _check_word(name, mode, get_args(Mode))
-        for name, words in (
-            ("required", self.required),
-            ("named", self.named),
-            ("eos", self.eos),
-            ("prompts", self.prompts),
-        ):
+        for name, words in (("forced", self.forced), ("eos", self.eos), ("prompts", self.prompts)):
             if isinstance(words, str) or not words or not all(words):
                 raise SpecError(f"{name}={words!r}: a tuple of at least one word; there are no empty cells")
-        if not isinstance(self.thinking, Thinking):
-            raise SpecError(f"thinking must be a Thinking value, got {type(self.thinking).__name__}")
+        for mode in self.forced:
+            _check_word("forced", mode, get_args(Mode))
+        for thinking in (self.thinking, *(thinking for _, thinking in self.checkpoints)):
+            if not isinstance(thinking, Thinking):
+                raise SpecError(f"thinking must be a Thinking value, got {type(thinking).__name__}")
 
 
 def _check_word(cell: str, word: str, allowed: tuple[str, ...]) -> None:

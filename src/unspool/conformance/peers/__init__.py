@@ -103,8 +103,7 @@ def dialects() -> dict[str, object]:
     """What a peer's program must know of our dialects to put a case as its server would."""
     from ..._core.tokens.mode import literals
     from ..._core.words.facts import MODEL
-    from ...dialects._facts import facts_of
-    from ...dialects._registry import list_dialects
+    from ...dialects._registry import facts_of, list_dialects
 
     found: dict[str, object] = {}
     for dialect in list_dialects():

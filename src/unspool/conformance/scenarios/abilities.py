@@ -16,7 +16,7 @@ from ..._core.words.pieces import (
     split_at,
     split_marks,
 )
-from ...dialects._facts import facts_of
+from ...dialects._registry import facts_of
 from .meaning import Call, Say, Thought
 
 ONE_CALL: Final = {"gigachat3": "a turn has one call"}
@@ -50,8 +50,8 @@ class Able:
         """The templates of this notation sort keys, and so do the models."""
         self.carries_ids: Final = self.calls and (
             "{id}" in "".join([template, *calls])
-            or dialect.name_forms[0] == dialect.id_format.pattern
-            or (self.enveloped and "id" in dialect.envelope)
+            or dialect.names.forms[0] == dialect.id_format.pattern
+            or (self.enveloped and "id" in dialect.envelope.order)
         )
         self.wrapped: Final = bool(dialect.content)
         """Content has a wrapper of its own."""
@@ -70,7 +70,7 @@ class Able:
         found: dict[str, str] = {}
         if not self.calls:
             found["calls"] = "it has no calls"
-        if dialect.fixed_name:
+        if dialect.names.fixed:
             found["name"] = "every call is one of the same function"
         if not self.thinks:
             found["reasoning"] = "it has no reasoning"
@@ -101,8 +101,8 @@ class Able:
         if self.framed:
             found["prose"] = "text stands in messages with a header"
         facts = facts_of(dialect)
-        for choice, modes in (("required", facts.required), ("named", facts.named)):
-            if "json" not in modes:
+        if "json" not in facts.forced:
+            for choice in ("required", "named"):
                 found[choice] = f"a forced call ({choice}) is written in its own markup"
         thinking = facts.thinking
         if (thinking.default == "off" or thinking.json_off) and thinking.when_off != "read":

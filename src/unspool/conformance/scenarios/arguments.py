@@ -109,9 +109,9 @@ def _own_markers(able: Able) -> list[str]:
         text = marker.strip()
         if text in forbidden or any(stop and stop in text for stop in forbidden):
             continue
-        if not able.verbatim and able.notation != "tagged" and dialect.quote in text:
+        if not able.verbatim and able.notation != "tagged" and dialect.values.quote in text:
             continue
-        if able.tagged and dialect.nested and _opens_param(text, able):
+        if able.tagged and dialect.values.nested and _opens_param(text, able):
             continue
         found.append(text)
     return found
@@ -139,7 +139,7 @@ def _deep(depth: int) -> Any:
 
 def _plain_dicts(draft: Draft) -> str | None:
     """Lists and objects without a schema come back only where their text is JSON."""
-    nested = draft.able.dialect.nested
+    nested = draft.able.dialect.values.nested
     return "values are made of values, whose types only a schema could tell" if nested else None
 
 

@@ -310,7 +310,7 @@ ORPHANS: Final = (
 
 
 def _nothing(draft: Draft) -> str | None:
-    echo = draft.able.dialect.echo
+    echo = draft.able.dialect.prompt.echo
     draft.pieces, draft.order = [], [Stretch("content", echo)] if echo else []
     return None
 

@@ -31,7 +31,7 @@ def _prefill(*, bare: bool = False) -> Twist:
         if bare and opener == opener.rstrip():
             return "it writes no white space there"
         draft.start = "reasoning"
-        draft.prompt = draft.able.dialect.start + (opener.rstrip() if bare else opener)
+        draft.prompt = draft.able.dialect.prompt.start + (opener.rstrip() if bare else opener)
         return None
 
     return twist
@@ -49,9 +49,9 @@ def _closed(draft: Draft) -> str | None:
     numbers = [i for i, piece in enumerate(draft.pieces) if piece.part == 0]
     framing = [draft.pieces[i].text for i in numbers if draft.pieces[i].role != "text"]
     del draft.pieces[: numbers[-1] + 1], draft.order[0]
-    draft.prompt = draft.able.dialect.start + "".join(framing)
+    draft.prompt = draft.able.dialect.prompt.start + "".join(framing)
     if draft.able.framed:
-        start = draft.able.dialect.start
+        start = draft.able.dialect.prompt.start
         draft.prompt += start
         first = draft.pieces[0]
         draft.pieces[0] = Wording(first.role, first.text.removeprefix(start), first.part)
@@ -69,7 +69,7 @@ def _continued(draft: Draft) -> str | None:
     """The prompt ends with the beginning of the answer."""
     if draft.able.framed or draft.able.wrapped:
         return "an answer begins with a marker"
-    if draft.able.dialect.echo:
+    if draft.able.dialect.prompt.echo:
         return "the prompt holds the beginning of the reasoning"
     draft.prompt = "It is"
     return None

@@ -171,7 +171,7 @@ def make_draft(parts: Sequence[Say], able: Able) -> Draft:
             order.append(Stretch("reasoning", part.text))
         elif not (called and able.dialect.after_calls == "drop"):
             order.append(Stretch("content", part))
-    _echo(order, able.dialect.echo)
+    _echo(order, able.dialect.prompt.echo)
     return Draft(able, sketch(able.dialect, tuple(rendered(parts, able))), order)
 
 
@@ -203,7 +203,7 @@ def native_id(able: Able, name: str, number: int) -> str:
     """An id in the dialect's format, the same every time."""
     dialect = able.dialect
     random = "abcdefghijklmnopqrstuvwxyz"[number:][: dialect.id_format.length]
-    pattern = dialect.id_format.pattern.replace("{index}", str(number + dialect.first_index))
+    pattern = dialect.id_format.pattern.replace("{index}", str(number + dialect.names.first_index))
     return pattern.replace("{random}", random).replace("{name}", name)
 
 

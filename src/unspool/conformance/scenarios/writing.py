@@ -87,7 +87,7 @@ def sketch(dialect: Dialect, parts: Sequence[RenderPart]) -> list[Wording]:
         pieces += _text_pieces(new, part, at) if isinstance(part, TextPart) else _call_pieces(new, at)
         at = run
     # What the prompt holds already.
-    start = dialect.start if frame is not None else dialect.echo
+    start = dialect.prompt.start if frame is not None else dialect.prompt.echo
     if start and pieces and pieces[0].text.startswith(start):
         first = pieces[0]
         pieces[0] = Wording(first.role, first.text.removeprefix(start), first.part)

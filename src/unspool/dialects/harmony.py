@@ -1,17 +1,20 @@
-"""Messages whose header says what the body is."""
+"""Messages whose header says what the body is: gpt-oss, and those who took over its frame."""
 
-from .._core.words.dialect import Dialect, Frame, Route
-from ._shared import LLAMA_STOPS
+from dataclasses import replace
+
+from .._core.words.dialect import Dialect, Family, Frame, Names, Prompt, Route
+from .._core.words.facts import ALWAYS, FRAMED, MODEL, RequestFacts
+from ._shared import NATIVE
 
 HARMONY_OPENERS = ("<|start|>assistant", "<|start|>", "<|channel|>", "^ to=", "<|message|>")
 HARMONY_ENDS = ("<|end|>", "<|return|>", "<|call|>")
 HARMONY_FIELDS = (" to={to}", "<|channel|>{channel}", "<|constrain|>{format}")
+HARMONY_EFFORTS = (("low", "low"), ("medium", "medium"), ("high", "high"))
+FRAME_START = "<|start|>assistant"
 
 HARMONY = Dialect(
     name="harmony",
-    models="gpt-oss",
-    aliases=("openai", "gpt_oss"),
-    reasoning_aliases=("openai_gptoss", "gpt_oss"),
+    family=Family("gpt-oss", aliases=("openai", "gpt_oss"), reasoning_aliases=("openai_gptoss", "gpt_oss")),
     frame=Frame(
         open=HARMONY_OPENERS,
         sep="<|message|>",
@@ -37,14 +40,36 @@ HARMONY = Dialect(
         call_end="<|call|>",
     ),
     reasoning=(),
-    start="<|start|>assistant",
+    prompt=Prompt(start=FRAME_START),
     stop=("<|endoftext|>",),
+    request=RequestFacts(
+        calls_special="yes",
+        answers_special="yes",
+        forced=NATIVE,
+        eos=("<|return|>", "<|call|>", "<|endoftext|>"),
+        prompts=(FRAME_START,),
+        thinking=replace(FRAMED, switches=("reasoning_effort",), efforts=HARMONY_EFFORTS),
+    ),
+)
+
+HARMONY_STRIPPED = Dialect(
+    name="harmony_stripped",
+    family=Family("gpt-oss behind a detokenizer that removed the control tokens"),
+    call=("assistantcommentary to=functions.{name} json{args}",),
+    reasoning=("^analysis{text}assistantfinal",),
+    drop=("assistantfinal",),
+    request=RequestFacts(
+        calls_special="no",
+        forced=("none",),
+        eos=(MODEL,),
+        prompts=(FRAME_START,),
+        thinking=replace(ALWAYS, switches=("reasoning_effort",), efforts=HARMONY_EFFORTS, seed=""),
+    ),
 )
 
 BEAM = Dialect(
     name="beam",
-    models="Beam 1.0",
-    reasoning_aliases=("beam",),
+    family=Family("Beam 1.0", reasoning_aliases=("beam",)),
     frame=Frame(
         open=HARMONY_OPENERS,
         sep="<|message|>",
@@ -58,14 +83,20 @@ BEAM = Dialect(
     ),
     param=('<rfl:parameter name="{key}">\n{value}\n</rfl:parameter>\n',),
     reasoning=(),
-    start="<|start|>assistant",
+    prompt=Prompt(start=FRAME_START),
+    request=RequestFacts(
+        calls_special="yes",
+        answers_special="yes",
+        forced=NATIVE,
+        eos=("<|return|>", "<|call|>"),
+        prompts=(FRAME_START,),
+        thinking=FRAMED,
+    ),
 )
 
 MUSE_GLIMMER = Dialect(
     name="muse_glimmer",
-    models="Muse Glimmer",
-    aliases=("muse", "glimmer"),
-    reasoning_aliases=("muse_glimmer", "muse"),
+    family=Family("Muse Glimmer", aliases=("muse", "glimmer"), reasoning_aliases=("muse_glimmer", "muse")),
     frame=Frame(
         open=("<|start|>assistant", " to=", "<|message|>", "^to="),
         sep="<|message|>",
@@ -82,25 +113,15 @@ MUSE_GLIMMER = Dialect(
     call=('<atem:invoke name="{name}">\n{params}</atem:invoke>\n',),
     sep=("",),
     param=('<atem:parameter name="{key}">{value}</atem:parameter>\n',),
-    name_forms=("{name}.{name}", "{name}"),
+    names=Names(forms=("{name}.{name}", "{name}")),
     reasoning=(),
-    start="<|start|>assistant",
-)
-
-FUNCTIONARY_V32 = Dialect(
-    name="functionary_v32",
-    models="Functionary v3.2",
-    frame=Frame(
-        open=(">>>",),
-        sep="\n",
-        ends=(),
-        fields=(">>>{to}",),
-        routes=(
-            Route("to=all", "content", "all"),
-            Route("to={name}", "{args}", "{name}"),
-        ),
+    prompt=Prompt(start=FRAME_START),
+    request=RequestFacts(
+        calls_special="yes",
+        answers_special="yes",
+        forced=NATIVE,
+        eos=("<|eot|>",),
+        prompts=(FRAME_START,),
+        thinking=replace(FRAMED, switches=("reasoning_effort",), effort_name="reasoning_strength"),
     ),
-    reasoning=(),
-    start=">>>",
-    stop=LLAMA_STOPS,
 )

@@ -1,0 +1,121 @@
+"""Tencent's Hunyuan; since Hy3 every tag carries a suffix that depends on the checkpoint."""
+
+import re
+from dataclasses import replace
+
+from .._core.words.dialect import Dialect, Family
+from .._core.words.facts import HYBRID, RequestFacts, Thinking
+from ._shared import JSON_FIRST, NATIVE, THINK_INLINE, THINK_LINES
+
+HUNYUAN_A13B = Dialect(
+    name="hunyuan_a13b",
+    family=Family("Hunyuan-A13B and smaller", reasoning_aliases=("hunyuan_a13b",), fingerprint=("助手：",)),
+    section=("<tool_calls>[{calls}]</tool_calls>", "<tool_calls>{calls}</tool_calls>"),
+    call=("{envelope}",),
+    sep=(", ",),
+    reasoning=THINK_LINES,
+    content=("<answer>\n{text}\n</answer>",),
+    drop=("助手：",),
+    stop=("<|eos|>",),
+    request=RequestFacts(calls_special="no", forced=JSON_FIRST, eos=("<|eos|>",), thinking=HYBRID),
+)
+
+PARAM_LINES = "<arg_key>{key}</arg_key>\n<arg_value>{value}</arg_value>\n"
+PARAM_UNOPENED = "<arg_key>{key}</arg_key>{value}</arg_value>"
+"""The tag that opens the value may be forgotten."""
+HY_THINKING = Thinking(
+    special="no",
+    default="on",
+    switches=("reasoning_effort",),
+    seed="<think>",
+    after_tool="same",
+    when_off="text",
+    strip="n/a",
+    efforts=(
+        *(("no_think", "no_think"), ("none", "no_think"), ("minimal", "low"), ("low", "low")),
+        *((word, "high") for word in ("medium", "high", "xhigh", "max")),
+    ),
+    effort_off=("no_think", "none"),
+)
+HY_V4_FACTS = RequestFacts(
+    calls_special="no",
+    forced=NATIVE,
+    eos=("<｜hy_eos｜>",),
+    prompts=("<｜hy_Assistant｜>",),
+    thinking=HY_THINKING,
+)
+HY_V3_FACTS = replace(
+    HY_V4_FACTS,
+    forced=JSON_FIRST,
+    thinking=replace(
+        HY_THINKING,
+        default="off",
+        efforts=(("no_think", "no_think"), ("none", "no_think"), ("low", "low"), ("high", "high")),
+    ),
+)
+
+HY_V3 = Dialect(
+    name="hy_v3",
+    family=Family(
+        "Hy3",
+        aliases=("hunyuan",),
+        reasoning_aliases=("hy_v3", "hunyuan"),
+        variants=(("<tool_calls:opensource>", "hy_v3:opensource"),),
+    ),
+    section=("<tool_calls>\n{calls}</tool_calls>",),
+    call=("<tool_call>{name}<tool_sep>\n{params}</tool_call>\n", "<tool_call>{name}{params}</tool_call>"),
+    sep=("",),
+    param=(PARAM_LINES, PARAM_UNOPENED),
+    reasoning=THINK_INLINE,
+    stop=("<｜hy_eos｜>",),
+    request=HY_V3_FACTS,
+)
+
+HY_V4 = Dialect(
+    name="hy_v4",
+    family=Family(
+        "Hy4",
+        aliases=("hy4",),
+        reasoning_aliases=("hy_v4",),
+        variants=(
+            ("<tool_calls:opensource>", "hy_v4:opensource"),
+            ("<tool_calls:6124c78e>", "hy_v4:6124c78e"),
+        ),
+    ),
+    section=("<tool_calls>{calls}</tool_calls>",),
+    call=("<tool_call>{name}{params}</tool_call>", "<tool_call>{name}<tool_sep>{params}</tool_call>"),
+    sep=("",),
+    param=("<arg_key>{key}</arg_key><arg_value>{value}</arg_value>", PARAM_LINES, PARAM_UNOPENED),
+    reasoning=THINK_INLINE,
+    stop=("<｜hy_eos｜>",),
+    request=HY_V4_FACTS,
+)
+
+
+def suffixed(dialect: Dialect, facts: RequestFacts, suffix: str, models: str) -> Dialect:
+    """The same dialect with a suffix in every tag."""
+
+    def tagged(*templates: str) -> tuple[str, ...]:
+        return tuple(re.sub("(｜?>)", rf"{suffix}\1", template) for template in templates)
+
+    return replace(
+        dialect,
+        name=dialect.name + suffix,
+        family=Family(models),
+        section=tagged(*dialect.section),
+        call=tagged(*dialect.call),
+        param=tagged(*dialect.param),
+        reasoning=tagged(*dialect.reasoning),
+        stop=tagged(*dialect.stop),
+        request=replace(
+            facts,
+            eos=tagged(*facts.eos),
+            prompts=tagged(*facts.prompts),
+            thinking=replace(facts.thinking, seed=tagged(facts.thinking.seed)[0]),
+        ),
+    )
+
+
+HY_V3_OPENSOURCE = suffixed(HY_V3, HY_V3_FACTS, ":opensource", "Hy3, released tokenizer")
+HY_V4_OPENSOURCE = suffixed(HY_V4, HY_V4_FACTS, ":opensource", "Hy4, released tokenizer")
+HY_V4_6124C78E = suffixed(HY_V4, HY_V4_FACTS, ":6124c78e", "Hy4, checkpoint 6124c78e")

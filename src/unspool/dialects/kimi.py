@@ -1,0 +1,95 @@
+"""Moonshot's Kimi."""
+
+from dataclasses import replace
+
+from .._core.values.ids import IdFormat
+from .._core.words.dialect import Dialect, Family, Names, Values
+from .._core.words.facts import HYBRID, MODEL, UNSWITCHED, RequestFacts
+from ._shared import CHATML_STOPS, JSON, NATIVE, THINK_INLINE
+
+KIMI = Dialect(
+    name="kimi",
+    family=Family("Kimi-VL-Thinking and other early Kimi models"),
+    reasoning=("◁think▷{text}◁/think▷",),
+    stop=CHATML_STOPS,
+    request=RequestFacts(calls_special="n/a", forced=JSON, eos=(MODEL,), thinking=UNSWITCHED),
+)
+
+K2_THINKING = replace(HYBRID, special="yes", seed="<think>")
+
+KIMI_K2 = Dialect(
+    name="kimi_k2",
+    family=Family(
+        "Kimi K2, K2.5, K2.6",
+        aliases=("kimik2", "kimi_k25"),
+        reasoning_aliases=("kimi_k2", "kimi_k25", "kimi_thinking"),
+    ),
+    section=(
+        "<|tool_calls_section_begin|>{calls}<|tool_calls_section_end|>",
+        "<|tool_call_section_begin|>{calls}<|tool_call_section_end|>",
+        "{calls}",
+    ),
+    call=(
+        "<|tool_call_begin|>{name}<|tool_call_argument_begin|>{args}<|tool_call_end|>",
+        "<|tool_call_begin|>{name}<|tool_call_argument_begin|>\n<|tool_call_end|>",
+    ),
+    sep=("",),
+    names=Names(
+        forms=(
+            "functions.{name}:{index}",
+            "{name}:{index}",
+            "functions_{name}_{index}",
+            "functions.{name}",
+            "{name}",
+        )
+    ),
+    id_format=IdFormat("functions.{name}:{index}"),
+    after_calls="drop",
+    reasoning=THINK_INLINE,
+    stop=CHATML_STOPS,
+    request=RequestFacts(
+        calls_special="yes",
+        forced=NATIVE,
+        eos=("<|im_end|>", "[EOS]"),
+        prompts=("<|im_middle|>",),
+        thinking=replace(HYBRID, special="yes"),
+        checkpoints=(("kimi_k25", replace(K2_THINKING, written=True)), ("kimi_thinking", K2_THINKING)),
+    ),
+)
+
+K3_HEAD = '<|open|>call tool="{name}" index="{index}"<|sep|>'
+
+KIMI_K3 = Dialect(
+    name="kimi_k3",
+    family=Family("Kimi K3", reasoning_aliases=("kimi_k3",)),
+    section=("<|open|>tools<|sep|>{calls}<|close|>tools<|sep|>",),
+    call=(
+        f"{K3_HEAD}{{params}}<|close|>call<|sep|>",
+        f'{K3_HEAD}<|open|>json type="object"<|sep|>{{args}}<|close|>json<|sep|><|close|>call<|sep|>',
+    ),
+    sep=("",),
+    param=('<|open|>argument key="{key}" type="{type}"<|sep|>{value}<|close|>argument<|sep|>',),
+    values=Values(unescape=True),
+    names=Names(first_index=1),
+    reasoning=("<|open|>think<|sep|>{text}<|close|>think<|sep|>",),
+    content=("<|open|>response<|sep|>{text}<|close|>response<|sep|>",),
+    drop=("<|close|>message<|sep|>", "<|close|>response<|sep|>"),
+    stop=("<|end_of_msg|>",),
+    request=RequestFacts(
+        calls_special="yes",
+        answers_special="yes",
+        forced=NATIVE,
+        eos=("<|end_of_msg|>",),
+        prompts=('role="assistant"<|sep|>',),
+        thinking=replace(
+            HYBRID,
+            special="yes",
+            seed="<|open|>think<|sep|>",
+            when_off="read",
+            efforts=tuple((word, word) for word in ("none", "low", "high", "max")),
+            effort_name="thinking_effort",
+            written=True,
+            named_off=True,
+        ),
+    ),
+)

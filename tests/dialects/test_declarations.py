@@ -1,0 +1,93 @@
+"""Declarations: data, documented field by field, and true to what the documentation says of them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from places import ROOT
+from unspool import (
+    Dialect,
+    Envelope,
+    Family,
+    Frame,
+    IdFormat,
+    Names,
+    Prompt,
+    RequestFacts,
+    Route,
+    Thinking,
+    Values,
+    parse,
+    render,
+)
+from unspool.testing import check_dialect
+
+PAGE = (ROOT / "docs" / "dialects.md").read_text(encoding="utf-8")
+WORDS = (Dialect, Envelope, Family, Frame, IdFormat, Names, Prompt, RequestFacts, Route, Thinking, Values)
+MODULES = sorted(
+    path for path in (ROOT / "src" / "unspool" / "dialects").glob("*.py") if path.name != "_registry.py"
+)
+
+
+@pytest.mark.parametrize(
+    ("word", "field"),
+    [(word.__name__, field.name) for word in WORDS for field in fields(word)],
+)
+def test_the_page_explains_every_field(word: str, field: str) -> None:
+    _, _, reference = PAGE.partition("# Every field")
+    prose = re.sub(r"^```.*?^```", "", reference, flags=re.MULTILINE | re.DOTALL)
+    assert re.search(rf"`{field}(=[^`]*)?`", prose), f"docs/dialects.md says nothing of {word}.{field}"
+    assert word in PAGE
+
+
+def test_what_belongs_together_stands_together() -> None:
+    assert len(fields(Dialect)) <= 22
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda path: path.stem)
+def test_dialects_are_data(module: Path) -> None:
+    code = re.findall(r"^\s*(?:if|for|while|def|class|return)\b.*", module.read_text("utf-8"), re.MULTILINE)
+    assert len(code) <= 6, "\n".join(code)
+
+
+# -- what the page says of odd formats
+
+ODD: dict[str, dict[str, Any]] = {
+    "blanks before a parameter": {
+        "call": ("@@call {name}({index})\n{params}@@end",),
+        "param": ("  - {key} := {value} ;\n",),
+        "names": Names(first_index=1),
+    },
+    "lines as they are": {"call": ("@@call {name}({index})\n{code}\n@@end",)},
+    "code for one function": {"call": ("<script>{code}</script>",), "names": Names(fixed="run")},
+    "code and nothing else": {"call": ("<script>{code}</script>",)},
+}
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_odd_dialects_keep_the_laws(kind: str) -> None:
+    dialect = Dialect("odd", section=("\n{calls}",), reasoning=("(({text}))\n",), **ODD[kind])
+    check_dialect(
+        dialect, ["((Hm.))\nOk.\n@@call f(1)\n  - x := 1 ;\n@@end\n<script>x</script>"], examples=20
+    )
+
+
+def test_blanks_before_a_parameter_are_white_space() -> None:
+    dialect = Dialect("odd", **ODD["blanks before a parameter"])
+    written = "@@call f(1)\n  - x := 1 ;\n  - y := 2 ;\n@@end"
+    for text in (written, written.replace("\n  ", "\n"), written.replace("\n  ", "\n\n    ")):
+        assert parse(text, dialect).tool_calls[0].arguments == '{"x": "1", "y": "2"}'
+    assert render(dialect, parse(written, dialect)) == written
+
+
+def test_role_markers_in_words_end_what_stands_before_them() -> None:
+    prompt = "### User:\nThink between (( and )).\n### Assistant:\n"
+    forgetful = Dialect("odd", reasoning=("(({text}))",))
+    assert parse("Hi.", forgetful, prompt=prompt.replace(" and ))", "")).reasoning == "Hi."
+    told = Dialect("odd", reasoning=("(({text}))",), prompt=Prompt(turn=("### Assistant:",)))
+    assert parse("Hi.", told, prompt=prompt.replace(" and ))", "")).content == "Hi."
