@@ -43,6 +43,7 @@ from unspool import (
     parse,
     render,
 )
+from unspool._core.machine.ledger import BLOCK
 from unspool._core.words.pieces import parse_template, split_at, split_marks
 from unspool.testing import (
     POLICIES,
@@ -55,10 +56,12 @@ from unspool.testing import (
     assert_laws,
     assert_never_raises,
     assert_order,
+    assert_policy,
     assert_round_trip,
     assert_tiles,
     check_dialect,
     chunkings,
+    comparable,
     markers,
     messages,
     mutate,
@@ -259,6 +262,43 @@ def test_the_prompt_may_end_anywhere(name: str) -> None:
         for policies in (case.policies, Policies(commit="call")):
             changed = replace(case, text=case.text[at:], prompt=prompt, policies=policies)
             assert_laws(name, changed, chunkings(changed.text, splits=0, random=1))
+
+
+@pytest.mark.parametrize("long", [0, 300, 70_000])
+@pytest.mark.parametrize("name", [dialect.name for dialect in list_dialects() if dialect.frame is not None])
+def test_a_framed_message_of_the_prompt_that_is_over_says_nothing(name: str, long: int) -> None:
+    """However long ago it began, and whatever ended it: the output begins as after no prompt at all."""
+    dialect = get_dialect(name)
+    assert dialect.frame is not None
+    written = [dialect.start + render(dialect, message) for message in _plain_messages(dialect)]
+    for before in written:
+        prompt = before.replace("Hello", "Hello" + " there" * (long // 6))
+        # Without an end of its own a message is over where the turn is.
+        ends = (*dialect.stop, "<|im_end|>", "<|im_end|>\n<|im_start|>assistant\n")
+        for end in ("", *ends) if dialect.frame.ends else ends:
+            for text in (*written, *(text.removeprefix(dialect.start) for text in written), "Hello."):
+                fresh = read(name, Case(text, prompt=""))
+                found = read(name, Case(text, prompt=prompt + end))
+                assert comparable(found.events, text) == comparable(fresh.events, text), (prompt[-80:], end)
+
+
+@each_dialect
+@pytest.mark.parametrize("policy", ["malformed_call", "truncated_call"])
+def test_the_text_of_a_broken_call_is_whole_however_long(name: str, policy: str) -> None:
+    """It is kept in pieces, which are joined whenever there are many."""
+    shown = assert_policy(name, policy)
+    if shown is None:
+        return  # it has no calls
+    for size in (BLOCK + 1, 3 * BLOCK + 7):
+        value = "Oslo" * (size // 4)
+        case = replace(shown, text=shown.text.replace("Oslo", value))
+        for chunk in (size * 2, 50):
+            text = case.text
+            reading = read(name, case, [text[at : at + chunk] for at in range(0, len(text), chunk)])
+            assert_tiles(reading)
+            ends = [event for event in reading.events if isinstance(event, CallEnd)]
+            assert [f"{end.status}_call" for end in ends] == [policy]
+            assert value in ends[0].raw
 
 
 # -- the tests themselves

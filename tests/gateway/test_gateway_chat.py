@@ -276,7 +276,7 @@ def test_reasoning_tokens_are_counted(engine: EngineProcess, gateway: GatewayThr
 
 
 def test_running_token_counts(engine: EngineProcess, gateway: GatewayThread) -> None:
-    engine.script("a", "b", "c", delay=0.02)
+    engine.script("a", "b", "c")
     options = {"include_usage": True, "continuous_usage_stats": True}
     chunks = stream(gateway, stream_options=options)
     counts = [chunk["usage"]["completion_tokens"] for chunk in chunks]

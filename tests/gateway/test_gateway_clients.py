@@ -15,7 +15,7 @@ pytest.importorskip("msgspec")
 
 import openai
 
-from serving import EngineProcess, GatewayThread, serving, template_file
+from serving import HOLD, EngineProcess, GatewayThread, serving, template_file
 
 anthropic = pytest.importorskip("anthropic")
 
@@ -52,7 +52,6 @@ def gateway(engine: EngineProcess, tmp_path_factory: pytest.TempPathFactory) -> 
         template=template,
         model="m",
         api_keys=("sk-test",),
-        idle_timeout=1.0,
     ) as found:
         yield found
 
@@ -213,14 +212,20 @@ def test_openai_responses_that_are_not_kept(client: openai.OpenAI, engine: Engin
 def test_openai_responses_custom_tool(client: openai.OpenAI, engine: EngineProcess) -> None:
     output = [
         '<tool_call>\n{"name": "run", "arguments": {"input": "print(',
+        HOLD,
         '\\"hé',
         'llo\\")\\n',
         '"}}\n</tool_call>',
     ]
-    engine.script(*output, delay=0.03)
+    engine.script(*output)
     tools: Any = [{"type": "custom", "name": "run", "description": "Run Python."}]
     with client.responses.stream(model="m", input="Go", tools=tools, tool_choice="required") as stream:
-        pieces = [event.delta for event in stream if event.type == "response.custom_tool_call_input.delta"]
+        pieces: list[str] = []
+        for event in stream:
+            if event.type == "response.custom_tool_call_input.delta":
+                if not pieces:
+                    engine.release()
+                pieces.append(event.delta)
         final = stream.get_final_response()
     call = final.output[0]
     assert call.type == "custom_tool_call"
@@ -276,9 +281,14 @@ def test_openai_responses_that_are_cut_off(client: openai.OpenAI, engine: Engine
     assert answer.incomplete_details.reason == "max_output_tokens"
 
 
-def test_openai_responses_sees_failure(client: openai.OpenAI, engine: EngineProcess) -> None:
+def test_openai_responses_sees_failure(gateway: GatewayThread, engine: EngineProcess) -> None:
     engine.script("Hello", silent=True)
-    found = list(client.responses.create(model="m", input="Hi", stream=True))
+    settings: dict[str, Any] = {"upstream": "completions", "url": engine.url, "model": "m"}
+    with (
+        serving(**settings, template=gateway._settings.template, idle_timeout=0.5) as hasty,
+        openai.OpenAI(base_url=f"{hasty.url}/v1", api_key="any", max_retries=0) as client,
+    ):
+        found = list(client.responses.create(model="m", input="Hi", stream=True))
     assert found[-1].type == "response.failed"
     assert found[-1].response.error is not None
     assert "silent" in found[-1].response.error.message

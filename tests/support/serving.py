@@ -2,7 +2,9 @@
 
 The engine is a process of its own on a loopback port, as a real one would be.  A
 test posts a script to ``/script``; the next generation follows it, however badly it
-behaves.  ``/seen`` tells what was asked of it, and when its client left.
+behaves.  ``/seen`` tells what was asked of it, how much it has sent, and whether its
+client left.  Nobody waits for a time to pass: where a script says ``HOLD`` the engine
+waits for ``/release``.
 
 Run as a program, this file is the engine.
 """
@@ -26,6 +28,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+HOLD = None
+"""Among the chunks of a script: wait for ``EngineProcess.release``."""
+
 # -- the engine
 
 
@@ -35,6 +40,7 @@ class Engine:
     def __init__(self) -> None:
         self.scripts: deque[dict[str, Any]] = deque()
         self.seen: list[dict[str, Any]] = []
+        self.released = asyncio.Semaphore(0)
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -59,6 +65,9 @@ class Engine:
         if method == "POST" and path == "/script":
             self.scripts.append(json.loads(body))
             return await self.answer(writer, {})
+        if path == "/release":
+            self.released.release()
+            return await self.answer(writer, {})
         if path == "/seen":
             answer = {"seen": self.seen}
             if method == "POST":
@@ -67,18 +76,18 @@ class Engine:
         if path == "/v1/models":
             return await self.answer(writer, {"data": [{"id": "engine-model", "owned_by": OWNER}]})
         if path == "/tokenize":
-            self.seen.append({"path": path, "body": json.loads(body), "gone": None})
+            self.seen.append({"path": path, "body": json.loads(body), "gone": False})
             given = self.seen[-1]["body"]
             return await self.answer(writer, {"tokens": given.get("prompt", given.get("content")).split()})
         if path == "/health":
             return await self.answer(writer, {})
         if method == "POST" and path in ("/v1/completions", "/v1/chat/completions"):
             script = self.scripts.popleft() if self.scripts else {"chunks": ["Hello", "!"]}
-            note: dict[str, Any] = {"path": path, "body": json.loads(body), "gone": None, "at": time.time()}
+            note: dict[str, Any] = {"path": path, "body": json.loads(body), "gone": False, "sent": 0}
             self.seen.append(note)
             watch = asyncio.create_task(self.watch(reader, note))
             try:
-                await self.generate(writer, script, chat="chat" in path, body=note["body"])
+                await self.generate(writer, script, chat="chat" in path, note=note)
             finally:
                 watch.cancel()
             return False
@@ -90,7 +99,7 @@ class Engine:
                 pass
         except ConnectionError:
             pass
-        note["gone"] = time.time()
+        note["gone"] = True
 
     async def answer(self, writer: asyncio.StreamWriter, value: object, status: int = 200) -> bool:
         data = json.dumps(value).encode()
@@ -100,7 +109,7 @@ class Engine:
         return True
 
     async def generate(
-        self, writer: asyncio.StreamWriter, script: dict[str, Any], *, chat: bool, body: dict[str, Any]
+        self, writer: asyncio.StreamWriter, script: dict[str, Any], *, chat: bool, note: dict[str, Any]
     ) -> None:
         await asyncio.sleep(script.get("wait", 0))
         if "status" in script:
@@ -117,8 +126,11 @@ class Engine:
             writer.write(b"0\r\n\r\n")
             await writer.drain()
             return
-        many = range(body.get("n") or 1)
+        many = range(note["body"].get("n") or 1)
         for piece in script.get("chunks", ()):
+            if piece is HOLD:
+                await self.released.acquire()
+                continue
             for choice in many:
                 await self.event(writer, self.chunk(piece, choice, chat), script)
         for raw in script.get("raw_after", ()):
@@ -131,6 +143,7 @@ class Engine:
         if script.get("forever"):
             while True:
                 await self.event(writer, self.chunk(script["forever"], 0, chat), script)
+                note["sent"] += 1
         if script.get("finish", "stop"):
             for choice in many:
                 last = self.chunk("", choice, chat) | {"finish_reason": script.get("finish", "stop")}
@@ -194,6 +207,10 @@ class EngineProcess:
     def script(self, *chunks: Any, **script: Any) -> None:
         """What the next generation is."""
         post(f"{self.url}/script", {"chunks": list(chunks), **script})
+
+    def release(self) -> None:
+        """Let it go on behind the next ``HOLD``."""
+        post(f"{self.url}/release", {})
 
     def seen(self) -> list[dict[str, Any]]:
         """What was asked of it so far."""
@@ -400,32 +417,58 @@ def post(url: str, body: object, headers: dict[str, str] | None = None) -> Any:
     return json.loads(send(url, body, headers)[1])
 
 
-def send(url: str, body: object, headers: dict[str, str] | None = None) -> tuple[int, bytes, dict[str, str]]:
+Watch = Callable[[bytes], object]
+"""Called with all that has come so far, whenever more has come."""
+
+
+def send(
+    url: str, body: object, headers: dict[str, str] | None = None, watch: Watch | None = None
+) -> tuple[int, bytes, dict[str, str]]:
     """Status, body and headers of the answer, whatever they are."""
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     headers = {"content-type": "application/json", **(headers or {})}
-    return _answer(urllib.request.Request(url, data, headers))  # noqa: S310 - a loopback address
+    return _answer(urllib.request.Request(url, data, headers), watch)  # noqa: S310 - a loopback address
 
 
-def _answer(request: urllib.request.Request) -> tuple[int, bytes, dict[str, str]]:
+def _answer(request: urllib.request.Request, watch: Watch | None = None) -> tuple[int, bytes, dict[str, str]]:
     try:
-        with urllib.request.urlopen(request, timeout=60) as response:  # noqa: S310
-            return response.status, response.read(), dict(response.headers)
+        with urllib.request.urlopen(request) as response:  # noqa: S310
+            data = b""
+            while portion := response.read1():
+                data += portion
+                if watch is not None:
+                    watch(data)
+            return response.status, data, dict(response.headers)
     except urllib.error.HTTPError as error:
         with error:
             return error.code, error.read(), dict(error.headers)
 
 
-def events(url: str, body: dict[str, Any]) -> list[dict[str, Any] | str]:
-    """The data of the events of a stream, to the very end."""
-    status, data, headers = send(url, {**body, "stream": True})
+def once(awaited: bytes, then: Callable[[], object]) -> Watch:
+    """Does something as soon as this has come."""
+    done = False
+
+    def watch(data: bytes) -> None:
+        nonlocal done
+        if not done and awaited in data:
+            done = True
+            then()
+
+    return watch
+
+
+def events(url: str, body: dict[str, Any], watch: Watch | None = None) -> list[dict[str, Any] | str]:
+    """The data of the events of a stream, to the very end, without those that only show that it lives."""
+    status, data, headers = send(url, {**body, "stream": True}, watch=watch)
     assert status == 200, data
     assert headers["content-type"].startswith("text/event-stream")
     out: list[dict[str, Any] | str] = []
     text = data.decode()
     assert text.endswith("\n\n")
     for block in text[:-2].split("\n\n"):
-        fields = dict(line.split(": ", 1) for line in block.split("\n"))
+        fields = dict(line.split(": ", 1) for line in block.split("\n") if not line.startswith(":"))
+        if not fields or fields.get("event") == "ping":
+            continue
         if fields["data"] == "[DONE]":
             out.append("[DONE]")
             continue
@@ -436,13 +479,10 @@ def events(url: str, body: dict[str, Any]) -> list[dict[str, Any] | str]:
     return out
 
 
-def until(check: Callable[[], bool], seconds: float = 10.0) -> float:
-    """How long it took until the check was true."""
-    began = time.monotonic()
+def until(check: Callable[[], bool]) -> None:
+    """Wait for another process; if it never happens, the time limit of tests ends it."""
     while not check():
-        assert time.monotonic() - began < seconds, "it never happened"
         time.sleep(0.02)
-    return time.monotonic() - began
 
 
 def free_port() -> int:
