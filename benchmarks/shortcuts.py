@@ -18,7 +18,7 @@ from against import Build, mean, ratio
 from parsing.workloads import hostile, streamed
 from unspool._core.machine.ledger import Ledger
 from unspool._core.payload import json as json_codec
-from unspool._core.payload.envelope import Envelope
+from unspool._core.payload.envelope import EnvelopeCodec
 from unspool._core.search import scan
 from unspool._core.search.watch import Piece, ValueWatch, Watch
 from unspool._core.syntax.codec import Codec
@@ -47,7 +47,7 @@ def without_source() -> None:
 
 def without_inner_source() -> None:
     """Arguments in an envelope go through the envelope."""
-    _put(Envelope, "source", Codec.source)
+    _put(EnvelopeCodec, "source", Codec.source)
 
 
 def without_glance() -> None:

@@ -270,13 +270,13 @@ def test_a_framed_message_of_the_prompt_that_is_over_says_nothing(name: str, lon
     """However long ago it began, and whatever ended it: the output begins as after no prompt at all."""
     dialect = get_dialect(name)
     assert dialect.frame is not None
-    written = [dialect.start + render(dialect, message) for message in _plain_messages(dialect)]
+    written = [dialect.prompt.start + render(dialect, message) for message in _plain_messages(dialect)]
     for before in written:
         prompt = before.replace("Hello", "Hello" + " there" * (long // 6))
         # Without an end of its own a message is over where the turn is.
         ends = (*dialect.stop, "<|im_end|>", "<|im_end|>\n<|im_start|>assistant\n")
         for end in ("", *ends) if dialect.frame.ends else ends:
-            for text in (*written, *(text.removeprefix(dialect.start) for text in written), "Hello."):
+            for text in (*written, *(text.removeprefix(dialect.prompt.start) for text in written), "Hello."):
                 fresh = read(name, Case(text, prompt=""))
                 found = read(name, Case(text, prompt=prompt + end))
                 assert comparable(found.events, text) == comparable(fresh.events, text), (prompt[-80:], end)

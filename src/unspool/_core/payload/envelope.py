@@ -39,7 +39,7 @@ _ID_ROLE: Final = 3
 _KEY_ROLE: Final = 4
 
 
-class Envelope(NamedPayload):
+class EnvelopeCodec(NamedPayload):
     """The object, up to its closing brace."""
 
     __slots__ = (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ..syntax.syntax import Syntax
 from .bare import BareObject
 from .code import RawText
-from .envelope import Envelope
+from .envelope import EnvelopeCodec
 from .json import JsonValue
 from .python import PythonArguments
 from .tagged import Tagged
@@ -32,7 +32,7 @@ def compile_syntax(
         calls=calls,
         calls_in_reasoning=calls_in_reasoning,
         repair=repair,
-        embed=lambda notation: Envelope(dialect, repair, notation == "python"),
+        embed=lambda notation: EnvelopeCodec(dialect, repair, notation == "python"),
     )
 
 
