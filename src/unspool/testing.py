@@ -926,7 +926,10 @@ def _numbers_in_tags(wording: _Wording) -> Iterator[Case]:
     """A value that nothing says the type of."""
     text = wording.write()
     yield Case(text)
-    yield Case(re.sub(r' (type|string)="[^"]*"', "", text))
+    attributes = re.findall(r"([\w:.-]+)=[\"']?\{(?:type|string)\}", " ".join(wording.spec.param))
+    for attribute in dict.fromkeys(attributes):
+        text = re.sub(rf""" {re.escape(attribute)}=("[^"]*"|'[^']*'|[^\s>]*)""", "", text)
+    yield Case(text)
 
 
 _EFFECTS: Final[Mapping[str, _Effect]] = {

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from unspool import Message, Parser, explain, get_dialect, list_dialects
+from unspool import Dialect, Envelope, Message, Parser, explain, get_dialect, list_dialects
 from unspool._core.ends.example import EXAMPLE, EXAMPLE_TOOLS, calls_of, example
 
 NAMES = [dialect.name for dialect in list_dialects()]
@@ -71,3 +71,9 @@ def test_an_example_may_hold_backticks() -> None:
     text, _ = example(get_dialect("command_r"))
     assert "```" in text
     assert f"~~~~text\n{text}\n~~~~\n" in explain("command_r")
+
+
+def test_an_id_behind_the_arguments_hides_no_call() -> None:
+    late = Envelope(name_keys=("fn",), args_keys=("with",), id_keys=("ref",), order=("name", "args", "id"))
+    dialect = Dialect("late", call=("<run>{envelope}</run>",), envelope=late, request="hermes")
+    assert '"fn": "get_weather"' in explain(dialect)

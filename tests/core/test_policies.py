@@ -14,10 +14,12 @@ from typing import Any, get_args, get_type_hints
 import pytest
 
 from unspool import (
+    Dialect,
     Message,
     Parser,
     Policies,
     UsageError,
+    Values,
     get_dialect,
     list_dialects,
     render,
@@ -109,3 +111,15 @@ def test_forced_finish_reason(name: str) -> None:
         policies = Policies(forced_finish_reason=value)
         assert [*told(policies=policies, forced=True)][-1]["finish_reason"] == value
         assert [*told(policies=policies)][-1]["finish_reason"] == "tool_calls"
+
+
+def test_an_attribute_for_the_type_may_have_any_name() -> None:
+    words = ("str", "num", "bool", "null", "list", "obj")
+    dialect = Dialect(
+        "typed",
+        call=('<do what="{name}">{params}</do>',),
+        param=("<v k=\"{key}\" t='{type}'>{value}</v>",),
+        values=Values(type_words=words),
+        request="hermes",
+    )
+    assert assert_policy(dialect, "schemaless_value") is not None

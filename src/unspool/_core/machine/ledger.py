@@ -1,9 +1,9 @@
 """The ledger: what has come in, and the events that account for it.
 
 Only this file moves the buffer, and every character leaves it through a method
-that makes exactly one event for what it takes.  That the spans of a stream tile
-its input is therefore a property of this file alone; ``tests/core/test_ledger.py``
-holds it to that.
+that makes exactly one event for what it takes.  That the spans of what the machine
+gives tile its input is therefore a property of this file alone;
+``tests/core/test_ledger.py`` holds it to that.
 
 ``buf`` is what is not accounted for; ``pos`` how far it is while the machine
 reads, and 0 between two feeds.  What an envelope has consumed before the name of
