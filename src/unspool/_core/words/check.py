@@ -238,12 +238,12 @@ class _Check:
                 f"told from what is none{_no_text(before[0].text if before else '')}",
             )
         if not "".join(literals(after)).strip():
+            why = "a value may hold line breaks, so one cannot end it" if after else "nothing ends it"
             self.fail(
                 "param",
                 template,
-                "{value} needs text behind it: a value may hold line breaks, so one cannot end it. Write the "
-                "text that does; where the model writes none, take its lines as they are with {code} in "
-                "place of {params}",
+                f"{{value}} needs text behind it: {why}. Write the text that does; where the model writes "
+                "none, take the parameters as they are with {code} in place of {params}",
             )
         if not nested and any(isinstance(piece, Hole) for piece in after):
             self.fail("param", template, "a hole behind {value} needs values=Values(nested=True)")
