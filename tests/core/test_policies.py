@@ -118,7 +118,7 @@ def test_an_attribute_for_the_type_may_have_any_name() -> None:
     dialect = Dialect(
         "typed",
         call=('<do what="{name}">{params}</do>',),
-        param=("<v k=\"{key}\" t='{type}'>{value}</v>",),
+        param=('<v k="{key}" t="{type}">{value}</v>',),
         values=Values(type_words=words),
         request="hermes",
     )

@@ -6,8 +6,8 @@ TAIL      the arguments are complete; its closing markers may follow
 JUNK      it turned out to be broken; looks for its end
 ========  ====================================================================
 
-What is read here is accounted for as arguments, in whichever phase; nothing is
-taken back.
+What is read here is accounted for as arguments, but for what closes the call;
+nothing is taken back.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ class OpenCall:
     __slots__ = (
         "_closers",
         "_codec",
+        "_gap_noted",
         "_ledger",
         "_repair",
         "_resync",
@@ -76,6 +77,7 @@ class OpenCall:
         section_closers = section.closers if section is not None else ()
         self._closers: Final = frame.ends if frame is not None else (*form.closers, *section_closers)
         self._section_closer: Final = section_closers[-1] if section_closers else ""
+        self._gap_noted = False  # text behind the arguments of a framed call has been noted
         self.phase = PAYLOAD
         self.over = False
         """It has ended."""
@@ -102,7 +104,7 @@ class OpenCall:
         assert codec is not None  # noqa: S101 - the phase says so
         ledger = self._ledger
         end = ledger.pos
-        if end == len(ledger.buf) or codec.error:
+        if end == len(ledger.buf) or codec.error:  # it has failed, and what ends it is awaited
             codec.text = ""
         else:
             end = codec.step(ledger.buf, end, final)
@@ -113,7 +115,7 @@ class OpenCall:
         codec = self._codec
         assert codec is not None  # noqa: S101 - it has a source
         if self.source is not codec:
-            end = codec.resume(self._ledger.buf, end, False)
+            end = codec.resume(self._ledger.buf, end)
         return self._stepped(codec, end, final=False)
 
     def _stepped(self, codec: Codec, end: int, final: bool) -> bool:
@@ -121,7 +123,7 @@ class OpenCall:
         ledger = self._ledger
         self.source = None
         if codec.notes:
-            ledger.note_what(codec)
+            ledger.take_notes(codec)
         ledger.args(codec.text, end - ledger.pos)
         if codec.error:
             return self._broken(codec, final)
@@ -152,7 +154,7 @@ class OpenCall:
                 return False
             if answer == MATCH and codec.close():
                 ledger.args(codec.text, 0)
-                ledger.note_what(codec)
+                ledger.take_notes(codec)
                 self.phase = TAIL
                 return True
         ledger.note("malformed_call", f"expected {codec.error}")
@@ -221,7 +223,8 @@ class OpenCall:
         if at < 0:
             at = len(buf)
         gap = buf[ledger.pos : at].strip()
-        if gap and not ledger.noted:
+        if gap and not self._gap_noted:
+            self._gap_noted = True
             where = buf.index(gap, ledger.pos)
             ledger.note_with_end(
                 "trailing_data", "text between the arguments and the end of the message", where

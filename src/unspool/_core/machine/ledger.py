@@ -233,7 +233,9 @@ class Ledger:
         start = self._base + self.pos
         raw = self.buf[self.pos : self.pos + length]
         self.pos += length
+        self._last = ""
         self._raw = [raw if start >= 0 else raw[-start:]]  # without what the prompt holds
+        self._join_at = start + length + BLOCK
         if self.silent:
             self._out.append(Markup("call", raw, start, start + length))
         else:
@@ -298,16 +300,11 @@ class Ledger:
         """
         self._notes.append(Note(kind, detail, max(self._base + at, 0)))
 
-    def note_what(self, codec: Codec) -> None:
-        """What a codec has noted, with the end of the call."""
+    def take_notes(self, codec: Codec) -> None:
+        """What a codec has noted, with the end of the call; a place before the current one is this one."""
         for kind, detail, at in codec.notes:
             self.note_with_end(kind, detail, max(at, self.pos))
         codec.notes.clear()
-
-    @property
-    def noted(self) -> bool:
-        """Whether notes wait for the end of the call."""
-        return bool(self._notes)
 
     def finish(self, reason: FinishReason | None) -> None:
         """The stream is over."""

@@ -1,6 +1,6 @@
 """The machine: characters in, events out.
 
-Everything that affects the state of a parse lives here and in ``call.py``; the
+What is being read, and what may come next, is decided here and in ``call.py``; the
 text itself, and the events that account for it, are the ledger's.  Theory of
 operation:
 
@@ -109,7 +109,7 @@ class Machine:
         self._reason: FinishReason | None = None
         # Running text.
         self._state: TextState = syntax.fresh
-        self._visible = False  # content that is not blank, or a call, has come
+        self._visible = False  # content that is not blank, or a call in content, has come in this message
         self._released: set[str] = set()  # closers of openers that turned out to be text
         # A trial that waits for more: what triggered it, if that is a marker in running text.
         self._trial: Trial | None = None
@@ -127,7 +127,12 @@ class Machine:
         """Name of the mode, for people."""
         if self._call is not None:
             return PHASE_NAMES[self._call.phase]
-        return "trial" if self._trial is not None else "between" if self._between else "text"
+        buf = self.ledger.buf
+        if self._trial is not None or (
+            buf and not self._between and buf not in self._state.watch.prefixes
+        ):  # a whole marker is held, and its trial is put off
+            return "trial"
+        return "between" if self._between else "text"
 
     @property
     def held(self) -> int:
@@ -136,7 +141,10 @@ class Machine:
 
     @property
     def bound(self) -> int | None:
-        """No more than this is held now; None: until a value closes."""
+        """No more than this is held now; None: until the name comes, however long the arguments before it.
+
+        A head reaches ``BOUND`` characters, and what must follow it as many again.
+        """
         if self._call is None and not self._between:
             if self._trial is None:
                 longest = self._state.watch.longest
@@ -157,7 +165,14 @@ class Machine:
 
     def start(self, *, closed: bool) -> Start | None:
         """Where it stands, if that is in running text and it has not come upon any call."""
-        if self.mode != "text" or self._call_seen or self._released or self._section is not None:
+        if (
+            self._call is not None
+            or self._trial is not None
+            or self._between
+            or self._call_seen
+            or self._released
+            or self._section is not None
+        ):
             return None
         return Start(self._state, self._visible, self.ledger.before, self.ledger.buf, closed)
 
@@ -165,7 +180,7 @@ class Machine:
         """Begin as if what leads there had been read."""
         self._state = start.state
         self._visible = start.visible
-        self.ledger.stand(start.held, start.last)
+        self.ledger.stand(start.held, start.before)
 
     def begin_output(self) -> None:
         """What was read so far was the prompt: calls of the output are counted from 0."""
@@ -276,7 +291,7 @@ class Machine:
             self._released.discard(literal)
             return _REJECTED
         before = ledger.buf[at - 1] if at > ledger.pos else ledger.before
-        quoted = before in _QUOTES and not entry.control if before else False
+        quoted = before in _QUOTES and not entry.control
         if entry.programs and not (entry.furnished and self._vanishes(entry, quoted)):
             answer = self._try_at(entry, at, quoted, final)
             if answer != _REJECTED:
@@ -519,7 +534,7 @@ class Machine:
         codec: Codec | None = envelope
         if envelope is not None:
             self.ledger.args(envelope.text, 0)
-            self.ledger.note_what(envelope)
+            self.ledger.take_notes(envelope)
         elif form.payload:
             codec = self._new_codec(form, name)
         self._open_call(form, codec, opened=opened)

@@ -43,7 +43,6 @@ class EnvelopeCodec(NamedPayload):
     """The object, up to its closing brace."""
 
     __slots__ = (
-        "_at",
         "_captured",
         "_depth",
         "_dialect",
@@ -57,6 +56,7 @@ class EnvelopeCodec(NamedPayload):
         "_slack",
         "_state",
         "_value",
+        "_wraps",
     )
 
     def __init__(self, dialect: Dialect, repair: bool = False, python: bool = False) -> None:
@@ -75,7 +75,7 @@ class EnvelopeCodec(NamedPayload):
         self._pending: list[str] = []
         self._has_args = False
         self._slack = 0
-        self._at = 0
+        self._wraps = False  # the last key was one that another object may stand under
 
     @property
     def partial_name(self) -> str:
@@ -94,14 +94,14 @@ class EnvelopeCodec(NamedPayload):
             return None
         return value
 
-    def resume(self, buf: str, pos: int, final: bool) -> int:
+    def resume(self, buf: str, pos: int) -> int:
         value = self._value
         assert value is not None  # noqa: S101 - it was the source
         out: list[str] = []
         if not self._stepped(value, pos, out):
             self.text = "".join(out)
             return pos
-        return self._read(buf, pos, final, out)
+        return self._read(buf, pos, False, out)
 
     def _read(self, buf: str, pos: int, final: bool, out: list[str]) -> int:
         n = len(buf)
@@ -134,8 +134,7 @@ class EnvelopeCodec(NamedPayload):
         if value.error or not value.done:
             self.error = value.error
             return False
-        self._at = pos
-        self._value_ends(out)
+        self._value_ends(out, pos)
         return True
 
     def finish(self) -> Status:
@@ -147,7 +146,7 @@ class EnvelopeCodec(NamedPayload):
             out: list[str] = []
             if value.text:
                 self._take(value, out)
-            self._value_ends(out)
+            self._value_ends(out, 0)
             self.text = "".join(out)
         if self.committed and self._has_args and self._value is None:
             self.done = True
@@ -156,7 +155,6 @@ class EnvelopeCodec(NamedPayload):
 
     def close(self) -> bool:
         self.text = ""
-        self._at = 0
         value = self._value
         out: list[str] = []
         if value is not None:
@@ -164,12 +162,12 @@ class EnvelopeCodec(NamedPayload):
                 return False
             self.notes.extend(value.notes)
             out.append(value.text)
-            self._value_ends(out)
+            self._value_ends(out, 0)
         elif self._state not in (_NEXT, _KEY) or not self.committed:
             return False
         if not self._has_args:
             out.append("{}")
-        self.notes.append(("repaired", "missing } added", self._at))
+        self.notes.append(("repaired", "missing } added", 0))
         self.text = "".join(out)
         self.error = ""
         self.done = True
@@ -193,10 +191,9 @@ class EnvelopeCodec(NamedPayload):
             if state == _COLON and char == ":":
                 self._state = _VALUE
             elif state == _VALUE:
-                if char != "{" or self._role != _NO_ROLE or self._captured != ["function"]:
+                if char != "{" or not self._wraps:
                     self._begin(self._role)
                     return pos
-                self._captured.clear()
                 self._depth += 1
                 self._state = _FIRST_KEY
             elif state == _NEXT and char == ",":
@@ -251,7 +248,7 @@ class EnvelopeCodec(NamedPayload):
         elif role != _NO_ROLE:
             self._captured.append(text)
 
-    def _value_ends(self, out: list[str]) -> None:
+    def _value_ends(self, out: list[str], at: int) -> None:
         """A key or value is complete."""
         role, self._value = self._role, None
         self._state = _NEXT
@@ -272,7 +269,7 @@ class EnvelopeCodec(NamedPayload):
         elif role == _ID_ROLE and text[:1] == '"':
             native = _unquoted(text)
             if self.committed:
-                self.notes.append(("late_id", native, self._at))
+                self.notes.append(("late_id", native, at))
             else:
                 self.id = native
         self._role = _NO_ROLE
@@ -298,7 +295,7 @@ class EnvelopeCodec(NamedPayload):
         elif key in keys.id_keys:
             self._role = _ID_ROLE
         elif key == "function":
-            self._captured.append(key)
+            self._wraps = True
 
 
 def _unquoted(text: str) -> str:

@@ -29,6 +29,8 @@ _SINGLE_RUN: Final = re.compile(r"(?:[^'\"\\\x00-\x1f]++|\\(?:[\"\\/bfnrt]|u[0-9
 _TOKEN: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[\]{},:]|[^\s"\[\]{},:]++')
 _SPACED: Final = {",": ", ", ":": ": "}
 _PYTHON_WORDS: Final = {python[0]: (python, word) for python, word in PYTHON_TO_JSON.items()}
+_MENDED_KINDS: Final = {"'": '"', **{python: word[1][0] for python, word in _PYTHON_WORDS.items()}}
+"""What a value becomes that begins as none does in JSON."""
 _TOKEN_STARTS: Final = frozenset("\"'{[-0123456789tfnTFN")
 _BLANKS: Final = " \t\r\n"
 
@@ -183,7 +185,7 @@ class JsonValue(Value):
             pos = behind_space(buf, pos)
             if pos < n:
                 char = buf[pos]
-                self.kind = '"' if self._repair and char == "'" else char
+                self.kind = _MENDED_KINDS.get(char, char) if self._repair else char
                 self._state = _VALUE
         start = pos
         self._tries = _TRIES

@@ -95,9 +95,6 @@ class Tagged(Codec):
             self.done = True
         return "complete" if self.done else "truncated"
 
-    def close(self) -> bool:
-        return False
-
     # -- between parameters
 
     def _seek(self, buf: str, pos: int, final: bool, out: list[str]) -> int:

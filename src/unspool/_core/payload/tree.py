@@ -52,6 +52,7 @@ class Tree(Codec):
     """Parameters up to the call's closer, nested to any depth."""
 
     __slots__ = (
+        "_cut",
         "_function",
         "_held",
         "_ignoring",
@@ -76,6 +77,7 @@ class Tree(Codec):
         self._trial: Trial | None = None
         self._held = False
         self._ignoring = False
+        self._cut = False  # the input ended inside a tag
         self._out: list[str] = []
 
     def step(self, buf: str, pos: int, final: bool) -> int:
@@ -97,7 +99,7 @@ class Tree(Codec):
 
     def finish(self) -> Status:
         self.text = ""
-        if not self.done and not self._stack and self._trial is None:
+        if not self.done and not self._stack and self._trial is None and not self._cut:
             self.text = "}" if self._root.count else "{}"
             self.done = True
         return "complete" if self.done else "truncated"
@@ -128,8 +130,8 @@ class Tree(Codec):
             return pos
         self._trial = None
         if answer != MATCH:
-            if final and self._cut(buf, pos):
-                self._trial = trial
+            if final and self._ends_in_tag(buf, pos):
+                self._cut = True
                 self._held = True
                 return pos
             return self._ignore(buf, pos)
@@ -140,7 +142,7 @@ class Tree(Codec):
             self._end()
         return pos + trial.offset
 
-    def _cut(self, buf: str, pos: int) -> bool:
+    def _ends_in_tag(self, buf: str, pos: int) -> bool:
         """Whether the input ended inside a tag that is not the call's closer."""
         syntax = self._syntax
         if syntax.follow.call_closers.pending(buf, pos):
@@ -165,7 +167,8 @@ class Tree(Codec):
         kind = self._child_type(parent, key)
         element = _Element(kind, _declared(fields), self._slot(kind, fields), skip)
         if skip:
-            self.notes.append(("duplicate_argument", key, at))
+            if not parent.skip:
+                self.notes.append(("duplicate_argument", key, at))
         else:
             if parent.shape == _OBJECT:
                 self._out.append(("{" if not parent.count else ", ") + quote(key) + ": ")

@@ -9,9 +9,12 @@ The rules of a codec, which chunking invariance rests on:
   time it is a prefix of it: nothing is taken back.
 * It stops at its error.  What came before the error is out already, in every
   chunking the same.
-* ``step`` is the only way in.  It may begin with a glance at the input, for what
+* ``step`` is the way in.  It may begin with a glance at the input, for what
   most pieces are; a glance either does the whole work of the step or has changed
   nothing, and what it found is not kept for the next call.
+* A codec whose text is all another one's may name that as its ``source``, which is
+  then stepped in its place.  It gets its turn again, by ``resume``, with all that the
+  source's last step has left: the only hand-over there is.
 """
 
 from __future__ import annotations
@@ -33,7 +36,7 @@ class Codec:
         self.error: str = ""
         """What was expected at the place where ``step`` stopped, if that is an error."""
         self.notes: list[tuple[str, str, int]] = []
-        """Notes that the last step made: kind, detail, and where in the buffer."""
+        """Notes that nobody has taken yet: kind, detail, and where in the buffer of the step that made it."""
 
     def step(self, buf: str, pos: int, final: bool) -> int:
         """Read on from ``pos``; ``final``: no more input follows.  Returns how far it got."""
@@ -48,8 +51,11 @@ class Codec:
         """
         return self
 
-    def resume(self, buf: str, pos: int, final: bool) -> int:
-        """Go on where a step of ``source``, another codec, stopped at ``pos``.  Returns how far it got."""
+    def resume(self, buf: str, pos: int) -> int:
+        """Go on where a step of ``source``, another codec, stopped at ``pos``, with more to follow.
+
+        Returns how far it got.
+        """
         raise NotImplementedError
 
     def finish(self) -> Status:

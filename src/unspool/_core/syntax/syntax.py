@@ -1,10 +1,10 @@
 """Syntax: a dialect compiled for the machine.
 
-Everything that depends only on the dialect, and on whether calls are wanted at
-all, is worked out here once: the forms of its templates, what may follow what
-(``Follow``), which literals can occur in which state of the text (``TextState``),
-which programs each of them triggers and in what order.  The machine only looks
-things up.
+Everything that depends only on the dialect and on a few policies (whether calls are
+wanted at all, whether in reasoning, whether to repair them) is worked out here once:
+the forms of its templates, what may follow what (``Follow``), which literals can
+occur in which state of the text (``TextState``), which programs each of them
+triggers and in what order.  The machine only looks things up.
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ if TYPE_CHECKING:
 class Start:
     """Where a machine stands that has read nothing but framing."""
 
-    __slots__ = ("closed", "held", "last", "state", "visible")
+    __slots__ = ("before", "closed", "held", "state", "visible")
 
-    def __init__(self, state: TextState, visible: bool, last: str, held: str, closed: bool) -> None:
+    def __init__(self, state: TextState, visible: bool, before: str, held: str, closed: bool) -> None:
         self.state: Final = state
         self.visible: Final = visible
-        self.last: Final = last
+        self.before: Final = before
+        """The character of text before it, if there is one."""
         self.held: Final = held
         """Text that is not decided yet."""
         self.closed: Final = closed

@@ -62,7 +62,7 @@ class Trial:
     aside: int = 0
     """How much of the window, which an envelope has consumed, was laid aside."""
     can_cut: bool = False
-    """The input ended inside a head, and this is what was there of a name."""
+    """The input ended inside the head of a call."""
     cut_short: bool = False
     """Generation hit its limit, so a name that the input ends with may be incomplete."""
     at_end: bool = False
