@@ -683,3 +683,18 @@ def test_a_null_call_is_no_call() -> None:
 def _anonymous(message: Message) -> tuple[object, ...]:
     parts = [part if isinstance(part, TextPart) else (part.name, part.arguments) for part in message.parts]
     return message.reasoning, message.content, calls(message), message.problems, message.finish_reason, parts
+
+
+def test_arguments_that_are_none_are_none_under_repair_too() -> None:
+    for word in ("null", "None"):
+        output = f'<tool_call>{{"name": "f", "arguments": {word}}}</tool_call>'
+        (call,) = parse(output, "hermes", policies=Policies(malformed_call="repair")).tool_calls
+        assert call.arguments == "{}"
+
+
+def test_what_is_in_a_parameter_given_twice_is_not_noted_by_itself() -> None:
+    mark = "]<]minimax[>["
+    item = f"{mark}<a>{mark}<b>1{mark}</b>{mark}</a>"
+    call = f'{mark}<tool_call>\n{mark}<invoke name="f">{item}{item}{mark}</invoke>\n{mark}</tool_call>'
+    problems = parse(call, "minimax_m3").problems
+    assert [(problem.kind, problem.detail) for problem in problems] == [("duplicate_argument", "a")]

@@ -722,3 +722,9 @@ def test_a_false_alarm_inside_another_is_found_again() -> None:
     for _ in range(2):  # the second one finds what the first remembered
         events = in_pieces(dialect, f"{call}So <a<b>!</b>.</a>")
         assert text(events) == "So <a<b>!</b>.</a>"
+
+
+def test_a_quote_before_a_call_quotes_nothing_behind_it() -> None:
+    dialect = Dialect(name="quoted", call=("<|call|>{envelope}<|/call|>",))
+    events = in_pieces(dialect, 'x "<|call|>{"name": "f", "arguments": {}}<|/call|><think>hm</think>')
+    assert text(events, "reasoning") == "hm"
