@@ -225,6 +225,7 @@ CONTRADICTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "the name behind the payload": ({"call": ("<c>{args}{name}</c>",)}, "before the payload"),
     "params without a param": ({"call": PARAMS}, "param=('<arg {key}>{value}</arg>',)"),
     "nothing to search for": ({"call": ("{id}<c>{name}{args}</c>",)}, "begins with a hole"),
+    "an id behind the payload": ({"call": ("<c>{name}{args}{id}</c>",)}, "{id} stands behind {args}"),
     "nothing to search for but white space": ({"call": ("\n  {name}{args}\n",)}, "no opener"),
     "nothing to search for in a bare section": ({"call": ("{name}{args}",)}, "'^' in front"),
     "a section without calls": ({"call": CALL, "section": ("<calls></calls>",)}, "{calls}"),

@@ -101,10 +101,8 @@ class _Check:
             group, _, field = path.rpartition(".")
             value = getattr(getattr(dialect, group) if group else dialect, field)
             if not isinstance(value, tuple) or not all(isinstance(item, str) for item in value):
-                self.refuse(
-                    f"{path} must be a tuple of strings, got {value!r} "
-                    "(a single template needs a comma: (template,))"
-                )
+                comma = "" if group else " (a single template needs a comma: (template,))"
+                self.refuse(f"{path} must be a tuple of strings, got {value!r}{comma}")
         if dialect.args not in _NOTATIONS:
             self.refuse(f"args={dialect.args!r}: notations are {', '.join(_NOTATIONS)}")
         if len(dialect.values.type_words) != len(_TYPES):
@@ -182,6 +180,13 @@ class _Check:
             and not _has(before, "name")
         ):
             self.fail("call", template, "{name} must come before the payload")
+        if payload is not None and "id" in found and not _has(before, "id"):
+            self.fail(
+                "call",
+                template,
+                f"{{id}} stands behind {{{payload.field}}}, where it cannot be read: if both belong to one "
+                "object, write {envelope} for it, with envelope=Envelope(id_keys=..., order=...)",
+            )
         if _opener(parse_template(template)) or not found:
             return
         if found[0] not in ("envelope", "args", "name"):
@@ -235,7 +240,8 @@ class _Check:
                 "param",
                 template,
                 "it begins with a hole: write the text that stands before it, so that a parameter can be "
-                f"told from what is none{_no_text(before[0].text if before else '')}",
+                f"told from what is none{_no_text(before[0].text if before else '')}; where the model writes "
+                "none, take the parameters as they are with {code} in place of {params}",
             )
         if not "".join(literals(after)).strip():
             why = "a value may hold line breaks, so one cannot end it" if after else "nothing ends it"
