@@ -24,15 +24,15 @@ from unspool import (
     list_dialects,
     render,
 )
-from unspool import testing as laws
-from unspool.testing import _EFFECTS, _Wording, assert_policy
+from unspool.testing import assert_policy, readings
+from unspool.testing.policies import EFFECTS, Wording
 from unspool.wire import ChatStream
 
 NAMES = [dialect.name for dialect in list_dialects()]
 CHOICES = {field.name: get_args(get_type_hints(Policies)[field.name]) for field in fields(Policies)}
 ON_THE_WIRE = {"reasoning_field", "forced_finish_reason"}
 each_dialect = pytest.mark.parametrize("name", NAMES)
-each_policy = pytest.mark.parametrize("policy", _EFFECTS)
+each_policy = pytest.mark.parametrize("policy", EFFECTS)
 
 
 @each_dialect
@@ -44,14 +44,14 @@ def test_every_value_shows(policy: str, name: str) -> None:
 @each_policy
 def test_the_law_is_about_many_dialects(policy: str) -> None:
     """Where a dialect has nothing that a policy is about is derived, and must not become everywhere."""
-    wordings = [wording for wording in map(_Wording, list_dialects()) if wording.ability.calls]
-    assert sum(map(_EFFECTS[policy].applies, wordings)) > len(wordings) // 3
+    wordings = [wording for wording in map(Wording, list_dialects()) if wording.ability.calls]
+    assert sum(map(EFFECTS[policy].applies, wordings)) > len(wordings) // 3
 
 
 @pytest.mark.parametrize("policy", CHOICES)
 def test_no_value_is_left_out(policy: str) -> None:
     if policy not in ON_THE_WIRE:
-        assert set(_EFFECTS[policy].shows(_Wording(get_dialect("hermes")))) == set(CHOICES[policy])
+        assert set(EFFECTS[policy].shows(Wording(get_dialect("hermes")))) == set(CHOICES[policy])
 
 
 @each_policy
@@ -64,7 +64,7 @@ def test_a_policy_that_is_ignored_is_noticed(policy: str, name: str, monkeypatch
         heard = {field: getattr(policies, field) for field in CHOICES if field != policy}
         return Parser(*given, policies=Policies(**heard), **options)
 
-    monkeypatch.setattr(laws, "Parser", deaf)
+    monkeypatch.setattr(readings, "Parser", deaf)
     if shown is None:
         assert assert_policy(name, policy) is None
         return
@@ -89,7 +89,7 @@ def test_reasoning_field(name: str) -> None:
     try:
         text = render(name, Message(reasoning="Hm.", content="Hi."))
     except UsageError:
-        assert not _Wording(get_dialect(name)).ability.reasoning
+        assert not Wording(get_dialect(name)).ability.reasoning
         return
     for value, names in {
         "both": {"reasoning", "reasoning_content"},
@@ -103,7 +103,7 @@ def test_reasoning_field(name: str) -> None:
 
 @each_dialect
 def test_forced_finish_reason(name: str) -> None:
-    wording = _Wording(get_dialect(name))
+    wording = Wording(get_dialect(name))
     if not wording.ability.calls:
         pytest.skip("it has no calls")
     told = partial(deltas, name, wording.write())

@@ -1,0 +1,117 @@
+"""Testing: the laws that every dialect obeys, as functions.
+
+For this project's own tests and for those of other packages that declare a
+dialect.  Start with :func:`check_dialect`:
+
+>>> from unspool import Dialect
+>>> from unspool.testing import check_dialect
+>>> mine = Dialect("mine", call=("<call>{envelope}</call>",))
+>>> check_dialect(mine, ['Hi. <call>{"name": "now", "arguments": {}}</call>'], examples=5)
+
+The laws:
+
+chunking    however an output is cut into pieces, the same events come out
+tiling      the spans of the events cover the input, in order, once
+order       calls start, get arguments and end, one at a time; ``Finish`` is last
+hold-back   what is held is never more than ``Parser.bound``
+arguments   what was sent of a call's arguments is a prefix of all of them
+no error    whatever the model wrote, ``feed`` and ``finish`` do not raise
+policies    each value of a policy shows, where the dialect has what the policy is about
+round trip  ``parse(render(message))`` gives the message back
+
+A law that is broken raises ``AssertionError`` with the input to repeat it.
+
+:func:`messages` and what builds on it need `hypothesis`_, which this package
+does not install.
+
+.. _hypothesis: https://hypothesis.readthedocs.io
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from random import Random
+
+from .._core.words.dialect import Dialect
+from ..dialects._registry import find
+from .laws import (
+    POLICIES,
+    assert_argument_prefixes,
+    assert_chunking_invariant,
+    assert_hold_bound,
+    assert_laws,
+    assert_never_raises,
+    assert_order,
+    assert_tiles,
+)
+from .policies import EFFECTS, assert_policy
+from .readings import Case, Reading, as_case, chunkings, comparable, markers, mutate, read
+from .round_trips import Sample, assert_round_trip, messages
+
+__all__ = [
+    "POLICIES",
+    "Case",
+    "Reading",
+    "Sample",
+    "assert_argument_prefixes",
+    "assert_chunking_invariant",
+    "assert_hold_bound",
+    "assert_laws",
+    "assert_never_raises",
+    "assert_order",
+    "assert_policy",
+    "assert_round_trip",
+    "assert_tiles",
+    "check_dialect",
+    "chunkings",
+    "comparable",
+    "markers",
+    "messages",
+    "mutate",
+    "read",
+]
+
+
+def check_dialect(
+    dialect: str | Dialect,
+    texts: Iterable[str | Case] = (),
+    *,
+    examples: int = 50,
+    mutations: int = 20,
+    seed: int = 0,
+) -> None:
+    """Hold a dialect to every law.
+
+    :param texts: outputs of its models, good and bad ones, to judge it by;
+        :class:`Case` where the request matters.
+    :param examples: how many messages to invent.
+    :param mutations: how many broken variants of each text to try.
+    """
+    from hypothesis import Phase, given, settings
+
+    spec = find(dialect)
+    marks = markers(spec)
+    rng = Random(seed)  # noqa: S311 - reproducible, not secret
+    for text in texts:
+        case = as_case(text)
+        assert_laws(spec, case, chunkings(case.text, seed=seed, splits=1000))
+        assert_never_raises(spec, case)
+        for _ in range(mutations):
+            broken = replace(case, text=mutate(case.text, rng, marks))
+            assert_laws(spec, broken, chunkings(broken.text, seed=seed, random=2, splits=0))
+            assert_never_raises(spec, broken)
+
+    for policy in EFFECTS:
+        assert_policy(spec, policy)
+
+    phases = (Phase.generate, Phase.shrink)  # the report explains itself
+    quiet = settings(max_examples=examples, phases=phases, database=None, deadline=None, derandomize=True)
+
+    @quiet
+    @given(messages(spec))
+    def round_trips(sample: Sample) -> None:
+        text = assert_round_trip(spec, sample)
+        assert_laws(spec, Case(text, sample.tools), chunkings(text, seed=seed, splits=0))
+
+    round_trips()
