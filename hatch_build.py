@@ -44,6 +44,7 @@ CORE = (
     "payload/json",
     "payload/python",
     "payload/envelope",
+    "payload/params",
     "payload/tagged",
     "payload/tree",
     "payload/bare",

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final
 from ..schema.schema import UNKNOWN
 from ..schema.values import Slot, quote
 from ..search.scan import BOUND, behind_space, escaped
-from ..syntax.codec import Codec
-from ..syntax.trial import FAIL, MATCH, NEED, Trial, follows
+from ..syntax.trial import FAIL, MATCH, NEED, follows
+from .params import Parameters
 
 if TYPE_CHECKING:
     from ..schema.schema import Tools
@@ -31,46 +31,30 @@ _SEEK: Final = 0
 _VALUE: Final = 1
 
 
-class Tagged(Codec):
+class Tagged(Parameters):
     """Parameters up to the call's closer."""
 
     __slots__ = (
         "_at_start",
-        "_confirms",
-        "_cut",
         "_form",
-        "_function",
-        "_held",
-        "_policies",
         "_raw",
         "_seen",
         "_skip",
         "_slot",
         "_state",
         "_streams",
-        "_syntax",
-        "_tools",
-        "_trial",
     )
 
     def __init__(self, syntax: Syntax, tools: Tools, function: str, policies: Policies) -> None:
-        super().__init__()
-        self._syntax: Final = syntax
-        self._tools: Final = tools
-        self._function: Final = function
-        self._policies: Final = policies
-        self._confirms: Final = policies.close_in_value == "confirmed"
+        super().__init__(syntax, tools, function, policies, syntax.param_programs)
         self._state = _SEEK
         self._seen: set[str] = set()
         self._form: ParamForm = syntax.params[0]
-        self._trial: Trial | None = None
         self._slot = Slot(UNKNOWN, "", untyped_is_string=True, python_values=False)
         self._streams = True
         self._skip = False  # the parameter was given before
         self._at_start = True
         self._raw: list[str] = []
-        self._held = False  # the step has come to what may still become something else
-        self._cut = False  # the input ended inside a parameter's head
 
     def step(self, buf: str, pos: int, final: bool) -> int:
         if self._state == _VALUE and self._streams and not final and not pos:
@@ -121,13 +105,9 @@ class Tagged(Codec):
             fields = trial.fields
             self._begin(syntax.param_of[trial.program], fields.get("key", ""), fields, pos, out)
             return pos + trial.offset
-        if final and self._ends_in_head(buf, pos):
+        if final and self._ends_in_tag(buf, pos):
             return self._cut_head(pos)
         return self._skip_head(buf, pos, pos + len(syntax.follow.heads.literal_at(buf, pos)), final)
-
-    def _new_trial(self) -> Trial:
-        """Of the head of a parameter."""
-        return Trial(self._syntax.param_programs, self._syntax.dialect.values.unescape)
 
     def _params_end(self, buf: str, pos: int, final: bool, out: list[str]) -> int:
         """Here is no parameter, so the call ends; the input may, too, and cut off what stands here."""
@@ -152,11 +132,6 @@ class Tagged(Codec):
         self._held = True
         return pos
 
-    def _ends_in_head(self, buf: str, pos: int) -> bool:
-        if self._syntax.follow.call_closers.pending(buf, pos):
-            return False
-        return self._new_trial().run(buf, pos, False) == NEED
-
     def _skip_head(self, buf: str, pos: int, at: int, final: bool) -> int:
         """A parameter was begun and has no value: go on behind it."""
         ends = self._syntax.follow.after_value
@@ -180,13 +155,7 @@ class Tagged(Codec):
             self.notes.append(("duplicate_argument", key, at))
             self._streams = False
             return
-        untyped_is_string = "string" not in attributes and self._policies.schemaless_value == "string"
-        self._slot = Slot(
-            self._tools.value_type(self._function, key),
-            attributes.get("string", attributes.get("type", "")),
-            untyped_is_string=untyped_is_string,
-            python_values=self._syntax.dialect.values.python,
-        )
+        self._slot = self._slot_for(self._tools.value_type(self._function, key), attributes)
         self._streams = self._slot.streams
         out.append(("{" if not self._seen else ", ") + quote(key) + (': "' if self._streams else ": "))
         self._seen.add(key)
@@ -259,11 +228,7 @@ class Tagged(Codec):
         if self._streams:
             out.append('"')
         elif not self._skip:
-            raw = "".join(self._raw)
-            value, fits = self._slot.value(raw)
-            if not fits:
-                self.notes.append(("coerced_to_string", raw.strip(" \t\r\n")[:80], at))
-            out.append(value)
+            out.append(self._value_of(self._slot, "".join(self._raw), at))
         self._raw.clear()
         return end
 

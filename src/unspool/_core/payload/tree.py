@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 from ..schema.schema import UNKNOWN
 from ..schema.values import Slot, is_text, quote
 from ..search.scan import BOUND, behind_space, escaped
-from ..syntax.codec import Codec
 from ..syntax.trial import FAIL, MATCH, NEED, Trial, follows
+from .params import Parameters, declared_type
 
 if TYPE_CHECKING:
     from ..schema.schema import Tools, ValueType
@@ -48,36 +48,22 @@ class _Element:
         self.raw: list[str] = []
 
 
-class Tree(Codec):
+class Tree(Parameters):
     """Parameters up to the call's closer, nested to any depth."""
 
     __slots__ = (
-        "_cut",
-        "_function",
-        "_held",
         "_ignoring",
         "_out",
-        "_policies",
         "_root",
         "_stack",
-        "_syntax",
-        "_tools",
-        "_trial",
     )
 
     def __init__(self, syntax: Syntax, tools: Tools, function: str, policies: Policies) -> None:
-        super().__init__()
-        self._syntax: Final = syntax
-        self._tools: Final = tools
-        self._function: Final = function
-        self._policies: Final = policies
-        self._root = _Element(UNKNOWN, "", self._slot(UNKNOWN, {}), skip=False)
+        super().__init__(syntax, tools, function, policies, syntax.tree_programs)
+        self._root = _Element(UNKNOWN, "", self._slot_for(UNKNOWN, {}), skip=False)
         self._root.shape = _OBJECT
         self._stack: list[_Element] = []
-        self._trial: Trial | None = None
-        self._held = False
         self._ignoring = False
-        self._cut = False  # the input ended inside a tag
         self._out: list[str] = []
 
     def step(self, buf: str, pos: int, final: bool) -> int:
@@ -103,10 +89,6 @@ class Tree(Codec):
             self.text = "}" if self._root.count else "{}"
             self.done = True
         return "complete" if self.done else "truncated"
-
-    def _new_trial(self) -> Trial:
-        """Of what may stand where a parameter could."""
-        return Trial(self._syntax.tree_programs, self._syntax.dialect.values.unescape)
 
     # -- between children
 
@@ -142,13 +124,6 @@ class Tree(Codec):
             self._end()
         return pos + trial.offset
 
-    def _ends_in_tag(self, buf: str, pos: int) -> bool:
-        """Whether the input ended inside a tag that is not the call's closer."""
-        syntax = self._syntax
-        if syntax.follow.call_closers.pending(buf, pos):
-            return False
-        return self._new_trial().run(buf, pos, False) == NEED
-
     def _ignore(self, buf: str, pos: int) -> int:
         """Text where only parameters should be."""
         if not self._stack and not self._root.count:
@@ -165,7 +140,7 @@ class Tree(Codec):
         key = fields.get("key", "")
         skip = parent.skip or (parent.shape == _OBJECT and key in parent.seen)
         kind = self._child_type(parent, key)
-        element = _Element(kind, _declared(fields), self._slot(kind, fields), skip)
+        element = _Element(kind, declared_type(fields), self._slot_for(kind, fields), skip)
         if skip:
             if not parent.skip:
                 self.notes.append(("duplicate_argument", key, at))
@@ -177,14 +152,6 @@ class Tree(Codec):
             parent.count += 1
             parent.seen.add(key)
         self._stack.append(element)
-
-    def _slot(self, kind: ValueType, fields: dict[str, str]) -> Slot:
-        return Slot(
-            kind,
-            _declared(fields),
-            untyped_is_string="string" not in fields and self._policies.schemaless_value == "string",
-            python_values=self._syntax.dialect.values.python,
-        )
 
     def _child_type(self, parent: _Element, key: str) -> ValueType:
         if parent is self._root:
@@ -221,7 +188,7 @@ class Tree(Codec):
         if answer != MATCH:
             return NEED if answer == NEED else FAIL
         if trial.program not in syntax.param_of:
-            if self._policies.close_in_value == "first":
+            if not self._confirms:
                 return MATCH
             return follows(syntax.follow.after_nested, buf, at + trial.offset, final)
         if element.shape == _OPEN and not buf[pos:at].strip() and not is_text(element.type, element.declared):
@@ -268,20 +235,15 @@ class Tree(Codec):
             self._becomes_text(element)
         pos = self._data(element, buf, pos, at, True)
         if not element.skip:
-            self._out.append('"' if element.slot.streams else self._value_of(element, pos))
+            self._out.append(
+                '"' if element.slot.streams else self._value_of(element.slot, "".join(element.raw), pos)
+            )
         self._stack.pop()
         if self._syntax.follow.call_closers.literal_at(buf, at):
             return pos
         trial = self._new_trial()
         trial.run(buf, at, True)
         return pos + trial.offset
-
-    def _value_of(self, element: _Element, at: int) -> str:
-        raw = "".join(element.raw)
-        value, fits = element.slot.value(raw)
-        if not fits:
-            self.notes.append(("coerced_to_string", raw.strip(" \t\r\n")[:80], at))
-        return value
 
     # -- ends
 
@@ -302,8 +264,3 @@ class Tree(Codec):
 def _closing(element: _Element) -> str:
     opening, closing = ("{", "}") if element.shape == _OBJECT else ("[", "]")
     return closing if element.count else opening + closing
-
-
-def _declared(fields: dict[str, str]) -> str:
-    """What an attribute says a value is."""
-    return fields.get("string", fields.get("type", ""))

@@ -1,0 +1,76 @@
+"""Parameters in markup: what flat and nested ones have in common."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ..schema.values import Slot
+from ..syntax.codec import Codec
+from ..syntax.trial import NEED, Trial
+
+if TYPE_CHECKING:
+    from ..schema.schema import Tools, ValueType
+    from ..syntax.program import Program
+    from ..syntax.syntax import Syntax
+    from ..values.policies import Policies
+
+
+class Parameters(Codec):
+    """The parameters of one call, up to its closer."""
+
+    __slots__ = (
+        "_confirms",
+        "_cut",
+        "_function",
+        "_held",
+        "_programs",
+        "_syntax",
+        "_tools",
+        "_trial",
+        "_untyped",
+    )
+
+    def __init__(
+        self, syntax: Syntax, tools: Tools, function: str, policies: Policies, programs: list[Program]
+    ) -> None:
+        """``programs``: what may stand between values."""
+        super().__init__()
+        self._syntax: Final = syntax
+        self._tools: Final = tools
+        self._function: Final = function
+        self._programs: Final = programs
+        self._confirms: Final = policies.close_in_value == "confirmed"
+        self._untyped: Final = policies.schemaless_value == "string"
+        self._trial: Trial | None = None  # the one that waits for more
+        self._held = False  # the step has come to what may still become something else
+        self._cut = False  # the input ended inside a tag
+
+    def _new_trial(self) -> Trial:
+        return Trial(self._programs, self._syntax.dialect.values.unescape)
+
+    def _ends_in_tag(self, buf: str, pos: int) -> bool:
+        """Whether the input ended inside a tag that is not the call's closer."""
+        if self._syntax.follow.call_closers.pending(buf, pos):
+            return False
+        return self._new_trial().run(buf, pos, False) == NEED
+
+    def _slot_for(self, kind: ValueType, attributes: dict[str, str]) -> Slot:
+        """Where a value goes that has these attributes."""
+        return Slot(
+            kind,
+            declared_type(attributes),
+            untyped_is_string=self._untyped and "string" not in attributes,
+            python_values=self._syntax.dialect.values.python,
+        )
+
+    def _value_of(self, slot: Slot, raw: str, at: int) -> str:
+        """JSON for a value that did not stream."""
+        value, fits = slot.value(raw)
+        if not fits:
+            self.notes.append(("coerced_to_string", raw.strip(" \t\r\n")[:80], at))
+        return value
+
+
+def declared_type(attributes: dict[str, str]) -> str:
+    """What an attribute says that a value is."""
+    return attributes.get("string", attributes.get("type", ""))
