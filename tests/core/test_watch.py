@@ -65,7 +65,7 @@ def test_texts_that_are_remembered_are_few_and_short() -> None:
         watch.reach(f"<{number}")
         watch.reach(f"<{number}{'x' * 1_000}")
     assert len(watch._reaches) <= 1_024
-    assert max(map(len, watch._reaches)) < 100
+    assert max(map(len, watch._reaches), default=0) < 100  # compiled, a loop sees most of them off
 
 
 @given(LITERALS, st.text('<ab|é\n."\\\x1f', max_size=12), st.booleans())
