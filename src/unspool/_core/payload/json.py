@@ -176,18 +176,19 @@ class JsonValue(Value):
 
     def step(self, buf: str, pos: int, final: bool) -> int:
         n = len(buf)
+        start = pos
         if _STRING <= self._state < _SINGLE_STRING and not pos:
             reach = string_reach(buf)
             if reach == n or (not final and escape_begun(buf, reach)):
                 self.text = buf[:reach]
                 return reach
-        if self._state == _START:
-            pos = behind_space(buf, pos)
+            pos = reach
+        elif self._state == _START:
+            start = pos = behind_space(buf, pos)
             if pos < n:
                 char = buf[pos]
                 self.kind = _MENDED_KINDS.get(char, char) if self._repair else char
                 self._state = _VALUE
-        start = pos
         self._tries = _TRIES
         while pos < n and not self.done and not self.error:
             if not self._comma and self._state < _SINGLE_STRING:
