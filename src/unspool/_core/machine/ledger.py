@@ -87,6 +87,8 @@ class Ledger:
 
         Most pieces of most outputs are plain text or the middle of an argument.  These are
         accounted for at once; for all others the machine, which this is the ledger of, decides.
+        These are short cuts: without the one prose takes 3.1 times as long in the interpreter,
+        without the other a long argument 2.1 times (``benchmarks/shortcuts.py``).
         """
         if not text:
             return []

@@ -47,7 +47,8 @@ class Codec:
         """Who reads on, if its text is all that the next steps of this codec would give.
 
         It may be stepped instead, until it is done, fails or notes something; then ``resume`` follows.
-        None: there is nobody, so ask again behind the next step.
+        None: there is nobody, so ask again behind the next step.  Long arguments in an envelope take
+        up to 1.9 times as long without it (``benchmarks/shortcuts.py``).
         """
         return self
 

@@ -65,7 +65,8 @@ class Entry:
         """What a trial says if so little stands behind the literal.
 
         By the monotone law a refusal holds for whatever follows, so it is found out once: prose
-        that is full of markers costs a look into a table for each of them instead of a trial.
+        that is full of markers costs a look into a table for each of them instead of a trial, which
+        takes 2.7 times as long (``benchmarks/shortcuts.py``).
         """
         known = self._sights.get(ahead)
         if known is None:
