@@ -8,7 +8,6 @@ from typing import Final
 from .._core.ends.parser import Parser
 from .._core.machine.prompt import relevant_tail
 from .._core.payload.make import compile_syntax
-from .._core.syntax.syntax import Syntax
 from .._core.tokens.detokenizer import Detokenizer
 from .._core.tokens.tokens import AnyTokenizer, as_tokenizer
 from .._core.values.errors import UsageError
@@ -44,18 +43,14 @@ def start_state(dialect: Dialect, prompt: str) -> OutputStart:
 
 def _begins_call(dialect: Dialect, text: str) -> bool:
     """Whether a text begins with the opener of a call or of a section."""
-    syntax = _syntax(dialect)
+    syntax = compile_syntax(dialect)
     openers = [form.opener for form in syntax.forms] + [section.opener for section in syntax.sections]
     return text.startswith(tuple(filter(None, openers)))
 
 
 def relevant(dialect: Dialect, prompt: str) -> str:
     """What counts of a prompt, however long it is."""
-    return relevant_tail(prompt, _syntax(dialect))
-
-
-def _syntax(dialect: Dialect) -> Syntax:
-    return compile_syntax(dialect, calls=True, calls_in_reasoning=True, repair=False)
+    return relevant_tail(prompt, compile_syntax(dialect))
 
 
 def prompt_text(prompt: str | Sequence[int] | None, tokenizer: AnyTokenizer | None) -> str | None:
