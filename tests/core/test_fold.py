@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -46,7 +47,7 @@ def tool(name: str, **types: str) -> dict[str, object]:
     }
 
 
-def outcome(text: str, dialect: str = "hermes", **options: Any) -> Message:
+def outcome(text: str, dialect: str | Dialect = "hermes", **options: Any) -> Message:
     """The message, which the laws say is the same for every chunking."""
     prompt, tools = options.pop("prompt", None), options.pop("tools", None)
     policies = Policies(**options)
@@ -275,11 +276,18 @@ def test_after_calls() -> None:
 
 
 def test_after_calls_as_the_dialect_says() -> None:
-    raw = "Hi.<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{}"
-    raw += "<|tool_call_end|><|tool_calls_section_end|>More."
-    assert get_dialect("kimi_k2").after_calls == "drop"
-    assert outcome(raw, "kimi_k2").content == "Hi."
-    assert outcome(raw, "kimi_k2", after_calls="content").content == "Hi.More."
+    text = f"Before. {GOOD} After."
+    rambling = replace(get_dialect("hermes"), after_calls="drop")
+    assert outcome(text, rambling).content == "Before."
+    assert outcome(text, rambling, after_calls="content").content == "Before. After."
+
+
+@pytest.mark.parametrize("prompt", [None, "<think>"])
+def test_only_calls_of_the_answer_count_for_what_follows_them(prompt: str | None) -> None:
+    """An answer vanished behind reasoning with a call in it."""
+    text = f"{'' if prompt else '<think>'}{GOOD}</think>It is noon."
+    message = parse(text, "hermes", prompt=prompt, policies=Policies(after_calls="drop"))
+    assert (message.content, len(message.tool_calls)) == ("It is noon.", 1)
 
 
 # -- arguments

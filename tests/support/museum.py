@@ -1480,8 +1480,8 @@ ROWS = [
         "O02",
         "ollama #11101 #11113 #11233",
         "no key for the arguments: null, or dropped",
-        Case("generic_json", '{"name":"f"}', [("f", "{}")]),
-        Case("llama3_json", '{"name":"f"}', [("f", "{}")]),
+        Case("generic_json", '{"name":"f"}', [("f", "{}")], tools=[tool("f")]),
+        Case("llama3_json", '{"name":"f"}', [("f", "{}")], tools=[tool("f")]),
         Case("hermes", '<tool_call>{"name":"f"}</tool_call>', [("f", "{}")]),
     ),
     # -- tools that were not declared

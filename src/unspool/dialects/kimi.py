@@ -44,7 +44,6 @@ KIMI_K2 = Dialect(
         )
     ),
     id_format=IdFormat("functions.{name}:{index}"),
-    after_calls="drop",
     reasoning=THINK_INLINE,
     stop=CHATML_STOPS,
     request=RequestFacts(

@@ -13,7 +13,7 @@ from ..syntax.syntax import Syntax
 from ..tokens.mode import TokenReader
 from ..tokens.tokens import AnyTokenizer
 from ..values.errors import UsageError
-from ..values.events import Event, FinishReason, Markup, Text
+from ..values.events import Channel, Event, FinishReason, Markup, Text
 from ..values.message import Message
 from ..values.native import Unchecked, mypyc_attr
 from ..values.policies import DEFAULTS, STRICT, Policies
@@ -108,6 +108,8 @@ class Parser:
         self._primed: list[Event] = read_prompt(self._machine, syntax, tail) if tail else []
         if self.dialect.prompt.echo:
             self._primed.append(Text("content", self.dialect.prompt.echo, 0, 0))
+        self.begins_in: Channel = self._machine.channel
+        """The channel that the output begins in."""
         self._clip = bool(tail or self._primed)
         self._finished = False
         self._plain = self._needs_nothing()

@@ -141,7 +141,7 @@ class Tidy:
         self._called = False
         self._framed = False
         self._rule = FinishRule(policies.forced_finish_reason if forced else "tool_calls")
-        self.channel: Channel = "content"
+        self.channel: Channel = parser.begins_in
         """The channel of the text at hand."""
         self.contexts: dict[int, tuple[Channel, str]] = {}
         """For each call the channel around it, and the white space it took from the text before."""
@@ -176,7 +176,7 @@ class Tidy:
             elif isinstance(event, Markup):
                 self._markup(event, out)
             elif isinstance(event, CallStart):
-                self._called = True
+                self._called = self._called or self.channel == "content"  # one in reasoning is no answer
                 self.contexts[event.index] = (self.channel, self._call(out))
             else:
                 self._rule.see(event)

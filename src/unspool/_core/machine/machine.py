@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from ..syntax.program import Program
     from ..syntax.states import Entry, TextState
     from ..syntax.syntax import Syntax
-    from ..values.events import Event, FinishReason, Role
+    from ..values.events import Channel, Event, FinishReason, Role
     from ..values.policies import Policies
 
 _STRAY_ROLES: Final[dict[str, Role]] = {"call": "call", "reasoning": "reasoning_close", "text": "dropped"}
@@ -152,6 +152,11 @@ class Machine:
             if self._trial.envelope is not None:
                 return None
         return 2 * BOUND
+
+    @property
+    def channel(self) -> Channel:
+        """Where text goes."""
+        return self._state.channel or "content"
 
     @property
     def before_output(self) -> bool:
@@ -385,10 +390,11 @@ class Machine:
             return True
         if trial.at_end and self._tools.known and not self._tools.declares(self._raw_name(trial)):
             return False
-        if program.declared or self._policies.unknown_tool == "text":
+        declared = program.declared or (trial.envelope is not None and trial.envelope.only_named)
+        if declared or self._policies.unknown_tool == "text":
             name = self._syntax.refine(self._raw_name(trial), self._tools)[0]
             if not self._tools.declares(name):
-                return not program.declared and not self._tools.known
+                return not declared and not self._tools.known
         return True
 
     def _raw_name(self, trial: Trial) -> str:

@@ -8,6 +8,10 @@ itself are looked at: arguments may have a key ``name`` of their own.
 The name is the commit point.  ``step`` stops there, whatever the chunking, so
 that a big chunk cannot decide more than a small one.  Arguments that come
 before the name wait inside.
+
+Where no marker says that the object is a call, it may as well be an answer that
+has a name: there it takes both name and arguments, or a declared name and nothing
+else, which only the end of the object shows.
 """
 
 from __future__ import annotations
@@ -46,6 +50,7 @@ class EnvelopeCodec(NamedPayload):
         "_captured",
         "_depth",
         "_dialect",
+        "_foreign",
         "_has_args",
         "_json",
         "_lenient",
@@ -55,16 +60,25 @@ class EnvelopeCodec(NamedPayload):
         "_role",
         "_slack",
         "_state",
+        "_unmarked",
         "_value",
         "_wraps",
     )
 
-    def __init__(self, dialect: Dialect, repair: bool = False, python: bool = False) -> None:
-        """``python``: the object is written as a Python dict."""
+    def __init__(
+        self, dialect: Dialect, repair: bool = False, python: bool = False, unmarked: bool = False
+    ) -> None:
+        """Begin at its opening brace, or at white space before it.
+
+        :param python: the object is written as a Python dict.
+        :param unmarked: nothing but its members says that it is a call.
+        """
         super().__init__()
         self._dialect = dialect
         self._repair = repair
         self._python = python
+        self._unmarked: Final = unmarked
+        self._foreign = False  # it has a member that no call has
         self._lenient: Final = repair or python
         self._state = _OPEN
         self._depth = 0
@@ -79,9 +93,9 @@ class EnvelopeCodec(NamedPayload):
 
     @property
     def partial_name(self) -> str:
-        """What is there of the name, if its value has begun but not ended."""
+        """What is there of the name, if its value has begun."""
         if self.committed or self._role != _NAME_ROLE:
-            return ""
+            return self.name
         return "".join(self._captured)[1:]
 
     def step(self, buf: str, pos: int, final: bool) -> int:
@@ -121,6 +135,8 @@ class EnvelopeCodec(NamedPayload):
             if self._pending:
                 out[:0] = self._pending
                 self._pending.clear()
+        elif final and self._unmarked and self._foreign:
+            self.error = "a call's arguments"  # rather an answer that was cut
         self.text = out[0] if len(out) == 1 else "".join(out)
         return pos
 
@@ -228,10 +244,13 @@ class EnvelopeCodec(NamedPayload):
         self._state = _NEXT
         if self._depth:
             self._depth -= 1
-        elif self.committed:
-            self.done = True
-        else:
+        elif not self.name:
             self.error = "a call's name"
+        elif self.committed or not self._foreign:
+            self.only_named = not self.committed
+            self.committed = self.done = True
+        else:
+            self.error = "a call's arguments"
 
     def _take(self, value: Value, out: list[str]) -> None:
         """Put what a value gave where its role says."""
@@ -265,7 +284,7 @@ class EnvelopeCodec(NamedPayload):
                 self.error = "the function's name as a string"
                 return
             self.name = _unquoted(text)
-            self.committed = True
+            self.committed = not self._unmarked or self._has_args
         elif role == _ID_ROLE and text[:1] == '"':
             native = _unquoted(text)
             if self.committed:
@@ -288,14 +307,17 @@ class EnvelopeCodec(NamedPayload):
             self.name = key
             self.committed = bool(key)
             self._role = _ARGS_ROLE
-        elif key in keys.name_keys and not self.committed:
+        elif key in keys.name_keys and not self.name:
             self._role = _NAME_ROLE
         elif key in keys.args_keys and not self._has_args and not self._pending:
             self._role = _ARGS_ROLE
+            self.committed = bool(self.name)
         elif key in keys.id_keys:
             self._role = _ID_ROLE
         elif key == "function":
             self._wraps = True
+        elif key != "type":
+            self._foreign = True
 
 
 def _unquoted(text: str) -> str:

@@ -32,7 +32,7 @@ def compile_syntax(
         calls=calls,
         calls_in_reasoning=calls_in_reasoning,
         repair=repair,
-        embed=lambda notation: EnvelopeCodec(dialect, repair, notation == "python"),
+        embed=lambda notation, unmarked: EnvelopeCodec(dialect, repair, notation == "python", unmarked),
     )
 
 

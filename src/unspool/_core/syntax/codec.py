@@ -96,7 +96,7 @@ class Value(Codec):
 class NamedPayload(Codec):
     """A payload that holds the call's name, so that a head ends inside it."""
 
-    __slots__ = ("committed", "id", "name")
+    __slots__ = ("committed", "id", "name", "only_named")
 
     def __init__(self) -> None:
         super().__init__()
@@ -105,9 +105,11 @@ class NamedPayload(Codec):
         self.id: str = ""
         """The call's id, if it came before the name."""
         self.committed: bool = False
-        """Whether the name is known.  ``step`` stops there."""
+        """Whether the name is known, and that this is a call.  ``step`` stops there."""
+        self.only_named: bool = False
+        """It is over, and nothing but its name says that it is a call."""
 
     @property
     def partial_name(self) -> str:
-        """What is there of the name, if its value has begun but not ended."""
+        """What is there of the name, if its value has begun."""
         raise NotImplementedError

@@ -8,7 +8,7 @@ it, as literals.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from ..search.watch import ValueWatch, Watch
@@ -21,6 +21,7 @@ from ..words.pieces import (
     Piece,
     Space,
     first_literal,
+    is_anyones,
     is_control,
     literals,
     parse_template,
@@ -29,8 +30,7 @@ from ..words.pieces import (
     split_marks,
 )
 from . import program as t
-from .codec import NamedPayload
-from .program import Program, Step
+from .program import Embed, Program, Step
 
 if TYPE_CHECKING:
     from ..values.events import Channel, Role
@@ -132,11 +132,20 @@ class ParamForm:
 class CallForm:
     """How one call is written."""
 
-    __slots__ = ("closers", "ends_in_name", "head", "notation", "opener", "payload", "rank", "template")
+    __slots__ = (
+        "_embed",
+        "_opening",
+        "_unmarked",
+        "closers",
+        "ends_in_name",
+        "notation",
+        "opener",
+        "payload",
+        "rank",
+        "template",
+    )
 
-    def __init__(
-        self, template: str, dialect: Dialect, embed: Callable[[str], NamedPayload] | None = None
-    ) -> None:
+    def __init__(self, template: str, dialect: Dialect, embed: Embed | None = None) -> None:
         """``embed``: as for ``Step``."""
         opening, payload, tail = split_at(reading_pieces(template, exact="code"), *PAYLOADS)
         solid = [piece for piece in opening if not isinstance(piece, Space)]
@@ -150,17 +159,37 @@ class CallForm:
         self.ends_in_name: Final = bool(solid) and isinstance(solid[-1], Hole)
         """Nothing but what follows closes the name."""
         self.rank: Final = _RANKS[self.payload]
-        self.head: Final = steps_of(opening)
+        self._opening: Final = steps_of(opening)
+        self._embed: Final = embed
+        self._unmarked: Final = all(map(is_anyones, literals(opening)))
+
+    def head(self, section: SectionForm) -> list[Step]:
+        """What a call of the section begins with, up to its commit point."""
         if self.payload == "envelope":
-            self.head.append(Step(t.ENVELOPE, self.notation, embed=embed))
-        elif self.payload == "args":
-            self.head.append(Step(t.PEEK, FIRST_CHARACTERS[self.notation]))
+            unmarked = self._unmarked and section.unmarked
+            return [
+                *self._opening,
+                Step(t.ENVELOPE, self.notation, embed=self._embed, unmarked=unmarked),
+            ]
+        if self.payload == "args":
+            return [*self._opening, Step(t.PEEK, FIRST_CHARACTERS[self.notation])]
+        return self._opening
 
 
 class SectionForm:
     """What surrounds calls."""
 
-    __slots__ = ("anchored", "bare", "between", "closers", "declared", "opener", "resync", "steps")
+    __slots__ = (
+        "anchored",
+        "bare",
+        "between",
+        "closers",
+        "declared",
+        "opener",
+        "resync",
+        "steps",
+        "unmarked",
+    )
 
     def __init__(self, template: str) -> None:
         marks, body = split_marks(template)
@@ -175,6 +204,8 @@ class SectionForm:
         self.closers: Final = literals(closing)
         self.bare: Final = not self.opener and not self.closers
         """There is nothing but the calls."""
+        self.unmarked: Final = all(map(is_anyones, literals(opening)))
+        """What opens it may open an answer as well."""
         self.between: list[Program] = []
         """What may follow a call, its separator included."""
         self.resync: Watch = Watch(self.closers)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from ..search.watch import Watch
 from .codec import NamedPayload
@@ -51,10 +51,14 @@ _ALPHABETS: Final = {
 _WORD: Final = re.compile(r"[^\s<>\"|｜\ud800-\udfff]*")
 
 
+Embed: TypeAlias = Callable[[str, bool], NamedPayload]
+"""Makes the codec of an envelope in some notation; True: nothing around it says that it is a call."""
+
+
 class Step:
     """One thing to match; what the slots mean depends on the kind."""
 
-    __slots__ = ("embed", "fields", "kind", "pattern", "stop", "text", "watch")
+    __slots__ = ("embed", "fields", "kind", "pattern", "stop", "text", "unmarked", "watch")
 
     def __init__(
         self,
@@ -64,7 +68,8 @@ class Step:
         fields: dict[str, str] | None = None,
         stop: str = "",
         watch: Watch | None = None,
-        embed: Callable[[str], NamedPayload] | None = None,
+        embed: Embed | None = None,
+        unmarked: bool = False,
     ) -> None:
         self.kind: Final = kind
         self.text: Final = text
@@ -77,7 +82,9 @@ class Step:
         self.watch: Final = watch or _NO_WATCH
         """Header: what ends it.  Followed: what may come next."""
         self.embed: Final = embed
-        """Envelope: what makes a codec for it, from the notation."""
+        """Envelope: what makes a codec for it."""
+        self.unmarked: Final = unmarked
+        """Envelope: nothing around it says that it is a call."""
         self.pattern: Final = _ALPHABETS.get(text, _WORD)
 
 

@@ -10,16 +10,15 @@ triggers and in what order.  The machine only looks things up.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from ..search.watch import Watch
 from ..words.pieces import is_control, reading_pieces
 from . import program as t
-from .codec import NamedPayload
 from .follow import Follow
 from .forms import CallForm, FrameForm, ParamForm, SectionForm, Wrapper, closing_steps, steps_of
-from .program import Program, Step
+from .program import Embed, Program, Step
 from .states import TextState
 
 if TYPE_CHECKING:
@@ -54,9 +53,9 @@ class Syntax:
         calls: bool,
         calls_in_reasoning: bool,
         repair: bool,
-        embed: Callable[[str], NamedPayload],
+        embed: Embed,
     ) -> None:
-        """``embed``: makes the codec of an envelope in some notation."""
+        """``embed``: makes the codec of an envelope."""
         self.dialect: Final = dialect
         self.calls: Final = calls
         """Whether calls are looked for at all."""
@@ -165,7 +164,7 @@ class Syntax:
             for form in self.forms:
                 program = Program(
                     t.CALL,
-                    [*section.steps, *form.head, *self._confirmation(form)],
+                    [*section.steps, *form.head(section), *self._confirmation(form)],
                     call=form,
                     section=section,
                     anchored=section.anchored,
@@ -176,7 +175,7 @@ class Syntax:
                 if section.bare and form.opener and form.closers:
                     steps = [Step(t.LITERAL, form.opener), *closing_steps(form.closers)]
                     yield Program(t.EMPTY_SECTION, steps, section=section)
-            if section.opener and section.closers and not section.declared:
+            if section.opener and section.closers and not section.unmarked:
                 steps = [*section.steps, *closing_steps(section.closers)]
                 yield Program(t.EMPTY_SECTION, steps, section=section, anchored=section.anchored)
 
@@ -186,7 +185,7 @@ class Syntax:
         if section.bare and not separators:
             return  # what follows a call is running text
         for form in sorted(self.forms, key=lambda form: form.rank):
-            head = [*form.head, *self._confirmation(form)]
+            head = [*form.head(section), *self._confirmation(form)]
             for sep in separators:
                 yield Program(
                     t.CALL, [Step(t.LITERAL, sep), Step(t.SPACE), *head], call=form, section=section

@@ -280,7 +280,7 @@ class Trial:
         envelope = self.envelope
         if envelope is None:
             assert step.embed is not None  # noqa: S101 - the kind says so
-            envelope = self.envelope = step.embed(step.text)
+            envelope = self.envelope = step.embed(step.text, step.unmarked)
         end = envelope.step(buf, pos + self.offset, final)
         self.offset = end - pos
         # Before the commit point a note has no place of its own.

@@ -25,6 +25,7 @@ _PIECE: Final = re.compile(
 )
 _CONTROL: Final = re.compile(r"[|｜\ud800-\udfff]|^\[/?[A-Z_]{3,}\]$")
 _ATTRIBUTE: Final = re.compile(r' ([\w:.-]+)="\{(\w+)\}"')
+_ANYONES: Final = re.compile(r"(?:[\[\]\s]|```(?:json)?)*")
 
 
 class Piece:
@@ -183,3 +184,8 @@ def first_literal(pieces: Sequence[Piece]) -> str:
 def is_control(literal: str) -> bool:
     """Whether a marker looks like a control token, which nobody writes in prose."""
     return _CONTROL.search(literal) is not None
+
+
+def is_anyones(literal: str) -> bool:
+    """Whether an answer that is no call may have it: brackets, a code fence."""
+    return _ANYONES.fullmatch(literal) is not None
