@@ -29,6 +29,11 @@ DEEPSEEK_STOPS = (
     "<｜tool▁output▁begin｜>",
     "<｜tool▁output▁end｜>",
 )
+DEEPSEEK_RESULTS = (
+    "<｜tool▁outputs▁begin｜>{text}<｜tool▁outputs▁end｜>",
+    "<｜tool▁output▁begin｜>{text}<｜tool▁output▁end｜>",
+)
+"""Results of tools are not for the model to write."""
 DEEPSEEK_SECTION = ("<｜tool▁calls▁begin｜>{calls}<｜tool▁calls▁end｜>", "{calls}")
 R1_THINKING = replace(
     DEEPSEEK_THINKING,
@@ -50,6 +55,7 @@ DEEPSEEK_V3 = Dialect(
         "<｜tool▁call▁begin｜>function<｜tool▁sep｜>{name}\n```\n{args}\n```<｜tool▁call▁end｜>",
         "<｜tool▁call▁begin｜>function<｜tool▁sep｜>{name}\n{args}<｜tool▁call▁end｜>",
     ),
+    drop=DEEPSEEK_RESULTS,
     stop=DEEPSEEK_STOPS,
     request=RequestFacts(
         calls_special="no",
@@ -75,6 +81,7 @@ DEEPSEEK_V3_1 = Dialect(
     ),
     sep=("",),
     reasoning=THINK_INLINE,
+    drop=DEEPSEEK_RESULTS,
     stop=DEEPSEEK_STOPS,
     request=RequestFacts(
         calls_special="no",

@@ -20,6 +20,12 @@ GIGACHAT3 = Dialect(
     ),
     sep=("",),
     reasoning=(),
+    drop=(
+        "<|function_call|>",
+        "<|message_sep|>\n\n{_}<|role_sep|>\n",
+        "function call<|role_sep|>\n",
+        "<|role_sep|>\n",
+    ),
     stop=GIGACHAT_EOS,
     keep_blanks=True,
     request=RequestFacts(

@@ -7,6 +7,8 @@ from .._core.words.facts import HEADER, MODEL, NO_REASONING, UNSWITCHED, Request
 from ._shared import JSON_FIRST, LLAMA_STOPS, NATIVE, NATIVE_FIRST
 
 LLAMA4_EOS = ("<|eot|>", "<|eom|>")
+PYTHON_MARKERS = ("<|python_start|>", "<|python_end|>", "<|python_tag|>")
+"""They stand around calls, and mean nothing where there are none."""
 FUNCTIONARY_EOS = ("<|eot_id|>", "<|eom_id|>")
 
 LLAMA3_JSON = Dialect(
@@ -33,6 +35,7 @@ LLAMA4_JSON = replace(
     family=Family("Llama 4 with the JSON template", fingerprint=("<|header_start|>",)),
     section=("^{calls}", "<|python_start|>{calls}<|python_end|>", "<|python_tag|>{calls}"),
     call=("{envelope}",),
+    drop=PYTHON_MARKERS,
     request=RequestFacts(calls_special="no", forced=JSON_FIRST, eos=LLAMA4_EOS, thinking=NO_REASONING),
 )
 
@@ -46,7 +49,8 @@ PYTHONIC = Dialect(
     section=(
         "^[{calls}]",
         "?[{calls}]",
-        "^<|python_start|>[{calls}]<|python_end|>",
+        "<|python_start|>[{calls}]<|python_end|>",
+        "<|python_tag|>[{calls}]",
         "<function_calls>\n[{calls}]\n</function_calls>",
         "<function_calls>\n{calls}\n</function_calls>",
         "```tool_code\n[{calls}]\n```",
@@ -57,6 +61,7 @@ PYTHONIC = Dialect(
     call=("{name}{args}",),
     sep=(", ",),
     args="python",
+    drop=PYTHON_MARKERS,
     stop=LLAMA_STOPS,
     request=RequestFacts(calls_special="no", forced=JSON_FIRST, eos=LLAMA4_EOS, thinking=UNSWITCHED),
 )

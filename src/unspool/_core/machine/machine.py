@@ -72,6 +72,7 @@ class Machine:
         "_call_seen",
         "_entry",
         "_ids",
+        "_outer",
         "_policies",
         "_reason",
         "_released",
@@ -109,6 +110,7 @@ class Machine:
         self._reason: FinishReason | None = None
         # Running text.
         self._state: TextState = syntax.fresh
+        self._outer: TextState = syntax.fresh  # the state around text that is dropped
         self._visible = False  # content that is not blank, or a call in content, has come in this message
         self._released: set[str] = set()  # closers of openers that turned out to be text
         # A trial that waits for more: what triggered it, if that is a marker in running text.
@@ -177,6 +179,7 @@ class Machine:
             or self._call_seen
             or self._released
             or self._section is not None
+            or self._state.channel is None
         ):
             return None
         return Start(self._state, self._visible, self.ledger.before, self.ledger.buf, closed)
@@ -359,7 +362,10 @@ class Machine:
         self.ledger.markup(wrapper.close_role if wrapper is not None else "border", len(literal))
         if self._state.body:
             self._visible = False  # another message may begin
-        self._state = self._syntax.content if self._visible else self._syntax.fresh
+        if wrapper is not None and wrapper.channel is None:
+            self._state = self._outer
+        else:
+            self._state = self._syntax.content if self._visible else self._syntax.fresh
 
     # -- trials
 
@@ -464,6 +470,9 @@ class Machine:
         if self._state.channel == "reasoning" and wrapper.channel == "reasoning":
             self.ledger.note("stray_opener", trial.program.trigger)
         else:
+            if wrapper.channel is None:
+                self.ledger.note("dropped_text", trial.program.trigger)
+                self._outer = self._state
             self._state = self._syntax.inside[wrapper]
         self.ledger.markup(wrapper.open_role, trial.offset)
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from ..search.watch import ValueWatch, Watch
+from ..words.pieces import is_marker
 
 if TYPE_CHECKING:
     from .forms import CallForm, FrameForm, ParamForm, SectionForm
@@ -49,7 +50,9 @@ class Follow:
         openers += [section.opener for section in sections if section.opener]
         call_closers = [form.closers[0] for form in forms if form.closers]
         # A lone bracket is a marker only inside its section.
-        section_closers = [literal for section in sections for literal in section.closers if len(literal) > 1]
+        section_closers = [
+            literal for section in sections for literal in section.closers if is_marker(literal)
+        ]
         over = [*call_closers, *section_closers, *openers, *ends, *stops]
 
         self.heads: Final = Watch(heads)
@@ -71,7 +74,10 @@ class Follow:
         """What to look at inside a nested value."""
         self.code_ends: Final = ValueWatch([*over, *("\n" + literal for literal in call_closers)])
         """What ends raw code; the line feed before a closer belongs to it."""
-        closers = [literal for form in forms for literal in form.closers]
+        # A code fence may stand in the arguments, so that it ends a call only where nothing else does.
+        closers = [
+            literal for form in forms for literal in (list(filter(is_marker, form.closers)) or form.closers)
+        ]
         self._enders: Final = [*closers, *section_closers, *openers, *ends]
         self.resync: Final = Watch(self._enders)
         """Where a malformed call ends, if it is in no section."""

@@ -28,6 +28,7 @@ from ..words.pieces import (
     reading_pieces,
     split_at,
     split_marks,
+    tokens_apart,
 )
 from . import program as t
 from .program import Embed, Program, Step
@@ -79,12 +80,20 @@ def closing_steps(closers: Sequence[str]) -> list[Step]:
     return [step for literal in closers for step in (Step(t.SPACE), Step(t.LITERAL, literal))]
 
 
+_ROLES: Final[dict[Channel | None, tuple[Role, Role]]] = {
+    "reasoning": ("reasoning_open", "reasoning_close"),
+    "content": ("content_open", "content_close"),
+    None: ("dropped", "dropped"),
+}
+
+
 class Wrapper:
-    """Reasoning or content between markers."""
+    """Reasoning, content, or text that is for nobody, between markers."""
 
     __slots__ = ("channel", "close_role", "closers", "open_role", "program")
 
-    def __init__(self, channel: Channel, template: str) -> None:
+    def __init__(self, channel: Channel | None, template: str) -> None:
+        """``channel``: where the text goes; None: nowhere."""
         marks, body = split_marks(template)
         # Around content a line break is markup or data; around reasoning it is trimmed anyway.
         opening, _, closing = split_at(
@@ -93,12 +102,11 @@ class Wrapper:
         if opening and isinstance(opening[-1], Space):
             opening = opening[:-1]
         closer = first_literal(closing)
-        self.channel: Final[Channel] = channel
+        self.channel: Final[Channel | None] = channel
         self.program: Final = Program(t.OPEN_WRAPPER, steps_of(opening), wrapper=self, anchored="^" in marks)
         """What opens it."""
         self.closers: Final = ("\n" + closer, closer) if isinstance(closing[0], LineFeed) else (closer,)
-        self.open_role: Final[Role] = "reasoning_open" if channel == "reasoning" else "content_open"
-        self.close_role: Final[Role] = "reasoning_close" if channel == "reasoning" else "content_close"
+        self.open_role, self.close_role = _ROLES[channel]
 
 
 class ParamForm:
@@ -155,7 +163,7 @@ class CallForm:
         self.notation: Final = (payload.notation if payload is not None else "") or dialect.args
         self.opener: Final = first_literal(opening)
         """The literal a call begins with, if it does with one."""
-        self.closers: Final = literals(tail)
+        self.closers: Final = tuple(part for literal in literals(tail) for part in tokens_apart(literal))
         self.ends_in_name: Final = bool(solid) and isinstance(solid[-1], Hole)
         """Nothing but what follows closes the name."""
         self.rank: Final = _RANKS[self.payload]

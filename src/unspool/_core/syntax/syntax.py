@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from ..search.watch import Watch
-from ..words.pieces import is_control, reading_pieces
+from ..words.pieces import is_control, is_marker, reading_pieces
 from . import program as t
 from .follow import Follow
 from .forms import CallForm, FrameForm, ParamForm, SectionForm, Wrapper, closing_steps, steps_of
@@ -82,8 +82,10 @@ class Syntax:
         frames = self.frame.programs if self.frame is not None else []
         call_programs = list(self._calls_in_text())
         unanchored = [program for program in call_programs if not program.anchored]
-        wrapped: dict[Channel, tuple[str, ...]] = {"reasoning": dialect.reasoning, "content": dialect.content}
-        opening = {wrapper: wrapper.program for wrapper in _wrappers(wrapped)}
+        wrappers = [Wrapper("reasoning", template) for template in dialect.reasoning]
+        wrappers += [Wrapper("content", template) for template in dialect.content]
+        wrappers += [Wrapper(None, template) for template in dialect.drop if "{text}" in template]
+        opening = {wrapper: wrapper.program for wrapper in wrappers}
         furniture = list(self._furniture())
         stray = self._stray_closers(opening)
         everything = [*call_programs, *opening.values(), *furniture, *frames]
@@ -95,15 +97,19 @@ class Syntax:
         self.inside: Final[dict[Wrapper, TextState]] = {}
         """The state inside each wrapper."""
         for wrapper in opening:
+            strays: dict[str, str] = {}
             if wrapper.channel == "reasoning":
                 others = [p for w, p in opening.items() if not p.anchored or w.channel == "content"]
                 inner = [*others, *furniture, *frames, *believed]
-                state = TextState("reasoning", inner, closers=wrapper.closers, wrapper=wrapper)
-            else:
+            elif wrapper.channel == "content":
                 others = [p for w, p in opening.items() if w is not wrapper]
                 inner = [*unanchored, *others, *furniture]
-                state = TextState("content", inner, closers=wrapper.closers, stray=stray, wrapper=wrapper)
-            self.inside[wrapper] = state
+                strays = stray
+            else:  # nothing but its end counts
+                inner = []
+            self.inside[wrapper] = TextState(
+                wrapper.channel, inner, closers=wrapper.closers, stray=strays, wrapper=wrapper
+            )
         self.bodies: Final = self._body_states(unanchored)
         """The state inside the body of a framed message, by where its route leads."""
 
@@ -208,7 +214,8 @@ class Syntax:
 
     def _furniture(self) -> Iterator[Program]:
         for template in self.dialect.drop:
-            yield Program(t.DROP, steps_of(reading_pieces(template)))
+            if "{text}" not in template:
+                yield Program(t.DROP, steps_of(reading_pieces(template)))
         for stop in self.dialect.stop:
             # Ordinary text such as </s> is only a stop where nothing follows it.
             yield Program(t.DROP, [Step(t.LITERAL, stop)]) if is_control(stop) else _at_the_end(stop)
@@ -242,10 +249,9 @@ class Syntax:
         """Closers, and what they would close."""
         stray: dict[str, str] = {}
         for form in self.forms:
-            stray.update(dict.fromkeys(form.closers, "call"))
+            stray.update(dict.fromkeys(filter(is_marker, form.closers), "call"))
         for section in self.sections:
-            # A lone bracket is not a marker.
-            stray.update((literal, "call") for literal in section.closers if len(literal) > 1)
+            stray.update(dict.fromkeys(filter(is_marker, section.closers), "call"))
         if self.calls:
             stray.update((param.closers[-1], "call") for param in self.params)
         for wrapper in wrappers:
@@ -255,12 +261,6 @@ class Syntax:
         if self.frame is not None:
             stray.update(dict.fromkeys(self.frame.ends, "text"))
         return stray
-
-
-def _wrappers(templates: dict[Channel, tuple[str, ...]]) -> Iterator[Wrapper]:
-    for channel, wrappers in templates.items():
-        for template in wrappers:
-            yield Wrapper(channel, template)
 
 
 def _at_the_end(stop: str) -> Program:

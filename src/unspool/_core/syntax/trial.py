@@ -120,11 +120,11 @@ class Trial:
             if answer == NEED:
                 if not final:
                     return NEED
-                self._remember_cut()
+                self._remember_cut(buf, pos)
             self.reject()
         return CUT if final and self.can_cut else FAIL
 
-    def _remember_cut(self) -> None:
+    def _remember_cut(self, buf: str, pos: int) -> None:
         """A head that only the end of the input keeps from matching."""
         if self.program.action != CALL or (
             self._step == 0 and not (self.envelope and self.envelope.partial_name)
@@ -135,7 +135,8 @@ class Trial:
         else:
             self._cut_name = self.fields.get("name") or self.fields.get("?name", "")
         self.can_cut = True
-        self._begun = self._begun or bool(self._cut_name) or self.envelope is not None
+        in_literal = self.program.steps[self._step].kind == LITERAL and pos + self.offset < len(buf)
+        self._begun = self._begun or in_literal or bool(self._cut_name) or self.envelope is not None
 
     def _run_steps(self, buf: str, pos: int, final: bool) -> int:  # noqa: C901 - a branch for each kind
         steps = self.program.steps

@@ -249,6 +249,7 @@ NOTE_KINDS: Final[dict[str, str]] = {
     "bad_id": "the model's id was not usable and was replaced",
     "null_call": "a call that means 'no call' was removed",
     "broken_header": "a message header was never finished",
+    "dropped_text": "text was removed that is for nobody, such as a tool's result that the model made up",
     "trailing_data": "text after the arguments was removed",
     "extra_call": "a further call was removed because the request wants one at a time",
     "unclosed_reasoning": "the input ended inside reasoning",

@@ -77,7 +77,8 @@ class _Check:
         for template in dialect.content:
             self.wrapper("content", template)
         for template in dialect.drop:
-            self.holes("drop", template, ("_",))
+            if "text" in self.holes("drop", template, ("_", "text")):
+                self.wrapper("drop", template)
             self.begins_with_text("drop", template)
         for template in dialect.stop:
             self.holes("stop", template, ())

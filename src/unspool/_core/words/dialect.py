@@ -176,7 +176,7 @@ class Dialect:
     content: tuple[str, ...] = ()
     """Wrappers of content."""
     drop: tuple[str, ...] = ()
-    """Furniture that vanishes wherever it stands."""
+    """Furniture that vanishes wherever it stands; with ``{text}``, what is between its markers as well."""
     stop: tuple[str, ...] = ()
     """End-of-turn markers: vanish, and never enter a value."""
     frame: Frame | None = None

@@ -24,6 +24,7 @@ _PIECE: Final = re.compile(
     r"|(?P<space>\n[ \n]*)"
 )
 _CONTROL: Final = re.compile(r"[|｜\ud800-\udfff]|^\[/?[A-Z_]{3,}\]$")
+_TOKEN_AHEAD: Final = re.compile(r"(?=<[|｜])|(?=[\ud800-\udfff])")
 _ATTRIBUTE: Final = re.compile(r' ([\w:.-]+)="\{(\w+)\}"')
 _ANYONES: Final = re.compile(r"(?:[\[\]\s]|```(?:json)?)*")
 
@@ -179,6 +180,16 @@ def first_literal(pieces: Sequence[Piece]) -> str:
         if not isinstance(piece, Space | LineFeed):
             return ""
     return ""
+
+
+def tokens_apart(literal: str) -> list[str]:
+    """The control tokens in a literal, and the text around them: a model may put white space between them."""
+    return [part for part in _TOKEN_AHEAD.split(literal) if part]
+
+
+def is_marker(literal: str) -> bool:
+    """Whether it means something wherever it stands: a lone bracket and a code fence are in prose as well."""
+    return is_control(literal) or len(literal.strip("`")) > 1
 
 
 def is_control(literal: str) -> bool:
