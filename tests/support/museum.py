@@ -780,7 +780,7 @@ ROWS = [
         Case(
             "hermes",
             "<tool_call>\n<func⏵tion=run_tests>\n</function>\n</tool_call>",
-            content=qwen("run_tests"),
+            [("run_tests", {})],
         ),
     ),
     row(

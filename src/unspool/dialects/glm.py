@@ -4,13 +4,13 @@ from dataclasses import replace
 
 from .._core.words.dialect import Dialect, Family
 from .._core.words.facts import ALWAYS, HYBRID, MODEL, SEEDED, RequestFacts
-from ._shared import JSON_FIRST, NATIVE, NATIVE_FIRST, THINK_INLINE
+from ._shared import GLM_PARAM, JSON_BODY, JSON_FIRST, NATIVE, NATIVE_FIRST, QWEN_BODY, THINK_INLINE
 
 GLM_EOS = ("<|endoftext|>", "<|user|>", "<|observation|>")
 GLM_PROMPT = ("<|assistant|>",)
 GLM_STOPS = ("<|user|>", "<|observation|>", "<|endoftext|>", "<|assistant|>")
 GLM_SEEDED = replace(SEEDED, seed="<think>")
-PARAM_LINES = "<arg_key>{key}</arg_key>\n<arg_value>{value}</arg_value>\n"
+GLM_FOREIGN = JSON_BODY + QWEN_BODY
 
 GLM45 = Dialect(
     name="glm45",
@@ -22,7 +22,8 @@ GLM45 = Dialect(
     ),
     section=("\n{calls}",),
     call=("<tool_call>{name}\n{params}</tool_call>",),
-    param=(PARAM_LINES,),
+    param=(GLM_PARAM,),
+    foreign=GLM_FOREIGN,
     reasoning=("<think>{text}</think>\n",),
     stop=GLM_STOPS,
     request=RequestFacts(
@@ -63,7 +64,8 @@ GLM47 = Dialect(
     section=("{calls}",),
     call=("<tool_call>{name}{params}</tool_call>",),
     sep=("",),
-    param=("<arg_key>{key}</arg_key><arg_value>{value}</arg_value>", PARAM_LINES),
+    param=("<arg_key>{key}</arg_key><arg_value>{value}</arg_value>", GLM_PARAM),
+    foreign=GLM_FOREIGN,
     reasoning=THINK_INLINE,
     stop=GLM_STOPS,
     request=RequestFacts(
@@ -102,6 +104,7 @@ IQUEST_Q1 = replace(
     name="iquest_q1",
     family=Family("IQuest-Q1", aliases=("iquest",), reasoning_aliases=("iquest_q1",)),
     call=("<iquest_tool_call>{name}{params}</iquest_tool_call>",),
+    foreign=(),
     stop=("<|iquest_end|>", "<|endoftext|>"),
     request=RequestFacts(
         calls_special="yes",

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from .._core.words.dialect import Dialect, Family
 from .._core.words.facts import HYBRID, SEEDED, UNSWITCHED, RequestFacts
-from ._shared import JSON_FIRST, LLAMA_STOPS, THINK_LINES
+from ._shared import GLM_BODY, JSON_FIRST, LLAMA_STOPS, QWEN_BODY, THINK_LINES
 from .qwen import HERMES, QWEN3_CODER, QWEN_SECTION
 
 GRANITE_PROMPT = ("<|end_of_role|>",)
@@ -34,6 +34,7 @@ GRANITE = Dialect(
     ),
     call=("{envelope}",),
     sep=(", ",),
+    foreign=QWEN_BODY + GLM_BODY,
     reasoning=(
         "^Here is my thought process:{text}Here is my response:",
         "^Here's my thought process:{text}Here's my response:",

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from .._core.words.dialect import Dialect, Envelope, Family, Frame, Prompt, Route
 from .._core.words.facts import HEADER, MODEL, NO_REASONING, UNSWITCHED, RequestFacts
-from ._shared import JSON_FIRST, LLAMA_STOPS, NATIVE, NATIVE_FIRST
+from ._shared import GLM_BODY, JSON_BODY, JSON_FIRST, LLAMA_STOPS, NATIVE, NATIVE_FIRST, QWEN_BODY
 
 LLAMA4_EOS = ("<|eot|>", "<|eom|>")
 PYTHON_MARKERS = ("<|python_start|>", "<|python_end|>", "<|python_tag|>")
@@ -88,6 +88,7 @@ XLAM = Dialect(
     ),
     call=("{envelope}",),
     sep=(", ",),
+    foreign=JSON_BODY + QWEN_BODY + GLM_BODY,
     stop=LLAMA_STOPS,
     request=RequestFacts(calls_special="no", forced=JSON_FIRST, eos=(MODEL,), thinking=UNSWITCHED),
 )

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from .._core.words.dialect import Dialect, Family, Values
 from .._core.words.facts import HYBRID, SEEDED, UNSWITCHED, RequestFacts
-from ._shared import CHATML_STOPS, IM_END, JSON_FIRST, THINK_LINES
+from ._shared import CHATML_STOPS, GLM_BODY, IM_END, JSON_FIRST, THINK_LINES
 from .qwen import QWEN3_CODER, QWEN_SECTION
 
 MINICPM = Dialect(
@@ -53,6 +53,7 @@ MINICPMV = replace(
     ),
     section=QWEN_SECTION,
     call=(*QWEN3_CODER.call, "{envelope}"),
+    foreign=GLM_BODY,
     reasoning=THINK_LINES,
     drop=tuple(f"<{bar}reserved_{number}{bar}>" for number in (12, 13, 14, 15) for bar in ("", "|")),
     request=RequestFacts(

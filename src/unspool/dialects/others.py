@@ -15,7 +15,7 @@ from .._core.words.facts import (
     RequestFacts,
     Thinking,
 )
-from ._shared import CHATML_STOPS, IM_END, JSON_FIRST, NATIVE, NATIVE_FIRST
+from ._shared import CHATML_STOPS, GLM_BODY, IM_END, JSON_FIRST, NATIVE, NATIVE_FIRST, QWEN_BODY
 
 # -- objects
 
@@ -56,6 +56,7 @@ APRIEL = Dialect(
     ),
     call=("{envelope}",),
     sep=(", ",),
+    foreign=QWEN_BODY + GLM_BODY,
     reasoning=(
         "Here are my reasoning steps:\n{text}\n[BEGIN FINAL RESPONSE]\n",
         "<thinking>{text}</thinking>",

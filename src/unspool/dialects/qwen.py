@@ -4,7 +4,17 @@ from dataclasses import replace
 
 from .._core.words.dialect import Dialect, Family, Values
 from .._core.words.facts import ALWAYS, HYBRID, MODEL, SEEDED, UNSWITCHED, RequestFacts
-from ._shared import CHATML_STOPS, IM_END, JSON_FIRST, NATIVE_FIRST, THINK_LINES
+from ._shared import (
+    CHATML_STOPS,
+    GLM_BODY,
+    IM_END,
+    JSON_BODY,
+    JSON_FIRST,
+    NATIVE_FIRST,
+    QWEN_BODY,
+    QWEN_PARAM,
+    THINK_LINES,
+)
 
 # -- an object in tags
 # <scratch_pad> of the goal-oriented Hermes prompt is ordinary content.
@@ -27,6 +37,7 @@ HERMES = Dialect(
     section=("\n{calls}", "<tool_call>[{calls}]</tool_call>"),
     call=("<tool_call>\n{envelope}\n</tool_call>", "{envelope}"),
     sep=("\n", ","),
+    foreign=QWEN_BODY + GLM_BODY,
     stop=(*CHATML_STOPS, "<sep>"),
     request=RequestFacts(
         calls_special="yes",
@@ -83,7 +94,8 @@ QWEN3_CODER = Dialect(
     section=("\n\n<tool_call>\n{calls}\n</tool_call>", "?{calls}"),
     section_per_call=True,
     call=("<function={name}>\n{params}</function>",),
-    param=("<parameter={key}>\n{value}\n</parameter>\n",),
+    param=(QWEN_PARAM,),
+    foreign=JSON_BODY + GLM_BODY,
     values=Values(python=True),
     stop=CHATML_STOPS,
     request=RequestFacts(
@@ -115,6 +127,7 @@ SEED_OSS = replace(
     family=Family("Seed-OSS", reasoning_aliases=("seed_oss",)),
     section=("\n\n<seed:tool_call>\n{calls}\n</seed:tool_call>", "?{calls}"),
     param=("<parameter={key}>{value}</parameter>\n",),
+    foreign=(),
     reasoning=("<seed:think>{text}</seed:think>\n",),
     stop=("<seed:eos>",),
     request=RequestFacts(

@@ -385,16 +385,29 @@ class Machine:
             ledger.take_back()
             trial.offset += trial.aside
             trial.aside = 0
-        if answer == CUT and not self._syntax.could_become(trial.cut_name, self._tools):
+        if answer == CUT and not self._could_become_call(trial):
             return FAIL
         return answer
+
+    def _could_become_call(self, trial: Trial) -> bool:
+        """Whether the head that the input ended in could have become that of a call."""
+        if trial.only_declared and not self._tools.known:
+            return False
+        return self._syntax.could_become(trial.cut_name, self._tools)
 
     def _acceptable(self, trial: Trial) -> bool:
         """Whether a head that matched counts, given the tools that there are."""
         program = trial.program
         if program.action != p.CALL:
             return True
-        if trial.at_end and self._tools.known and not self._tools.declares(self._raw_name(trial)):
+        form = program.call
+        assert form is not None  # noqa: S101 - the action says so
+        foreign = self._syntax.of(form) is not self._syntax
+        if (
+            trial.at_end
+            and (self._tools.known or foreign)
+            and not self._tools.declares(self._raw_name(trial))
+        ):
             return False
         declared = program.declared or (trial.envelope is not None and trial.envelope.only_named)
         if declared or self._policies.unknown_tool == "text":
@@ -539,6 +552,9 @@ class Machine:
         form = program.call
         assert form is not None  # noqa: S101 - the action says so
         section = program.section
+        written = self._syntax.of(form)
+        if written is not self._syntax:
+            self.ledger.note("foreign_call", written.dialect.name)
         opened = section if self._section is not section else None
         self._section = section
         name, native = self._syntax.refine(self._raw_name(trial), self._tools)

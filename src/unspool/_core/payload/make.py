@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from ..schema.schema import Tools
     from ..syntax.codec import Codec
     from ..syntax.forms import CallForm
+    from ..syntax.program import Embed
     from ..values.policies import Policies
     from ..words.dialect import Dialect
 
@@ -32,12 +34,28 @@ def compile_syntax(
         calls=calls,
         calls_in_reasoning=calls_in_reasoning,
         repair=repair,
-        embed=lambda notation, unmarked: EnvelopeCodec(dialect, repair, notation == "python", unmarked),
+        embed=_embed(dialect, repair),
+        guests=[
+            Syntax(
+                replace(foreign, names=dialect.names, stop=dialect.stop),
+                calls=calls,
+                calls_in_reasoning=calls_in_reasoning,
+                repair=repair,
+                embed=_embed(foreign, repair),
+                guest=True,
+            )
+            for foreign in dialect.foreign
+        ],
     )
+
+
+def _embed(dialect: Dialect, repair: bool) -> Embed:
+    return lambda notation, unmarked: EnvelopeCodec(dialect, repair, notation == "python", unmarked)
 
 
 def make_codec(form: CallForm, syntax: Syntax, tools: Tools, function: str, policies: Policies) -> Codec:
     """The codec for the payload of a call."""
+    syntax = syntax.of(form)
     if form.payload == "params":
         params = Tree if syntax.dialect.values.nested else Tagged
         return params(syntax, tools, function, policies)

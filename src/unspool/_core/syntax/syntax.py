@@ -10,7 +10,7 @@ triggers and in what order.  The machine only looks things up.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ..search.watch import Watch
@@ -54,8 +54,15 @@ class Syntax:
         calls_in_reasoning: bool,
         repair: bool,
         embed: Embed,
+        guests: Sequence[Syntax] = (),
+        guest: bool = False,
     ) -> None:
-        """``embed``: makes the codec of an envelope."""
+        """Compile it.
+
+        :param embed: makes the codec of an envelope.
+        :param guests: the dialects whose calls are read as well.
+        :param guest: it is one of these itself.
+        """
         self.dialect: Final = dialect
         self.calls: Final = calls
         """Whether calls are looked for at all."""
@@ -63,11 +70,13 @@ class Syntax:
         sections = _with_fenced_arrays(dialect.section) if repair else dialect.section
         self.sections: Final = [SectionForm(section) for section in sections] if calls else []
         self.forms: Final = [CallForm(call, dialect, embed) for call in templates] if calls else []
+        self._guest: Final = guest
         self.params: Final = [ParamForm(param) for param in dialect.param]
         self.frame: Final = FrameForm(dialect, dialect.frame) if dialect.frame is not None else None
         self._name_forms: Final = [_name_pattern(form) for form in dialect.names.forms if form != "{name}"]
         self.follow: Final = Follow(self.forms, self.sections, self.params, self.frame, dialect.stop)
         """What may follow what."""
+        self._guests: Final = {form: syntax for syntax in guests for form in syntax.forms}
 
         # A head that demands more is tried first: one with CDATA before one without.
         ordered = sorted(self.params, key=lambda param: -param.head.demands)
@@ -80,7 +89,9 @@ class Syntax:
             section.resync = self.follow.resync_in(section)
 
         frames = self.frame.programs if self.frame is not None else []
-        call_programs = list(self._calls_in_text())
+        call_programs = list(self.calls_in_text())
+        for syntax in guests:
+            call_programs += [p for p in syntax.calls_in_text() if p.action == t.CALL]
         unanchored = [program for program in call_programs if not program.anchored]
         wrappers = [Wrapper("reasoning", template) for template in dialect.reasoning]
         wrappers += [Wrapper("content", template) for template in dialect.content]
@@ -118,9 +129,14 @@ class Syntax:
         fields = dialect.frame.fields if dialect.frame is not None else ()
         self._markup: Final = "\n".join(
             [*self.markers.literals, *dialect.call, *dialect.section, *dialect.param, *fields]
+            + [template for foreign in dialect.foreign for template in (*foreign.call, *foreign.param)]
         )
         self.starts: Final[dict[str, Start]] = {}
         """What reading the tail of a prompt comes to, where it is short and depends on nothing else."""
+
+    def of(self, form: CallForm) -> Syntax:
+        """The syntax that a call is written in: this one, or that of a dialect that it reads as well."""
+        return self._guests.get(form, self)
 
     def knows(self, token: str) -> bool:
         """Whether a control token, which has no white space in it, is part of this dialect's own markup."""
@@ -164,7 +180,7 @@ class Syntax:
 
     # -- programs
 
-    def _calls_in_text(self) -> Iterator[Program]:
+    def calls_in_text(self) -> Iterator[Program]:
         """Every way a call, or an empty section, can begin in running text."""
         for section in self.sections:
             for form in self.forms:
@@ -206,7 +222,9 @@ class Syntax:
     def _confirmation(self, form: CallForm) -> list[Step]:
         """A name that nothing closes counts only before what may follow it, or at the end of the input."""
         if form.payload == "params" and form.ends_in_name:
-            return [Step(t.FOLLOWED, watch=self.follow.first_param)]
+            # A name alone is too little to tell another family's call by.
+            watch = self.follow.heads if self._guest else self.follow.first_param
+            return [Step(t.FOLLOWED, watch=watch)]
         others = [other.template for other in self.forms if other.template != form.template]
         if not form.payload and any(other.startswith(form.template) for other in others):
             return [Step(t.FOLLOWED, watch=self.follow.after_name)]

@@ -63,6 +63,8 @@ class Trial:
     """How much of the window, which an envelope has consumed, was laid aside."""
     can_cut: bool = False
     """The input ended inside the head of a call."""
+    only_declared: bool = False
+    """What it ended in could only have been a call to a declared tool."""
     cut_short: bool = False
     """Generation hit its limit, so a name that the input ends with may be incomplete."""
     at_end: bool = False
@@ -134,6 +136,7 @@ class Trial:
             self._cut_name = self.envelope.partial_name
         else:
             self._cut_name = self.fields.get("name") or self.fields.get("?name", "")
+        self.only_declared = self.program.declared and (self.only_declared or not self.can_cut)
         self.can_cut = True
         in_literal = self.program.steps[self._step].kind == LITERAL and pos + self.offset < len(buf)
         self._begun = self._begun or in_literal or bool(self._cut_name) or self.envelope is not None

@@ -93,6 +93,8 @@ def literals(dialect: Dialect) -> Iterator[str]:
     for field in _TEMPLATES:
         templates: tuple[str, ...] = getattr(dialect, field)
         yield from templates
+    for foreign in dialect.foreign:
+        yield from literals(foreign)
     yield dialect.values.quote
     yield dialect.prompt.start
     yield from dialect.prompt.turn
@@ -122,6 +124,7 @@ def _substituted(dialect: Dialect, pairs: tuple[tuple[str, str], ...]) -> Dialec
         call=each(dialect.call),
         section=each(dialect.section),
         param=each(dialect.param),
+        foreign=tuple(_substituted(foreign, pairs) for foreign in dialect.foreign),
         reasoning=each(dialect.reasoning),
         content=each(dialect.content),
         drop=each(dialect.drop),

@@ -246,6 +246,7 @@ NOTE_KINDS: Final[dict[str, str]] = {
     "coerced_to_string": "a value is not what its schema or its notation says, and stays a string",
     "duplicate_argument": "an argument was given twice; the first one counts",
     "late_id": "the model gave the call's id after its arguments",
+    "foreign_call": "a call was written as another family of models writes it",
     "bad_id": "the model's id was not usable and was replaced",
     "null_call": "a call that means 'no call' was removed",
     "broken_header": "a message header was never finished",

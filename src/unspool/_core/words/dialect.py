@@ -171,6 +171,9 @@ class Dialect:
     """The model writes a section of its own for each call, with ``sep`` between them."""
     param: tuple[str, ...] = ()
     """Templates of one parameter in ``{params}``."""
+    foreign: tuple[Dialect, ...] = ()
+    """Dialects whose calls are read as well, with a note, and never written: families that
+    share a marker take over each other's calls, too."""
     reasoning: tuple[str, ...] = ("<think>\n{text}\n</think>\n\n",)
     """Wrappers of reasoning."""
     content: tuple[str, ...] = ()
