@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, get_type_hints
 
 from ._core.ends.fold import Fold
-from ._core.ends.parser import Parser, parse
+from ._core.ends.parser import Parser, parse, seeded_ids
 from ._core.ends.tidy import Tidy
 from ._core.tokens.tokens import AnyTokenizer, Tokenizer
 from ._core.values.errors import (
@@ -109,6 +109,7 @@ __all__ = [
     "plan",
     "register",
     "render",
+    "seeded_ids",
     "state_diagram",
 ]
 

@@ -75,6 +75,14 @@ def test_parse_reads_standard_input(file: Sequence[str]) -> None:
     assert json.loads(done.stdout)["tool_calls"][0]["name"] == "now"
 
 
+def test_ids_that_follow_from_a_seed(output: str, capsys: pytest.CaptureFixture[str]) -> None:
+    printed = []
+    for seed in ("row 17", "row 17", "row 18"):
+        assert main(["parse", "--dialect", "hermes", "--ids", seed, output]) == 0
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1] != printed[2]
+
+
 def test_events_tile_the_input(output: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["parse", "--dialect", "hermes", "--events", output]) == 0
     events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]

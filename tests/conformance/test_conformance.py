@@ -135,7 +135,7 @@ def test_the_pieces_are_what_render_writes(name: str) -> None:
     for length in range(1, 4):
         for chosen in product(parts, repeat=length):
             try:
-                whole = render(dialect, Message(parts=chosen))
+                whole = render(dialect, Message(parts=chosen), check=False)
             except UsageError:
                 continue  # not every dialect can say everything
             tried += 1
@@ -149,7 +149,7 @@ def test_a_scenario_without_a_twist_is_what_render_writes(name: str) -> None:
         scenario = SCENARIOS[case.scenario_name]
         if scenario.twist is None:
             message = Message(parts=tuple(rendered(scenario.parts, able(name))))
-            assert case.model_output == render(able(name).dialect, message)
+            assert case.model_output == render(able(name).dialect, message, check=False)
 
 
 def test_expectations_are_not_asked_of_a_parser() -> None:

@@ -27,9 +27,13 @@ from unspool import (
     Text,
     TextPart,
     ToolCall,
+    UsageError,
     get_dialect,
+    list_dialects,
     normalise,
     parse,
+    render,
+    seeded_ids,
 )
 from unspool._core.values.events import FinishReason
 from unspool.testing import Case, assert_laws, chunkings, comparable, read
@@ -431,6 +435,30 @@ def test_ids_of_many_calls_and_of_a_forked_process_differ() -> None:
     ids = done.stdout.split()
     assert len(set(ids)) == len(ids) == 1_000
     assert {len(identity) for identity in ids} == {len("call_") + 24}
+
+
+@pytest.mark.parametrize("name", [dialect.name for dialect in list_dialects() if dialect.call])
+def test_ids_that_follow_from_a_seed(name: str) -> None:
+    dialect = get_dialect(name)
+    call = ToolCall("", dialect.names.fixed or "f", '{"code": "x"}')
+    try:
+        text = render(dialect, Message(tool_calls=(call, call)), check=False)
+    except UsageError:
+        return  # there is only a frame
+    policies = Policies(call_ids="generated")
+
+    def ids(seed: str | int) -> list[str]:
+        message = parse(text, name, policies=policies, new_id=seeded_ids(seed, name))
+        return [call.id for call in message.tool_calls]
+
+    first = ids("row 17")
+    assert first == ids("row 17") == ids("row 17")
+    assert len(set(first)) == len(first)
+    form = dialect.id_format
+    assert all(form.accepts(id) for id in first)
+    if "{random}" in form.pattern and first:
+        assert first != ids(17)
+        assert len(first[0]) == len(form.new(call.name, 0))
 
 
 def test_generated_ids() -> None:

@@ -596,7 +596,7 @@ def _confidence(found: Sequence[_Candidate], *, sure: bool) -> float:
 def _would_write(dialect: Dialect, message: Message, turn: str) -> bool:
     parts: list[Part] = [TextPart("content", message.content)] if message.content else []
     try:
-        written = render(dialect, Message(parts=(*parts, *message.tool_calls)))
+        written = render(dialect, Message(parts=(*parts, *message.tool_calls)), check=False)
     except UsageError:
         return False
     return turn.strip().startswith(written.strip())

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import BinaryIO, NoReturn
 
 from .._core.ends.explain import explain, hold_back, kind, markers
-from .._core.ends.parser import Parser
+from .._core.ends.parser import Parser, seeded_ids
 from .._core.search.scan import COMPILED
 from .._core.values.errors import UnspoolError
 from .._core.values.events import Event
@@ -86,6 +86,9 @@ def _options() -> argparse.ArgumentParser:
     parse.add_argument("--tools", metavar="FILE", help="JSON: the request's list of tools, or the request")
     parse.add_argument("--prompt", metavar="TEXT", help="the end of the prompt, such as '<think>'")
     parse.add_argument("--strict", action="store_true", help="fail if a call is malformed or cut off")
+    parse.add_argument(
+        "--ids", metavar="SEED", help="ids of calls that follow from this text, not from chance"
+    )
     parse.add_argument("--events", action="store_true", help="print the events, one per line, as they come")
     parse.add_argument("file", nargs="?", default="-", metavar="FILE", help="the output (default: stdin)")
     parse.set_defaults(run=_parse)
@@ -150,7 +153,13 @@ def _demo(options: argparse.Namespace) -> int:
 def _parse(options: argparse.Namespace) -> int:
     """Print the message that an output amounts to, as JSON; with --events, the events."""
     tools = None if options.tools is None else _read_tools(options.tools)
-    parser = Parser(options.dialect, tools=tools, prompt=options.prompt, strict=options.strict)
+    parser = Parser(
+        options.dialect,
+        tools=tools,
+        prompt=options.prompt,
+        strict=options.strict,
+        new_id=None if options.ids is None else seeded_ids(options.ids, options.dialect),
+    )
     folding = parser.fold()
     for text in _read(options.file):
         events = parser.feed(text)

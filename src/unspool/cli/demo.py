@@ -22,7 +22,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TextIO, TypeAlias
 
-from .._core.ends.parser import Parser, parse
+from .._core.ends.parser import Parser
 from .._core.ends.render import render
 from .._core.values.errors import UnspoolError, UsageError
 from .._core.values.events import CallArgs, CallEnd, CallStart, Event, Markup, Note, Text
@@ -120,9 +120,7 @@ def _rendered(dialect: Dialect) -> Recording:
             output = render(dialect, message)
         except UnspoolError:
             continue
-        calls = parse(output, dialect, tools=tools()).tool_calls
-        if [call.name for call in calls] == [call.name for call in message.tool_calls]:
-            return Recording(dialect, output, "The standard message, in this dialect's words.")
+        return Recording(dialect, output, "The standard message, in this dialect's words.")
     return Recording(dialect, STANDARD.content or "", "Plain text.")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import re
@@ -108,7 +107,8 @@ def _assistant(
     content = message.get("content")
     if calls and wants.calls == "none" and dialect is not None:
         inline = reasoning if _closer(dialect) in template.source else ""
-        content = render(dialect, _as_message(inline, content, calls))
+        # For the model to see, not to be parsed: a history that no parser would read is still what happened.
+        content = render(dialect, _as_message(inline, content, calls), check=False)
     elif calls:
         message["tool_calls"] = calls
         if reasoning and content and isinstance(content, str) and not wants.both:
@@ -245,22 +245,10 @@ class _Ids:
         """An id that depends on the history only: prompts must not differ from request to request."""
         form = self._form
         for attempt in range(len(self._used) + 1):
-            seed = f"{given}\0{name}\0{self._index}\0{attempt}"
-            digits = int.from_bytes(hashlib.sha256(seed.encode("utf-8", "replace")).digest())
-            text = form.pattern.replace("{random}", _base36(digits, form.length))
-            id = text.replace("{index}", str(self._index)).replace("{name}", name)
+            id = form.seeded(f"{given}\0{attempt}")(name, self._index)
             if id not in self._used:
                 break
         return id
-
-
-def _base36(number: int, length: int) -> str:
-    digits = "0123456789abcdefghijklmnopqrstuvwxyz"
-    out = []
-    for _ in range(length):
-        number, digit = divmod(number, len(digits))
-        out.append(digits[digit])
-    return "".join(out)
 
 
 def _one_by_one(messages: Sequence[ChatMessage]) -> Iterator[ChatMessage]:

@@ -42,7 +42,7 @@ class Wording:
 
     def write(self, *parts: Part) -> str:
         """The text of a message; by default of one call and nothing else."""
-        return render(self.spec, Message(parts=parts or (self.call(),)))
+        return render(self.spec, Message(parts=parts or (self.call(),)), check=False)
 
     def tools(self, **types: str) -> ToolList:
         """A request that declares the function, and the parameters of these types."""
@@ -246,7 +246,7 @@ def _numbered(wording: Wording) -> str:
     with_id = [template for template in spec.call if "{id}" in template or "{envelope}" in template]
     envelope = replace(spec.envelope, order=("id", "name", "args"))
     spec = replace(spec, call=(*with_id, *spec.call), envelope=envelope)
-    text = render(spec, Message(tool_calls=(wording.call(),)))
+    text = render(spec, Message(tool_calls=(wording.call(),)), check=False)
     return text.replace(spec.id_format.new(wording.name, 0), wording.id)
 
 

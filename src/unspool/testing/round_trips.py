@@ -38,7 +38,7 @@ def assert_round_trip(dialect: str | Dialect, sample: Sample | Message, tools: T
     """
     spec = find(dialect)
     message, tools = (sample.message, sample.tools) if isinstance(sample, Sample) else (sample, tools)
-    text = render(spec, message)
+    text = render(spec, message, check=False)
     got = parse(text, spec, tools=tools)
     if any(problem.kind == "late_id" for problem in got.problems):
         # An id behind the arguments counts only where calls are announced whole.
@@ -64,7 +64,7 @@ def assert_round_trip(dialect: str | Dialect, sample: Sample | Message, tools: T
     finish = "tool_calls" if message.tool_calls else "stop"
     if got.finish_reason != finish:
         fail("finish_reason", finish, got.finish_reason)
-    return text
+    return render(spec, message)  # its own proof must find the same
 
 
 class Ability:

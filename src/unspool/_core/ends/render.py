@@ -2,7 +2,7 @@
 
 The same templates, written instead of read; the first of each kind is what the
 model itself would write.  ``parse(render(dialect, message), dialect)`` gives the
-message back.
+message back: that is proved each time, and what does not come back is an error.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from ..payload.write import encode_arguments, python_literal
 from ..values.errors import UsageError
 from ..values.message import Message, Part, TextPart, ToolCall
 from ..words.pieces import Attributes, Hole, parse_template, split_at, split_marks
+from .proof import difference
 
 if TYPE_CHECKING:
     from ..words.dialect import Dialect, Frame, Route
@@ -26,18 +27,30 @@ if TYPE_CHECKING:
 _TYPES = {'"': 0, "t": 2, "f": 2, "n": 3, "[": 4, "{": 5}
 
 
-def render(dialect: str | Dialect, message: Message) -> str:
+def render(dialect: str | Dialect, message: Message, *, check: bool = True) -> str:
     r"""The text that the model would have written for this message.
+
+    It is read again, and ``UsageError`` says which part does not come back: prose
+    that holds a marker, text before a call that may only begin an output.
 
     >>> render("hermes", Message(tool_calls=(ToolCall("", "now", "{}"),)))
     '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'
+
+    :param check: whether to; without, what cannot be read back is written anyway.
     """
     spec = find(dialect)
     if not isinstance(message, Message):
         raise UsageError(f"render() takes a Message, got {type(message).__name__}")
     parts = message.parts or _parts(message)
     writer = _FrameWriter(spec, spec.frame) if spec.frame is not None else _Writer(spec)
-    return writer.write(parts)
+    text = writer.write(parts)
+    wrong = difference(spec, text, parts, writer.ids) if check else ""
+    if wrong:
+        raise UsageError(
+            f"dialect {spec.name!r} cannot write this so that it reads back: {wrong}; "
+            "render(..., check=False) writes it anyway"
+        )
+    return text
 
 
 def _parts(message: Message) -> tuple[Part, ...]:
@@ -56,6 +69,8 @@ class _Writer:
         self.dialect = dialect
         self.out: list[str] = []
         self.index = 0
+        self.ids: set[str] = set()
+        """Those of calls that have been written."""
 
     def write(self, parts: Sequence[Part]) -> str:
         at = 0
@@ -132,6 +147,8 @@ class _Writer:
                     "id": (keys.id_keys[0], json.dumps(call.id, ensure_ascii=False)),
                 }
                 members = dict(values[part] for part in keys.order)
+                if "id" in keys.order:
+                    self.ids.add(call.id)
             text = ", ".join(
                 f"{json.dumps(key, ensure_ascii=False)}: {value}" for key, value in members.items()
             )
@@ -167,16 +184,21 @@ class _Writer:
         out: list[str] = []
         for piece in parse_template(template):
             if isinstance(piece, Hole):
-                out.append(fields[piece.field])
+                out.append(self.field(fields, piece.field))
             elif isinstance(piece, Attributes):
                 for attribute, field in piece.fields.items():
-                    value = fields[field]
+                    value = self.field(fields, field)
                     out.append(
                         f' {attribute}="{html.escape(value) if self.dialect.values.unescape else value}"'
                     )
             else:
                 out.append(piece.text)
         return "".join(out)
+
+    def field(self, fields: dict[str, str], name: str) -> str:
+        if name == "id":
+            self.ids.add(fields[name])
+        return fields[name]
 
 
 class _FrameWriter(_Writer):
@@ -221,7 +243,7 @@ class _FrameWriter(_Writer):
 
 def _members(call: ToolCall) -> list[tuple[str, str]]:
     """The arguments one by one."""
-    members = object_members(call.arguments or "{}")
+    members = object_members(call.arguments.strip() or "{}")
     if members is None:
         kind = json_kind(call.arguments)
         found = "not JSON" if not kind else f"a JSON value that begins with {kind}"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import string
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from .errors import SpecError
@@ -58,9 +60,23 @@ class IdFormat:
 
     def new(self, name: str, index: int) -> str:
         """An id for the call ``index`` of the function ``name``."""
-        text = self.pattern
-        if "{random}" in text:
-            text = text.replace("{random}", _random(self.length))
+        return self._filled(name, index, _random(self.length) if "{random}" in self.pattern else "")
+
+    def seeded(self, seed: object) -> Callable[[str, int], str]:
+        """The same as ``new``, but an id follows from the seed, the name and the index.
+
+        >>> IdFormat("call_{random}", length=8).seeded("row 17")("search", 0)
+        'call_5GLLi10f'
+        """
+
+        def new(name: str, index: int) -> str:
+            digest = hashlib.shake_128(f"{seed}\0{name}\0{index}".encode("utf-8", "surrogatepass"))
+            return self._filled(name, index, digest.digest(self.length).translate(_TO_ALPHANUMERIC).decode())
+
+        return new
+
+    def _filled(self, name: str, index: int, random: str) -> str:
+        text = self.pattern.replace("{random}", random)
         return text.replace("{index}", str(index)).replace("{name}", name) if "{" in text else text
 
     def accepts(self, native: str) -> bool:
