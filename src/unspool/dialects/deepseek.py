@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from .._core.words.dialect import Dialect, Family
+from .._core.words.dialect import Dialect, Family, Values
 from .._core.words.facts import RequestFacts, Thinking
 from ._shared import NATIVE_FIRST, THINK_INLINE
 
@@ -112,6 +112,7 @@ def dsml(name: str, family: Family, request: RequestFacts, tags: tuple[str, ...]
         call=tuple(template.replace("%", tag) for tag in tags for template in DSML_CALLS),
         sep=("",),
         param=tuple(param.replace("%", tag) for tag in tags),
+        values=Values(wrappers=("arguments", "input")),
         reasoning=THINK_INLINE,
         stop=DEEPSEEK_EOS,
         request=request,

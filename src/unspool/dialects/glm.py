@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from .._core.words.dialect import Dialect, Family
+from .._core.words.dialect import Dialect, Family, Values
 from .._core.words.facts import ALWAYS, HYBRID, MODEL, SEEDED, RequestFacts
 from ._shared import GLM_PARAM, JSON_BODY, JSON_FIRST, NATIVE, NATIVE_FIRST, QWEN_BODY, THINK_INLINE
 
@@ -11,6 +11,7 @@ GLM_PROMPT = ("<|assistant|>",)
 GLM_STOPS = ("<|user|>", "<|observation|>", "<|endoftext|>", "<|assistant|>")
 GLM_SEEDED = replace(SEEDED, seed="<think>")
 GLM_FOREIGN = JSON_BODY + QWEN_BODY
+GLM_VALUES = Values(spelt_breaks=True)
 
 GLM45 = Dialect(
     name="glm45",
@@ -23,6 +24,7 @@ GLM45 = Dialect(
     section=("\n{calls}",),
     call=("<tool_call>{name}\n{params}</tool_call>",),
     param=(GLM_PARAM,),
+    values=GLM_VALUES,
     foreign=GLM_FOREIGN,
     reasoning=("<think>{text}</think>\n",),
     stop=GLM_STOPS,
@@ -65,6 +67,7 @@ GLM47 = Dialect(
     call=("<tool_call>{name}{params}</tool_call>",),
     sep=("",),
     param=("<arg_key>{key}</arg_key><arg_value>{value}</arg_value>", GLM_PARAM),
+    values=GLM_VALUES,
     foreign=GLM_FOREIGN,
     reasoning=THINK_INLINE,
     stop=GLM_STOPS,

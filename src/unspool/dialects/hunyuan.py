@@ -21,8 +21,6 @@ HUNYUAN_A13B = Dialect(
 )
 
 PARAM_LINES = "<arg_key>{key}</arg_key>\n<arg_value>{value}</arg_value>\n"
-PARAM_UNOPENED = "<arg_key>{key}</arg_key>{value}</arg_value>"
-"""The tag that opens the value may be forgotten."""
 HY_THINKING = Thinking(
     special="no",
     default="on",
@@ -65,7 +63,7 @@ HY_V3 = Dialect(
     section=("<tool_calls>\n{calls}</tool_calls>",),
     call=("<tool_call>{name}<tool_sep>\n{params}</tool_call>\n", "<tool_call>{name}{params}</tool_call>"),
     sep=("",),
-    param=(PARAM_LINES, PARAM_UNOPENED),
+    param=(PARAM_LINES,),
     reasoning=THINK_INLINE,
     stop=("<｜hy_eos｜>",),
     request=HY_V3_FACTS,
@@ -85,7 +83,7 @@ HY_V4 = Dialect(
     section=("<tool_calls>{calls}</tool_calls>",),
     call=("<tool_call>{name}{params}</tool_call>", "<tool_call>{name}<tool_sep>{params}</tool_call>"),
     sep=("",),
-    param=("<arg_key>{key}</arg_key><arg_value>{value}</arg_value>", PARAM_LINES, PARAM_UNOPENED),
+    param=("<arg_key>{key}</arg_key><arg_value>{value}</arg_value>", PARAM_LINES),
     reasoning=THINK_INLINE,
     stop=("<｜hy_eos｜>",),
     request=HY_V4_FACTS,

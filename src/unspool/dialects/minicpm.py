@@ -35,7 +35,7 @@ MINICPM5 = Dialect(
         '<param name="{key}"><![CDATA[{value}]]></param>',
         '<paramname="{key}">{value}</param>',
     ),
-    values=Values(python=True),
+    values=Values(python=True, wrappers=("arguments", "properties")),
     stop=CHATML_STOPS,
     request=RequestFacts(
         calls_special="yes",

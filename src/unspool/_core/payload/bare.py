@@ -31,7 +31,7 @@ from json.encoder import encode_basestring
 from typing import Final, TypeAlias
 
 from ..schema.schema import UNKNOWN, ValueType
-from ..schema.values import coerce, spelling, spelt_value
+from ..schema.values import spelling, spelt_value
 from ..schema.words import LOOSE_WORDS
 from ..search.scan import BOUND, behind_space, escaped
 from ..search.watch import ValueWatch, Watch
@@ -141,8 +141,7 @@ class BareObject(Codec):
     ``quote``: the delimiter of strings.  ``ends``: markers that may follow the
     object; where one stands behind a string, or in text without delimiters, a
     bracket was forgotten.  ``kind``: what the schema says of the arguments; a
-    string stays one however it is spelt, and a delimited value of another type
-    is what its text says, if it does.
+    string stays one however it is spelt.
     """
 
     __slots__ = (
@@ -428,7 +427,7 @@ class BareObject(Codec):
             self._state = _JSON
             return pos + 1
         if buf.startswith(self._quote, pos):
-            self._begin_scalar(_STRING, streams=not kind or "string" in kind)
+            self._begin_scalar(_STRING, streams=True)
             return pos + len(self._quote)
         self._begin_scalar(_BARE, streams=bool(kind) and self._kind.is_string)
         return pos
@@ -468,7 +467,7 @@ class BareObject(Codec):
             if answer == _MORE:
                 self._need = True
                 return at
-            self._string_ends(at)
+            self._string_ends()
             return end
 
     def _data(self, text: str) -> None:
@@ -479,22 +478,14 @@ class BareObject(Codec):
         else:
             self._raw.append(text)
 
-    def _string_ends(self, at: int) -> None:
+    def _string_ends(self) -> None:
         """A delimiter closed the string."""
         self._state = _NEXT
         if self._streams:
             self._out.append('"')
             return
-        raw = "".join(self._raw)
+        self._out.append(encode_basestring("".join(self._raw)))
         self._raw.clear()
-        kind = self._kind
-        if not kind.types or "string" in kind.types:
-            self._out.append(encode_basestring(raw))
-            return
-        value, fits = coerce(raw, kind, python_values=False)
-        if not fits:
-            self.notes.append(("coerced_to_string", raw.strip()[:80], at))
-        self._out.append(value)
 
     def _read_json_string(self, buf: str, pos: int) -> int:
         """A string as JSON writes it; what JSON would not accept stands for itself."""
@@ -544,7 +535,7 @@ class BareObject(Codec):
                         self._data(blank)
                     self._blanks.clear()
                     self._inner.clear()
-                    self._string_ends(pos)
+                    self._string_ends()
                     return pos + len(self._quote)
             elif self._ends.literal_at(buf, pos):
                 break

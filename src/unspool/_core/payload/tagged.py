@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Final
 
 from ..schema.schema import UNKNOWN
 from ..schema.values import Slot, quote
-from ..search.scan import BOUND, behind_space, escaped
-from ..syntax.trial import FAIL, MATCH, NEED, follows
+from ..search.scan import BOUND, MORE, behind_literal, behind_space, escaped
+from ..syntax.trial import FAIL, MATCH, NEED, Trial, follows
+from .json import JsonValue
 from .params import Parameters
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 _SEEK: Final = 0
 _VALUE: Final = 1
+_WRAPPER: Final = 2
 
 
 class Tagged(Parameters):
@@ -36,13 +38,19 @@ class Tagged(Parameters):
 
     __slots__ = (
         "_at_start",
+        "_attributes",
         "_form",
+        "_key",
+        "_level",
         "_raw",
+        "_repair",
         "_seen",
         "_skip",
         "_slot",
+        "_spelt",
         "_state",
         "_streams",
+        "_whole",
     )
 
     def __init__(self, syntax: Syntax, tools: Tools, function: str, policies: Policies) -> None:
@@ -55,6 +63,15 @@ class Tagged(Parameters):
         self._skip = False  # the parameter was given before
         self._at_start = True
         self._raw: list[str] = []
+        self._level = 0  # in the calls that a value holds: even in a value, odd between parameters
+        # How line breaks are spelt out in this call; inside a value such a spelling is data until it has
+        # stood between a key and a value.
+        self._spelt = ""
+        # A parameter that may hold all arguments, and those, once it is certain that it does.
+        self._key = ""
+        self._attributes: dict[str, str] = {}
+        self._repair: Final = policies.malformed_call == "repair"
+        self._whole: JsonValue | None = None
 
     def step(self, buf: str, pos: int, final: bool) -> int:
         if self._state == _VALUE and self._streams and not final and not pos:
@@ -67,31 +84,35 @@ class Tagged(Parameters):
         while pos < len(buf) and not (self._held or self.done or self.error):
             if self._state == _SEEK:
                 pos = self._seek(buf, pos, final, out)
-            else:
+            elif self._state == _VALUE:
                 pos = self._value(buf, pos, final, out)
+            else:
+                pos = self._wrapper(buf, pos, final, out)
         self.text = out[0] if len(out) == 1 else "".join(out)
         return pos
 
     def finish(self) -> Status:
         self.text = ""
         if not self.done and self._state == _SEEK and not self._cut:
-            self.text = "}" if self._seen else "{}"
+            self.text = self._closing()
             self.done = True
         return "complete" if self.done else "truncated"
 
     # -- between parameters
 
     def _seek(self, buf: str, pos: int, final: bool, out: list[str]) -> int:
-        pos = behind_space(buf, pos)
+        pos = self._behind_gap(buf, pos)
         if pos == len(buf):
             return pos
         syntax = self._syntax
         trial = self._trial
         if trial is None:
             follow = syntax.follow
-            if not final and follow.after_value.pending(buf, pos):
+            if not final and (follow.after_value.pending(buf, pos) or self._spelling(buf, pos)):
                 self._held = True
                 return pos
+            if self._spelling(buf, pos):
+                return self._cut_head(pos)
             if not follow.heads.literal_at(buf, pos):
                 return self._params_end(buf, pos, final, out)
             trial = self._new_trial()
@@ -101,8 +122,14 @@ class Tagged(Parameters):
             self._held = True
             return pos
         self._trial = None
+        if answer == MATCH and self._whole is not None:
+            self.error = "the end of the call behind all of its arguments"
+            return pos
         if answer == MATCH:
             fields = trial.fields
+            if not self._spelt and "spelt" in fields:
+                self._spelt = fields["spelt"]
+                self.notes.append(("slip", f"{self._spelt} spelt out between tags", pos))
             self._begin(syntax.param_of[trial.program], fields.get("key", ""), fields, pos, out)
             return pos + trial.offset
         if final and self._ends_in_tag(buf, pos):
@@ -116,7 +143,7 @@ class Tagged(Parameters):
         if final and follow.heads.pending(buf, pos) and not closing:
             return self._cut_head(pos)
         if follow.after_params.literal_at(buf, pos):
-            out.append("}" if self._seen else "{}")
+            out.append(self._closing())
             self.done = True
         elif closing:
             return len(buf)
@@ -125,6 +152,12 @@ class Tagged(Parameters):
         else:
             self.error = "a parameter or the end of the call"
         return pos
+
+    def _closing(self) -> str:
+        """What ends the arguments."""
+        if self._whole is not None:
+            return ""
+        return "}" if self._seen else "{}"
 
     def _cut_head(self, pos: int) -> int:
         """Too little is left to tell what it was going to be."""
@@ -145,11 +178,33 @@ class Tagged(Parameters):
         self.notes.append(("trailing_data", buf[pos:at][:80], pos))
         return at
 
+    def _behind_gap(self, buf: str, pos: int) -> int:
+        """Behind the white space at ``pos``, line breaks that are spelt out included."""
+        pos = behind_space(buf, pos)
+        while self._spelt and buf.startswith(self._spelt, pos):
+            pos = behind_space(buf, pos + len(self._spelt))
+        return pos
+
+    def _spelling(self, buf: str, pos: int) -> bool:
+        """Whether the text ends inside a line break that is being spelt out."""
+        return bool(self._spelt) and pos < len(buf) and behind_literal(self._spelt, buf, pos) == MORE
+
     def _begin(self, form: ParamForm, key: str, attributes: dict[str, str], at: int, out: list[str]) -> None:
         self._form = form
+        if form.forgotten:
+            self.notes.append(("slip", f"{form.forgotten} is missing", at))
+        if not self._seen and self._may_wrap(key):
+            self._state = _WRAPPER
+            self._key = key
+            self._attributes = attributes
+        else:
+            self._begin_value(key, attributes, at, out)
+
+    def _begin_value(self, key: str, attributes: dict[str, str], at: int, out: list[str]) -> None:
         self._skip = key in self._seen
         self._state = _VALUE
         self._at_start = True
+        self._level = 0
         self._raw.clear()
         if self._skip:
             self.notes.append(("duplicate_argument", key, at))
@@ -159,6 +214,50 @@ class Tagged(Parameters):
         self._streams = self._slot.streams
         out.append(("{" if not self._seen else ", ") + quote(key) + (': "' if self._streams else ": "))
         self._seen.add(key)
+
+    # -- all arguments in one parameter
+
+    def _may_wrap(self, key: str) -> bool:
+        """Whether a parameter of this name may hold all arguments: the tool has none of that name."""
+        if key not in self._syntax.dialect.values.wrappers:
+            return False
+        keys = self._tools.keys(self._function)
+        return keys is not None and key not in keys and not self._tools.value_type(self._function, key).types
+
+    def _wrapper(self, buf: str, pos: int, final: bool, out: list[str]) -> int:
+        """A parameter that holds all arguments if it begins as an object does."""
+        whole = self._whole
+        after = behind_space(buf, pos)
+        if whole is None:
+            if after == len(buf) and after - pos <= BOUND:
+                self._held = True
+                return pos
+            if after == len(buf) or buf[after] != "{":
+                self._begin_value(self._key, self._attributes, pos, out)
+                return pos
+            self.notes.append(("slip", f"{self._key} holds all arguments", after))
+            self._seen.add(self._key)
+            self._whole = JsonValue(self._repair)
+            return after
+        if not whole.done:
+            pos = whole.step(buf, pos, final)
+            out.append(whole.text)
+            self.notes += whole.notes
+            whole.notes.clear()
+            self.error = whole.error
+            self._held = not whole.done
+            return pos
+        if after == len(buf):
+            return after
+        end = behind_literal(self._form.closers[-1], buf, after)
+        if end >= 0:
+            self._state = _SEEK
+            return end
+        if end == MORE:
+            self._held = True
+            return pos
+        self.error = "the end of the parameter that holds all arguments"
+        return pos
 
     # -- inside a value
 
@@ -175,6 +274,8 @@ class Tagged(Parameters):
             self._data(buf[pos:], out)
             return len(buf)
         self._data(buf[pos:at], out)
+        if self.error:
+            return at
         if answer == MATCH:
             return self._value_ends(literal, at, out)
         self._held = True
@@ -184,8 +285,15 @@ class Tagged(Parameters):
         """Whether the literal at ``at`` ends the value."""
         syntax = self._syntax
         end = at + len(literal)
+        if self._confirms and (self._level or literal in syntax.follow.openers):
+            answer = self._held_call(literal, buf, end, final)
+            if answer != MATCH:
+                return answer
         if literal in self._form.closers:
-            return follows(syntax.follow.after_value, buf, end, final) if self._confirms else MATCH
+            return self._confirmed(buf, end, final) if self._confirms else MATCH
+        if literal == self._form.forgotten:
+            self.error = f"{literal} directly behind the key"
+            return MATCH
         if literal in syntax.dialect.stop:
             after = behind_space(buf, end)
             return FAIL if after < len(buf) or after - end > BOUND else MATCH if final else NEED
@@ -201,6 +309,49 @@ class Tagged(Parameters):
             declared = self._tools.keys(self._function)
             return MATCH if declared is not None and key in declared and key not in self._seen else FAIL
         return follows(syntax.follow.after_call, buf, end, final)
+
+    def _held_call(self, literal: str, buf: str, end: int, final: bool) -> int:
+        """Whether a literal is markup of a call that the value holds, so that it is data.
+
+        FAIL: it is; MATCH: it is not, and means what it means in any value.
+        """
+        syntax = self._syntax
+        marker = literal.lstrip("\n")
+        inside = self._level % 2 == 0  # a value
+        answer = MATCH
+        if literal in self._form.closers:
+            if not inside:
+                return MATCH
+            answer = self._confirmed(buf, end, final)
+            step = -1
+        elif marker in syntax.follow.call_closers.literals:
+            self._level = (self._level - 1) // 2 * 2
+            return FAIL
+        elif marker in syntax.follow.openers:
+            if not inside:
+                return FAIL
+            trial = Trial(syntax.held_calls, syntax.dialect.values.unescape)
+            answer = trial.run(buf, end - len(marker), final)
+            step = 1
+        elif marker in syntax.follow.heads.literals:
+            if inside:
+                return FAIL
+            answer = self._new_trial().run(buf, end - len(marker), final)
+            step = 1
+        else:
+            return FAIL if literal == self._form.forgotten else MATCH
+        if answer == MATCH:
+            self._level += step
+        return NEED if answer == NEED else FAIL
+
+    def _confirmed(self, buf: str, end: int, final: bool) -> int:
+        """Whether what may follow a closing tag stands behind it."""
+        after = self._behind_gap(buf, end)
+        if after - end > BOUND:
+            return FAIL
+        if self._spelling(buf, after):
+            return FAIL if final else NEED
+        return follows(self._syntax.follow.after_value, buf, after, final)
 
     def _data(self, text: str, out: list[str]) -> None:
         if not text:

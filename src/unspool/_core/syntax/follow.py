@@ -22,6 +22,7 @@ class Follow:
 
     __slots__ = (
         "_enders",
+        "_in_value",
         "after_call",
         "after_name",
         "after_nested",
@@ -31,6 +32,7 @@ class Follow:
         "code_ends",
         "first_param",
         "heads",
+        "openers",
         "resync",
         "tree_watch",
     )
@@ -83,8 +85,18 @@ class Follow:
         """Where a malformed call ends, if it is in no section."""
 
         soft = [*heads, *call_closers]
+        self.openers: Final = frozenset(
+            form.opener for form in forms if form.opener and form.payload == "params"
+        )
+        """What may begin a call in a value that holds one."""
+        self._in_value: Final = [*soft, *("\n" + literal for literal in soft), *stops, *sorted(self.openers)]
         for param in params:
-            param.watch = ValueWatch([*param.closers, *soft, *("\n" + literal for literal in soft), *stops])
+            self.watch_value(param)
+
+    def watch_value(self, param: ParamForm) -> None:
+        """Tell a parameter what to look at inside its value."""
+        seen = [*param.closers, *self._in_value]
+        param.watch = ValueWatch([*seen, param.forgotten] if param.forgotten else seen)
 
     def resync_in(self, section: SectionForm) -> Watch:
         """Where a malformed call of this section ends."""

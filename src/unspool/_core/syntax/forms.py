@@ -40,12 +40,20 @@ if TYPE_CHECKING:
 FIRST_CHARACTERS: Final = {"json": "{", "python": "(", "loose": "(", "bare": "{("}
 """What arguments begin with, by notation."""
 
+_TAG: Final = r"(?:<[^<>\s]+>|[\ud800-\udfff])"
+_TWO_TAGS: Final = re.compile(rf"{_TAG}\s*({_TAG})")
+
 # What demands a first character is tried before what always fits.
 _RANKS: Final = {"args": 0, "envelope": 0, "code": 0, "": 1, "params": 2}
 
 
-def steps_of(pieces: Sequence[Piece]) -> list[Step]:
-    """The steps that read these pieces."""
+SPELT_BREAK: Final = "\\n"
+"""A line break that is spelt out."""
+
+
+def steps_of(pieces: Sequence[Piece], *, spelt: bool = False) -> list[Step]:
+    """The steps that read these pieces; ``spelt``: line breaks may be spelt out."""
+    line_break = SPELT_BREAK if spelt else ""
     steps: list[Step] = []
     seen: set[str] = set()
     for i, piece in enumerate(pieces):
@@ -53,7 +61,7 @@ def steps_of(pieces: Sequence[Piece]) -> list[Step]:
             steps.append(Step(t.LITERAL, piece.text))
         elif isinstance(piece, Space):
             if not steps or steps[-1].kind != t.SPACE:
-                steps.append(Step(t.SPACE))
+                steps.append(Step(t.SPACE, line_break))
         elif isinstance(piece, LineFeed):
             steps.append(Step(t.LINE_FEED))
         elif isinstance(piece, Attributes):
@@ -63,7 +71,7 @@ def steps_of(pieces: Sequence[Piece]) -> list[Step]:
             steps.append(Step(t.REPEAT, piece.field))
         elif isinstance(piece, Hole):
             seen.add(piece.field)
-            steps.append(_capture(piece.field, first_literal(pieces[i + 1 :])))
+            steps.append(_capture(piece.field, first_literal(pieces[i + 1 :]) or line_break))
     return steps
 
 
@@ -112,16 +120,31 @@ class Wrapper:
 class ParamForm:
     """How one parameter is written."""
 
-    __slots__ = ("closers", "closing", "head", "inline", "watch")
+    __slots__ = ("closers", "closing", "forgotten", "head", "inline", "watch")
 
-    def __init__(self, template: str) -> None:
+    def __init__(self, template: str, *, spelt: bool, unless: Watch | None = None) -> None:
+        """One way to write it.
+
+        :param spelt: as for ``steps_of``.
+        :param unless: the tag that opens the value is missing, and in its place stands none of these.
+        """
         # Whoever looks for a parameter has passed over the white space before it.
         opening, _, tail = split_at(reading_pieces(template.lstrip(" "), exact="value"), "value")
         closer = first_literal(tail)
-        self.head: Final = Program(t.PARAM, steps_of(opening))
-        """Up to the value."""
         self.inline: Final = not any(isinstance(piece, LineFeed) for piece in (*opening, *tail))
         """No line feed stands between markup and value."""
+        self.forgotten: Final = "" if unless is None else value_opener(template)
+        """The tag that is missing."""
+        if unless is None:
+            steps = steps_of(opening, spelt=spelt)
+        else:
+            steps = [
+                *steps_of(_without(self.forgotten, opening)),
+                Step(t.LINE_FEED),
+                Step(t.UNLESS, watch=unless),
+            ]
+        self.head: Final = Program(t.PARAM, steps)
+        """Up to the value."""
         self.closers: Final = ("\n" + closer, closer) if isinstance(tail[0], LineFeed) else (closer,)
         """What may end the value; a line feed of the template belongs to it."""
         self.closing: Final = Program(
@@ -137,17 +160,34 @@ class ParamForm:
         """What to look at inside the value."""
 
 
+def value_opener(template: str) -> str:
+    """The tag that opens the value, where it has one of its own behind that which closes the key."""
+    opening, _, _ = split_at(parse_template(template), "value")
+    _, key, between = split_at(opening, "key")
+    match = _TWO_TAGS.fullmatch("".join(piece.text for piece in between)) if key is not None else None
+    return match[1] if match is not None else ""
+
+
+def _without(opener: str, opening: tuple[Piece, ...]) -> list[Piece]:
+    """The head of a parameter without the tag that opens its value, and white space before it."""
+    last = opening[-1]
+    head = [*opening[:-1], Literal(last.text.removesuffix(opener))]
+    while not head[-1].text.strip():
+        head.pop()
+    return head
+
+
 class CallForm:
     """How one call is written."""
 
     __slots__ = (
         "_embed",
-        "_opening",
         "_unmarked",
         "closers",
         "ends_in_name",
         "notation",
         "opener",
+        "opening",
         "payload",
         "rank",
         "template",
@@ -167,7 +207,11 @@ class CallForm:
         self.ends_in_name: Final = bool(solid) and isinstance(solid[-1], Hole)
         """Nothing but what follows closes the name."""
         self.rank: Final = _RANKS[self.payload]
-        self._opening: Final = steps_of(opening)
+        spelt = self.payload == "params" and dialect.values.spelt_breaks
+        self.opening: Final = steps_of(opening, spelt=spelt)
+        """Up to the payload."""
+        if spelt:
+            self.opening.append(Step(t.SPACE, SPELT_BREAK))
         self._embed: Final = embed
         self._unmarked: Final = all(map(is_anyones, literals(opening)))
 
@@ -176,12 +220,12 @@ class CallForm:
         if self.payload == "envelope":
             unmarked = self._unmarked and section.unmarked
             return [
-                *self._opening,
+                *self.opening,
                 Step(t.ENVELOPE, self.notation, embed=self._embed, unmarked=unmarked),
             ]
         if self.payload == "args":
-            return [*self._opening, Step(t.PEEK, FIRST_CHARACTERS[self.notation])]
-        return self._opening
+            return [*self.opening, Step(t.PEEK, FIRST_CHARACTERS[self.notation])]
+        return self.opening
 
 
 class SectionForm:

@@ -29,6 +29,7 @@ END: Final = 7
 HEADER: Final = 8
 FOLLOWED: Final = 9
 LINE_FEED: Final = 10
+UNLESS: Final = 11
 
 # What a matched program begins.
 CALL: Final = 0
@@ -74,13 +75,13 @@ class Step:
         self.kind: Final = kind
         self.text: Final = text
         """The literal, the field's name, the characters to peek for; the control token before a header;
-        the notation of an envelope."""
+        the notation of an envelope; how a line break among white space may be spelt out."""
         self.fields: Final = fields or {}
         """Attributes: name -> field."""
         self.stop: Final = stop
         """Capture: a literal that ends it, though it could belong to it.  Header: its separator."""
         self.watch: Final = watch or _NO_WATCH
-        """Header: what ends it.  Followed: what may come next."""
+        """Header: what ends it.  Followed: what may come next.  Unless: what may not."""
         self.embed: Final = embed
         """Envelope: what makes a codec for it."""
         self.unmarked: Final = unmarked

@@ -17,7 +17,7 @@ from ..search.watch import Watch
 from ..words.pieces import is_control, is_marker, reading_pieces
 from . import program as t
 from .follow import Follow
-from .forms import CallForm, FrameForm, ParamForm, SectionForm, Wrapper, closing_steps, steps_of
+from .forms import CallForm, FrameForm, ParamForm, SectionForm, Wrapper, closing_steps, steps_of, value_opener
 from .program import Embed, Program, Step
 from .states import TextState
 
@@ -71,11 +71,13 @@ class Syntax:
         self.sections: Final = [SectionForm(section) for section in sections] if calls else []
         self.forms: Final = [CallForm(call, dialect, embed) for call in templates] if calls else []
         self._guest: Final = guest
-        self.params: Final = [ParamForm(param) for param in dialect.param]
+        spelt = dialect.values.spelt_breaks
+        params = [ParamForm(param, spelt=spelt) for param in dialect.param]
         self.frame: Final = FrameForm(dialect, dialect.frame) if dialect.frame is not None else None
         self._name_forms: Final = [_name_pattern(form) for form in dialect.names.forms if form != "{name}"]
-        self.follow: Final = Follow(self.forms, self.sections, self.params, self.frame, dialect.stop)
+        self.follow: Final = Follow(self.forms, self.sections, params, self.frame, dialect.stop)
         """What may follow what."""
+        self.params: Final = [*params, *self._unopened(dialect.param)]
         self._guests: Final = {form: syntax for syntax in guests for form in syntax.forms}
 
         # A head that demands more is tried first: one with CDATA before one without.
@@ -84,6 +86,13 @@ class Syntax:
         self.param_of: Final = {param.head: param for param in self.params}
         self.tree_programs: Final = [*(param.closing for param in self.params), *self.param_programs]
         """What may stand where a nested parameter could."""
+        followed = [Step(t.FOLLOWED, watch=self.follow.first_param)]
+        self.held_calls: Final = [
+            Program(t.CALL, [*form.opening, *followed], call=form)
+            for form in self.forms
+            if form.opener in self.follow.openers
+        ]
+        """Calls that a value may hold, which are data."""
         for section in self.sections:
             section.between = list(self._between(section))
             section.resync = self.follow.resync_in(section)
@@ -179,6 +188,14 @@ class Syntax:
         return False
 
     # -- programs
+
+    def _unopened(self, templates: Iterable[str]) -> Iterator[ParamForm]:
+        """Parameters without the tag that opens the value; another tag in its place means there is none."""
+        for template in templates:
+            if value_opener(template):
+                form = ParamForm(template, spelt=False, unless=self.follow.after_value)
+                self.follow.watch_value(form)
+                yield form
 
     def calls_in_text(self) -> Iterator[Program]:
         """Every way a call, or an empty section, can begin in running text."""

@@ -34,6 +34,7 @@ from .program import (
     REPEAT,
     SPACE,
     STOP,
+    UNLESS,
     Program,
     Step,
 )
@@ -152,6 +153,8 @@ class Trial:
                 end = behind_literal(step.text, buf, at)
             elif kind == SPACE:
                 end = behind_space(buf, at)
+                if step.text:
+                    end = self._spelt_space(step.text, buf, end)
                 if end == n and not final:
                     end = MORE
             elif kind == ENVELOPE:
@@ -174,6 +177,8 @@ class Trial:
                 end = self._header(step, buf, at, final)
             elif kind == FOLLOWED:
                 end = self._followed(step, buf[: pos + BOUND], at, final and n - pos <= BOUND)
+            elif kind == UNLESS:
+                end = _unless(step.watch, buf, at)
             else:  # END: only the end of the input may follow
                 end = at if at == n and final else (MORE if at == n else NO)
             if end < 0:
@@ -183,6 +188,15 @@ class Trial:
                 return FAIL
             self._step += 1
         return MATCH
+
+    def _spelt_space(self, spelt: str, buf: str, at: int) -> int:
+        """Behind white space in which line breaks are spelt out; ``MORE`` inside such a spelling."""
+        end = behind_literal(spelt, buf, at)
+        while end >= 0:
+            self.fields["spelt"] = spelt
+            at = behind_space(buf, end)
+            end = behind_literal(spelt, buf, at)
+        return MORE if end == MORE and at < len(buf) else at
 
     def _capture(self, step: Step, buf: str, at: int, final: bool) -> int:
         match = step.pattern.match(buf, at)
@@ -293,6 +307,14 @@ class Trial:
         if envelope.error:
             return FAIL
         return MATCH if envelope.committed else NEED
+
+
+def _unless(watch: Watch, buf: str, at: int) -> int:
+    """What stands next, white space aside, must be something, and none of these literals."""
+    after = behind_space(buf, at)
+    if after == len(buf) or watch.pending(buf, after):
+        return MORE
+    return NO if watch.literal_at(buf, after) else at
 
 
 def _ends_inside(literal: str, buf: str, at: int, end: int) -> bool:

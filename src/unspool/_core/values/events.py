@@ -243,6 +243,7 @@ NOTE_KINDS: Final[dict[str, str]] = {
     "empty_section": "a section without calls was removed",
     "stray_opener": "reasoning that was already open was opened again",
     "repaired": "notation was repaired under malformed_call=repair",
+    "slip": "a slip in the notation that can mean only one thing was read as that",
     "coerced_to_string": "a value is not what its schema or its notation says, and stays a string",
     "duplicate_argument": "an argument was given twice; the first one counts",
     "late_id": "the model gave the call's id after its arguments",

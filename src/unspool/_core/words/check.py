@@ -44,7 +44,7 @@ _TUPLES: Final = (
     *("call", "section", "sep", "param", "reasoning", "content", "drop", "stop"),
     *("family.aliases", "family.reasoning_aliases", "family.fingerprint"),
     *("envelope.name_keys", "envelope.args_keys", "envelope.id_keys", "envelope.order"),
-    *("values.type_words", "names.forms", "names.null_calls", "prompt.turn"),
+    *("values.type_words", "values.wrappers", "names.forms", "names.null_calls", "prompt.turn"),
 )
 
 

@@ -117,6 +117,10 @@ class Values:
     """What a ``{type}`` hole is written as, in the order of JSON's types here."""
     unescape: bool = False
     """Attributes are XML-escaped."""
+    spelt_breaks: bool = False
+    """A line break between tags may be spelt out, as a backslash and an ``n``."""
+    wrappers: tuple[str, ...] = ()
+    """Params that hold all arguments as one object, unless the tool has one of that name."""
     quote: str = '"'
     """String delimiter of the ``bare`` notation."""
 
