@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from standard import callers
-from unspool import Dialect, Message, Policies, SpecError, ToolCall, UsageError, get_dialect, parse, render
+from unspool import (
+    Dialect,
+    Message,
+    Policies,
+    SpecError,
+    ToolCall,
+    UsageError,
+    get_dialect,
+    parse,
+    plan,
+    render,
+)
 from unspool.testing import Case, Reading, assert_laws, check_dialect, read
 
 CALLERS = [dialect.name for dialect in callers()]
@@ -83,3 +96,66 @@ def test_results_in_the_prompt_are_not_the_models() -> None:
     )
     found = message_of("deepseek_v3", "It rains.", prompt=f"<｜Assistant｜>{results}")
     assert (found.reasoning, found.content, kinds(found)) == (None, "It rains.", [])
+
+
+# -- the suffixes of Hy
+
+
+@pytest.mark.parametrize("suffix", [":opensource", ":6124c78e"])
+@pytest.mark.parametrize("name", ["hy_v3", "hy_v4"])
+def test_the_plain_name_reads_every_suffix(name: str, suffix: str) -> None:
+    def tagged(text: str) -> str:
+        return re.sub("(｜?>)", rf"{suffix}\1", text)
+
+    text = tagged(
+        "Paris.</think>Let me check.<tool_calls><tool_call>get_weather<arg_key>city</arg_key>"
+        "<arg_value>Paris</arg_value></tool_call></tool_calls><｜hy_eos｜>"
+    )
+    found = message_of(name, text, prompt=tagged("<think>"))
+    assert (found.reasoning, found.content) == ("Paris.", "Let me check.")
+    assert [(call.name, call.arguments) for call in found.tool_calls] == [
+        ("get_weather", '{"city": "Paris"}')
+    ]
+    assert kinds(found) == []
+
+
+@pytest.mark.parametrize("suffix", [":opensource", ":6124c78e"])
+def test_a_plan_for_the_plain_name_reads_the_prompt_of_every_suffix(suffix: str) -> None:
+    request = {"messages": [{"role": "user", "content": "Hi"}]}
+    prompt = f"<｜hy_User{suffix}｜>Hi<｜hy_Assistant{suffix}｜><think{suffix}>"
+    assert plan("hy_v4", request, prompt=prompt).start == "reasoning"
+
+
+# -- openers that are missing
+
+TOOLS = [{"type": "function", "function": {"name": "get_weather"}}]
+UNOPENED = {
+    "gemma4": "call:get_weather{}<tool_call|>",
+    "lfm2": "[get_weather()]<|tool_call_end|>",
+    "hy_v3": "<tool_call>get_weather<tool_sep></tool_call>",
+    "hy_v4:opensource": "<tool_call:opensource>get_weather</tool_call:opensource>",
+    "deepseek_v3_2": '<｜DSML｜invoke name="get_weather"></｜DSML｜invoke>',
+}
+
+
+@pytest.mark.parametrize("name", UNOPENED)
+def test_a_missing_opener_is_noted(name: str) -> None:
+    found = message_of(name, UNOPENED[name], tools=TOOLS)
+    assert [call.name for call in found.tool_calls] == ["get_weather"]
+    assert kinds(found) == ["missing_opener"]
+
+
+@pytest.mark.parametrize("name", UNOPENED)
+def test_without_tools_a_missing_opener_leaves_text(name: str) -> None:
+    for reason in ("stop", "length"):
+        for end in range(len(UNOPENED[name])):
+            found = read(name, Case(UNOPENED[name][:end], finish_reason=reason))
+            assert found.message is not None
+            assert not found.message.tool_calls
+            assert "cut_head" not in kinds(found.message)
+
+
+def test_words_that_open_an_answer_mean_nothing_in_a_prompt() -> None:
+    results = '<|turn>model\n<|tool_response>response:f{value:<|"|>a thought\nor two<|"|>}<tool_response|>'
+    found = message_of("gemma4", "It rains.", prompt=results)
+    assert (found.reasoning, found.content) == (None, "It rains.")

@@ -9,13 +9,17 @@ from ._shared import JSON_FIRST
 GEMMA4 = Dialect(
     name="gemma4",
     family=Family("Gemma 4", aliases=("gemma_4", "gemma4_no_thinking"), reasoning_aliases=("gemma4",)),
-    section=("<|tool_call>{calls}<tool_call|>",),
+    section=("<|tool_call>{calls}<tool_call|>", "^?{calls}<tool_call|>"),
     section_per_call=True,
     call=("call:{name}{args}", ":{name}{args}"),
     sep=("",),
     args="bare",
     values=Values(quote='<|"|>'),
-    reasoning=("<|channel>thought\n{text}\n<channel|>", "<|channel>{text}<channel|>"),
+    reasoning=(
+        "<|channel>thought\n{text}\n<channel|>",
+        "<|channel>{text}<channel|>",
+        "^thought\n{text}<channel|>",
+    ),
     stop=("<turn|>", "<|tool_response>", "<eos>"),
     request=RequestFacts(
         calls_special="yes",

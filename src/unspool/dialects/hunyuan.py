@@ -35,11 +35,21 @@ HY_THINKING = Thinking(
     ),
     effort_off=("no_think", "none"),
 )
+SUFFIXES = ("", ":opensource", ":6124c78e")
+"""What the tags of the released checkpoints end with.  Without a tokenizer nobody knows which it is."""
+
+
+def spelt(templates: tuple[str, ...], *suffixes: str) -> tuple[str, ...]:
+    """The templates that have no suffix yet, with each of these in every tag."""
+    plain = [template for template in templates if ":" not in template]
+    return tuple(re.sub("(｜?>)", rf"{suffix}\1", template) for suffix in suffixes for template in plain)
+
+
 HY_V4_FACTS = RequestFacts(
     calls_special="no",
     forced=NATIVE,
     eos=("<｜hy_eos｜>",),
-    prompts=("<｜hy_Assistant｜>",),
+    prompts=spelt(("<｜hy_Assistant｜>",), *SUFFIXES),
     thinking=HY_THINKING,
 )
 HY_V3_FACTS = replace(
@@ -60,16 +70,23 @@ HY_V3 = Dialect(
         reasoning_aliases=("hy_v3", "hunyuan"),
         variants=(("<tool_calls:opensource>", "hy_v3:opensource"),),
     ),
-    section=("<tool_calls>\n{calls}</tool_calls>",),
-    call=("<tool_call>{name}<tool_sep>\n{params}</tool_call>\n", "<tool_call>{name}{params}</tool_call>"),
+    section=(*spelt(("<tool_calls>\n{calls}</tool_calls>",), *SUFFIXES), "?{calls}"),
+    call=spelt(
+        (
+            "<tool_call>{name}<tool_sep>\n{params}</tool_call>\n",
+            "<tool_call>{name}{params}</tool_call>",
+        ),
+        *SUFFIXES,
+    ),
     sep=("",),
-    param=(PARAM_LINES,),
-    reasoning=THINK_INLINE,
-    stop=("<｜hy_eos｜>",),
+    param=spelt((PARAM_LINES,), *SUFFIXES),
+    reasoning=spelt(THINK_INLINE, *SUFFIXES),
+    stop=spelt(("<｜hy_eos｜>",), *SUFFIXES),
     request=HY_V3_FACTS,
 )
 
-HY_V4 = Dialect(
+HY_V4 = replace(
+    HY_V3,
     name="hy_v4",
     family=Family(
         "Hy4",
@@ -80,36 +97,35 @@ HY_V4 = Dialect(
             ("<tool_calls:6124c78e>", "hy_v4:6124c78e"),
         ),
     ),
-    section=("<tool_calls>{calls}</tool_calls>",),
-    call=("<tool_call>{name}{params}</tool_call>", "<tool_call>{name}<tool_sep>{params}</tool_call>"),
-    sep=("",),
-    param=("<arg_key>{key}</arg_key><arg_value>{value}</arg_value>", PARAM_LINES),
-    reasoning=THINK_INLINE,
-    stop=("<｜hy_eos｜>",),
+    section=(*spelt(("<tool_calls>{calls}</tool_calls>",), *SUFFIXES), "?{calls}"),
+    call=spelt(
+        (
+            "<tool_call>{name}{params}</tool_call>",
+            "<tool_call>{name}<tool_sep>{params}</tool_call>",
+        ),
+        *SUFFIXES,
+    ),
+    param=spelt(("<arg_key>{key}</arg_key><arg_value>{value}</arg_value>", PARAM_LINES), *SUFFIXES),
     request=HY_V4_FACTS,
 )
 
 
 def suffixed(dialect: Dialect, facts: RequestFacts, suffix: str, models: str) -> Dialect:
-    """The same dialect with a suffix in every tag."""
-
-    def tagged(*templates: str) -> tuple[str, ...]:
-        return tuple(re.sub("(｜?>)", rf"{suffix}\1", template) for template in templates)
-
+    """The same dialect with one suffix only."""
     return replace(
         dialect,
         name=dialect.name + suffix,
         family=Family(models),
-        section=tagged(*dialect.section),
-        call=tagged(*dialect.call),
-        param=tagged(*dialect.param),
-        reasoning=tagged(*dialect.reasoning),
-        stop=tagged(*dialect.stop),
+        section=spelt(dialect.section, suffix),
+        call=spelt(dialect.call, suffix),
+        param=spelt(dialect.param, suffix),
+        reasoning=spelt(dialect.reasoning, suffix),
+        stop=spelt(dialect.stop, suffix),
         request=replace(
             facts,
-            eos=tagged(*facts.eos),
-            prompts=tagged(*facts.prompts),
-            thinking=replace(facts.thinking, seed=tagged(facts.thinking.seed)[0]),
+            eos=spelt(facts.eos, suffix),
+            prompts=spelt(facts.prompts, suffix),
+            thinking=replace(facts.thinking, seed=spelt((facts.thinking.seed,), suffix)[0]),
         ),
     )
 

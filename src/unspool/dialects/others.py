@@ -147,7 +147,11 @@ LFM2 = Dialect(
         aliases=("lfm2_thinking", "lfm2.5"),
         fingerprint=("<|tool_list_start|>", "List of tools: ["),
     ),
-    section=("<|tool_call_start|>[{calls}]<|tool_call_end|>", "<|tool_call_start|>{calls}<|tool_call_end|>"),
+    section=(
+        "<|tool_call_start|>[{calls}]<|tool_call_end|>",
+        "<|tool_call_start|>{calls}<|tool_call_end|>",
+        "^?[{calls}]<|tool_call_end|>",
+    ),
     call=("{name}{args}", "{envelope}"),
     sep=(", ",),
     args="loose",

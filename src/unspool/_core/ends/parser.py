@@ -227,6 +227,7 @@ def _syntax(dialect: Dialect, policies: Policies, tools: Tools) -> Syntax:
     return compile_syntax(
         dialect,
         calls=not tools.refused or policies.no_tools == "strip",
+        declared=bool(tools.names),
         calls_in_reasoning=policies.calls_in_reasoning == "call",
         repair=policies.malformed_call == "repair",
     )

@@ -561,6 +561,8 @@ class Machine:
         envelope = trial.envelope
         if envelope is not None:
             native = envelope.id
+        if opened is not None and opened.lacks:
+            self.ledger.note("missing_opener", opened.lacks)
         self._announce(name, trial.fields.get("id", native), trial.offset)
         codec: Codec | None = envelope
         if envelope is not None:
@@ -611,7 +613,10 @@ class Machine:
 
     def _leave_call(self, call: OpenCall) -> None:
         self._call = None
-        if self._state.channel == "content":
+        section = self._section
+        # Where the opener is missing, it may be missing again in front of the next call.
+        again = section is not None and section.anchored and bool(section.lacks)
+        if self._state.channel == "content" and not again:
             self._becomes_visible()
         if call.frame is not None:
             self._visible = False  # another message may begin

@@ -26,12 +26,18 @@ if TYPE_CHECKING:
 
 @lru_cache(maxsize=1024)
 def compile_syntax(
-    dialect: Dialect, *, calls: bool = True, calls_in_reasoning: bool = True, repair: bool = False
+    dialect: Dialect,
+    *,
+    calls: bool = True,
+    declared: bool = True,
+    calls_in_reasoning: bool = True,
+    repair: bool = False,
 ) -> Syntax:
     """The syntax of a dialect, with codecs for what its heads contain; compiled once."""
     return Syntax(
         dialect,
         calls=calls,
+        declared=declared,
         calls_in_reasoning=calls_in_reasoning,
         repair=repair,
         embed=_embed(dialect, repair),
@@ -39,6 +45,7 @@ def compile_syntax(
             Syntax(
                 replace(foreign, names=dialect.names, stop=dialect.stop),
                 calls=calls,
+                declared=declared,
                 calls_in_reasoning=calls_in_reasoning,
                 repair=repair,
                 embed=_embed(foreign, repair),

@@ -108,7 +108,9 @@ class Wrapper:
             reading_pieces(body, exact="text" if channel == "content" else ""), "text"
         )
         if opening and isinstance(opening[-1], Space):
-            opening = opening[:-1]
+            word = opening[-2].text
+            # A word is a marker only on a line of its own.
+            opening = (*opening[:-2], Literal(word + "\n")) if word.isalpha() else opening[:-1]
         closer = first_literal(closing)
         self.channel: Final[Channel | None] = channel
         self.program: Final = Program(t.OPEN_WRAPPER, steps_of(opening), wrapper=self, anchored="^" in marks)
@@ -237,6 +239,7 @@ class SectionForm:
         "between",
         "closers",
         "declared",
+        "lacks",
         "opener",
         "resync",
         "steps",
@@ -258,6 +261,8 @@ class SectionForm:
         """There is nothing but the calls."""
         self.unmarked: Final = all(map(is_anyones, literals(opening)))
         """What opens it may open an answer as well."""
+        self.lacks = ""
+        """The opener that sections have and this one has not."""
         self.between: list[Program] = []
         """What may follow a call, its separator included."""
         self.resync: Watch = Watch(self.closers)

@@ -36,6 +36,7 @@ class Entry:
         "control",
         "furnished",
         "literal",
+        "only_first",
         "programs",
         "stray",
         "words",
@@ -59,6 +60,10 @@ class Entry:
         """What closes what the programs begin."""
         self._sights: Final[dict[str, int]] = {}
         self.control: Final = is_control(literal)
+        self.only_first: Final = not (self.control or closes or stray) and all(
+            program.anchored for program in programs
+        )
+        """It is an ordinary text that means something only where no visible text came before."""
         self.words: Final = _WORDS.fullmatch(literal) is not None
 
     def first_sight(self, ahead: str, unescape: bool) -> int:

@@ -51,6 +51,7 @@ class Syntax:
         dialect: Dialect,
         *,
         calls: bool,
+        declared: bool,
         calls_in_reasoning: bool,
         repair: bool,
         embed: Embed,
@@ -59,6 +60,7 @@ class Syntax:
     ) -> None:
         """Compile it.
 
+        :param declared: there are tools that the request declares.
         :param embed: makes the codec of an envelope.
         :param guests: the dialects whose calls are read as well.
         :param guest: it is one of these itself.
@@ -68,7 +70,8 @@ class Syntax:
         """Whether calls are looked for at all."""
         templates = _with_fences(dialect.call) if repair else dialect.call
         sections = _with_fenced_arrays(dialect.section) if repair else dialect.section
-        self.sections: Final = [SectionForm(section) for section in sections] if calls else []
+        forms = [SectionForm(section) for section in sections] if calls else []
+        self.sections: Final = [section for section in forms if declared or not section.declared]
         self.forms: Final = [CallForm(call, dialect, embed) for call in templates] if calls else []
         self._guest: Final = guest
         spelt = dialect.values.spelt_breaks
@@ -94,6 +97,9 @@ class Syntax:
         ]
         """Calls that a value may hold, which are data."""
         for section in self.sections:
+            usual = self.sections[0].opener
+            if section.declared and is_marker(usual) and not is_marker(section.opener):
+                section.lacks = usual
             section.between = list(self._between(section))
             section.resync = self.follow.resync_in(section)
 
@@ -223,14 +229,14 @@ class Syntax:
         separators = [sep.strip() for sep in self.dialect.sep if sep.strip()]
         if section.bare and not separators:
             return  # what follows a call is running text
+        declared = bool(section.lacks)
         for form in sorted(self.forms, key=lambda form: form.rank):
             head = [*form.head(section), *self._confirmation(form)]
             for sep in separators:
-                yield Program(
-                    t.CALL, [Step(t.LITERAL, sep), Step(t.SPACE), *head], call=form, section=section
-                )
+                steps = [Step(t.LITERAL, sep), Step(t.SPACE), *head]
+                yield Program(t.CALL, steps, call=form, section=section, declared=declared)
             if section.admits(form):
-                yield Program(t.CALL, head, call=form, section=section)
+                yield Program(t.CALL, head, call=form, section=section, declared=declared)
         if section.closers:
             for sep in separators:
                 steps = [Step(t.LITERAL, sep), *closing_steps(section.closers)]
@@ -277,6 +283,8 @@ class Syntax:
         found = set(self.fresh.entries)
         if self.frame is not None:
             found.add(self.frame.sep)
+        if self.frame is None:  # words that count only where an answer begins may be anywhere in a prompt
+            found -= {literal for literal, entry in self.fresh.entries.items() if entry.only_first}
         # A lone bracket is not a marker, but a token's code point is.
         return (literal for literal in found if len(literal) > 1 or is_control(literal))
 

@@ -239,6 +239,7 @@ NOTE_KINDS: Final[dict[str, str]] = {
     "truncated_call": "the input ended inside a call",
     "cut_head": "the input ended after a call's opener, before its name",
     "missing_closer": "a call or section ended without its closing marker",
+    "missing_opener": "a declared tool was called without the marker that opens calls",
     "stray_closer": "a closing marker without its opener was removed",
     "empty_section": "a section without calls was removed",
     "stray_opener": "reasoning that was already open was opened again",
