@@ -1369,21 +1369,13 @@ ROWS = [
                 ("glm47", glm("f")),
                 ("minimax_m2", minimax("f")),
                 ("deepseek_v4", dsml(invoke("f"))),
+                ("kimi_k2", kimi("{}")),
             )
             for label, policies, content in (
                 ("dialect", None, "Done."),
                 ("content", Policies(after_calls="content"), "Done."),
                 ("drop", Policies(after_calls="drop"), None),
             )
-        ),
-        Case("kimi_k2", f"{kimi('{}')}Done.", [("f", {})], label="dialect"),
-        Case(
-            "kimi_k2",
-            f"{kimi('{}')}Done.",
-            [("f", {})],
-            content="Done.",
-            policies=Policies(after_calls="content"),
-            label="content",
         ),
     ),
     row(

@@ -106,7 +106,7 @@ def _broken_calls(wording: Wording) -> Iterator[Case]:
     text = wording.write()
     # A closing tag that is not confirmed would be data, and so would be what stands behind it.
     policies = Policies(close_in_value="first")
-    for piece in ("}", "]", ")", "{", " !! "):
+    for piece in ("}", "]", ")", "{", " !! ", ","):
         for at in range(len(text), 0, -1):
             yield Case(text[:at] + piece + text[at:], policies=policies)
     for at in range(len(text), 0, -1):
