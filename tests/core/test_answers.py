@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from unspool import CallStart, Parser, Text, get_dialect, list_dialects
-from unspool.testing import assert_laws, chunkings
+from unspool.testing import Case, assert_laws, chunkings
 
-NAMES = [dialect.name for dialect in list_dialects() if dialect.name != "functionary_v32"]
+NAMES = [dialect.name for dialect in list_dialects()]
 each_dialect = pytest.mark.parametrize("name", NAMES)
 
 NO_CALLS = (
@@ -48,3 +48,99 @@ def test_an_answer_that_was_held_is_given_back_whole() -> None:
     answer = '{"name": "Alice", "about": "' + "x" * 5000 + '"}'
     assert parser.feed(answer[:-1]) == []
     assert parser.feed("}") == [Text("content", answer, 0, len(answer))]
+
+
+# -- headers
+
+FRAMED = [dialect.name for dialect in list_dialects() if dialect.frame is not None]
+PROSE = (
+    "Send it to=bob now",
+    "Send it to=bob",
+    " to=bob is how it goes, he said",
+    "Sure\nHere you go.",
+    "Here is the list:\n- one",
+    "Done.\n",
+)
+
+
+@pytest.mark.parametrize("name", FRAMED)
+@pytest.mark.parametrize("prose", PROSE)
+def test_what_never_becomes_a_header_is_text(name: str, prose: str) -> None:
+    """Words of prose look like fields of a header, whether or not the prompt has opened one."""
+    for prompt in (None, ""):
+        reading = assert_laws(name, Case(prose, prompt=prompt), chunkings(prose, splits=0))
+        message = reading.message
+        assert message is not None
+        assert (message.content, message.tool_calls, message.finish_reason) == (prose, (), "stop")
+
+
+@pytest.mark.parametrize("name", ["harmony", "beam"])
+def test_text_before_the_first_header_is_text(name: str) -> None:
+    text = "Hello there. <|channel|>final<|message|>Hi"
+    message = assert_laws(name, text).message
+    assert message is not None
+    assert message.content == "Hello there. \nHi"
+    assert [problem.kind for problem in message.problems] == ["broken_header"]
+
+
+def test_text_before_the_header_of_a_call_is_text() -> None:
+    text = "One moment. to=functions.f<|message|>{}<|call|>"
+    message = assert_laws("harmony", text).message
+    assert message is not None
+    assert (message.content, [call.name for call in message.tool_calls]) == ("One moment.", ["f"])
+
+
+@pytest.mark.parametrize("word", ["analysis", "commentary", "final", "json"])
+def test_a_bare_word_of_headers_between_messages_is_filler(word: str) -> None:
+    text = f"<|channel|>analysis<|message|>Hm.<|end|>{word}<|start|>assistant<|channel|>final<|message|>Hi."
+    message = assert_laws("harmony", text).message
+    assert message is not None
+    assert (message.reasoning, message.content) == ("Hm.", "Hi.")
+    assert [problem.kind for problem in message.problems] == ["broken_header"]
+
+
+@pytest.mark.parametrize("word", ["analysis", "final", "finally", "final answer"])
+def test_a_word_of_headers_that_is_the_answer_is_text(word: str) -> None:
+    message = assert_laws("harmony", Case(word, prompt="")).message
+    assert message is not None
+    assert message.content == word
+
+
+def test_no_tools_were_offered_and_the_header_of_a_call_is_no_text() -> None:
+    text = '<|channel|>commentary to=functions.f <|constrain|>json<|message|>{"a": 1}<|call|>'
+    message = assert_laws("harmony", Case(text, tools=())).message
+    assert message is not None
+    assert (message.content, message.tool_calls) == ('{"a": 1}', ())
+
+
+# -- names
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("mistral", '[TOOL_CALLS]```json\n{"a": 1}\n```'),
+        ("mistral", '[TOOL_CALLS]`ls`{"a": 1}'),
+        ("kimi_k2", "<|tool_call_begin|>`ls`<|tool_call_argument_begin|>{}<|tool_call_end|>"),
+        ("qwen3_coder", "<tool_call>\n<function=$f>\n</function>\n</tool_call>"),
+        ("llama3_json", '{"name": "linear model", "parameters": {"a": 1}}'),
+        ("functionary_v32", '```json\n{"a": 1}\n```'),
+        (
+            "glm45",
+            "<tool_call>" + "f" * 257 + "\n<arg_key>a</arg_key>\n<arg_value>1</arg_value>\n</tool_call>",
+        ),
+    ],
+)
+def test_what_no_api_accepts_as_a_name_is_none(name: str, text: str) -> None:
+    message = assert_laws(name, text, chunkings(text, splits=0)).message
+    assert message is not None
+    assert (message.content, message.tool_calls) == (text, ())
+
+
+@pytest.mark.parametrize("function", ["`ls`", "查询天气", "server/tool", "a.b:c-d"])
+def test_a_declared_name_is_a_name_and_so_is_one_in_any_script(function: str) -> None:
+    text = f"[TOOL_CALLS]{function}" + "{}"
+    tools = ({"name": function},) if function == "`ls`" else None
+    message = assert_laws("mistral", Case(text, tools)).message
+    assert message is not None
+    assert [call.name for call in message.tool_calls] == [function]

@@ -36,6 +36,7 @@ from ..search.scan import BOUND, behind_space
 from ..syntax import program as p
 from ..syntax.syntax import Start
 from ..syntax.trial import CUT, FAIL, MATCH, NEED, RESTART, Trial
+from ..words.pieces import is_control
 from .call import PHASE_NAMES, OpenCall, behind_closers
 from .ids import CallIds
 from .ledger import Ledger
@@ -399,7 +400,7 @@ class Machine:
         """Whether a head that matched counts, given the tools that there are."""
         program = trial.program
         if program.action != p.CALL:
-            return True
+            return self._is_header(trial) if program.action == p.FRAME else not trial.at_end
         form = program.call
         assert form is not None  # noqa: S101 - the action says so
         foreign = self._syntax.of(form) is not self._syntax
@@ -409,12 +410,14 @@ class Machine:
             and not self._tools.declares(self._raw_name(trial))
         ):
             return False
-        declared = program.declared or (trial.envelope is not None and trial.envelope.only_named)
-        if declared or self._policies.unknown_tool == "text":
-            name = self._syntax.refine(self._raw_name(trial), self._tools)[0]
-            if not self._tools.declares(name):
-                return not declared and not self._tools.known
-        return True
+        name = self._syntax.refine(self._raw_name(trial), self._tools)[0]
+        if self._tools.declares(name):
+            return True
+        if program.declared or (trial.envelope is not None and trial.envelope.only_named):
+            return False
+        if program.free_name and not self._tools.could_be(name):
+            return False
+        return self._policies.unknown_tool == "forward" or not self._tools.known
 
     def _raw_name(self, trial: Trial) -> str:
         if trial.envelope is not None:
@@ -475,6 +478,8 @@ class Machine:
             ledger.note("empty_section", program.trigger)
             ledger.markup("call", trial.offset)
         else:
+            if program.anchored:
+                ledger.note("broken_header", program.trigger)
             ledger.markup("dropped", trial.offset)
 
     def _open_wrapper(self, trial: Trial) -> None:
@@ -497,21 +502,33 @@ class Machine:
         assert frame is not None  # noqa: S101 - only frames have headers
         ledger = self.ledger
         text = ledger.buf[ledger.pos : ledger.pos + trial.offset]
+        opener = trial.program.trigger
         header = frame.read_header(text)
+        finished = opener == frame.sep or trial.fields["ended"] == frame.sep
+        prose = frame.prose(header, text, opener)
+        if prose:  # the model began with text instead of a header, which may come yet
+            ledger.note("broken_header", text[:80])
+            ledger.markup("border", len(opener))
+            self._state = self._syntax.bodies["content"]
+            self._show_text(ledger.pos + prose)
+            if not finished or not header.fields:
+                return
+            text = text[header.begin :]
+            opener = ""
+            header = frame.read_header(text)
         into = header.into
-        bare = trial.program.trigger == frame.sep
-        finished = bare or trial.fields["ended"] == frame.sep
+        length = len(text)
         if finished:
-            length = trial.offset + (0 if bare else len(frame.sep))
+            length += len(frame.sep) if trial.program.trigger != frame.sep else 0
         else:
-            length = self._broken_header(trial, frame, text, header)
+            length = self._broken_header(trial, text, header)
             if trial.at_end and ledger.pos + length == len(ledger.buf) and into.startswith("{"):
                 ledger.note("cut_head", "the input ended inside the header of a call")
                 ledger.markup("cut", length)
                 return
             ledger.note("broken_header", text[:80])
-        if finished and into in frame.calls:
-            if self._syntax.calls and self._wanted(header.name):
+        if finished and into in frame.calls and self._syntax.calls:
+            if self._wanted(header.name):
                 self._start_framed_call(header.name, frame, frame.calls[into], length)
             else:
                 # Not a tool that was offered, so this is text, header and all.
@@ -521,23 +538,42 @@ class Machine:
         ledger.markup("border", length)
         self._state = self._syntax.bodies.get(into, self._syntax.bodies["content"])
 
-    def _broken_header(self, trial: Trial, frame: FrameForm, text: str, header: Header) -> int:
+    def _broken_header(self, trial: Trial, text: str, header: Header) -> int:
         """How much of a header that was never finished is framing; the rest is text."""
-        opener = len(trial.program.trigger)
-        blank = not text[header.end :].strip(" ")
-        if trial.at_end and blank and (frame.sep != "\n" or self._could_be_header(header.fields)):
+        if trial.at_end and not text[header.end :].strip(" "):
             return trial.offset
-        if frame.sep == "\n":  # a header of words: nothing tells them from text
+        opener = len(trial.program.trigger)
+        if not is_control(text[header.begin : header.end]):  # words, which nothing tells from text
             return opener
         rest = text[max(header.end, opener) :]
         return len(text) - len(rest.lstrip(" "))
 
     def _wanted(self, name: str) -> bool:
         """Whether a call to this function is to be seen as one."""
-        return self._policies.unknown_tool == "forward" or not self._tools.known or self._tools.declares(name)
+        if self._tools.known and self._policies.unknown_tool == "text":
+            return self._tools.declares(name)
+        return self._tools.could_be(name)
 
-    def _could_be_header(self, fields: dict[str, str]) -> bool:
-        return any(value == "all" or self._tools.could_become(value) for value in fields.values())
+    def _is_header(self, trial: Trial) -> bool:
+        """Whether a header counts: where no control token opens or ends it, its words tell it from text."""
+        frame = self._syntax.frame
+        assert frame is not None  # noqa: S101 - only frames have headers
+        fields = trial.fields
+        opener = trial.program.trigger
+        if opener == frame.sep or is_control(opener) or is_control(fields["ended"]):
+            return True
+        text = opener + fields["header"]
+        header = frame.read_header(text)
+        tools = self._tools
+        if text[header.end :].strip(" "):
+            return False
+        name = header.name
+        if tools.declares(name):
+            return True
+        if trial.at_end:  # perhaps half of one
+            known = trial.cut_short or (tools.known and bool(name))
+            return known and (not name or (tools.could_be(name) and tools.could_become(name)))
+        return not name or (fields["next"] == "{" and tools.could_be(name))
 
     # -- calls
 

@@ -6,6 +6,7 @@ understood, it does not say.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Final
@@ -13,6 +14,8 @@ from urllib.parse import unquote
 
 from ..values.errors import UsageError
 
+_NAME: Final = re.compile(r"[\w.:/-]{1,256}")
+"""What some API would accept as a function's name.  Letters of any script: local engines take them."""
 _NOTHING: Final[frozenset[str]] = frozenset()
 _EVERYTHING: Final = frozenset({"string", "integer", "number", "boolean", "null", "array", "object"})
 _ONE: Final = {name: frozenset({name}) for name in _EVERYTHING}
@@ -82,6 +85,10 @@ class Tools:
     def declares(self, name: str) -> bool:
         """Whether a function of that name is offered."""
         return name in self._functions
+
+    def could_be(self, name: str) -> bool:
+        """Whether a tool may have that name, offered or not."""
+        return name in self._functions or _NAME.fullmatch(name) is not None
 
     def could_become(self, prefix: str) -> bool:
         """Whether some function's name may begin so; always, where none are known."""

@@ -8,7 +8,7 @@ it, as literals.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ..search.watch import ValueWatch, Watch
@@ -320,6 +320,8 @@ class FrameForm:
     __slots__ = (
         "_fields",
         "_known",
+        "_marks",
+        "_roles",
         "_routes",
         "borders",
         "calls",
@@ -328,6 +330,7 @@ class FrameForm:
         "programs",
         "sep",
         "stops",
+        "words",
     )
 
     def __init__(self, dialect: Dialect, frame: Frame) -> None:
@@ -340,13 +343,25 @@ class FrameForm:
         self._fields: Final = tuple(_field_pattern(field) for field in frame.fields)
         self._known: Final[dict[str, Header]] = {}
         starts = {parse_template(field)[0].text.strip() for field in frame.fields}
+        self._marks: Final = tuple(filter(is_control, starts))
         borders = (opener for opener in self.openers if opener.strip() not in starts)
         self.stops: Final = Watch((frame.sep, *frame.ends, *borders))
         """What ends a header; openers that are fields may occur in one."""
         unanchored = (opener for opener in frame.open if opener[0] != "^")
         self.borders: Final = Watch((*frame.ends, *unanchored, *dialect.stop))
         """What ends a message."""
+        self.words: Final = frozenset(self._marked_words(frame))
+        """What headers say behind control tokens; where that is forgotten it still is not text."""
+        self._roles: Final = frozenset(
+            opener
+            for opener in self.openers
+            if any(o != opener and o.startswith(opener) for o in self.openers)
+        )  # openers that something else may follow than fields
         self.programs: Final = [self._program(opener) for opener in frame.open]
+        opening = Watch(opener for opener in self.openers if is_control(opener))
+        for word in self.words:
+            steps = [Step(t.LITERAL, word), Step(t.FOLLOWED, watch=opening)]
+            self.programs.append(Program(t.DROP, steps, anchored=True))
 
     def _program(self, opener: str) -> Program:
         text = opener.lstrip("^")
@@ -356,17 +371,37 @@ class FrameForm:
             steps.append(Step(t.HEADER, certain, stop=self.sep, watch=self.stops))
         return Program(t.FRAME, steps, anchored=opener.startswith("^"))
 
+    def _marked_words(self, frame: Frame) -> Iterator[str]:
+        for field in frame.fields:
+            pieces = parse_template(field)
+            if is_control(pieces[0].text):
+                for route in frame.routes:
+                    for text in (
+                        route.header,
+                        route.when.replace(f"{pieces[-1].text[1:-1]}=", pieces[0].text),
+                    ):
+                        yield from _field_pattern(field).findall(text)
+
+    def prose(self, header: Header, text: str, opener: str) -> int:
+        """How much of what stands behind the opener of a header is text, because no header begins so."""
+        lead = text[len(opener) : header.begin]
+        for mark in self._marks:
+            lead = lead.partition(mark)[0]
+        said = lead.strip()
+        return len(lead) if said and said not in self.words and opener not in self._roles else 0
+
     def read_header(self, text: str) -> Header:
         """What a header says; the last field of each kind counts."""
         known = self._known.get(text)
         if known is None:
             fields: dict[str, str] = {}
-            end = 0
+            begin, end = len(text), 0
             for pattern in self._fields:
                 for match in pattern.finditer(text):
                     fields.update(match.groupdict())
+                    begin = min(begin, match.start())
                     end = max(end, match.end())
-            known = Header(fields, end, *self._route(fields))
+            known = Header(fields, begin, end, *self._route(fields))
             if len(self._known) >= _HEADERS:
                 self._known.clear()
             self._known[text] = known
@@ -387,10 +422,12 @@ _HEADERS: Final = 256
 class Header:
     """What the header of a message says."""
 
-    __slots__ = ("end", "fields", "into", "name")
+    __slots__ = ("begin", "end", "fields", "into", "name")
 
-    def __init__(self, fields: dict[str, str], end: int, into: str, name: str) -> None:
+    def __init__(self, fields: dict[str, str], begin: int, end: int, into: str, name: str) -> None:
         self.fields: Final = fields
+        self.begin: Final = begin
+        """Where the first field begins."""
         self.end: Final = end
         """Where the last field ends."""
         self.into: Final = into

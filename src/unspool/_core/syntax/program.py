@@ -102,6 +102,7 @@ class Program:
         "closers",
         "declared",
         "demands",
+        "free_name",
         "may_follow",
         "section",
         "steps",
@@ -141,6 +142,10 @@ class Program:
         """The ASCII characters that may stand behind the trigger; None: any."""
         self.demands: Final = sum(len(step.text) for step in self.steps if step.kind == LITERAL)
         """How much literal text it takes."""
+        self.free_name: Final = any(
+            step.unmarked or (step.kind == CAPTURE and step.text == "name") for step in self.steps
+        )
+        """Nothing but its own characters says that a name is one."""
 
     def suits(self, fresh: bool, quoted: bool) -> bool:
         """Whether it may begin where no visible text came before, or behind a quotation mark."""

@@ -19,6 +19,7 @@ from typing import Final
 
 from ..search.scan import BOUND, MORE, NO, behind_literal, behind_space
 from ..search.watch import Watch
+from ..words.pieces import is_control
 from .codec import NamedPayload
 from .program import (
     ATTRIBUTES,
@@ -251,7 +252,8 @@ class Trial:
         """The header of a framed message: up to its separator, or as far as it may be one.
 
         What a control token opens (``step.text``) is framing even if it is not
-        finished; what ordinary words open is text then.
+        finished; what ordinary words open is text then.  Where words end it as well,
+        the character behind it (``next``) helps to tell.
         """
         if step.text and not self._searched:  # the same opener again: this one has no header
             again = behind_literal(step.text, buf, at)
@@ -271,8 +273,13 @@ class Trial:
             if not literal:
                 self._searched = found - at
                 return MORE
+            behind = found + len(literal)
+            if behind == len(buf) and not final and not is_control(literal):
+                self._searched = found - at
+                return MORE
             self.fields["header"] = buf[at:found]
             self.fields["ended"] = literal
+            self.fields["next"] = buf[behind : behind + 1]
             return found if step.text or literal == step.stop else NO
         if broken is None and end < limit and not final:
             self._searched = end - at
