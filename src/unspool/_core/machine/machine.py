@@ -565,9 +565,9 @@ class Machine:
         text = opener + fields["header"]
         header = frame.read_header(text)
         tools = self._tools
-        if text[header.end :].strip(" "):
-            return False
         name = header.name
+        if text[header.end :].strip(" ") or (name and not self._syntax.calls):
+            return False
         if tools.declares(name):
             return True
         if trial.at_end:  # perhaps half of one
