@@ -57,6 +57,7 @@ from unspool.testing import (
     assert_never_raises,
     assert_order,
     assert_policy,
+    assert_quotations,
     assert_round_trip,
     assert_tiles,
     check_dialect,
@@ -250,6 +251,11 @@ def test_reasoning_that_the_prompt_opened(name: str) -> None:
         closer = "".join(piece.text for piece in after)
         message = parse(f"Let me see.{closer}Hello.", dialect, prompt=f"Hi there.\n{opener}")
         assert (message.reasoning, message.content) == ("Let me see.", "Hello."), template
+
+
+@each_dialect
+def test_what_a_user_quotes_says_nothing(name: str) -> None:
+    assert_quotations(name)
 
 
 @each_dialect

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from .._core.values.ids import IdFormat
-from .._core.words.dialect import Dialect, Envelope, Family, Names, Values
+from .._core.words.dialect import Dialect, Envelope, Family, Names, Prompt, Values
 from .._core.words.facts import NO_REASONING, RequestFacts, Thinking
 from ._shared import JSON_FIRST, NATIVE_FIRST
 
@@ -45,6 +45,7 @@ COHERE = Dialect(
     reasoning=COHERE_REASONING,
     content=COHERE_CONTENT,
     drop=COHERE_FURNITURE,
+    prompt=Prompt(turn=("<|CHATBOT_TOKEN|>",)),
     request=RequestFacts(
         calls_special="yes",
         answers_special="yes",
@@ -72,6 +73,7 @@ COHERE_COFL = Dialect(
     reasoning=COHERE_REASONING,
     content=COHERE_CONTENT,
     drop=COHERE_FURNITURE,
+    prompt=Prompt(turn=("<|CHATBOT_TOKEN|>",)),
     request=RequestFacts(
         calls_special="no",
         answers_special="yes",
@@ -92,6 +94,7 @@ COMMAND_R = Dialect(
     names=Names(null_calls=("directly-answer", "directly_answer")),
     reasoning=(),
     drop=("<|END_OF_TURN_TOKEN|>", "<|CHATBOT_TOKEN|>", "<co: {_}>", "</co: {_}>"),
+    prompt=Prompt(turn=("<|CHATBOT_TOKEN|>",)),
     request=RequestFacts(
         calls_special="no",
         forced=JSON_FIRST,

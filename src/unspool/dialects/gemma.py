@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from .._core.words.dialect import Dialect, Family, Values
+from .._core.words.dialect import Dialect, Family, Prompt, Values
 from .._core.words.facts import HYBRID, NO_REASONING, RequestFacts
 from ._shared import JSON_FIRST
 
@@ -21,6 +21,7 @@ GEMMA4 = Dialect(
         "^thought\n{text}<channel|>",
     ),
     stop=("<turn|>", "<|tool_response>", "<eos>"),
+    prompt=Prompt(turn=("<|turn>", "<tool_response|>")),
     request=RequestFacts(
         calls_special="yes",
         forced=JSON_FIRST,

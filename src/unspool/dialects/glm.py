@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from .._core.words.dialect import Dialect, Family, Values
+from .._core.words.dialect import Dialect, Family, Prompt, Values
 from .._core.words.facts import ALWAYS, HYBRID, MODEL, SEEDED, RequestFacts
 from ._shared import GLM_PARAM, JSON_BODY, JSON_FIRST, NATIVE, NATIVE_FIRST, QWEN_BODY, THINK_INLINE
 
@@ -43,6 +43,7 @@ POOLSIDE_V1 = replace(
         fingerprint=("All available function signatures are listed below",),
     ),
     stop=("</assistant>", "〈|EOS|〉"),
+    prompt=Prompt(turn=("<assistant>",)),
     request=RequestFacts(
         calls_special="yes",
         forced=NATIVE_FIRST,

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from .._core.values.ids import IdFormat
-from .._core.words.dialect import Dialect, Family, Names, Values
+from .._core.words.dialect import Dialect, Family, Names, Prompt, Values
 from .._core.words.facts import HYBRID, MODEL, UNSWITCHED, RequestFacts
 from ._shared import CHATML_STOPS, JSON, NATIVE, THINK_INLINE
 
@@ -74,6 +74,7 @@ KIMI_K3 = Dialect(
     content=("<|open|>response<|sep|>{text}<|close|>response<|sep|>",),
     drop=("<|close|>message<|sep|>", "<|close|>response<|sep|>"),
     stop=("<|end_of_msg|>",),
+    prompt=Prompt(turn=('role="assistant"<|sep|>',)),
     request=RequestFacts(
         calls_special="yes",
         answers_special="yes",

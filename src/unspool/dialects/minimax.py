@@ -17,6 +17,7 @@ MINIMAX_M1 = Dialect(
     call=("{envelope}",),
     sep=("\n", ","),
     stop=("<end_of_sentence>",),
+    prompt=Prompt(turn=("<beginning_of_sentence>",)),
     request=RequestFacts(
         calls_special="no", forced=JSON_FIRST, eos=("<end_of_sentence>",), thinking=UNSWITCHED
     ),
@@ -30,6 +31,7 @@ MINIMAX_M2 = Dialect(
     sep=("",),
     param=('<parameter name="{key}">{value}</parameter>\n',),
     stop=MINIMAX_EOS,
+    prompt=Prompt(turn=MINIMAX_PROMPT),
     request=RequestFacts(
         calls_special="no",
         forced=NATIVE_FIRST,
@@ -69,6 +71,7 @@ MINIMAX_M3 = Dialect(
     reasoning=("<mm:think>{text}</mm:think>",),
     drop=(MINIMAX_NAMESPACE,),
     stop=MINIMAX_EOS,
+    prompt=Prompt(turn=MINIMAX_PROMPT),
     request=RequestFacts(
         calls_special="yes",
         forced=JSON_FIRST,

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from .._core.words.dialect import Dialect, Family
+from .._core.words.dialect import Dialect, Family, Prompt
 from .._core.words.facts import ALWAYS, SEEDED, UNSWITCHED, RequestFacts
 from ._shared import IM_END, JSON_FIRST, THINK_LINES
 from .qwen import QWEN3_CODER, QWEN_SECTION
@@ -18,6 +18,7 @@ NEMOTRON_JSON = Dialect(
     call=("{envelope}",),
     sep=(", ",),
     stop=("<SPECIAL_12>", "<|eot_id|>"),
+    prompt=Prompt(turn=("<SPECIAL_11>",)),
     request=RequestFacts(
         calls_special="no",
         forced=JSON_FIRST,

@@ -124,7 +124,7 @@ INKLING = Dialect(
         for header in ("", "<|message_model|>{_}")
     ),
     drop=("<|message_model|>", "<|content_invoke_tool_json|>"),
-    prompt=Prompt(start="<|message_model|>"),
+    prompt=Prompt(start="<|message_model|>", turn=("<|message_model|>",)),
     stop=("<|content_model_end_sampling|>",),
     request=RequestFacts(
         calls_special="yes",
@@ -184,6 +184,7 @@ SOLAR_OPEN = Dialect(
     content=("<|content|>{text}<|end|>",),
     drop=("<|begin|>assistant",),
     stop=("<|end|>", "<|calls|>", "<|flush|>"),
+    prompt=Prompt(turn=("<|begin|>assistant",)),
     request=RequestFacts(
         calls_special="yes",
         answers_special="yes",
@@ -254,6 +255,7 @@ LONGCAT = Dialect(
     values=Values(python=True),
     reasoning=("<longcat_think>\n{text}\n</longcat_think>\n",),
     stop=("</longcat_s>", "</s>"),
+    prompt=Prompt(turn=("ASSISTANT:",)),
     request=RequestFacts(calls_special="yes", forced=JSON_FIRST, eos=(MODEL,), thinking=UNSWITCHED),
 )
 

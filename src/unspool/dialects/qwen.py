@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from .._core.words.dialect import Dialect, Family, Values
+from .._core.words.dialect import Dialect, Family, Prompt, Values
 from .._core.words.facts import ALWAYS, HYBRID, MODEL, SEEDED, UNSWITCHED, RequestFacts
 from ._shared import (
     CHATML_STOPS,
@@ -69,6 +69,7 @@ ERNIE45 = replace(
     family=Family("ERNIE 4.5", reasoning_aliases=("ernie45",), fingerprint=("<response>",)),
     content=("<response>\n{text}\n</response>\n",),
     stop=("</s>",),
+    prompt=Prompt(turn=("Assistant:",)),
     request=RequestFacts(calls_special="no", forced=JSON_FIRST, eos=("</s>",), thinking=SEEDED),
 )
 
@@ -130,6 +131,7 @@ SEED_OSS = replace(
     foreign=(),
     reasoning=("<seed:think>{text}</seed:think>\n",),
     stop=("<seed:eos>",),
+    prompt=Prompt(turn=("<seed:bos>",)),
     request=RequestFacts(
         calls_special="no",
         forced=JSON_FIRST,

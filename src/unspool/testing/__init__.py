@@ -16,6 +16,7 @@ order       calls start, get arguments and end, one at a time; ``Finish`` is las
 hold-back   what is held is never more than ``Parser.bound``
 arguments   what was sent of a call's arguments is a prefix of all of them
 no error    whatever the model wrote, ``feed`` and ``finish`` do not raise
+quotations  what a user quotes in the prompt says nothing about the output
 policies    each value of a policy shows, where the dialect has what the policy is about
 round trip  ``parse(render(message))`` gives the message back
 
@@ -43,6 +44,7 @@ from .laws import (
     assert_laws,
     assert_never_raises,
     assert_order,
+    assert_quotations,
     assert_tiles,
 )
 from .policies import EFFECTS, assert_policy
@@ -61,6 +63,7 @@ __all__ = [
     "assert_never_raises",
     "assert_order",
     "assert_policy",
+    "assert_quotations",
     "assert_round_trip",
     "assert_tiles",
     "check_dialect",
@@ -102,6 +105,7 @@ def check_dialect(
             assert_laws(spec, broken, chunkings(broken.text, seed=seed, random=2, splits=0))
             assert_never_raises(spec, broken)
 
+    assert_quotations(spec)
     for policy in EFFECTS:
         assert_policy(spec, policy)
 

@@ -1,11 +1,11 @@
-"""The laws of a reading: chunking, tiling, order, hold-back, arguments, no error."""
+"""The laws of a reading: chunking, tiling, order, hold-back, arguments, no error, quotations."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import zip_longest
+from itertools import product, zip_longest
 from typing import Final, NoReturn
 
 from .._core.values.events import (
@@ -20,8 +20,10 @@ from .._core.values.events import (
 )
 from .._core.values.policies import STRICT, Policies
 from .._core.words.dialect import Dialect
-from ..dialects._registry import find
-from .readings import Case, Reading, as_case, chunkings, comparable, read, without_ids
+from .._core.words.facts import ANY
+from .._core.words.pieces import parse_template, split_at, split_marks
+from ..dialects._registry import facts_of, find
+from .readings import Case, Reading, as_case, chunkings, comparable, markers, read, without_ids
 
 
 def assert_tiles(reading: Reading) -> None:
@@ -232,3 +234,32 @@ def assert_never_raises(
                     reading.fail("no error", f"{type(error).__name__}: {error} (policies {name})")
                 except AssertionError as report:
                     raise report from error
+
+
+def assert_quotations(dialect: str | Dialect, text: str = "Noon, I think.") -> None:
+    """Whichever of the dialect's markers the last user quotes, the output is read as without the quotation.
+
+    :param text: the output.
+    """
+    spec = find(dialect)
+    wrapped = [split_at(parse_template(split_marks(template)[1]), "text") for template in spec.reasoning]
+    seeds = ["", *("".join(piece.text for piece in before) for before, _, _ in wrapped)]
+    for border, seed in product(_turns(spec), seeds):
+        for marker in (*markers(spec), *spec.prompt.turn):
+            plain, quoted = (
+                read(spec, Case(text, prompt=f"What does {what} mean, and {what}{border}{seed}"))
+                for what in ("it", marker)
+            )
+            why = _difference(plain, quoted)
+            if why:
+                quoted.fail("quotation", f"{marker!r} in the words of a user counts: {why}")
+
+
+def _turns(spec: Dialect) -> list[str]:
+    """What stands between the last words of a user and the output."""
+    facts = facts_of(spec) if spec.request is not None else None
+    turns = [*spec.prompt.turn]
+    if facts is not None and ANY not in facts.prompts:
+        turns += facts.prompts
+    # Those that the family's templates are not known for are taken for ChatML.
+    return [turn + "\n" for turn in turns] or ["<|im_end|>\n<|im_start|>assistant\n"]

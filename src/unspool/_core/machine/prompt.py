@@ -94,7 +94,9 @@ def _turn(text: str, syntax: Syntax) -> tuple[bool, str]:
     for marker in (*dialect.stop, *dialect.prompt.turn):
         at = text.rfind(marker)
         if at >= 0:
-            border = max(border, at + len(marker))
+            # What begins the turn may also begin what the output goes on with.
+            begins = marker in dialect.prompt.turn and marker in syntax.markers.literals
+            border = max(border, at if begins else at + len(marker))
     first, _ = syntax.markers.seek(text, border, True)
     return border > 0, text[first:] if first >= 0 else ""
 

@@ -148,7 +148,8 @@ class Prompt:
     echo: str = ""
     """Text to put before the output: it is in the prompt, and clients want to see it."""
     turn: tuple[str, ...] = ()
-    """Role markers that do not look like control tokens."""
+    """What begins a turn of the model and does not look like a control token of others: nothing that
+    stands before it, such as the words of a user, says anything about the output."""
 
 
 @dataclass(frozen=True, slots=True)
