@@ -159,3 +159,50 @@ def test_words_that_open_an_answer_mean_nothing_in_a_prompt() -> None:
     results = '<|turn>model\n<|tool_response>response:f{value:<|"|>a thought\nor two<|"|>}<tool_response|>'
     found = message_of("gemma4", "It rains.", prompt=results)
     assert (found.reasoning, found.content) == (None, "It rains.")
+
+
+# -- calls that are repeated
+
+ECHOING = Dialect(
+    name="echoing",
+    section=("<|calls|>[{calls}]<|/calls|>",),
+    call=("{envelope}",),
+    sep=(", ",),
+    drop=("[{calls}]<|/calls|>",),
+)
+CALLS = '[{"name": "a", "arguments": {"x": 1}} , {"name": "b", "arguments": {}} ]<|/calls|>'
+
+
+def test_repeated_calls_are_dropped_with_a_note() -> None:
+    found = message_of(ECHOING, f"<|calls|>{CALLS}\n{CALLS}{CALLS}Done.")
+    assert [call.name for call in found.tool_calls] == ["a", "b"]
+    assert (found.content, kinds(found)) == ("Done.", ["dropped_text", "dropped_text"])
+
+
+@pytest.mark.parametrize("end", range(1, len(CALLS)))
+def test_a_repetition_that_is_not_finished_is_text_unless_the_output_was_cut(end: int) -> None:
+    text = f"<|calls|>{CALLS}{CALLS[:end]}"
+    assert message_of(ECHOING, text, finish_reason="length").content is None
+    found = message_of(ECHOING, f"{text}#")
+    assert found.content is not None
+    assert found.content == CALLS[:end] + "#"
+
+
+def test_long_calls_are_not_waited_for() -> None:
+    long = CALLS.replace("1", f'"{"y" * 2000}"')
+    found = message_of(ECHOING, f"<|calls|>{long}{long}")
+    assert found.content is not None
+
+
+def test_repeated_calls_keep_the_laws() -> None:
+    check_dialect(
+        ECHOING, [f"<|calls|>{CALLS}{CALLS}Done.", f"One.<|calls|>{CALLS} \n{CALLS[1:]}"], examples=20
+    )
+
+
+@pytest.mark.parametrize(
+    "template", ["{calls}", "[{calls}\n", "{calls}{_}<|/calls|>", "{calls}{calls}<|/calls|>"]
+)
+def test_repeated_calls_need_a_marker(template: str) -> None:
+    with pytest.raises(SpecError):
+        Dialect(name="wrong", drop=(template,))

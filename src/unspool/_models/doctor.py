@@ -112,7 +112,7 @@ class _Doctor:
             ("calls", dialect.section[:1] if dialect.call else ()),
             ("call", dialect.call[:1]),
             ("parameter", dialect.param[:1]),
-            ("furniture", dialect.drop),
+            ("furniture", [template for template in dialect.drop if "{calls}" not in template]),
             ("end", [self.end] if self.end else dialect.stop[:1]),
         ]
         if dialect.frame is not None:

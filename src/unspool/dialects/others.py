@@ -155,6 +155,11 @@ LFM2 = Dialect(
     call=("{name}{args}", "{envelope}"),
     sep=(", ",),
     args="loose",
+    drop=(
+        "[{calls}]<|tool_call_end|>",
+        "{calls}]<|tool_call_end|>",
+        "{calls}<|tool_call_end|>",
+    ),
     stop=CHATML_STOPS,
     request=RequestFacts(calls_special="yes", forced=JSON_FIRST, eos=IM_END, thinking=UNSWITCHED),
 )

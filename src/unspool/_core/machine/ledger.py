@@ -38,6 +38,7 @@ class Ledger:
         "_aside",
         "_base",
         "_blocks",
+        "_called",
         "_channel",
         "_join_at",
         "_keep_raw",
@@ -74,6 +75,7 @@ class Ledger:
         """Number of the last call."""
         self.silent = False
         """The open call means 'no call': what it is made of is markup."""
+        self._called: list[str] = []  # the pieces of the last call
         self._keep_raw: Final = keep_raw
         self._raw: list[str] = []  # of the open call, in pieces as they came,
         self._blocks: list[str] = []  # ... and those before them, joined,
@@ -165,6 +167,11 @@ class Ledger:
     def held(self) -> int:
         """How many characters have come in that no event accounts for yet."""
         return self._base + len(self.buf) - max(self.accounted, 0)
+
+    @property
+    def called(self) -> str:
+        """The last call as it was written, if that is kept; of a long one the beginning."""
+        return "".join(self._called)
 
     @property
     def accounted(self) -> int:
@@ -286,6 +293,7 @@ class Ledger:
                 self._raw.append(raw if start >= 0 else raw[-start:])
                 whole = "".join(self._blocks) + "".join(self._raw)
             self._out.append(CallEnd(self.index, status, whole, start, start + length))
+        self._called = self._blocks[:1] or self._raw
         self._raw = []
         self._blocks.clear()
 

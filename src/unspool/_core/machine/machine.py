@@ -71,6 +71,7 @@ class Machine:
         "_between",
         "_call",
         "_call_seen",
+        "_calls",
         "_entry",
         "_ids",
         "_outer",
@@ -78,6 +79,7 @@ class Machine:
         "_reason",
         "_released",
         "_repair",
+        "_repeated",
         "_section",
         "_state",
         "_strip",
@@ -105,7 +107,7 @@ class Machine:
         self._policies: Final = policies
         self._repair: Final = policies.malformed_call == "repair"
         self._strip: Final = strip
-        self.ledger: Final = Ledger(base=base, keep_raw=keep_raw)
+        self.ledger: Final = Ledger(base=base, keep_raw=keep_raw or bool(syntax.repetitions))
         """What has come in, and the events that account for it."""
         self._ids: Final = CallIds(syntax.dialect.id_format, new_id, native=policies.call_ids == "native")
         self._reason: FinishReason | None = None
@@ -121,6 +123,10 @@ class Machine:
         self._call: OpenCall | None = None
         self._section: SectionForm | None = None  # the one that is open
         self._between = False  # a call of that section has ended
+        # The calls of a section as they were written, if the dialect says that they may be repeated;
+        # and what a repetition behind the section would be, until it is known that there is none.
+        self._calls = ""
+        self._repeated: list[str] = []
         self._call_seen = False
 
     # -- public
@@ -132,10 +138,10 @@ class Machine:
             return PHASE_NAMES[self._call.phase]
         buf = self.ledger.buf
         if self._trial is not None or (
-            buf and not self._between and buf not in self._state.watch.prefixes
+            buf and not (self._between or self._repeated) and buf not in self._state.watch.prefixes
         ):  # a whole marker is held, and its trial is put off
             return "trial"
-        return "between" if self._between else "text"
+        return "between" if self._between or self._repeated else "text"
 
     @property
     def held(self) -> int:
@@ -148,7 +154,7 @@ class Machine:
 
         A head reaches ``BOUND`` characters, and what must follow it as many again.
         """
-        if self._call is None and not self._between:
+        if self._call is None and not self._between and not self._repeated:
             if self._trial is None:
                 longest = self._state.watch.longest
                 return longest if len(self.ledger.buf) <= longest else longest + AHEAD
@@ -231,13 +237,15 @@ class Machine:
                     self._leave_call(call)
             elif self._trial is not None:
                 going = self._resume_trial(self._trial, final)
+            elif self._repeated:
+                going = self._read_repetition(final)
             elif self._between:
                 going = self._read_between(final)
             else:
                 going = self._read_text(self.ledger.pos, final)
         call = self._call
         state = self._state if self._visible or self._state.channel == "reasoning" else None
-        if call is not None or self._trial is not None or self._between:
+        if call is not None or self._trial is not None or self._between or self._repeated:
             state = None
         self.ledger.let_flow(state, None if call is None else call.source)
 
@@ -473,7 +481,7 @@ class Machine:
             self._open_message(trial)
         elif action == p.SECTION_CLOSE:
             ledger.markup("call", trial.offset)
-            self._section = None
+            self._close_section()
         elif action == p.EMPTY_SECTION:
             ledger.note("empty_section", program.trigger)
             ledger.markup("call", trial.offset)
@@ -592,6 +600,8 @@ class Machine:
         if written is not self._syntax:
             self.ledger.note("foreign_call", written.dialect.name)
         opened = section if self._section is not section else None
+        if opened is not None:
+            self._calls = ""
         self._section = section
         name, native = self._syntax.refine(self._raw_name(trial), self._tools)
         envelope = trial.envelope
@@ -656,6 +666,9 @@ class Machine:
             self._becomes_visible()
         if call.frame is not None:
             self._visible = False  # another message may begin
+        if section is not None and self._syntax.repetitions:
+            text = self.ledger.called
+            self._calls += text if self._calls else text[section.behind_opening(text) :]
         if call.closes_section:
             self._section = None
         self._between = self._section is not None and bool(self._section.between)
@@ -670,6 +683,8 @@ class Machine:
         if section.bare:
             self._show_text(after)
         else:
+            if self._syntax.repetitions:
+                self._calls += ledger.buf[ledger.pos : after]
             ledger.markup("separator", after - ledger.pos)
         if ledger.pos == len(ledger.buf):
             if final:
@@ -681,8 +696,7 @@ class Machine:
                 return False
             if end > ledger.pos:
                 ledger.markup("call", end - ledger.pos)
-                self._section = None
-                self._between = False
+                self._close_section()
                 return True
         trial = Trial(section.between, self._syntax.dialect.values.unescape)
         answer = self._try(trial, ledger.pos, final)
@@ -699,6 +713,35 @@ class Machine:
         else:
             self._between = False
             self._commit(trial, answer)
+
+    def _close_section(self) -> None:
+        self._section = None
+        self._between = False
+        for template in self._syntax.repetitions:
+            repeated = template.replace("{calls}", self._calls)
+            if self._calls and len(repeated) <= BOUND:
+                self._repeated.append(repeated)
+
+    def _read_repetition(self, final: bool) -> bool:
+        """Directly behind a section its calls may be repeated."""
+        ledger = self.ledger
+        after = behind_space(ledger.buf, ledger.pos)
+        rest = ledger.buf[after : after + BOUND]
+        length = 0
+        for repeated in self._repeated if after - ledger.pos <= BOUND else ():
+            if rest.startswith(repeated):
+                length = len(repeated)
+            elif repeated.startswith(rest):
+                if not final:
+                    return False
+                if self._reason == "length":
+                    length = len(rest)
+        if length:
+            ledger.note("dropped_text", "calls that were repeated")
+            ledger.markup("dropped", after - ledger.pos + length)
+        else:
+            self._repeated = []
+        return True
 
     def _leave_section(self) -> None:
         if self._section is not None and self._section.closers:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from ..search.scan import behind_space
 from ..search.watch import ValueWatch, Watch
 from ..words.pieces import (
     PAYLOADS,
@@ -234,6 +235,7 @@ class SectionForm:
     """What surrounds calls."""
 
     __slots__ = (
+        "_openers",
         "anchored",
         "bare",
         "between",
@@ -255,6 +257,7 @@ class SectionForm:
         self.declared: Final = "?" in marks
         """Only for declared tools."""
         self.opener: Final = first_literal(opening)
+        self._openers: Final = literals(opening)
         self.steps: Final = steps_of(opening)
         self.closers: Final = literals(closing)
         self.bare: Final = not self.opener and not self.closers
@@ -267,6 +270,13 @@ class SectionForm:
         """What may follow a call, its separator included."""
         self.resync: Watch = Watch(self.closers)
         """Where a malformed call of the section ends."""
+
+    def behind_opening(self, head: str) -> int:
+        """Where its first call begins in a text that it begins."""
+        at = 0
+        for literal in self._openers:
+            at = max(at, head.find(literal, at) + len(literal))
+        return behind_space(head, at)
 
     def admits(self, form: CallForm) -> bool:
         """Whether anything tells where such a call begins in this section."""

@@ -139,6 +139,8 @@ class Syntax:
         self.bodies: Final = self._body_states(unanchored)
         """The state inside the body of a framed message, by where its route leads."""
 
+        self.repetitions: Final = [template for template in dialect.drop if "{calls}" in template]
+        """How calls may be repeated behind them, to be dropped."""
         self.markers: Final = Watch(self._markers())
         """Every literal that means something in running text."""
         fields = dialect.frame.fields if dialect.frame is not None else ()
@@ -255,7 +257,7 @@ class Syntax:
 
     def _furniture(self) -> Iterator[Program]:
         for template in self.dialect.drop:
-            if "{text}" not in template:
+            if "{text}" not in template and "{calls}" not in template:
                 yield Program(t.DROP, steps_of(reading_pieces(template)))
         for stop in self.dialect.stop:
             # Ordinary text such as </s> is only a stop where nothing follows it.

@@ -77,9 +77,7 @@ class _Check:
         for template in dialect.content:
             self.wrapper("content", template)
         for template in dialect.drop:
-            if "text" in self.holes("drop", template, ("_", "text")):
-                self.wrapper("drop", template)
-            self.begins_with_text("drop", template)
+            self.drop(template)
         for template in dialect.stop:
             self.holes("stop", template, ())
             self.begins_with_text("stop", template)
@@ -259,6 +257,18 @@ class _Check:
             )
         if not nested and any(isinstance(piece, Hole) for piece in after):
             self.fail("param", template, "a hole behind {value} needs values=Values(nested=True)")
+
+    def drop(self, template: str) -> None:
+        found = self.holes("drop", template, ("_", "text", "calls"))
+        if "text" in found:
+            self.wrapper("drop", template)
+        if "calls" not in found:
+            self.begins_with_text("drop", template)
+            return
+        if found != ["calls"]:
+            self.fail("drop", template, "calls that are repeated are in the hole {calls}, with no other hole")
+        if not template.partition("{calls}")[2].strip():
+            self.fail("drop", template, "{calls} needs a marker behind it, or nothing tells them from text")
 
     def wrapper(self, kind: str, template: str) -> None:
         found = self.holes(kind, template, ("text", "_"))

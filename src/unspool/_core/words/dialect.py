@@ -184,7 +184,8 @@ class Dialect:
     content: tuple[str, ...] = ()
     """Wrappers of content."""
     drop: tuple[str, ...] = ()
-    """Furniture that vanishes wherever it stands; with ``{text}``, what is between its markers as well."""
+    """Furniture that vanishes wherever it stands; with ``{text}``, what is between its markers as well.
+    With ``{calls}`` it is the calls of a section, repeated directly behind it."""
     stop: tuple[str, ...] = ()
     """End-of-turn markers: vanish, and never enter a value."""
     frame: Frame | None = None
