@@ -71,7 +71,8 @@ run: $(RUN) ## start a gateway on a small model, call a tool, leave it running
 	@.peers/transformers/bin/python -m pip install -qq --no-input 'transformers>=5.22,<6' 'jinja2>=3.1.6'
 	@touch $@
 
-peers: peer-vllm peer-sglang peer-transformers peer-harmony ## install the parsers that the conformance suite compares
+peers: $(DEV) peer-vllm peer-sglang peer-transformers peer-harmony ## install the parsers that the conformance suite compares
+	@$(BIN)/python tools/coming_from.py
 
 # One at a time: make peer-vllm
 peer-vllm peer-sglang: peer-%: .peers/%/.installed .tokenizers/.installed .peers/vocabularies/.installed

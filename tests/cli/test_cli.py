@@ -75,6 +75,16 @@ def test_parse_reads_standard_input(file: Sequence[str]) -> None:
     assert json.loads(done.stdout)["tool_calls"][0]["name"] == "now"
 
 
+def test_policies_like_another_engine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    output = tmp_path / "output.txt"
+    output.write_text(f"Hm.\n\n{OUTPUT.partition('On it. ')[2]}", encoding="utf-8")
+    for like, content in ((["--like", "vllm"], "Hm.\n\n"), ([], "Hm.")):
+        assert main(["parse", "--dialect", "hermes", *like, str(output)]) == 0
+        assert json.loads(capsys.readouterr().out)["content"] == content
+    assert main(["parse", "--dialect", "hermes", "--like", "nobody", str(output)]) == 2
+    assert "choose one of vllm" in capsys.readouterr().err
+
+
 def test_ids_that_follow_from_a_seed(output: str, capsys: pytest.CaptureFixture[str]) -> None:
     printed = []
     for seed in ("row 17", "row 17", "row 18"):

@@ -37,6 +37,7 @@ from unspool import (
 )
 from unspool._core.values.events import FinishReason
 from unspool.testing import Case, assert_laws, chunkings, comparable, read
+from unspool.testing.policies import Wording
 
 MALFORMED = '<tool_call>{"name": "f", "arguments": {"a": 1, oops}}</tool_call>'
 TRUNCATED = '<tool_call>{"name": "f", "arguments": {"a": "b'
@@ -734,3 +735,42 @@ def test_what_is_in_a_parameter_given_twice_is_not_noted_by_itself() -> None:
     call = f'{mark}<tool_call>\n{mark}<invoke name="f">{item}{item}{mark}</invoke>\n{mark}</tool_call>'
     problems = parse(call, "minimax_m3").problems
     assert [(problem.kind, problem.detail) for problem in problems] == [("duplicate_argument", "a")]
+
+
+KEEP = Policies(blanks_around_calls="keep", after_calls="content")
+UNFRAMED = [dialect.name for dialect in list_dialects() if dialect.frame is None and dialect.call]
+
+
+@pytest.mark.parametrize("name", UNFRAMED)
+def test_blanks_next_to_text_are_kept_and_others_are_not(name: str) -> None:
+    wording = Wording(get_dialect(name))
+    once = wording.write().strip()
+    before = "" if wording.ability.anchored else "See: \n\n"
+    for text, content in (
+        (f"{before}{once}\n\n", before or None),
+        (f"\n \n{once}\n", None),
+        (f"{before}{once} \n\nBye. \n", f"{before} \n\nBye. \n"),
+    ):
+        case = Case(text, wording.tools(city="string", days="integer"), policies=KEEP)
+        message = assert_laws(name, case, chunkings(text, splits=0, random=2)).message
+        assert message is not None
+        if len(message.tool_calls) == 1:  # where nothing closes a call, what follows it is its own
+            assert message.content == content, text
+
+
+@pytest.mark.parametrize(
+    ("text", "content"),
+    [
+        (f"A.\n{GOOD}\n{GOOD}", "A.\n"),
+        (f"A.\n{GOOD}\n\n{GOOD}\tB.", "A.\n\tB."),
+        (f"<think>Hm.</think>\n\n{GOOD}", None),
+        (f"<think>Hm.</think>\n\nA.\n{GOOD}\n", "A.\n"),
+        (f"A.\n{MALFORMED}\nB.", f"A.\n{MALFORMED}\nB."),
+        (f"\n{MALFORMED}", f"\n{MALFORMED}"),
+    ],
+)
+def test_blanks_that_are_kept(text: str, content: str | None) -> None:
+    for chunks in chunkings(text):
+        message = read("hermes", Case(text, policies=KEEP), chunks).message
+        assert message is not None
+        assert message.content == content

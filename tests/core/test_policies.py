@@ -6,13 +6,15 @@ dialect.  The two policies of the wire are shown on the wire.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any, get_args, get_type_hints
 
 import pytest
 
+from places import ROOT
 from unspool import (
     Dialect,
     Message,
@@ -123,3 +125,49 @@ def test_an_attribute_for_the_type_may_have_any_name() -> None:
         request="hermes",
     )
     assert assert_policy(dialect, "schemaless_value") is not None
+
+
+# -- like another engine
+
+ENGINES = ("vllm", "sglang", "dynamo", "llamacpp", "ollama")
+HEADINGS = {"vllm": "vLLM and SGLang", "sglang": "vLLM and SGLang", "llamacpp": "llama.cpp"}
+PAGE = (ROOT / "docs" / "coming-from.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_page_says_what_is_like_an_engine(engine: str) -> None:
+    sections = re.split(r"^## ", PAGE, flags=re.MULTILINE)
+    heading = HEADINGS.get(engine, engine.capitalize())
+    (section,) = (text for text in sections if text.startswith(heading))
+    if engine in ("vllm", "sglang"):
+        section = section.partition(f"<!-- /{engine} -->")[2].partition("<!-- sglang")[0]
+    # Advice comes after what is said of the set.
+    said = dict(reversed(re.findall(r'`(\w+)="(\w+)"`', section.partition("What no policy gives")[0])))
+    like = Policies.like(engine)
+    differing = {
+        name: getattr(like, name) for name in CHOICES if getattr(like, name) != getattr(Policies(), name)
+    }
+    assert differing
+    assert differing.items() <= said.items()
+    assert all(getattr(like, name) == value for name, value in said.items() if value not in ADVISED)
+
+
+ADVISED = {"canonical", "error"}
+"""Values that the page mentions beside the sets."""
+
+
+def test_what_is_added_to_a_set_counts_more() -> None:
+    assert Policies.like("vllm", after_calls="content") == replace(
+        Policies.like("vllm"), after_calls="content"
+    )
+    assert Policies.chosen({"like": "vllm", "commit": "call"}).commit == "call"
+    assert Policies.chosen({}) == Policies()
+
+
+def test_sets_and_policies_that_do_not_exist() -> None:
+    with pytest.raises(UsageError, match="like='tgi': choose one of vllm, sglang, dynamo, llamacpp, ollama"):
+        Policies.like("tgi")
+    with pytest.raises(UsageError, match=r"no 'colour': choose from .*like"):
+        Policies.like("vllm", colour="red")
+    with pytest.raises(UsageError, match="commit='red': choose one of name, call"):
+        Policies.like("vllm", commit="red")

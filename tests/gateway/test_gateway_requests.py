@@ -21,7 +21,7 @@ pytest.importorskip("msgspec")
 
 from places import ROOT
 from serving import CHATML, GatewayThread, events, get, post, send, serving, template_file
-from unspool import UsageError
+from unspool import Policies, UsageError
 from unspool.cli import main
 from unspool.gateway import Settings, load_settings, progress
 from unspool.gateway.body import Job, chat_job
@@ -335,6 +335,7 @@ def test_parse_by_template(replay: GatewayThread) -> None:
         ({"text": "x", "tools": [{}]}, "tools"),
         ({"text": "x", "policies": {"commit": "later"}}, "policies"),
         ({"text": "x", "policies": {"nope": "x"}}, "policies"),
+        ({"text": "x", "policies": {"like": "nobody"}}, "policies"),
         ({"text": "x", "chat_template": "no template"}, "chat_template"),
         ({"text": "<tool_call>{", "dialect": "hermes", "strict": True}, "text"),
     ],
@@ -353,7 +354,8 @@ def test_settings_come_from_three_places(tmp_path: Path) -> None:
     file = tmp_path / "gateway.toml"
     file.write_text(
         'port = 1\nhost = "a"\nidle-timeout = 5\napi_keys = ["k"]\nupstream = "chat"\nurl = "http://u"\n'
-        'dialect = "hermes"\n[policies]\ncommit = "call"\n[chat_template_kwargs]\nenable_thinking = false\n'
+        'dialect = "hermes"\n[policies]\ncommit = "call"\nlike = "vllm"\n'
+        "[chat_template_kwargs]\nenable_thinking = false\n"
     )
     environment = {
         "UNSPOOL_PORT": "2",
@@ -364,7 +366,7 @@ def test_settings_come_from_three_places(tmp_path: Path) -> None:
     found = load_settings({"port": 3, "engine": None}, environment=environment)
     assert (found.port, found.host, found.idle_timeout, found.api_keys) == (3, "b", 5.0, ("k",))
     assert found.aliases == ("x", "y")
-    assert found.parser_policies().commit == "call"
+    assert found.parser_policies() == Policies.like("vllm", commit="call")
     assert found.chat_template_kwargs == {"enable_thinking": False}
     assert found.shown()["api_keys"] == "set"
 

@@ -24,6 +24,7 @@ from .._core.search.scan import COMPILED
 from .._core.values.errors import UnspoolError
 from .._core.values.events import Event
 from .._core.values.message import Message
+from .._core.values.policies import Policies
 from .._core.words.dialect import Dialect
 from .._version import __version__
 from ..conformance import command as suite
@@ -89,6 +90,7 @@ def _options() -> argparse.ArgumentParser:
     parse.add_argument(
         "--ids", metavar="SEED", help="ids of calls that follow from this text, not from chance"
     )
+    parse.add_argument("--like", metavar="ENGINE", help="policies that come closest to what an engine does")
     parse.add_argument("--events", action="store_true", help="print the events, one per line, as they come")
     parse.add_argument("file", nargs="?", default="-", metavar="FILE", help="the output (default: stdin)")
     parse.set_defaults(run=_parse)
@@ -157,6 +159,7 @@ def _parse(options: argparse.Namespace) -> int:
         options.dialect,
         tools=tools,
         prompt=options.prompt,
+        policies=None if options.like is None else Policies.like(options.like),
         strict=options.strict,
         new_id=None if options.ids is None else seeded_ids(options.ids, options.dialect),
     )

@@ -48,10 +48,10 @@ def parse_body(body: Mapping[str, Any], model: Model) -> dict[str, Any]:
             dialect,
             tools=shape.tools,
             prompt=shape.prompt,
-            policies=Policies(**shape.policies) if shape.policies else None,  # type: ignore[arg-type]
+            policies=Policies.chosen(shape.policies) if shape.policies else None,
             strict=shape.strict,
         )
-    except (UnspoolError, TypeError) as error:
+    except UnspoolError as error:
         told = str(error)
         named = [name for name in ("tools", "prompt", "policies", "strict") if name in told]
         raise invalid(told, named[0] if named else "policies") from error

@@ -112,11 +112,7 @@ class Settings:
 
     def parser_policies(self) -> Policies:
         """The policies for parsers and wires."""
-        known = {one.name for one in fields(Policies)}
-        unknown = sorted(set(self.policies) - known)
-        if unknown:
-            raise UsageError(f"policies has no {unknown[0]!r}: choose from {', '.join(sorted(known))}")
-        return Policies(**self.policies)  # type: ignore[arg-type]
+        return Policies.chosen(self.policies)
 
     def shown(self) -> dict[str, object]:
         """What differs from the defaults, for the log; keys are not shown."""

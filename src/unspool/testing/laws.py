@@ -211,6 +211,7 @@ POLICIES: Final[Mapping[str, Policies]] = {
     "first_close": Policies(close_in_value="first", schemaless_value="json", unknown_tool="text"),
     "strip": Policies(no_tools="strip", call_ids="generated", arguments="canonical"),
     "strict": STRICT,
+    "blanks": Policies(blanks_around_calls="keep", after_calls="content"),
 }
 """Policies that between them exercise every choice, under names for test reports."""
 

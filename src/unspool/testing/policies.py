@@ -207,6 +207,15 @@ EFFECTS: Final[Mapping[str, _Effect]] = {
         lambda wording: (Case(wording.write(wording.call(), TextPart("content", "Bye."))),),
         lambda wording: wording.ability.content,
     ),
+    "blanks_around_calls": _Effect(
+        lambda wording: {
+            "framing": lambda seen: seen.called and wording.spec.keep_blanks == seen.content.endswith("\n\n"),
+            "keep": lambda seen: seen.called and seen.content == "Let me see. \n\n",
+        },
+        lambda wording: (Case(f"Let me see. \n\n{wording.write().lstrip()}"),),
+        # A message with a header ends where it says; before an anchored call there is no text.
+        lambda wording: wording.spec.frame is None and not wording.ability.anchored,
+    ),
     "close_in_value": _Effect(
         lambda _: {
             "confirmed": lambda seen: str(seen.value("city")).endswith("lo"),

@@ -10,6 +10,9 @@ that a user should see, and only those:
   came before, and the line breaks around reasoning.
 * Two messages of one channel are joined by a line break.
 
+With the policy ``blanks_around_calls="keep"`` blanks between text and a call are of
+the text; those that no text is next to stay framing.
+
 Blanks are held until what follows shows what they are; without calls and
 reasoning, content is verbatim.
 
@@ -115,6 +118,7 @@ class Tidy:
         "_cut_is_text",
         "_drop",
         "_framed",
+        "_keep_around",
         "_keep_blanks",
         "_reasoning",
         "_rule",
@@ -134,6 +138,7 @@ class Tidy:
         self._reasoning = _Channel("reasoning")
         self._reasoning.lead = _LINE_BREAKS
         self._keep_blanks = dialect.keep_blanks
+        self._keep_around = policies.blanks_around_calls == "keep"
         self._drop = (
             dialect.after_calls if policies.after_calls == "dialect" else policies.after_calls
         ) == "drop"
@@ -180,7 +185,7 @@ class Tidy:
                 self.contexts[event.index] = (self.channel, self._call(out))
             else:
                 self._rule.see(event)
-                if isinstance(event, Finish) and not self._framed:
+                if isinstance(event, Finish) and (self._keep_around or not self._framed):
                     self._append(out, self._content.flush(event.start))
             out.append(event)
         return out
@@ -193,14 +198,20 @@ class Tidy:
         """A call, or what stands for one, comes next; returns the blanks that it costs."""
         content = self._content
         blanks = "".join((content if self.channel == "content" else self._reasoning).blanks)
-        if self._keep_blanks and content.shown:
+        if self._keep_around:
+            shown = content.flush(content.start + len("".join(content.blanks))) if content.shown else None
+            if shown is not None:
+                out.append(shown)
+                blanks = ""
+            content.sure = 0  # until there is text again
+        elif self._keep_blanks and content.shown:
             self._append(out, content.flush(content.start + len(blanks)))
             blanks = ""
         content.blanks.clear()
         self._reasoning.blanks.clear()
         self._framed = True
         content.join = ""
-        if not content.shown:
+        if not content.shown and not self._keep_around:
             content.lead = " \t\r\n"
         return blanks
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache
-from typing import Literal, get_args, get_type_hints
+from typing import Any, Final, Literal, get_args, get_type_hints
 
 from .errors import UsageError
 
@@ -39,6 +40,9 @@ class Policies:
     """Arguments as the model wrote them, or re-serialised (in the folded message)."""
     after_calls: Literal["dialect", "content", "drop"] = "dialect"
     """Text after the first call: as the dialect's models need it, kept, or dropped."""
+    blanks_around_calls: Literal["framing", "keep"] = "framing"
+    """White space between text and a call: of the format, or of the text.  On its own,
+    between two calls say, it is always framing."""
     close_in_value: Literal["confirmed", "first"] = "confirmed"
     """A closing tag inside a tagged value counts only where what may follow it
     does follow, or always."""
@@ -53,6 +57,34 @@ class Policies:
     call_ids: Literal["native", "generated"] = "native"
     """Use the model's own call ids where it gives usable ones, or never."""
 
+    @staticmethod
+    def like(engine: str, **changes: str) -> Policies:
+        """The policies that come closest to what another engine does, with changes of your own.
+
+        The page on coming from another engine says where that is not the same.
+
+        >>> Policies.like("vllm").after_calls
+        'drop'
+        >>> Policies.like("vllm", after_calls="content").after_calls
+        'content'
+
+        :param engine: vllm, sglang, dynamo, llamacpp or ollama.
+        """
+        return Policies.chosen({"like": engine, **changes})
+
+    @staticmethod
+    def chosen(choices: Mapping[str, str]) -> Policies:
+        """Policies by name, as settings and requests have them; ``like`` names an engine to begin with."""
+        given: dict[str, Any] = dict(choices)
+        engine = given.pop("like", None)
+        if engine is not None and engine not in _LIKE:
+            raise UsageError(f"like={engine!r}: choose one of {', '.join(_LIKE)}")
+        unknown = sorted(given.keys() - _choices())
+        if unknown:
+            known = ", ".join(sorted([*_choices(), "like"]))
+            raise UsageError(f"policies has no {unknown[0]!r}: choose from {known}")
+        return Policies(**{**_LIKE.get(engine, {}), **given})
+
     def __post_init__(self) -> None:
         for name, allowed in _choices().items():
             value = getattr(self, name)
@@ -66,6 +98,40 @@ def _choices() -> dict[str, tuple[str, ...]]:
     hints = get_type_hints(Policies)
     return {field.name: get_args(hints[field.name]) for field in fields(Policies)}
 
+
+_LIKE: Final[Mapping[str, Mapping[str, str]]] = {
+    "vllm": {
+        "after_calls": "drop",
+        "blanks_around_calls": "keep",
+        "malformed_call": "keep",
+        "reasoning_field": "reasoning",
+        "truncated_call": "keep",
+    },
+    "sglang": {
+        "after_calls": "content",
+        "blanks_around_calls": "keep",
+        "calls_in_reasoning": "text",
+        "reasoning_field": "reasoning_content",
+        "unknown_tool": "text",
+    },
+    "dynamo": {
+        "after_calls": "content",
+        "blanks_around_calls": "keep",
+        "calls_in_reasoning": "text",
+        "commit": "call",
+        "reasoning_field": "reasoning_content",
+    },
+    "llamacpp": {
+        "after_calls": "content",
+        "reasoning_field": "reasoning_content",
+        "truncated_call": "keep",
+    },
+    "ollama": {
+        "commit": "call",
+        "reasoning_field": "reasoning",
+    },
+}
+"""What engines do most often, as far as our defaults differ; ``tools/coming_from.py`` asks those it can."""
 
 DEFAULTS = Policies()
 """The policies where nothing is said."""

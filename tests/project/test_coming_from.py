@@ -1,0 +1,56 @@
+"""What the page on other engines is counted with; `make peers` counts it with the engines themselves."""
+
+from __future__ import annotations
+
+import pytest
+
+import coming_from
+from coming_from import TOPICS, Seen, Topic
+from unspool import Policies
+
+LIKE = {
+    "text after a call": ("dropped", "kept"),
+    "blanks between text and a call": ("kept", "kept"),
+    "a call that the length limit cuts": ("a call, as far as it came", "nothing"),
+    "a call with broken JSON": ("a call with broken arguments", "text"),
+    "a tool that was not declared": ("forwarded", "text"),
+    "a call under `tool_choice: none`": ("text", "text"),
+    "a call inside reasoning": ("a call", "text"),
+    "a tagged value without a schema": ("string", "string"),
+    "a closing tag inside a value": ("data", "data"),
+}
+"""What our parser does under the policies of vLLM and of SGLang."""
+
+
+@pytest.mark.parametrize("topic", TOPICS, ids=lambda topic: topic.about)
+def test_what_the_sets_do(topic: Topic) -> None:
+    outputs = {dialect: coming_from.output_of(topic, dialect) for dialect in ("hermes", "qwen3_coder")}
+    assert any(outputs.values())
+    for dialect, output in outputs.items():
+        if output is not None:
+            seen = [
+                topic.outcome(coming_from.ours(dialect, output, Policies.like(engine)))
+                for engine in coming_from.ENGINES
+            ]
+            assert tuple(seen) == LIKE[topic.about]
+
+
+@pytest.mark.parametrize("engine", coming_from.ENGINES)
+def test_the_page_has_a_row_for_each_topic(engine: str) -> None:
+    begin, end = coming_from.between(engine)
+    table = coming_from.PAGE.read_text(encoding="utf-8").partition(begin)[2].partition(end)[0]
+    rows = [line.split(" | ")[0].removeprefix("| ") for line in table.splitlines() if line.startswith("| ")]
+    assert rows[1:] == [topic.about for topic in TOPICS]
+
+
+def test_a_call_that_is_closed_is_told_from_one_that_is_not() -> None:
+    (topic,) = (topic for topic in TOPICS if topic.policy == "truncated_call")
+    outcomes = [
+        topic.outcome(Seen("", "", (("f", arguments),)))
+        for arguments in ('{"city": "Os', '{"city": "Os"}', "")
+    ]
+    assert outcomes == [
+        "a call, as far as it came",
+        "a call, as if it were whole",
+        "a call, as far as it came",
+    ]

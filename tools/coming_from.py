@@ -1,0 +1,357 @@
+"""What other engines do where users disagree, and what ``Policies.like`` makes of the same outputs.
+
+``python tools/coming_from.py`` asks the parsers that ``make peers`` installed and says
+where ``docs/coming-from.md`` is out of date; ``--write`` writes its tables anew.  Every
+cell is counted: each of an engine's dialects reads the same few outputs in its own
+words, whole and streamed, and so does our parser under the policies of that name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from unspool import (
+    Message,
+    Policies,
+    ProtocolError,
+    TextPart,
+    ToolCall,
+    UnspoolError,
+    get_dialect,
+    parse,
+    render,
+)
+from unspool.conformance import peers
+from unspool.conformance.adapters import ParserFailed, Unsupported
+from unspool.conformance.model import TestCase
+from unspool.conformance.rebuild import rebuild
+from unspool.conformance.stdio import Program
+from unspool.testing.round_trips import Ability
+
+PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "coming-from.md"
+ENGINES: Final = {"vllm": "vLLM", "sglang": "SGLang"}
+
+NAME: Final = "get_weather"
+TOOLS: Final[tuple[dict[str, Any], ...]] = (
+    {
+        "type": "function",
+        "function": {
+            "name": NAME,
+            "parameters": {
+                "type": "object",
+                "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
+            },
+        },
+    },
+    {"type": "function", "function": {"name": "free", "parameters": {"type": "object"}}},
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a client gets."""
+
+    content: str
+    reasoning: str
+    calls: tuple[tuple[str, str], ...]
+
+    @property
+    def arguments(self) -> str:
+        """Those of the first call."""
+        return self.calls[0][1] if self.calls else ""
+
+    @property
+    def value(self) -> Any:
+        """The same as a value; None if they are no JSON."""
+        try:
+            return json.loads(self.arguments)
+        except ValueError:
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What a model wrote, and how it was asked."""
+
+    text: str
+    finish_reason: str = "stop"
+    tool_choice: str = "auto"
+
+
+class Writer:
+    """Outputs in the words of a dialect."""
+
+    def __init__(self, dialect: str) -> None:
+        self.spec = get_dialect(dialect)
+        self.can = Ability(self.spec)
+
+    def write(self, *parts: TextPart | ToolCall) -> str:
+        return render(self.spec, Message(parts=parts), check=False)
+
+    def call(self, name: str = NAME, arguments: str = '{"city": "Oslo", "days": 3}') -> ToolCall:
+        return ToolCall(self.spec.id_format.new(name, 0), name, arguments)
+
+    def one(self, name: str = NAME, arguments: str = '{"city": "Oslo", "days": 3}') -> str:
+        return self.write(self.call(name, arguments))
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """Something that engines do in one way or another."""
+
+    about: str
+    policy: str
+    output: Callable[[Writer], Output | None]
+    """An output in which it shows; None if the dialect has nothing of the kind."""
+    outcome: Callable[[Seen], str]
+    """What became of it, in a word or two."""
+
+
+def _after(writer: Writer) -> Output | None:
+    if not writer.can.content or writer.spec.frame is not None:
+        return None
+    return Output(writer.write(writer.call(), TextPart("content", "\nI will wait.")))
+
+
+def _before(writer: Writer) -> Output | None:
+    if writer.can.anchored or writer.spec.frame is not None:
+        return None
+    return Output(f"Let me see.\n\n{writer.one().lstrip()}")
+
+
+def _cut(writer: Writer) -> Output:
+    text = writer.one()
+    return Output(text[: text.index("Oslo") + 2], "length")
+
+
+def _malformed(writer: Writer) -> Output | None:
+    text = writer.one()
+    return Output(text.replace('"Oslo"', "oops")) if '"city": "Oslo"' in text else None
+
+
+def _close_in_value(writer: Writer) -> Output | None:
+    if not writer.can.typed:
+        return None
+    text = writer.one(arguments='{"city": "Oslo"}')
+    behind = text[text.index("Oslo") + 4 :].lstrip()
+    closer = behind[: behind.index(">") + 1] if ">" in behind else ""
+    return Output(text.replace("Oslo", f"Os{closer}lo")) if closer.startswith("</") else None
+
+
+def _in_reasoning(writer: Writer) -> Output | None:
+    if not writer.can.reasoning or writer.can.anchored or writer.spec.frame is not None:
+        return None
+    return Output(f"{writer.write(TextPart('reasoning', f'Hm.{writer.one()}'))}Done.")
+
+
+def _cut_outcome(seen: Seen) -> str:
+    if not seen.calls:
+        return "text" if NAME in seen.content else "nothing"
+    return "a call, as if it were whole" if isinstance(seen.value, dict) else "a call, as far as it came"
+
+
+def _malformed_outcome(seen: Seen) -> str:
+    if not seen.calls:
+        return "text" if NAME in seen.content else "dropped"
+    return "a call with other arguments" if isinstance(seen.value, dict) else "a call with broken arguments"
+
+
+def _unknown_outcome(seen: Seen) -> str:
+    if seen.calls:
+        return "forwarded"
+    if "no_such" in seen.content:
+        return "text"
+    return "pieces of it as text" if seen.content.strip() else "dropped"
+
+
+def _blanks_outcome(seen: Seen) -> str:
+    if not seen.calls:
+        return "no call"
+    return {"Let me see.\n\n": "kept", "Let me see.": "removed"}.get(seen.content, "changed")
+
+
+def _after_outcome(seen: Seen) -> str:
+    if not seen.calls:
+        return "no call"
+    if seen.value != {"city": "Oslo", "days": 3}:
+        return "broken arguments"
+    return "kept" if "I will wait." in seen.content else "dropped"
+
+
+def _value_outcome(seen: Seen) -> str:
+    value = seen.value.get("n") if isinstance(seen.value, dict) else None
+    return "string" if value == "3" else "JSON" if value == 3 else "no value"
+
+
+def _close_outcome(seen: Seen) -> str:
+    value = seen.value.get("city", "") if isinstance(seen.value, dict) else ""
+    return "data" if str(value).endswith("lo") else "ends the value" if value == "Os" else "no value"
+
+
+TOPICS: Final = (
+    Topic("text after a call", "after_calls", _after, _after_outcome),
+    Topic("blanks between text and a call", "blanks_around_calls", _before, _blanks_outcome),
+    Topic("a call that the length limit cuts", "truncated_call", _cut, _cut_outcome),
+    Topic("a call with broken JSON", "malformed_call", _malformed, _malformed_outcome),
+    Topic(
+        "a tool that was not declared",
+        "unknown_tool",
+        lambda writer: Output(writer.one().replace(NAME, "no_such")),
+        _unknown_outcome,
+    ),
+    Topic(
+        "a call under `tool_choice: none`",
+        "no_tools",
+        lambda writer: Output(writer.one(), tool_choice="none"),
+        lambda seen: "a call" if seen.calls else "text" if NAME in seen.content else "removed",
+    ),
+    Topic(
+        "a call inside reasoning",
+        "calls_in_reasoning",
+        _in_reasoning,
+        lambda seen: "a call" if seen.calls else "text" if NAME in seen.reasoning else "lost",
+    ),
+    Topic(
+        "a tagged value without a schema",
+        "schemaless_value",
+        lambda writer: Output(writer.one("free", '{"n": 3}')) if writer.can.typed else None,
+        _value_outcome,
+    ),
+    Topic("a closing tag inside a value", "close_in_value", _close_in_value, _close_outcome),
+)
+
+
+# -- readings
+
+
+def ours(dialect: str, output: Output, policies: Policies) -> Seen:
+    """What our parser makes of an output."""
+    message = parse(
+        output.text,
+        dialect,
+        tools=() if output.tool_choice == "none" else TOOLS,
+        policies=policies,
+        finish_reason="length" if output.finish_reason == "length" else "stop",
+    )
+    calls = tuple((call.name, call.arguments) for call in message.tool_calls)
+    return Seen(message.content or "", message.reasoning or "", calls)
+
+
+def theirs(program: Program, dialect: str, output: Output, topic: Topic, *, streaming: bool) -> str | None:
+    """What becomes of it in a peer's hands; None if it has no parser for that."""
+    text = output.text
+    case = TestCase(
+        "what engines do",
+        dialect,
+        "standard",
+        text,
+        False,
+        tools=TOOLS,
+        tool_choice=output.tool_choice,
+        finish_reason="length" if output.finish_reason == "length" else "stop",
+    )
+    chunks = [text[at : at + 5] for at in range(0, len(text), 5)] if streaming else [text]
+    try:
+        (answer,) = program.answer(case, [chunks], streaming=streaming)
+        message = rebuild(answer.deltas, answer.finish_reason).message
+    except Unsupported:
+        return None
+    except ParserFailed:
+        return "an error"
+    except ProtocolError:
+        return "deltas that break the API"
+    calls = tuple((call.function.name, call.function.arguments) for call in message.tool_calls)
+    return topic.outcome(Seen(message.content or "", message.reasoning or "", calls))
+
+
+# -- the page
+
+
+def rows(program: Program, engine: str) -> Iterator[str]:
+    """The table of an engine."""
+    policies = Policies.like(engine)
+    dialects = program.identity().dialects
+    yield f"| | {ENGINES[engine]}, whole | streamed | `like` | the same, whole | streamed |"
+    yield "|---|---|---|---|---|---|"
+    for topic in TOPICS:
+        found: list[Counter[str]] = [Counter(), Counter()]
+        same = [0, 0]
+        mine: Counter[str] = Counter()
+        for dialect in dialects:
+            output = output_of(topic, dialect)
+            if output is None:
+                continue
+            outcome = topic.outcome(ours(dialect, output, policies))
+            mine[outcome] += 1
+            for number, streaming in enumerate((False, True)):
+                seen = theirs(program, dialect, output, topic, streaming=streaming)
+                if seen is not None:
+                    found[number][seen] += 1
+                    same[number] += seen == outcome
+        chosen = f"`{getattr(policies, topic.policy)}`: {_counted(mine)}"
+        shares = [f"{share} of {count.total()}" for share, count in zip(same, found, strict=True)]
+        yield f"| {' | '.join([topic.about, *map(_counted, found), chosen, *shares])} |"
+
+
+def output_of(topic: Topic, dialect: str) -> Output | None:
+    """An output of a dialect in which the topic shows, if it has one."""
+    try:
+        writer = Writer(dialect)
+        if not writer.can.calls or writer.can.payload == "code" or writer.can.fixed:
+            return None
+        return topic.output(writer)
+    except UnspoolError:  # it cannot say that
+        return None
+
+
+def _counted(found: Counter[str]) -> str:
+    return ", ".join(
+        f"{word} {number}" for word, number in sorted(found.items(), key=lambda item: (-item[1], item[0]))
+    )
+
+
+def between(engine: str) -> tuple[str, str]:
+    """The markers of an engine's table."""
+    return f"<!-- {engine}: written by tools/coming_from.py -->", f"<!-- /{engine} -->"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Compare the page with what the engines do, or write it."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--write", action="store_true", help="write the tables")
+    write = parser.parse_args(arguments).write
+    page = PAGE.read_text(encoding="utf-8")
+    stale = []
+    for engine in ENGINES:
+        if engine not in peers.available():
+            print(f"{engine} is not installed: make peer-{engine}", file=sys.stderr)
+            continue
+        program = Program(peers.command(engine))
+        identity = program.identity()
+        table = "\n".join(rows(program, engine))
+        program.close()
+        begin, end = between(engine)
+        before, _, rest = page.partition(begin)
+        _, _, after = rest.partition(end)
+        counted = f"{ENGINES[engine]} {identity.version}, {len(identity.dialects)} dialects:"
+        renewed = f"{before}{begin}\n\n{counted}\n\n{table}\n\n{end}{after}"
+        if renewed != page:
+            stale.append(engine)
+        page = renewed
+    if write:
+        PAGE.write_text(page, encoding="utf-8")
+    elif stale:
+        print(f"docs/coming-from.md is out of date for {', '.join(stale)}: tools/coming_from.py --write")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
