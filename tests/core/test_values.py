@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from unspool import Dialect, Message, ToolCall, list_dialects, render
+from unspool import Dialect, Message, ToolCall, list_dialects, parse, render
 from unspool.testing import Case, assert_laws, assert_round_trip, chunkings
 
 # In a nested value tags are its members.
@@ -33,3 +33,46 @@ def test_calls_that_a_value_holds_are_data(dialect: Dialect) -> None:
         message = call("note", text=text, more="z")
         written = assert_round_trip(dialect, message, TOOLS)
         assert_laws(dialect, Case(written, TOOLS), chunkings(written, splits=4, random=1))
+
+
+@pytest.mark.parametrize(
+    ("envelope", "found"),
+    [
+        ('{"name": "note", "arguments": {"text": "x"}, "dry": true}', "dry"),
+        ('{"dry": true, "name": "note", "arguments": {"text": "x"}}', "dry"),
+        ('{"name": "note", "arguments": {"text": "x"}, "arguments": {}}', "arguments"),
+        ('{"type": "function", "name": "note", "arguments": {"text": "x"}}', None),
+    ],
+)
+def test_no_member_of_an_envelope_vanishes_without_a_problem(envelope: str, found: str | None) -> None:
+    message = parse(f"<tool_call>{envelope}</tool_call>", "hermes", tools=TOOLS)
+    assert [call.arguments for call in message.tool_calls] == ['{"text": "x"}']
+    assert [(problem.kind, problem.detail) for problem in message.problems] == (
+        [("extra_member", found)] if found else []
+    )
+
+
+@pytest.mark.parametrize(
+    ("dialect", "text", "detail"),
+    [
+        (
+            "glm45",
+            "<tool_call>note\n<arg_key>text</arg_key>x</arg_value>\n</tool_call>",
+            "<arg_value> is missing",
+        ),
+        (
+            "glm47",
+            r"<tool_call>note<arg_key>text</arg_key>\n<arg_value>x</arg_value></tool_call>",
+            r"\n spelt out between tags",
+        ),
+        (
+            "minicpm5",
+            '<function name="note"><param name="arguments">{"text": "x"}</param></function>',
+            "arguments holds all arguments",
+        ),
+    ],
+)
+def test_a_slip_is_noted(dialect: str, text: str, detail: str) -> None:
+    message = parse(text, dialect, tools=TOOLS)
+    assert [call.arguments for call in message.tool_calls] == ['{"text": "x"}']
+    assert [(problem.kind, problem.detail) for problem in message.problems] == [("slip", detail)]

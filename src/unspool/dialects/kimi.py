@@ -1,5 +1,6 @@
 """Moonshot's Kimi."""
 
+import re
 from dataclasses import replace
 
 from .._core.values.ids import IdFormat
@@ -56,23 +57,37 @@ KIMI_K2 = Dialect(
     ),
 )
 
+
+def _spaced(template: str) -> str:
+    """The template with the blanks that some detokenizers put around special tokens."""
+    return re.sub(r"(<\|(?:open|close)\|>)(\w)", r"\1 \2", re.sub(r"(?<=\w)<\|sep\|>", " <|sep|>", template))
+
+
 K3_HEAD = '<|open|>call tool="{name}" index="{index}"<|sep|>'
+
+K3_CALLS = (
+    f"{K3_HEAD}{{params}}<|close|>call<|sep|>",
+    f'{K3_HEAD}<|open|>json type="object"<|sep|>{{args}}<|close|>json<|sep|><|close|>call<|sep|>',
+)
+K3_PARAM = '<|open|>argument key="{key}" type="{type}"<|sep|>{value}<|close|>argument<|sep|>'
+K3_SECTION = "<|open|>tools<|sep|>{calls}<|close|>tools<|sep|>"
+K3_THINK = "<|open|>think<|sep|>{text}<|close|>think<|sep|>"
+K3_RESPONSE = "<|open|>response<|sep|>{text}<|close|>response<|sep|>"
+K3_ENDS = ("<|close|>message<|sep|>", "<|close|>response<|sep|>")
 
 KIMI_K3 = Dialect(
     name="kimi_k3",
     family=Family("Kimi K3", reasoning_aliases=("kimi_k3",)),
-    section=("<|open|>tools<|sep|>{calls}<|close|>tools<|sep|>",),
-    call=(
-        f"{K3_HEAD}{{params}}<|close|>call<|sep|>",
-        f'{K3_HEAD}<|open|>json type="object"<|sep|>{{args}}<|close|>json<|sep|><|close|>call<|sep|>',
-    ),
+    section=(K3_SECTION, _spaced(K3_SECTION)),
+    call=(*K3_CALLS, *map(_spaced, K3_CALLS)),
     sep=("",),
-    param=('<|open|>argument key="{key}" type="{type}"<|sep|>{value}<|close|>argument<|sep|>',),
+    param=(K3_PARAM, _spaced(K3_PARAM)),
     values=Values(unescape=True),
     names=Names(first_index=1),
-    reasoning=("<|open|>think<|sep|>{text}<|close|>think<|sep|>",),
-    content=("<|open|>response<|sep|>{text}<|close|>response<|sep|>",),
-    drop=("<|close|>message<|sep|>", "<|close|>response<|sep|>"),
+    reasoning=(K3_THINK, _spaced(K3_THINK)),
+    content=(K3_RESPONSE, _spaced(K3_RESPONSE)),
+    # The prompt opens without blanks what such a detokenizer closes with them.
+    drop=(*K3_ENDS, *map(_spaced, (*K3_ENDS, "<|close|>think<|sep|>"))),
     stop=("<|end_of_msg|>",),
     prompt=Prompt(turn=('role="assistant"<|sep|>',)),
     request=RequestFacts(

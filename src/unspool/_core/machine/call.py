@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ..search.scan import BOUND, MORE, behind_literal, behind_space
-from ..syntax.trial import MATCH, NEED, follows
+from ..syntax.trial import FAIL, MATCH, NEED, follows
 
 if TYPE_CHECKING:
     from ..search.watch import Watch
@@ -36,6 +36,7 @@ class OpenCall:
     __slots__ = (
         "_closers",
         "_codec",
+        "_empty",
         "_gap_noted",
         "_ledger",
         "_repair",
@@ -77,6 +78,7 @@ class OpenCall:
         section_closers = section.closers if section is not None else ()
         self._closers: Final = frame.ends if frame is not None else (*form.closers, *section_closers)
         self._section_closer: Final = section_closers[-1] if section_closers else ""
+        self._empty = frame is not None  # nothing of the body has come
         self._gap_noted = False  # text behind the arguments of a framed call has been noted
         self.phase = PAYLOAD
         self.over = False
@@ -125,6 +127,7 @@ class OpenCall:
         if codec.notes:
             ledger.take_notes(codec)
         ledger.args(codec.text, end - ledger.pos)
+        self._empty = self._empty and not codec.text
         if codec.error:
             return self._broken(codec, final)
         if codec.done:
@@ -132,7 +135,7 @@ class OpenCall:
             return True
         if not final:
             # What the source reads is shown as it comes, as arguments of the output.
-            if not ledger.silent and ledger.in_output:
+            if not (ledger.silent or self._empty) and ledger.in_output:
                 self.source = codec.source
             return False
         if codec.finish() == "truncated":
@@ -148,6 +151,13 @@ class OpenCall:
     def _broken(self, codec: Codec, final: bool) -> bool:
         """The payload is not well-formed."""
         ledger = self._ledger
+        if self._empty and ledger.pos < len(ledger.buf):
+            if self._resync.literal_at(ledger.buf, ledger.pos):
+                ledger.args("{}", 0)
+                self.phase = TAIL
+                return True
+            if not final and self._resync.pending(ledger.buf, ledger.pos):
+                return False
         if self._repair:
             answer = follows(self._resync, ledger.buf, ledger.pos, final)
             if answer == NEED:
@@ -185,6 +195,14 @@ class OpenCall:
     def _read_tail(self, final: bool) -> bool:
         """Closing markers come in parts; those that are there are consumed."""
         ledger = self._ledger
+        if self.form.payload == "envelope" and self.form.closers:
+            answer = self._closed_early(final)
+            if answer == NEED:
+                return False
+            if answer == MATCH:
+                ledger.note("malformed_call", "expected the end of the call behind its object")
+                self.phase = JUNK
+                return True
         if self._repair:
             length = self._stray_brace(final)
             if length < 0:
@@ -200,6 +218,20 @@ class OpenCall:
             ledger.note("missing_closer", closers[-1])
         self._end("complete", end - ledger.pos)
         return True
+
+    def _closed_early(self, final: bool) -> int:
+        """Whether the object goes on behind its end: a brace stands too early, and something is lost."""
+        codec = self._codec
+        buf, at = self._ledger.buf, self._ledger.pos
+        after = behind_space(buf, at)
+        if after < len(buf) and buf[after] == ",":
+            at = after + 1
+            after = behind_space(buf, at)
+            if after < len(buf):
+                return MATCH if buf[after] == '"' else FAIL
+        elif after < len(buf):
+            return MATCH if buf[after] == "}" and codec is not None and codec.passed_over else FAIL
+        return FAIL if final or after - at > BOUND else NEED
 
     def _stray_brace(self, final: bool) -> int:
         """Repair: the length of a closing brace that closes nothing, if one stands here.  -1: need more."""

@@ -273,7 +273,7 @@ class EnvelopeCodec(NamedPayload):
         self._state = _NEXT
         text = "".join(self._captured)
         if role == _KEY_ROLE:
-            self._key_ends(_unquoted(text))
+            self._key_ends(_unquoted(text), at)
             return
         if role == _ARGS_ROLE:
             self._has_args = True
@@ -294,7 +294,7 @@ class EnvelopeCodec(NamedPayload):
         self._role = _NO_ROLE
         self._captured.clear()
 
-    def _key_ends(self, key: str) -> None:
+    def _key_ends(self, key: str, at: int) -> None:
         keys = self._dialect.envelope
         self._slack += len(key)
         self._state = _COLON
@@ -318,6 +318,8 @@ class EnvelopeCodec(NamedPayload):
             self._wraps = True
         elif key != "type":
             self._foreign = True
+            self.passed_over = self.passed_over or self._has_args
+            self.notes.append(("extra_member", key[:80], at))
 
 
 def _unquoted(text: str) -> str:

@@ -65,9 +65,9 @@ class Parameters(Codec):
 
     def _value_of(self, slot: Slot, raw: str, at: int) -> str:
         """JSON for a value that did not stream."""
-        value, fits = slot.value(raw)
-        if not fits:
-            self.notes.append(("coerced_to_string", raw.strip(" \t\r\n")[:80], at))
+        value, note = slot.value(raw)
+        if note:
+            self.notes.append((note, raw.strip(" \t\r\n")[:80], at))
         return value
 
 

@@ -370,6 +370,8 @@ class Tagged(Parameters):
     def _value_ends(self, literal: str, at: int, out: list[str]) -> int:
         if literal in self._form.closers:
             end = at + len(literal)
+            if literal == self._form.unended:
+                self.notes.append(("slip", f"{literal} is not ended", at))
         elif literal in self._syntax.dialect.stop:
             # The turn ended inside the value: it stays open.
             return at + len(literal)

@@ -25,6 +25,7 @@ _BLANKS: Final = " \t\n\r\f\v"
 _INTEGER: Final = re.compile(r"[+-]?[0-9]++(?:\.0++)?")
 _NUMBER: Final = re.compile(r"[+-]?[0-9]++(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?")
 _PADDED: Final = re.compile(r"\+|-?0[0-9]")
+_SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 _KINDS: Final = {
     "{": "object",
     "[": "array",
@@ -63,19 +64,25 @@ class Slot:
         self.streams: Final = declared in _STRINGS if declared else by_schema
         """It is a string, whatever it looks like, and can be handed on as it arrives."""
 
-    def value(self, raw: str) -> tuple[str, bool]:
-        """JSON for the whole text of a value that does not stream, and whether its schema asks for that."""
+    def value(self, raw: str) -> tuple[str, str]:
+        """JSON for the whole text of a value that does not stream, and the kind of note to make, if any."""
         kind, declared = self._kind, self._declared
         text = raw.strip(" \t\r\n")
         if not text and declared in _EMPTY:
-            return _EMPTY[declared], True
+            return _EMPTY[declared], ""
         found = _json_kind(text) if declared or not kind.types else None
         if found == "string":
             if declared:
-                return text, True
+                return text, ""
         elif found is not None and not (kind.types and kind.is_string):
-            return text, True
-        return coerce(raw, kind, self._python_values) if kind.types else (quote(raw), True)
+            return text, ""
+        if not kind.types:
+            return quote(raw), ""
+        value, fits = coerce(raw, kind, self._python_values)
+        if fits:
+            return value, ""
+        decoded = _unescaped(text, kind.types & CONTAINERS)
+        return (decoded, "slip") if decoded is not None else (value, "coerced_to_string")
 
 
 def is_text(kind: ValueType, declared: str) -> bool:
@@ -153,6 +160,17 @@ def _python_value(text: str, types: frozenset[str]) -> str | None:
         value = python_to_json(text)
     # "(5)" is a number to Python, but hardly to the model.
     return value if value and _KINDS[value[0]] in types - {"number", "string"} else None
+
+
+def _unescaped(text: str, kinds: frozenset[str]) -> str | None:
+    r"""The container that a text is once a level of backslashes is taken off: ``[\"a\"]``."""
+    if "\\" not in text or _KINDS.get(text[:1]) not in kinds:
+        return None
+    try:
+        inner: str = JSONDecoder(strict=False).decode(f'"{text}"')
+    except ValueError:
+        return None
+    return inner if _json_kind(inner) in kinds and not _SURROGATE.search(inner) else None
 
 
 def _json_kind(text: str) -> str | None:

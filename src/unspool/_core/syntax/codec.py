@@ -26,7 +26,7 @@ from ..values.events import Status
 class Codec:
     """A payload being read."""
 
-    __slots__ = ("done", "error", "notes", "text")
+    __slots__ = ("done", "error", "notes", "passed_over", "text")
 
     def __init__(self) -> None:
         self.text: str = ""
@@ -35,6 +35,8 @@ class Codec:
         """The payload is complete; nothing behind it was consumed."""
         self.error: str = ""
         """What was expected at the place where ``step`` stopped, if that is an error."""
+        self.passed_over: bool = False
+        """Something that is no part of a call stood behind the arguments, and was not handed on."""
         self.notes: list[tuple[str, str, int]] = []
         """Notes that nobody has taken yet: kind, detail, and where in the buffer of the step that made it."""
 

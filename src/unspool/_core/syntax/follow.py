@@ -51,6 +51,7 @@ class Follow:
         openers = [form.opener for form in forms if form.opener]
         openers += [section.opener for section in sections if section.opener]
         call_closers = [form.closers[0] for form in forms if form.closers]
+        call_closers += [form.unended for form in forms if form.unended]
         # A lone bracket is a marker only inside its section.
         section_closers = [
             literal for section in sections for literal in section.closers if is_marker(literal)

@@ -42,6 +42,7 @@ FIRST_CHARACTERS: Final = {"json": "{", "python": "(", "loose": "(", "bare": "{(
 """What arguments begin with, by notation."""
 
 _TAG: Final = r"(?:<[^<>\s]+>|[\ud800-\udfff])"
+_TAG_END: Final = re.compile(r"(?<=[\w\" ])(?:<\|\w+\|>|[\ud800-\udfff])\Z")
 _TWO_TAGS: Final = re.compile(rf"{_TAG}\s*({_TAG})")
 
 # What demands a first character is tried before what always fits.
@@ -123,7 +124,7 @@ class Wrapper:
 class ParamForm:
     """How one parameter is written."""
 
-    __slots__ = ("closers", "closing", "forgotten", "head", "inline", "watch")
+    __slots__ = ("closers", "closing", "forgotten", "head", "inline", "unended", "watch")
 
     def __init__(self, template: str, *, spelt: bool, unless: Watch | None = None) -> None:
         """One way to write it.
@@ -148,7 +149,13 @@ class ParamForm:
             ]
         self.head: Final = Program(t.PARAM, steps)
         """Up to the value."""
-        self.closers: Final = ("\n" + closer, closer) if isinstance(tail[0], LineFeed) else (closer,)
+        end = _tag_end(opening)
+        self.unended: Final = (
+            closer.removesuffix(end) if end and closer != end and closer.endswith(end) else ""
+        )
+        """The tag that ends the value, without the token that ends the tag; or nothing."""
+        closers = ("\n" + closer, closer) if isinstance(tail[0], LineFeed) else (closer,)
+        self.closers: Final = (self.unended, *closers) if self.unended else closers
         """What may end the value; a line feed of the template belongs to it."""
         self.closing: Final = Program(
             t.CLOSE_PARAM,
@@ -169,6 +176,24 @@ def value_opener(template: str) -> str:
     _, key, between = split_at(opening, "key")
     match = _TWO_TAGS.fullmatch("".join(piece.text for piece in between)) if key is not None else None
     return match[1] if match is not None else ""
+
+
+def _tag_end(opening: Sequence[Piece]) -> str:
+    """The control token that ends tags, if an opening one has it: before another tag it may be missing."""
+    match = _TAG_END.search("".join(piece.text for piece in opening))
+    return match[0] if match is not None else ""
+
+
+def _closers_apart(tail: Sequence[Piece], end: str) -> list[str]:
+    """What closes something, with the control tokens in it apart, but for that which ends tags."""
+    closers: list[str] = []
+    for literal in literals(tail):
+        for part in tokens_apart(literal):
+            if closers and part == end:
+                closers[-1] += end
+            else:
+                closers.append(part)
+    return closers
 
 
 def _without(opener: str, opening: tuple[Piece, ...]) -> list[Piece]:
@@ -194,6 +219,7 @@ class CallForm:
         "payload",
         "rank",
         "template",
+        "unended",
     )
 
     def __init__(self, template: str, dialect: Dialect, embed: Embed | None = None) -> None:
@@ -206,7 +232,15 @@ class CallForm:
         self.notation: Final = (payload.notation if payload is not None else "") or dialect.args
         self.opener: Final = first_literal(opening)
         """The literal a call begins with, if it does with one."""
-        self.closers: Final = tuple(part for literal in literals(tail) for part in tokens_apart(literal))
+        end = _tag_end(opening)
+        closers = _closers_apart(tail, end)
+        self.unended: Final = (
+            closers[0].removesuffix(end) if end and closers and closers[0].endswith(end) else ""
+        )
+        """The tag that closes it first, without the token that ends tags; or nothing."""
+        self.closers: Final = tuple(
+            part for closer in closers for part in dict.fromkeys((closer, closer.removesuffix(end)))
+        )
         self.ends_in_name: Final = bool(solid) and isinstance(solid[-1], Hole)
         """Nothing but what follows closes the name."""
         self.rank: Final = _RANKS[self.payload]

@@ -47,12 +47,21 @@ MATCH: Final = 2
 CUT: Final = 3
 RESTART: Final = 4
 
-_ATTRIBUTE: Final = re.compile(
-    r"""([\w:.-]+)[ \t\r\n]*=[ \t\r\n]*(?:"([^"\n<]*)"|'([^'\n<]*)'|([^\s"'<>=/]+)(?=[\s<>/]))"""
-)
-_ATTRIBUTE_BEGUN: Final = re.compile(
-    r"""([\w:.-]*)(?:[ \t\r\n]*(?:=[ \t\r\n]*(?:"([^"\n<]*)|'([^'\n<]*)|[^\s"'<>=/]*)?)?)?\Z"""
-)
+
+def _attribute(never: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Patterns for an attribute, and for one that has begun; ``never``: what no value in quotes holds."""
+    key, equals = r"([\w:.-]{})", r"[ \t\r\n]*=[ \t\r\n]*"
+    whole = rf"""(?:"([^"{never}]*)"|'([^'{never}]*)'|([^\s"'<>=/]+)(?=[\s<>/]))"""
+    begun = rf"""(?:"([^"{never}]*)|'([^'{never}]*)|[^\s"'<>=/]*)?"""
+    return (
+        re.compile(key.format("+") + equals + whole),
+        re.compile(key.format("*") + rf"(?:[ \t\r\n]*(?:=[ \t\r\n]*{begun})?)?\Z"),
+    )
+
+
+_ATTRIBUTE: Final = _attribute(r"\n<")
+_ESCAPED_ATTRIBUTE: Final = _attribute(r"\ud800-\udfff")
+"""Where quotes are escaped, a value holds anything but a quote."""
 
 
 class Trial:
@@ -223,13 +232,14 @@ class Trial:
         """Attributes one by one; each is read once, however the input is cut."""
         n = len(buf)
         at = pos + self.offset
+        whole, started = _ESCAPED_ATTRIBUTE if self._unescape else _ATTRIBUTE
         while True:
             after = behind_space(buf, at)
             if after == n and not final:
                 return MORE
-            match = _ATTRIBUTE.match(buf, after) if after > at else None
+            match = whole.match(buf, after) if after > at else None
             if match is None:
-                begun = _ATTRIBUTE_BEGUN.match(buf, after) if after > at else None
+                begun = started.match(buf, after) if after > at else None
                 if begun is not None:
                     if step.fields.get(begun[1]) == "name":
                         self.fields["?name"] = begun[2] or begun[3] or ""

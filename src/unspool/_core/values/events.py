@@ -254,6 +254,7 @@ NOTE_KINDS: Final[dict[str, str]] = {
     "broken_header": "a message header was never finished",
     "dropped_text": "text was removed that is for nobody, such as a tool's result that the model made up",
     "trailing_data": "text after the arguments was removed",
+    "extra_member": "a member of the call's object that is no part of a call was removed",
     "extra_call": "a further call was removed because the request wants one at a time",
     "unclosed_reasoning": "the input ended inside reasoning",
 }
