@@ -37,7 +37,7 @@ from ._core.values.events import (
     normalise,
 )
 from ._core.values.ids import IdFormat
-from ._core.values.message import Message, Part, Problem, TextPart, ToolCall
+from ._core.values.message import BrokenCall, Message, Part, Problem, TextPart, ToolCall
 from ._core.values.policies import STRICT, Policies
 from ._core.words.dialect import Dialect, Envelope, Family, Frame, Names, Prompt, Route, Values
 from ._core.words.facts import RequestFacts, Thinking
@@ -55,6 +55,7 @@ __all__ = [
     "NOTE_KINDS",
     "STRICT",
     "AnyTokenizer",
+    "BrokenCall",
     "CallArgs",
     "CallEnd",
     "CallStart",

@@ -15,6 +15,7 @@ pytest.importorskip("msgspec")
 
 from serving import EngineProcess, GatewayThread, events, post, send, serving, template_file
 from unspool.wire import Reconstructor
+from unspool.wire.broken import is_spoilt
 
 WEATHER = {
     "type": "function",
@@ -180,7 +181,8 @@ def test_a_call_that_is_cut_off_is_never_a_success(engine: EngineProcess, gatewa
     engine.script(*CALL[:2], finish="length")
     answer = ask(gateway, tools=[WEATHER])
     assert answer["choices"][0]["finish_reason"] == "length"
-    assert "tool_calls" not in answer["choices"][0]["message"]
+    (call,) = answer["choices"][0]["message"]["tool_calls"]
+    assert is_spoilt(call["function"]["arguments"])
 
 
 def test_an_answer_in_json(engine: EngineProcess, gateway: GatewayThread) -> None:

@@ -16,6 +16,7 @@ import unspool
 from unspool import (
     STRICT,
     AnyTokenizer,
+    BrokenCall,
     CallArgs,
     CallEnd,
     CallStart,
@@ -69,7 +70,7 @@ def batch(tools: list[dict[str, Any]]) -> None:
     assert_type(message.finish_reason, FinishReason)
     assert_type(message.tool_calls[0].arguments, str)
     for part in message.parts:
-        assert_type(part, TextPart | ToolCall)
+        assert_type(part, TextPart | ToolCall | BrokenCall)
         if isinstance(part, TextPart):
             assert_type(part.channel, Literal["content", "reasoning"])
 
@@ -185,6 +186,8 @@ def parts_are_exhaustive(part: unspool.Part) -> str:
         return part.text
     if isinstance(part, ToolCall):
         return part.name
+    if isinstance(part, BrokenCall):
+        return assert_type(part.status, Literal["malformed", "truncated"])
     assert_never(part)
 
 

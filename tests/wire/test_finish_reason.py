@@ -1,4 +1,7 @@
-"""One finish reason: the tidy, the fold and every wire, streamed and whole, and the gateway say the same."""
+"""One finish reason: the tidy and the fold say the same, and so do all wires, streamed and whole.
+
+To a client of a wire a malformed call that was announced is a call; in the message it is one only if kept.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
-from unspool import FinishReason, Parser, Policies
+from unspool import BrokenCall, FinishReason, Message, Parser, Policies
 from unspool.wire import ChatStream, MessagesStream, Reconstructor, ResponsesStream
 from unspool.wire.messages import STOP_REASONS
 
@@ -45,8 +48,8 @@ def encoded(wire: ChatStream | MessagesStream | ResponsesStream, portions: Seque
     return [chunk for events in portions for chunk in wire.encode(events)]
 
 
-def said_by_all(parser: Parser, portions: Sequence[Any]) -> tuple[str, dict[str, str]]:
-    """The finish reason of these events as the tidy has it, and as everybody else does."""
+def said_by_all(parser: Parser, portions: Sequence[Any]) -> tuple[set[str], dict[str, str]]:
+    """The finish reason of these events as tidy and fold have it, and as every wire does."""
     tidy, fold = parser.tidy(), parser.fold()
     for events in portions:
         tidy.push(events)
@@ -56,20 +59,23 @@ def said_by_all(parser: Parser, portions: Sequence[Any]) -> tuple[str, dict[str,
     whole: Any = ChatStream(parser).whole(message)
     sent = encoded(MessagesStream(parser), portions)
     (delta,) = (event["delta"] for event in sent if event["type"] == "message_delta")
-    messages: Any = MessagesStream(parser).whole(message)
-    client = Reconstructor(check_json=False)
+    client = Reconstructor()
     for chunk in chat:
         client.feed(chunk)
     found = {
-        "fold": fold.finish_reason,
-        "message": message.finish_reason,
         "chat": chat[-1]["choices"][0]["finish_reason"],
         "chat, whole": whole["choices"][0]["finish_reason"],
         "a client of chat": client.message().finish_reason,
         "messages": FROM_MESSAGES[delta["stop_reason"]],
-        "messages, whole": FROM_MESSAGES[messages["stop_reason"]],
     }
-    return tidy.finish_reason, found
+    if not malformed(message):
+        messages: Any = MessagesStream(parser).whole(message)
+        found["messages, whole"] = FROM_MESSAGES[messages["stop_reason"]]
+    return {tidy.finish_reason, fold.finish_reason, message.finish_reason}, found
+
+
+def malformed(message: Message) -> bool:
+    return any(isinstance(part, BrokenCall) and part.status == "malformed" for part in message.parts)
 
 
 def responses(parser: Parser, portions: Sequence[Any]) -> tuple[Any, Any]:
@@ -97,7 +103,9 @@ def test_all_agree(name: str, value: str, forced: bool) -> None:
                 for chunks in ([text], list(text)):
                     parser = Parser("hermes", policies=chosen, forced=forced)
                     portions = [*map(parser.feed, chunks), parser.finish(told)]
-                    reason, found = said_by_all(parser, portions)
+                    (reason,), found = said_by_all(parser, portions)
+                    if reason == "stop" and malformed(parser.message(chain.from_iterable(portions))):
+                        reason = chosen.forced_finish_reason if forced else "tool_calls"
                     assert set(found.values()) == {reason}, (title, told)
                     streamed, whole = responses(parser, portions)
                     plain = reason if reason in ("length", "content_filter") else "stop"
@@ -119,7 +127,7 @@ def test_a_forced_call_is_what_the_policy_says() -> None:
         assert parser.message(parser.feed(GOOD) + parser.finish("stop")).finish_reason == reason
 
 
-def test_half_a_call_that_is_kept_is_an_incomplete_item() -> None:
+def test_half_a_call_is_an_incomplete_item() -> None:
     parser = Parser("hermes", policies=Policies(truncated_call="keep"))
     events = parser.feed(GOOD + CUT) + parser.finish("length")
     whole: Any = ResponsesStream(parser).whole(parser.message(events))

@@ -132,8 +132,12 @@ def test_numbers_of_any_length() -> None:
     assert read(ROLE, calls(opener(0, "9" * 10_000)), CALLS).tool_calls[0].arguments == "9" * 10_000
 
 
-def test_length_excuses_broken_arguments() -> None:
-    assert read(ROLE, calls(opener(0, '{"a')), LENGTH).tool_calls[0].arguments == '{"a'
+def test_no_finish_reason_excuses_arguments_that_a_client_might_complete() -> None:
+    for reason in (LENGTH, CALLS):
+        with pytest.raises(ProtocolError, match="rule 'json'"):
+            read(ROLE, calls(opener(0, '{"a')), reason)
+        spoilt = '{"a\\u"]'
+        assert read(ROLE, calls(opener(0, spoilt)), reason).tool_calls[0].arguments == spoilt
 
 
 def test_check_json_can_be_left_out() -> None:

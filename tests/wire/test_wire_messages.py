@@ -122,7 +122,6 @@ def test_the_client_has_it_all() -> None:
         ([said("x"), end("content_filter")], "refusal"),
         ([*call(0, "{}"), end("stop")], "tool_use"),
         ([*call(0, '{"a', status="truncated"), end("length")], "max_tokens"),
-        ([*call(0, '{"a', status="malformed"), end("stop")], "end_turn"),
     ],
 )
 def test_why_it_ended(events: list[Event], reason: str) -> None:

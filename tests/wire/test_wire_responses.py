@@ -15,7 +15,7 @@ from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
 
 from unspool import Parser
-from unspool._core.values.errors import UsageError
+from unspool._core.values.errors import MalformedOutput, UsageError
 from unspool._core.values.events import CallStart, Event, Note, Status, Text
 from unspool.wire import Chunk, ResponsesStream
 from wire_events import ALL, call, end, said, thought
@@ -187,9 +187,9 @@ def test_log_probabilities_go_with_the_text() -> None:
 # -- free-form tools
 
 
-def custom(*pieces: str, status: Status = "complete") -> tuple[list[str], Any]:
+def custom(*pieces: str) -> tuple[list[str], Any]:
     """The pieces of input that are streamed, and the item at the end."""
-    chunks = sent([*call(0, *pieces, status=status, name="run"), end()], custom_tools=["run"])
+    chunks = sent([*call(0, *pieces, name="run"), end()], custom_tools=["run"])
     assert not any("function_call" in str(chunk["type"]) for chunk in chunks)
     deltas = [str(c["delta"]) for c in chunks if c["type"] == "response.custom_tool_call_input.delta"]
     done = [c["input"] for c in chunks if c["type"] == "response.custom_tool_call_input.done"]
@@ -234,9 +234,21 @@ def test_free_form_input_that_comes_late_comes_whole() -> None:
     assert (deltas, item["input"]) == (["x"], "x")
 
 
-def test_free_form_input_that_is_cut_off() -> None:
-    deltas, item = custom('{"input": "ab', "c\\", status="truncated")
-    assert "".join(deltas) == item["input"] == "abc"
+@pytest.mark.parametrize(("status", "ended"), [("truncated", "incomplete"), ("malformed", "failed")])
+def test_broken_free_form_input_is_never_done(status: Status, ended: str) -> None:
+    """Clients run a call when its item is done, and this text cannot be spoilt."""
+    events = [*call(0, '{"input": "ab', "c\\", status=status, name="run"), end("length")]
+    chunks = sent(events, custom_tools=["run"])
+    kinds = [str(chunk["type"]) for chunk in chunks]
+    assert not [kind for kind in kinds if kind.endswith(".done")]
+    assert kinds[-1] == f"response.{ended}"
+    assert last(chunks)["output"] == []
+    message = Parser("hermes").message(events)
+    if status == "malformed":
+        with pytest.raises(MalformedOutput, match="cannot carry"):
+            wire(custom_tools=["run"]).whole(message)
+    else:
+        assert wire(custom_tools=["run"]).whole(message)["output"] == []
 
 
 def test_free_form_input_that_is_no_object() -> None:

@@ -16,6 +16,8 @@ import msgspec
 from .._core.values.events import Event, Finish, FinishReason
 from .._core.values.message import Message
 from ..wire import ChatStream, Chunk, MessagesStream, ResponsesStream
+from ..wire.chat import error_chunk
+from ..wire.messages import error_event
 from .body import Api, Job
 from .failure import ANTHROPIC_TYPES, OPENAI_TYPES, Failure
 from .reading import Reader
@@ -45,6 +47,8 @@ class Answer:
 
     ping = b": ping\n\n"
     """What clients pass over, and connections live on."""
+    end = b""
+    """What follows an error."""
 
     def __init__(self, job: Job, model: str, readers: Sequence[Reader]) -> None:
         self.job = job
@@ -53,6 +57,11 @@ class Answer:
         self.usage = Usage()
         """Token counts so far."""
         self._finish: list[Event] = []
+
+    @property
+    def failed(self) -> bool:
+        """Whether it has ended with an error, because the output is one."""
+        raise NotImplementedError
 
     def opening(self) -> bytes:
         """What comes before anything is known."""
@@ -89,6 +98,8 @@ class Answer:
 class ChatAnswer(Answer):
     """Chat Completions."""
 
+    end = DONE
+
     def __init__(self, job: Job, model: str, readers: Sequence[Reader]) -> None:
         super().__init__(job, model, readers)
         first = ChatStream(readers[0].planned, model=model)
@@ -109,12 +120,16 @@ class ChatAnswer(Answer):
         self._head = b'data: %b,"choices":' % encode(head)[:-1]
         """What all chunks begin with: encoded once, because it is longer than most deltas."""
 
+    @property
+    def failed(self) -> bool:
+        return any(stream.failed for stream in self._streams)
+
     def opening(self) -> bytes:
         return self._sse(chunk for stream in self._streams for chunk in stream.encode(()))
 
     def feed(self, choice: int, events: Iterable[Event]) -> bytes:
         chunks = self._streams[choice].encode(events)
-        if self._tells and chunks:
+        if self._tells and chunks and "choices" in chunks[0]:
             self._tell(chunks[0], self.readers[choice])
         return self._sse(chunks)
 
@@ -140,7 +155,7 @@ class ChatAnswer(Answer):
         return b"".join([*(_data(chunk) for chunk in chunks), DONE])
 
     def failing(self, failure: Failure) -> bytes:
-        return _data(error_object("chat", failure)) + DONE
+        return _data(error_object("chat", failure)) + self.end
 
     def _sse(self, chunks: Iterable[Chunk]) -> bytes:
         if self.job.continuous_usage:
@@ -148,7 +163,12 @@ class ChatAnswer(Answer):
             return b"".join([_data({**chunk, "usage": usage}) for chunk in chunks])
         if self._tells:
             return b"".join([_data(chunk) for chunk in chunks])
-        return b"".join([b"%b%b}\n\n" % (self._head, encode(chunk["choices"])) for chunk in chunks])
+        return b"".join([self._choices(chunk) for chunk in chunks])
+
+    def _choices(self, chunk: Chunk) -> bytes:
+        if "choices" not in chunk:
+            return _data(chunk)
+        return b"%b%b}\n\n" % (self._head, encode(chunk["choices"]))
 
 
 class ResponsesAnswer(Answer):
@@ -160,6 +180,10 @@ class ResponsesAnswer(Answer):
         """The whole response, when it is over."""
         self._stream = responses_stream(job, model, readers[0])
         self._tells = reader_tells(job, readers[0])
+
+    @property
+    def failed(self) -> bool:
+        return self._stream.failed
 
     def opening(self) -> bytes:
         return self._sse(self._stream.encode(()))
@@ -195,6 +219,10 @@ class MessagesAnswer(Answer):
     def __init__(self, job: Job, model: str, readers: Sequence[Reader]) -> None:
         super().__init__(job, model, readers)
         self._stream = MessagesStream(readers[0].planned, model=model)
+
+    @property
+    def failed(self) -> bool:
+        return self._stream.failed
 
     def opening(self) -> bytes:
         return self._sse(self._stream.encode(()))
@@ -334,19 +362,11 @@ def responses_code(failure: Failure) -> str:
 def error_object(api: Api, failure: Failure, request_id: str | None = None) -> Chunk:
     """An error as the API spells it."""
     if api == "messages":
-        out: Chunk = {
-            "type": "error",
-            "error": {"type": ANTHROPIC_TYPES[failure.kind], "message": failure.message},
-        }
+        out = error_event(failure.message, kind=ANTHROPIC_TYPES[failure.kind])
         return out if request_id is None else {**out, "request_id": request_id}
-    return {
-        "error": {
-            "message": failure.message,
-            "type": OPENAI_TYPES[failure.kind],
-            "param": failure.param,
-            "code": failure.code,
-        }
-    }
+    return error_chunk(
+        failure.message, kind=OPENAI_TYPES[failure.kind], param=failure.param, code=failure.code
+    )
 
 
 def _data(chunk: Mapping[str, object]) -> bytes:

@@ -18,6 +18,8 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from starlette.middleware.cors import CORSMiddleware
@@ -27,6 +29,8 @@ from starlette.types import ASGIApp
 from .._core.values.errors import MalformedOutput
 from .._core.values.events import CallStart, Event, FinishReason, Text
 from .._core.values.ids import IdFormat
+from .._core.values.policies import Policies
+from ..wire.broken import is_spoilt_as_malformed
 from .answers import (
     ANSWERS,
     JSON_ERROR_APIS,
@@ -38,6 +42,7 @@ from .answers import (
     error_object,
 )
 from .body import Api, Job, chat_job, decode, wrong_model
+from .broken_history import malformed_in_a_row, without_spoilers
 from .exchange import EVENTS, JSON, ClientGone, Exchange, Receive, Scope, Send
 from .failure import Failure
 from .from_messages import messages_job
@@ -237,10 +242,14 @@ class Gateway:
         body = await self._body(exchange)
         self._check_model(body)
         job = read(body)
+        policies = self.model.policies
+        if malformed_in_a_row(job.request["messages"]) >= self.settings.malformed_retries:
+            policies = replace(policies, malformed_call="error")
+        job.request["messages"] = without_spoilers(job.request["messages"])
         exchange.watch()
         if self.settings.log_contents:
             log(logging.INFO, "request contents", id=exchange.id, body=body)
-        prepared = await asyncio.to_thread(self._prepare, job, exchange)
+        prepared = await asyncio.to_thread(self._prepare, job, exchange, policies)
         ids = self.settings.token_ids and self.model.tokenizer is not None
         task = Task(
             id=exchange.id,
@@ -267,18 +276,23 @@ class Gateway:
         finally:
             output.count()
 
-    def _prepare(self, job: Job, exchange: Exchange) -> Prepared:
+    def _prepare(self, job: Job, exchange: Exchange, policies: Policies | None = None) -> Prepared:
         """Plan and render; off the loop, because templates and schemas may be large."""
-        constraints, renders = self.upstream.constraints, self.upstream.renders
+        prepare = partial(
+            self.model.prepare,
+            constraints=self.upstream.constraints,
+            renders=self.upstream.renders,
+            policies=policies,
+        )
         try:
-            prepared = self.model.prepare(job.request, constraints=constraints, renders=renders)
+            prepared = prepare(job.request)
         except Failure as failure:
             if not any(key in job.request for key in job.soft):
                 raise
             # Clients of this API send such switches to every model.
             request = {key: value for key, value in job.request.items() if key not in job.soft}
             try:
-                prepared = self.model.prepare(request, constraints=constraints, renders=renders)
+                prepared = prepare(request)
             except Failure:
                 raise failure from None
             log(logging.WARNING, "switches ignored", id=exchange.id, reason=failure.message)
@@ -332,6 +346,10 @@ class _Output:
             data = self._encoded(batch, answer)
             if data:
                 await self.exchange.send(data)
+            if answer.failed:
+                self.exchange.fields["error"] = "malformed_output"
+                await self.exchange.send(answer.end, more=False)
+                return
         answer.usage = self._counted()
         last = answer.closing()
         if isinstance(answer, ResponsesAnswer):
@@ -379,10 +397,7 @@ class _Output:
     def _keep(self, response: Mapping[str, Any]) -> None:
         """Keep the conversation, if the request did not forbid it: another may go on from here."""
         if self.job.items is not None:
-            # Half a call is nothing to go on from.
-            said = [
-                item for item in response["output"] if item.get("status") != "incomplete" or "content" in item
-            ]
+            said = [item for item in response["output"] if _can_be_answered(item)]
             self.gateway.store.put(response["id"], [*self.job.items, *said])
 
     def _see(self, events: list[Any]) -> None:
@@ -434,6 +449,13 @@ class _Output:
             "finish_reasons": reasons,
             "outcomes": dict(sum((reader.outcomes for reader in self.readers), start=Counter())),
         }
+
+
+def _can_be_answered(item: Mapping[str, Any]) -> bool:
+    """Whether a conversation can go on from an item: not from half a call; what is wrong with one is told."""
+    if item.get("status") != "incomplete" or "content" in item:
+        return True
+    return is_spoilt_as_malformed(str(item.get("arguments")))
 
 
 class _Endpoint:

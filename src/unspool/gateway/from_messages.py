@@ -199,11 +199,14 @@ def _assistant(blocks: Sequence[Mapping[str, Any]], place: str) -> dict[str, Any
             thoughts.append(string_at(block, "thinking", where))
         elif kind == "tool_use":
             arguments = block.get("input")
-            if not isinstance(arguments, Mapping):
+            # Clients send text back that they could not read.
+            if not isinstance(arguments, Mapping | str):
                 raise invalid(f"{where}.input is not an object", f"{where}.input", "invalid_type")
             function = {
                 "name": string_at(block, "name", where),
-                "arguments": json.dumps(arguments, ensure_ascii=False),
+                "arguments": arguments
+                if isinstance(arguments, str)
+                else json.dumps(arguments, ensure_ascii=False),
             }
             calls.append({"id": string_at(block, "id", where), "type": "function", "function": function})
         elif kind != "redacted_thinking":

@@ -78,14 +78,22 @@ class Model:
         encode = getattr(self.tokenizer, "encode", None)
         return None if encode is None else len(encode(prompt, add_special_tokens=False).ids)
 
-    def prepare(self, request: Mapping[str, Any], *, constraints: Sequence[str], renders: bool) -> Prepared:
+    def prepare(
+        self,
+        request: Mapping[str, Any],
+        *,
+        constraints: Sequence[str],
+        renders: bool,
+        policies: Policies | None = None,
+    ) -> Prepared:
         """Decide what the request means, and write the prompt.
 
         :param constraints: what the upstream can hold the model to.
         :param renders: the upstream writes the prompt itself.
+        :param policies: for this request, if they are not the model's.
         """
         try:
-            return self._prepare(request, constraints, renders)
+            return self._prepare(request, constraints, renders, policies or self.policies)
         except (UsageError, ChatTemplateError) as error:
             message = str(error)
             found = _FIELDS.search(message)
@@ -98,7 +106,9 @@ class Model:
         except UnspoolError as error:
             raise Failure("internal", str(error)) from error
 
-    def _prepare(self, request: Mapping[str, Any], constraints: Sequence[str], renders: bool) -> Prepared:
+    def _prepare(
+        self, request: Mapping[str, Any], constraints: Sequence[str], renders: bool, policies: Policies
+    ) -> Prepared:
         told = dict(request)
         if self.strict_tools and told.get("tools"):
             told["tools"] = [_strict(tool) for tool in told["tools"]]
@@ -109,7 +119,7 @@ class Model:
             defaults=self.defaults,
             constraints=constraints,
             eos_token_ids=self.eos_token_ids,
-            policies=self.policies,
+            policies=policies,
         )
         names = {_name(tool) for tool in decided.tools}
         tools = tuple(tool for tool in request.get("tools") or () if _name(tool) in names)

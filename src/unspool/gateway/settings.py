@@ -75,6 +75,9 @@ class Settings:
     policies: Annotated[Mapping[str, str], "choices where users disagree; see the page on policies"] = field(
         default_factory=dict
     )
+    malformed_retries: Annotated[
+        int, "malformed calls in a row that the model is told of; the next one ends the answer with an error"
+    ] = 3
     chat_template_kwargs: Annotated[
         Mapping[str, Any], "variables for the template, such as enable_thinking"
     ] = field(default_factory=dict)
@@ -94,6 +97,7 @@ class Settings:
             ("max_output_bytes", 1),
             ("max_concurrency", 0),
             ("max_stored_bytes", 0),
+            ("malformed_retries", 0),
         ):
             if getattr(self, name) < least:
                 raise UsageError(f"{name}={getattr(self, name)}: at least {least}")

@@ -17,6 +17,7 @@ hold-back   what is held is never more than ``Parser.bound``
 arguments   what was sent of a call's arguments is a prefix of all of them
 no error    whatever the model wrote, ``feed`` and ``finish`` do not raise
 quotations  what a user quotes in the prompt says nothing about the output
+wires       on every wire a client puts together what the whole response has, and can run only that
 policies    each value of a policy shows, where the dialect has what the policy is about
 round trip  ``parse(render(message))`` gives the message back
 
@@ -50,6 +51,7 @@ from .laws import (
 from .policies import EFFECTS, assert_policy
 from .readings import Case, Reading, as_case, chunkings, comparable, markers, mutate, read
 from .round_trips import Sample, assert_round_trip, messages
+from .wires import assert_wires
 
 __all__ = [
     "POLICIES",
@@ -66,6 +68,7 @@ __all__ = [
     "assert_quotations",
     "assert_round_trip",
     "assert_tiles",
+    "assert_wires",
     "check_dialect",
     "chunkings",
     "comparable",
@@ -100,10 +103,12 @@ def check_dialect(
         case = as_case(text)
         assert_laws(spec, case, chunkings(case.text, seed=seed, splits=1000))
         assert_never_raises(spec, case)
+        _assert_wires_under_policies(spec, case)
         for _ in range(mutations):
             broken = replace(case, text=mutate(case.text, rng, marks))
             assert_laws(spec, broken, chunkings(broken.text, seed=seed, random=2, splits=0))
             assert_never_raises(spec, broken)
+            _assert_wires_under_policies(spec, broken)
 
     assert_quotations(spec)
     for policy in EFFECTS:
@@ -119,3 +124,9 @@ def check_dialect(
         assert_laws(spec, Case(text, sample.tools), chunkings(text, seed=seed, splits=0))
 
     round_trips()
+
+
+def _assert_wires_under_policies(dialect: Dialect, case: Case) -> None:
+    for policies in POLICIES.values():
+        assert_wires(dialect, replace(case, policies=policies), [[case.text]])
+    assert_wires(dialect, case)

@@ -18,7 +18,7 @@ from .._core.values.events import (
     Note,
     normalise,
 )
-from .._core.values.message import Message, ToolCall
+from .._core.values.message import Message, Part, TextPart
 from .._core.values.policies import Policies
 from .._core.words.dialect import Dialect
 from .._core.words.pieces import literals, parse_template, split_marks
@@ -143,14 +143,11 @@ def without_ids(message: Message | None, text: str) -> Message | None:
     if message is None:
         return None
 
-    def anonymous(call: ToolCall) -> ToolCall:
-        return call if call.id in text else replace(call, id="")
+    def anonymous(part: Part) -> Part:
+        return part if isinstance(part, TextPart) or part.id in text else replace(part, id="")
 
-    return replace(
-        message,
-        tool_calls=tuple(map(anonymous, message.tool_calls)),
-        parts=tuple(anonymous(part) if isinstance(part, ToolCall) else part for part in message.parts),
-    )
+    calls = [call if call.id in text else replace(call, id="") for call in message.tool_calls]
+    return replace(message, tool_calls=tuple(calls), parts=tuple(map(anonymous, message.parts)))
 
 
 # -- inputs

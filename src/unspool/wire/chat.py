@@ -8,8 +8,9 @@ The shape is the one that every client we measured reads correctly:
 - No key of a delta is ever null.
 - One terminal chunk with an empty delta and the finish reason.
 
-What was sent cannot be taken back: a call that turns out malformed or truncated
-stays on the wire as far as it got, and only the finish reason tells.
+What was sent cannot be taken back: a call that turns out malformed or was cut off
+stays on the wire, spoilt, so that no client runs it (``broken.py``); the response
+that is not streamed has the same call.
 """
 
 from __future__ import annotations
@@ -17,14 +18,15 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Mapping
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from .._core.ends.parser import Parser
 from .._core.ends.tidy import Tidy
 from .._core.values.errors import UsageError
-from .._core.values.events import CallArgs, CallEnd, CallStart, Event, Finish, FinishReason, Text
+from .._core.values.events import CallArgs, CallEnd, CallStart, Event, Finish, FinishReason, Note, Text
 from .._core.values.ids import IdFormat
-from .._core.values.message import Message
+from .._core.values.message import BrokenCall, Message, ToolCall
+from .broken import SentCalls
 
 Chunk: TypeAlias = dict[str, object]
 """A JSON object of the wire."""
@@ -71,16 +73,19 @@ class ChatStream:
         self.include_usage = include_usage
         """Whether the client asked for a usage chunk."""
         self._tidy = tidy_of(parser)
+        self._parser = parser
+        self._calls = SentCalls(parser)
         field = parser.policies.reasoning_field
         self._reasoning_fields = ("reasoning_content", "reasoning") if field == "both" else (field,)
         self._opened = False
         self._finished = False
-        self._without_arguments: set[int] = set()
+        self.failed = False
+        """The policies call the output an error; the stream has ended with it."""
 
     @property
     def finish_reason(self) -> FinishReason:
         """How the output ended, as far as it has come."""
-        return self._tidy.finish_reason
+        return self._calls.reason(self._tidy.finish_reason)
 
     def encode(self, events: Iterable[Event]) -> list[Chunk]:
         """The chunks for these events of the parser, as few as keep their order.
@@ -95,6 +100,8 @@ class ChatStream:
         to: str | int
         pieces: list[str] = []
         for event in self._tidy.push(events):
+            if self.failed:
+                break
             if self._finished:
                 raise UsageError(f"{event!r} after Finish: every output needs a ChatStream of its own")
             if isinstance(event, Text):
@@ -102,7 +109,9 @@ class ChatStream:
             elif isinstance(event, CallArgs):
                 to, text = event.index, event.json
             else:
-                if isinstance(event, (CallStart, CallEnd, Finish)):
+                if isinstance(event, Note):
+                    self._calls.note(event)
+                elif isinstance(event, (CallStart, CallEnd, Finish)):
                     if pieces:
                         chunks.append(self._run(place, pieces))
                         pieces = []
@@ -122,19 +131,22 @@ class ChatStream:
         """Text that goes to one place."""
         text = "".join(pieces)
         if isinstance(place, int):
-            self._without_arguments.discard(place)
+            self._calls.add(text)
             return self._arguments(place, text)
         return self._chunk({"content": text} if place == "content" else self._reasoning(text))
 
     def _border(self, event: CallStart | CallEnd | Finish) -> list[Chunk]:
         """Where a call begins or ends, or the output does."""
         if isinstance(event, CallStart):
-            self._without_arguments.add(event.index)
+            self._calls.begin(event)
             return [self._chunk({"tool_calls": [{"index": event.index, **_call(event.id, event.name, "")}]})]
+        error = self._calls.error(event)
+        if error is not None:
+            self.failed = True
+            return [error_chunk(str(error), code=error.kind)]
         if isinstance(event, CallEnd):
-            # Without this, half of the clients hand "" to json.loads.
-            bare = event.status == "complete" and event.index in self._without_arguments
-            return [self._arguments(event.index, "{}")] if bare else []
+            ending = self._calls.ending(event.status)
+            return [self._arguments(event.index, ending)] if ending else []
         self._finished = True
         return [self._chunk({}, self.finish_reason)]
 
@@ -163,10 +175,7 @@ class ChatStream:
 
     def whole(self, message: Message, *more: Message, usage: Mapping[str, object] | None = None) -> Chunk:
         """The response that is not streamed; for n > 1, of several messages."""
-        choices = [
-            {"index": index, "message": self.message(choice), "finish_reason": choice.finish_reason}
-            for index, choice in enumerate((message, *more))
-        ]
+        choices = [self._choice(index, choice) for index, choice in enumerate((message, *more))]
         out = _head(self.id, "chat.completion", self.created, self.model)
         out["choices"] = choices
         if usage is not None:
@@ -175,16 +184,35 @@ class ChatStream:
 
     def message(self, message: Message) -> Chunk:
         """A message as it stands in a response that is not streamed."""
+        shown: Any = self._choice(0, message)
+        return dict(shown["message"])
+
+    def _choice(self, index: int, message: Message) -> Chunk:
+        sent = SentCalls(self._parser)
+        calls: list[Chunk] = []
+        content: list[str] = []
+        reasoning: list[str] = []
+        for part in message.in_order():
+            if isinstance(part, ToolCall):
+                calls.append(_call(part.id, part.name, part.arguments or "{}"))
+            elif isinstance(part, BrokenCall):
+                calls.append(_call(part.id, part.name, sent.whole(part)))
+            else:
+                (content if part.channel == "content" else reasoning).append(part.text)
         # Null is what OpenAI sends beside calls; without any, clients expect a string.
-        out: Chunk = {
-            "role": "assistant",
-            "content": message.content or (None if message.tool_calls else ""),
-        }
-        if message.reasoning:
-            out |= self._reasoning(message.reasoning)
-        if message.tool_calls:
-            out["tool_calls"] = [_call(call.id, call.name, call.arguments) for call in message.tool_calls]
-        return out
+        out: Chunk = {"role": "assistant", "content": "".join(content) or (None if calls else "")}
+        if any(reasoning):
+            out |= self._reasoning("".join(reasoning))
+        if calls:
+            out["tool_calls"] = calls
+        return {"index": index, "message": out, "finish_reason": sent.reason(message.finish_reason)}
+
+
+def error_chunk(
+    message: str, *, kind: str = "server_error", param: str | None = None, code: str | None = None
+) -> Chunk:
+    """An error as OpenAI's APIs spell it."""
+    return {"error": {"message": message, "type": kind, "param": param, "code": code}}
 
 
 def sse(chunk: Mapping[str, object]) -> str:

@@ -3,7 +3,10 @@
 Blocks come strictly one after another: a block is closed before the next one
 opens, its index is never used again, and a delta is always of its block's own
 type, because clients lose or reject anything else.  What is sent as
-``partial_json`` is at any time the beginning of a JSON value.
+``partial_json`` is at any time the beginning of a JSON value, unless a call that was
+announced turns out malformed or is cut off: then it is spoilt (``broken.py``).  Not
+streamed, a block's ``input`` is an object, which cannot be spoilt: a call that was
+cut off is left out, and one that is malformed makes the whole response an error.
 """
 
 from __future__ import annotations
@@ -14,9 +17,10 @@ from typing import Final
 
 from .._core.ends.parser import Parser
 from .._core.values.errors import UsageError
-from .._core.values.events import CallArgs, CallEnd, CallStart, Event, Finish, FinishReason, Text
+from .._core.values.events import CallArgs, CallEnd, CallStart, Event, Finish, FinishReason, Note, Text
 from .._core.values.ids import IdFormat
-from .._core.values.message import Message, TextPart, ToolCall
+from .._core.values.message import BrokenCall, Message, TextPart, ToolCall
+from .broken import SentCalls, cannot_say
 from .chat import Chunk, tidy_of
 
 STOP_REASONS: Final = {
@@ -58,6 +62,9 @@ class MessagesStream:
         self.output_tokens = 0
         """Set it before the last events are encoded."""
         self._tidy = tidy_of(parser)
+        self._calls = SentCalls(parser)
+        self.failed = False
+        """The policies call the output an error; the stream has ended with it."""
         self._block = -1
         self._open = ""
         self._started = False
@@ -66,7 +73,7 @@ class MessagesStream:
     @property
     def finish_reason(self) -> FinishReason:
         """How the output ended, as far as it has come, in the words of Chat Completions."""
-        return self._tidy.finish_reason
+        return self._calls.reason(self._tidy.finish_reason)
 
     def encode(self, events: Iterable[Event]) -> list[Chunk]:
         """The stream's events for these events of the parser; the first call opens the stream."""
@@ -75,30 +82,57 @@ class MessagesStream:
             self._started = True
             out.append({"type": "message_start", "message": self._message()})
         for event in self._tidy.push(events):
+            if self.failed:
+                break
             if self._finished:
                 raise UsageError(f"{event!r} after Finish: every output needs a MessagesStream of its own")
             if isinstance(event, Text):
                 if event.text:
                     self._text(event, out)
-            elif isinstance(event, CallStart):
-                self._begin(
-                    f"call {event.index}",
-                    {"type": "tool_use", "id": event.id, "name": event.name, "input": {}},
-                    out,
-                )
             elif isinstance(event, CallArgs):
                 if event.json:
-                    out.append(self._delta({"type": "input_json_delta", "partial_json": event.json}))
-            elif isinstance(event, CallEnd):
-                self._end(out)
-            elif isinstance(event, Finish):
-                self._finish(out)
+                    self._calls.add(event.json)
+                    out.append(self._input(event.json))
+            elif isinstance(event, CallStart):
+                self._calls.begin(event)
+                self._begin(f"call {event.index}", _tool_use(event.id, event.name, {}), out)
+            elif isinstance(event, Note):
+                self._calls.note(event)
+            elif isinstance(event, (CallEnd, Finish)):
+                self._ends(event, out)
         return out
 
+    def _ends(self, event: CallEnd | Finish, out: list[Chunk]) -> None:
+        """A call is over, or the output is."""
+        error = self._calls.error(event)
+        if error is not None:
+            self.failed = True
+            out.append(error_event(str(error)))
+        elif isinstance(event, Finish):
+            self._finish(out)
+        else:
+            ending = self._calls.ending(event.status)
+            if event.status != "complete":
+                out.append(self._input(ending))
+            self._end(out)
+
+    def _input(self, text: str) -> Chunk:
+        return self._delta({"type": "input_json_delta", "partial_json": text})
+
     def whole(self, message: Message) -> Chunk:
-        """The response that is not streamed."""
+        """The response that is not streamed.
+
+        Raises ``MalformedOutput`` if a call is malformed: nothing in this response could tell.
+        """
         out = self._message()
-        out["content"] = [_block(part) for part in message.parts]
+        for part in message.in_order():
+            if isinstance(part, BrokenCall) and part.status == "malformed":
+                raise cannot_say(part.name, part.raw)
+        out["content"] = [
+            _block(part)
+            for part in message.in_order()
+            if isinstance(part, ToolCall) or (isinstance(part, TextPart) and part.text)
+        ]
         out |= self._stop(message.finish_reason)
         out["usage"] = self._usage()
         return out
@@ -166,18 +200,24 @@ def messages_sse(chunk: Mapping[str, object]) -> str:
     return f"event: {chunk['type']}\ndata: {json.dumps(chunk, separators=(',', ':'))}\n\n"
 
 
+def error_event(message: str, *, kind: str = "api_error") -> Chunk:
+    """An error as this API spells it."""
+    return {"type": "error", "error": {"type": kind, "message": message}}
+
+
 def _block(part: TextPart | ToolCall) -> Chunk:
     if isinstance(part, ToolCall):
         try:
-            value = json.loads(part.arguments)
-        except (ValueError, RecursionError):
-            value = None
-        return {
-            "type": "tool_use",
-            "id": part.id,
-            "name": part.name,
-            "input": value if isinstance(value, dict) else {},
-        }
+            value = json.loads(part.arguments or "{}")
+        except (ValueError, RecursionError) as error:
+            raise cannot_say(part.name, part.arguments) from error
+        if not isinstance(value, dict):
+            raise cannot_say(part.name, part.arguments)
+        return _tool_use(part.id, part.name, value)
     if part.channel == "reasoning":
         return {"type": "thinking", "thinking": part.text, "signature": SIGNATURE}
     return {"type": "text", "text": part.text}
+
+
+def _tool_use(id: str, name: str, value: Chunk) -> Chunk:
+    return {"type": "tool_use", "id": id, "name": name, "input": value}

@@ -15,6 +15,7 @@ from typing import Final, NoReturn, TypeGuard, get_args
 from .._core.values.errors import ProtocolError
 from .._core.values.events import Channel, FinishReason
 from .._core.values.message import Message, Part, TextPart, ToolCall
+from .broken import is_spoilt
 
 RULES: Final[dict[str, str]] = {
     "choices": "a chunk has a list of choices, each with an index and a delta object",
@@ -30,7 +31,7 @@ RULES: Final[dict[str, str]] = {
     "end": "no delta follows the terminal chunk",
     "finish": "finish_reason comes exactly once and fits what was sent",
     "usage": "usage comes once, after the terminal chunk, in a chunk with 'choices': []",
-    "json": "the arguments of a call, joined, are one JSON value, unless finish_reason is length",
+    "json": "the arguments of a call, joined, are one JSON value, or end with a spoiler: nothing that runs",
 }
 """What a stream must keep to, by the name that a ``ProtocolError`` gives."""
 
@@ -83,9 +84,8 @@ class Reconstructor:
         """Read null keys as absent, and let usage or ``choices: []`` come at any
         time: many servers do so, and most clients can read it."""
         self.check_json = check_json
-        """Apply the rule ``json``.  An encoder keeps all the other rules whatever
-        the model writes; this one it cannot keep if a call that it has already
-        announced turns out malformed."""
+        """Apply the rule ``json``: what was sent of a call that broke must end with a spoiler
+        (see ``unspool.wire.broken``)."""
         self.usage: Mapping[str, object] | None = None
         """What the usage chunk said."""
         self._count = -1
@@ -283,9 +283,9 @@ class Reconstructor:
             self._fail("finish", f"it is {_show(reason)}, not one of {', '.join(_REASONS.values())}")
         if known == "tool_calls" and not self._calls:
             self._fail("finish", "it is 'tool_calls', but there was no call")
-        if self.check_json and known != "length":
+        if self.check_json:
             for index, call in enumerate(self._calls):
-                problem = _json_problem(call.pieces)
+                problem = "" if is_spoilt("".join(call.pieces)) else _json_problem(call.pieces)
                 if problem:
                     self._fail("json", f"those of call {index} ({call.name}) are not: {problem}")
         self._reason = known

@@ -1,7 +1,11 @@
 """OpenAI Responses, streamed and whole.
 
 Every item is added, filled and done under one id and one output index, and the
-final response carries the very same items.  Reasoning goes out twice, as text
+final response carries the very same items.  A call that turns out malformed or was
+cut off is spoilt, so that no client runs it (``broken.py``), and its item is
+``incomplete``.  The text of a free-form tool cannot be spoilt: such an item is never
+done and not in the final response, and if it is malformed the response has failed.
+Reasoning goes out twice, as text
 and as summary: some clients show only the one, some only the other, and all of
 them accept both.
 """
@@ -16,9 +20,20 @@ from typing import Final
 
 from .._core.ends.parser import Parser
 from .._core.values.errors import UsageError
-from .._core.values.events import CallArgs, CallEnd, CallStart, Channel, Event, Finish, FinishReason, Text
+from .._core.values.events import (
+    CallArgs,
+    CallEnd,
+    CallStart,
+    Channel,
+    Event,
+    Finish,
+    FinishReason,
+    Note,
+    Text,
+)
 from .._core.values.ids import IdFormat
-from .._core.values.message import Message, TextPart
+from .._core.values.message import BrokenCall, Message, TextPart
+from .broken import SentCalls, cannot_say
 from .chat import Chunk, tidy_of
 
 _RESPONSE_ID: Final = IdFormat("resp_{random}")
@@ -66,6 +81,9 @@ class ResponsesStream:
         self._custom = frozenset(custom_tools)
         self._echo = dict(echo or {})
         self._tidy = tidy_of(parser)
+        self._calls = SentCalls(parser)
+        self.failed = False
+        """The output is an error, by the policies or because this API cannot say it; the stream has ended."""
         self._sequence = 0
         self._items: list[_Item] = []
         self._open: _Item | None = None
@@ -75,7 +93,7 @@ class ResponsesStream:
     @property
     def finish_reason(self) -> FinishReason:
         """How the output ended, as far as it has come, in the words of Chat Completions."""
-        return self._tidy.finish_reason
+        return self._calls.reason(self._tidy.finish_reason)
 
     def encode(self, events: Iterable[Event]) -> list[Chunk]:
         """The stream's events for these events of the parser; the first call opens the stream."""
@@ -85,20 +103,30 @@ class ResponsesStream:
             for kind in ("response.created", "response.in_progress"):
                 self._emit(out, kind, response=self._response("in_progress"))
         for event in self._tidy.push(events):
+            if self.failed:
+                break
             if self._finished:
                 raise UsageError(f"{event!r} after Finish: every output needs a ResponsesStream of its own")
             if isinstance(event, Text):
                 if event.text:
                     self._text(event.channel, event.text, out)
-            elif isinstance(event, CallStart):
-                self._begin(self._call(event.id, event.name), out)
             elif isinstance(event, CallArgs):
                 if event.json and self._open is not None:
+                    self._calls.add(event.json)
                     self._open.add(event.json, self, out)
+            elif isinstance(event, CallStart):
+                self._calls.begin(event)
+                self._begin(self._call(event.id, event.name), out)
+            elif isinstance(event, Note):
+                self._calls.note(event)
             elif isinstance(event, CallEnd):
-                self._end(out, "completed" if event.status == "complete" else "incomplete")
+                self._call_ends(event, out)
             elif isinstance(event, Finish):
-                self._finish(self.finish_reason, out)
+                error = self._calls.error(event)
+                if error is not None:
+                    out += self.fail("server_error", str(error))
+                else:
+                    self._finish(self.finish_reason, out)
         return out
 
     def whole(self, message: Message) -> Chunk:
@@ -111,12 +139,39 @@ class ResponsesStream:
             if isinstance(part, TextPart):
                 self._text(part.channel, part.text, unsent)
                 continue
+            if isinstance(part, BrokenCall) and part.name in self._custom:
+                if part.status == "malformed":
+                    raise cannot_say(part.name, part.raw)
+                continue
             call = self._call(part.id, part.name)
             self._begin(call, unsent)
-            call.add(part.arguments, self, unsent)
-            # The policies may keep a call that is broken.
-            self._end(unsent, "completed" if not part.arguments or _is_json(part.arguments) else "incomplete")
-        return self._finish(message.finish_reason, unsent)
+            if isinstance(part, BrokenCall):
+                call.add(self._calls.whole(part), self, unsent)
+                self._end(unsent, "incomplete")
+            else:
+                call.add(part.arguments, self, unsent)
+                self._end(unsent, "completed")
+        return self._finish(self._calls.reason(message.finish_reason), unsent)
+
+    def _call_ends(self, event: CallEnd, out: list[Chunk]) -> None:
+        call = self._open
+        error = self._calls.error(event)
+        if error is not None:
+            out += self.fail("server_error", str(error))
+        elif call is None:
+            pass
+        elif event.status == "complete":
+            self._calls.ending(event.status)
+            self._end(out, "completed")
+        elif isinstance(call, _Call) and call.custom:
+            self._calls.ending(event.status)
+            self._items.remove(call)
+            self._open = None
+            if event.status == "malformed":
+                out += self.fail("server_error", str(cannot_say(call.name, event.raw)))
+        else:
+            call.add(self._calls.ending(event.status), self, out)
+            self._end(out, "incomplete")
 
     def _call(self, id: str, name: str) -> _Call:
         return _Call(id, name, custom=name in self._custom)
@@ -147,7 +202,10 @@ class ResponsesStream:
         """The end of a stream that cannot go on; what was open stays incomplete."""
         out = [] if self._started else self.encode(())
         if not self._finished:
-            self._finished = True
+            self._finished = self.failed = True
+            if isinstance(self._open, _Call):  # clients run a call when its item is done
+                self._items.remove(self._open)
+                self._open = None
             self._end(out, "incomplete")
             self._error = {"code": code, "message": message}
             self._emit(out, "response.failed", response=self._response("failed"))
@@ -424,13 +482,3 @@ def _free_form(arguments: str) -> str:
         return cut if isinstance(cut, str) else ""
     text = value.get(CUSTOM_INPUT) if isinstance(value, dict) else None
     return text if isinstance(text, str) else arguments
-
-
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text, strict=False)
-    except ValueError:
-        return False
-    except RecursionError:  # too deep for this reader, which does not make it wrong
-        return True
-    return True

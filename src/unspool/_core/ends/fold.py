@@ -6,8 +6,19 @@ from typing import TYPE_CHECKING
 
 from ..payload.json import canonical_json
 from ..values.errors import MalformedOutput
-from ..values.events import CallArgs, CallEnd, CallStart, Channel, Event, FinishReason, Markup, Note, Text
-from ..values.message import Message, Part, Problem, TextPart, ToolCall
+from ..values.events import (
+    CallArgs,
+    CallEnd,
+    CallStart,
+    Channel,
+    Event,
+    FinishReason,
+    Markup,
+    Note,
+    Status,
+    Text,
+)
+from ..values.message import BrokenCall, Message, Part, Problem, TextPart, ToolCall
 from ..values.native import Unchecked
 from ..values.policies import Policies
 from .tidy import Tidy
@@ -15,7 +26,7 @@ from .tidy import Tidy
 if TYPE_CHECKING:
     from .parser import Parser
 
-_UNFINISHED = ("truncated_call", "cut_head", "missing_closer")
+UNFINISHED = ("truncated_call", "cut_head", "missing_closer")
 """Notes about something that the input ended in."""
 
 
@@ -98,9 +109,7 @@ class Fold:
                 detail, at = self._problems[i].detail, self._problems[i].start
                 del self._problems[i]
                 break
-        policies = self._policies
-        policy = policies.malformed_call if event.status == "malformed" else policies.truncated_call
-        if policy == "error":
+        if self._policies.for_broken(event.status) == "error":
             raise MalformedOutput(kind, detail, call.start, event.end, event.raw, at)
         self._problems.append(Problem(kind, detail, call.start, event.end, event.raw))
 
@@ -116,13 +125,13 @@ class Fold:
         policies = self._policies
         if policies.truncated_call == "error":
             for problem in self._problems:
-                if problem.kind in _UNFINISHED:
+                if problem.kind in UNFINISHED:
                     raise self._error(problem)
         parts = _merged([part.part(policies) for part in self._parts])
         return Message(
             reasoning=_joined(parts, "reasoning"),
             content=_joined(parts, "content"),
-            tool_calls=tuple(part for part in parts if isinstance(part, ToolCall)),
+            tool_calls=tuple([call for part in parts for call in _calls(part, policies)]),
             problems=tuple(self._problems),
             finish_reason=self.finish_reason,
             parts=tuple(parts),
@@ -152,30 +161,36 @@ class _OpenCall:
         self.name = event.name
         self.start = event.start
         self.arguments: list[str] = []
-        self.status = ""
+        self.status: Status = "complete"
         self.raw = ""
         self.before = ""
         self.channel: Channel = "content"
 
-    def part(self, policies: Policies) -> Part | None:
-        """How the call appears in the message, if it does."""
+    def part(self, policies: Policies) -> Part:
+        """How the call appears in the message."""
         arguments = "".join(self.arguments)
-        if self.status in ("malformed", "truncated"):
-            policy = policies.malformed_call if self.status == "malformed" else policies.truncated_call
-            if policy in ("text", "repair"):
-                return TextPart(self.channel, self.before + self.raw)
-            if policy != "keep":
-                return None
-        elif policies.arguments == "canonical":
-            arguments = canonical_json(arguments)
-        return ToolCall(self.id, self.name, arguments)
+        if self.status == "complete":
+            if policies.arguments == "canonical":
+                arguments = canonical_json(arguments)
+            return ToolCall(self.id, self.name, arguments)
+        policy = policies.for_broken(self.status)
+        text = self.before + self.raw if policy in ("text", "repair") else ""
+        return BrokenCall(self.id, self.name, arguments, self.status, self.raw, self.channel, text)
 
 
-def _merged(parts: list[Part | None]) -> list[Part]:
+def _calls(part: Part, policies: Policies) -> tuple[ToolCall, ...]:
+    """The calls that a part stands for: a broken one only where it is to be kept."""
+    if isinstance(part, ToolCall):
+        return (part,)
+    if isinstance(part, BrokenCall) and policies.for_broken(part.status) == "keep":
+        return (ToolCall(part.id, part.name, part.arguments),)
+    return ()
+
+
+def _merged(parts: list[Part]) -> list[Part]:
     """Neighbouring text of one channel is one part; each run is joined once."""
-    shown = [part for part in parts if part is not None]
     out: list[Part] = []
-    for channel, group in groupby(shown, lambda part: part.channel if isinstance(part, TextPart) else None):
+    for channel, group in groupby(parts, lambda part: part.channel if isinstance(part, TextPart) else None):
         if channel is None:
             out += group
         else:
@@ -184,5 +199,12 @@ def _merged(parts: list[Part | None]) -> list[Part]:
 
 
 def _joined(parts: list[Part], channel: str) -> str | None:
-    texts = [part.text for part in parts if isinstance(part, TextPart) and part.channel == channel]
+    """All text of a channel, with what went back to it."""
+    texts = [
+        part.text
+        for part in parts
+        if not isinstance(part, ToolCall)
+        and part.channel == channel
+        and (part.text or isinstance(part, TextPart))
+    ]
     return "".join(texts) if texts else None

@@ -68,7 +68,8 @@ class Parser:
         :param strict: short for the policies that fail loudly.
         :param forced: the request forced a call; see the policy ``forced_finish_reason``.
         :param keep_raw: keep the text of the open call, for the case that it
-            turns out malformed; without it ``CallEnd.raw`` is empty.
+            turns out malformed; without it ``CallEnd.raw`` is empty.  It is always
+            kept under the policy ``commit="call"``.
         :param new_id: gives a call its id, from its name and number, where the
             model gives none; by default ids look as the family's do.  ``seeded_ids``
             makes one whose ids do not differ from one time to the next.
@@ -100,17 +101,18 @@ class Parser:
             known,
             chosen,
             base=-len(tail),
-            keep_raw=keep_raw,
+            # A gate has nothing else to give back a call from.
+            keep_raw=keep_raw or chosen.commit == "call",
             new_id=new_id or spelling.id_format.new,
             strip=known.refused,
         )
         self._ledger = self._machine.ledger
-        self._gate = Gate(self._machine, chosen) if chosen.commit == "call" else None
         self._primed: list[Event] = read_prompt(self._machine, syntax, tail) if tail else []
+        self.begins_in: Channel = self._machine.channel
+        """The channel that the output begins in, as the prompt says."""
+        self._gate = Gate(self._machine, chosen, self.begins_in) if chosen.commit == "call" else None
         if self.dialect.prompt.echo:
             self._primed.append(Text("content", self.dialect.prompt.echo, 0, 0))
-        self.begins_in: Channel = self._machine.channel
-        """The channel that the output begins in."""
         self._clip = bool(tail or self._primed)
         self._finished = False
         self._plain = self._needs_nothing()

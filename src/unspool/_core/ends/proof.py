@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 
-from ..values.message import Part, TextPart, ToolCall
+from ..values.message import BrokenCall, TextPart, ToolCall
 from ..values.policies import Policies
 from .parser import parse
 
@@ -24,14 +24,16 @@ if TYPE_CHECKING:
 _POLICIES = Policies(commit="call")
 
 
-def difference(dialect: Dialect, text: str, parts: Sequence[Part], ids: AbstractSet[str]) -> str:
+def difference(
+    dialect: Dialect, text: str, parts: Sequence[TextPart | ToolCall], ids: AbstractSet[str]
+) -> str:
     """What does not come back of parts that were written as ``text``, for people; nothing if all does.
 
     :param ids: those that stand in the text as such.
     """
     tools = _declared([part for part in parts if isinstance(part, ToolCall)])
     read = parse(text, dialect, tools=tools or None, policies=_POLICIES)
-    found = list(read.parts)
+    found = [part for part in read.parts if not isinstance(part, BrokenCall)]  # with this policy, none is
     for number, part in enumerate(parts):
         if isinstance(part, TextPart):
             here = _of_text(part, found)
@@ -46,7 +48,7 @@ def difference(dialect: Dialect, text: str, parts: Sequence[Part], ids: Abstract
     return f"behind the last part is read {_described(found[0])}" if found else ""
 
 
-def _of_text(part: TextPart, found: list[Part]) -> str:
+def _of_text(part: TextPart, found: list[TextPart | ToolCall]) -> str:
     """What is wrong with a text; what was read of it is taken off."""
     text = part.text.strip()
     if not text:
@@ -60,7 +62,7 @@ def _of_text(part: TextPart, found: list[Part]) -> str:
     return ""
 
 
-def _of_call(call: ToolCall, found: list[Part], id: str) -> str:
+def _of_call(call: ToolCall, found: list[TextPart | ToolCall], id: str) -> str:
     """The same for a call; no text may be left before it."""
     _skip_blanks(found)
     first = found.pop(0) if found else None
@@ -73,7 +75,7 @@ def _of_call(call: ToolCall, found: list[Part], id: str) -> str:
     return f"is read with the id {first.id!r}" if id and id != first.id else ""
 
 
-def _skip_blanks(found: list[Part]) -> None:
+def _skip_blanks(found: list[TextPart | ToolCall]) -> None:
     while found and isinstance(found[0], TextPart) and not found[0].text.strip():
         del found[0]
 
@@ -93,7 +95,7 @@ def _spelt(arguments: str) -> str:
     return json.dumps(json.loads(arguments), sort_keys=True)
 
 
-def _described(part: Part) -> str:
+def _described(part: TextPart | ToolCall) -> str:
     if isinstance(part, TextPart):
         return f"{part.channel} {_short(part.text)}"
     return f"a call of {part.name!r} with {_short(part.arguments)}"

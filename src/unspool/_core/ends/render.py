@@ -16,7 +16,7 @@ from ...dialects._registry import find
 from ..payload.json import array_items, json_kind, object_members
 from ..payload.write import encode_arguments, python_literal
 from ..values.errors import UsageError
-from ..values.message import Message, Part, TextPart, ToolCall
+from ..values.message import BrokenCall, Message, Part, TextPart, ToolCall
 from ..words.pieces import Attributes, Hole, parse_template, split_at, split_marks
 from .proof import difference
 
@@ -41,25 +41,18 @@ def render(dialect: str | Dialect, message: Message, *, check: bool = True) -> s
     spec = find(dialect)
     if not isinstance(message, Message):
         raise UsageError(f"render() takes a Message, got {type(message).__name__}")
-    parts = message.parts or _parts(message)
+    parts = message.in_order()
     writer = _FrameWriter(spec, spec.frame) if spec.frame is not None else _Writer(spec)
     text = writer.write(parts)
-    wrong = difference(spec, text, parts, writer.ids) if check else ""
+    # A broken call is the text that the policies gave back of it.
+    read = [TextPart(part.channel, part.text) if isinstance(part, BrokenCall) else part for part in parts]
+    wrong = difference(spec, text, read, writer.ids) if check else ""
     if wrong:
         raise UsageError(
             f"dialect {spec.name!r} cannot write this so that it reads back: {wrong}; "
             "render(..., check=False) writes it anyway"
         )
     return text
-
-
-def _parts(message: Message) -> tuple[Part, ...]:
-    parts: list[Part] = []
-    if message.reasoning is not None:
-        parts.append(TextPart("reasoning", message.reasoning))
-    if message.content is not None:
-        parts.append(TextPart("content", message.content))
-    return (*parts, *message.tool_calls)
 
 
 class _Writer:
@@ -83,7 +76,10 @@ class _Writer:
                 self.calls([part for part in parts[at:run] if isinstance(part, ToolCall)])
                 at = run
                 continue
-            self.text(part)
+            if isinstance(part, TextPart):
+                self.text(part)
+            else:
+                self.out.append(part.text)
             at += 1
         return "".join(self.out).removeprefix(self.dialect.prompt.echo)
 
@@ -213,6 +209,8 @@ class _FrameWriter(_Writer):
         for part in parts:
             if isinstance(part, ToolCall):
                 self.framed_call(part)
+            elif isinstance(part, BrokenCall):
+                self.out.append(part.text)
             else:
                 self.message(self.route(part.channel), {}, part.text, self.end)
         text = "".join(self.out)

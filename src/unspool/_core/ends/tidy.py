@@ -24,7 +24,17 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ..values.errors import UsageError
-from ..values.events import CallArgs, CallStart, Channel, Event, Finish, FinishReason, Markup, Text
+from ..values.events import (
+    CallArgs,
+    CallStart,
+    Channel,
+    Event,
+    Finish,
+    FinishReason,
+    Markup,
+    Text,
+    channel_behind,
+)
 from ..values.finish import FinishRule
 from ..values.native import Unchecked
 
@@ -145,7 +155,9 @@ class Tidy:
         self._cut_is_text = policies.truncated_call == "text"
         self._called = False
         self._framed = False
-        self._rule = FinishRule(policies.forced_finish_reason if forced else "tool_calls")
+        self._rule = FinishRule(
+            policies.forced_finish_reason if forced else "tool_calls", keep=policies.malformed_call == "keep"
+        )
         self.channel: Channel = parser.begins_in
         """The channel of the text at hand."""
         self.contexts: dict[int, tuple[Channel, str]] = {}
@@ -179,6 +191,7 @@ class Tidy:
             if isinstance(event, CallArgs):
                 pass
             elif isinstance(event, Markup):
+                self.channel = channel_behind(event, self.channel)
                 self._markup(event, out)
             elif isinstance(event, CallStart):
                 self._called = self._called or self.channel == "content"  # one in reasoning is no answer
@@ -224,7 +237,6 @@ class Tidy:
             if event.text.isspace() and not content.lead:
                 content.blanks.append(event.text)
         elif role in ("reasoning_open", "reasoning_close"):
-            self.channel = "reasoning" if role == "reasoning_open" else "content"
             reasoning.blanks.clear()
             reasoning.join = "\n"
             reasoning.lead = _LINE_BREAKS
@@ -236,7 +248,6 @@ class Tidy:
         elif role == "dropped":
             content.end_here()
         elif role == "content_open":
-            self.channel = "content"
             if not content.shown:
                 content.blanks.clear()
             reasoning.blanks.clear()
@@ -245,7 +256,6 @@ class Tidy:
             self._append(out, content.flush(event.start))
             content.end_here()
         elif role == "border":
-            self.channel = "content"
             self._append(out, content.flush(event.start))
             reasoning.blanks.clear()
             content.join = reasoning.join = "\n"

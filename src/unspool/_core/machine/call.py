@@ -175,7 +175,10 @@ class OpenCall:
         ledger = self._ledger
         buf = ledger.buf
         at, literal = self._resync.seek(buf, ledger.pos, final)
-        ledger.args("", (len(buf) if at < 0 else at) - ledger.pos)
+        end = len(buf) if at < 0 else at
+        # What is wrong with JSON is told best by the JSON itself.
+        written = self._codec is not None and self._codec.verbatim
+        ledger.args(buf[ledger.pos : end] if written else "", end - ledger.pos)
         if not literal:
             if at < 0 and final:
                 self._end("malformed", 0)

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..values.events import CallArgs, CallEnd, CallStart, Event, Markup, Note, Text
+from ..values.events import CallArgs, CallEnd, CallStart, Event, Markup, Note, Text, channel_behind
 
 if TYPE_CHECKING:
+    from ..values.events import Channel
     from ..values.policies import Policies
     from .machine import Machine
 
 
 class Gate:
-    """Holds the events of the open call; one that fails never shows as a call."""
+    """Holds the events of the open call; one that fails never shows as a call, unless it is to be kept."""
 
-    __slots__ = ("_given", "_held", "_machine", "_policies")
+    __slots__ = ("_channel", "_held", "_machine", "_policies", "_taken")
 
-    def __init__(self, machine: Machine, policies: Policies) -> None:
+    def __init__(self, machine: Machine, policies: Policies, channel: Channel) -> None:
         self._machine = machine
         self._policies = policies
+        self._channel: Channel = channel  # of what comes next
         self._held: list[Event] = []
-        self._given = 0
+        self._taken = 0  # calls that have not got through
 
     @property
     def held(self) -> int:
@@ -38,6 +40,7 @@ class Gate:
                     out += self._release(event)
                     self._held = held = []
             else:
+                self._channel = channel_behind(event, self._channel)
                 out.append(event)
         return out
 
@@ -48,28 +51,27 @@ class Gate:
             event for event in self._held if isinstance(event, Note) and event.kind != "late_id"
         ]
         if end.status != "complete":
-            return self._fail(start, end, notes)
+            policy = self._policies.for_broken(end.status)
+            if policy not in ("keep", "error"):
+                return self._take(start, end, notes, shown=policy != "drop")
         late = [event.detail for event in self._held if isinstance(event, Note) and event.kind == "late_id"]
         native = self._machine.usable_id(late[-1]) if late else ""
-        index = end.index + self._given
+        # Indices stay dense: that of a call that was taken is the next one's.
+        index = end.index - self._taken
         arguments = "".join(event.json for event in self._held if isinstance(event, CallArgs))
         return [
             CallStart(index, start.name, native or start.id, start.start, start.end),
             CallArgs(index, arguments, start.end, end.start),
             *notes,
-            CallEnd(index, "complete", "", end.start, end.end),
+            CallEnd(index, end.status, end.raw, end.start, end.end),
         ]
 
-    def _fail(self, start: CallStart, end: CallEnd, notes: list[Event]) -> list[Event]:
-        policies = self._policies
-        policy = policies.malformed_call if end.status == "malformed" else policies.truncated_call
-        if policy in ("keep", "error"):
-            return self._held
-        # Indices stay dense: this one is given to the next call.
-        self._given -= 1
+    def _take(self, start: CallStart, end: CallEnd, notes: list[Event], *, shown: bool) -> list[Event]:
+        """The call is none."""
+        self._taken += 1
         for note in notes:
             if isinstance(note, Note) and note.kind == f"{end.status}_call":
                 note.raw = end.raw
-        if policy == "drop":
-            return [*notes, Markup("cut", end.raw, start.start, end.end)]
-        return [*notes, Text("content", end.raw, start.start, end.end)]
+        if shown:
+            return [*notes, Text(self._channel, end.raw, start.start, end.end)]
+        return [*notes, Markup("cut", end.raw, start.start, end.end)]

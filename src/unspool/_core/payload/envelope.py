@@ -102,6 +102,10 @@ class EnvelopeCodec(NamedPayload):
         return self._read(buf, pos, final, [])
 
     @property
+    def verbatim(self) -> bool:
+        return not self._python
+
+    @property
     def source(self) -> Codec | None:
         value = self._value
         if value is None or self._role != _ARGS_ROLE or not self.committed or value.kind != "{":
@@ -149,6 +153,8 @@ class EnvelopeCodec(NamedPayload):
             self._take(value, out)
         if value.error or not value.done:
             self.error = value.error
+            if self.error and self._role == _ARGS_ROLE and self.committed:
+                out += self._captured
             return False
         self._value_ends(out, pos)
         return True

@@ -174,6 +174,10 @@ class JsonValue(Value):
         self.done = False
         return self
 
+    @property
+    def verbatim(self) -> bool:
+        return True
+
     def step(self, buf: str, pos: int, final: bool) -> int:
         n = len(buf)
         start = pos

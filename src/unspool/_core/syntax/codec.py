@@ -45,6 +45,11 @@ class Codec:
         raise NotImplementedError
 
     @property
+    def verbatim(self) -> bool:
+        """Whether it gives JSON as the model writes it, so that what follows an error can be given, too."""
+        return False
+
+    @property
     def source(self) -> Codec | None:
         """Who reads on, if its text is all that the next steps of this codec would give.
 

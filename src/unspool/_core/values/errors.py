@@ -36,6 +36,9 @@ class ProtocolError(UnspoolError):
     __module__ = _PUBLIC
 
 
+_LENIENT = "Parse with lenient policies to get the rest of the output, and this as a problem."
+
+
 class MalformedOutput(UnspoolError):
     """The model's output is not well-formed, and the policies say that is an error.
 
@@ -44,7 +47,9 @@ class MalformedOutput(UnspoolError):
 
     __module__ = _PUBLIC
 
-    def __init__(self, kind: str, detail: str, start: int, end: int, raw: str, at: int) -> None:
+    def __init__(
+        self, kind: str, detail: str, start: int, end: int, raw: str, at: int, advice: str = _LENIENT
+    ) -> None:
         self.kind = kind
         """What is wrong: one of ``NOTE_KINDS``."""
         self.detail = detail
@@ -59,8 +64,7 @@ class MalformedOutput(UnspoolError):
         """The offending text as the model wrote it."""
         super().__init__(
             f"{kind.replace('_', ' ')} at offset {at} (characters {start} to {end}): {detail}\n"
-            f"{_caret(raw, at - start)}\n"
-            "Parse with lenient policies to get the rest of the output, and this as a problem."
+            f"{_caret(raw, at - start)}\n{advice}"
         )
 
 

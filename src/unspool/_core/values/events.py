@@ -234,6 +234,18 @@ Event: TypeAlias = Text | CallStart | CallArgs | CallEnd | Markup | Note | Finis
 """Any event.  A ``match`` over all of them ends with ``assert_never``."""
 
 
+def channel_behind(event: "Event", channel: Channel) -> Channel:
+    """The channel of what follows an event, if ``channel`` was that of what came before it."""
+    if isinstance(event, Text):
+        return event.channel
+    if isinstance(event, Markup):
+        if event.role == "reasoning_open":
+            return "reasoning"
+        if event.role in ("reasoning_close", "content_open", "border"):
+            return "content"
+    return channel
+
+
 NOTE_KINDS: Final[dict[str, str]] = {
     "malformed_call": "a call was announced, then turned out not to be well-formed",
     "truncated_call": "the input ended inside a call",

@@ -21,17 +21,21 @@ class FinishRule:
       if generation ended as ``length`` in the text behind it (``stop`` for a
       forced call, if the policy says so);
     - generation ended as ``length`` or ``content_filter``: that;
+    - a malformed call is kept among the calls: as for a complete one;
     - else ``stop``.
     """
 
-    __slots__ = ("_complete", "_cut", "_for_calls", "_told")
+    __slots__ = ("_complete", "_cut", "_for_calls", "_keep", "_kept", "_told")
 
-    def __init__(self, for_calls: FinishReason) -> None:
+    def __init__(self, for_calls: FinishReason, *, keep: bool) -> None:
         """Begin to watch.
 
         :param for_calls: what complete calls make of it.
+        :param keep: malformed calls are kept.
         """
         self._for_calls: FinishReason = for_calls
+        self._keep = keep
+        self._kept = False
         self._complete = False
         self._cut = False
         self._told: FinishReason | None = None
@@ -43,6 +47,8 @@ class FinishRule:
                 self._complete = True
             elif event.status == "truncated":
                 self._cut = True
+            else:
+                self._kept = self._keep
         elif isinstance(event, Note):
             if event.kind in _CUT:
                 self._cut = True
@@ -56,4 +62,6 @@ class FinishRule:
         if self._complete:
             return self._for_calls
         # A backend's "tool_calls" is only its guess at what we have just decided.
-        return self._told if self._told in ("length", "content_filter") else "stop"
+        if self._told in ("length", "content_filter"):
+            return self._told
+        return self._for_calls if self._kept else "stop"

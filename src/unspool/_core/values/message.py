@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from .events import Channel, FinishReason
 
@@ -44,7 +44,32 @@ class TextPart:
     text: str
 
 
-Part: TypeAlias = TextPart | ToolCall
+@dataclass(frozen=True, slots=True)
+class BrokenCall:
+    """A call that was announced and did not end well: nothing to run.
+
+    Who reads the stream has seen it begin, so it has its place among the parts,
+    whatever the policies make of it in the other fields.
+    """
+
+    id: str
+    """As in :class:`ToolCall`."""
+    name: str
+    """The function that was to be called."""
+    arguments: str
+    """What there is of them, which is not a JSON object or not all of one."""
+    status: Literal["malformed", "truncated"]
+    """How it ended."""
+    raw: str
+    """The call exactly as the model wrote it, from its opener on."""
+    channel: Channel
+    """Where it stands: in the content, or in the reasoning."""
+    text: str = ""
+    """What of it went back to that channel, if the policy says so."""
+
+
+Part: TypeAlias = TextPart | ToolCall | BrokenCall
+"""What ``Message.parts`` holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,3 +88,14 @@ class Message:
     """``tool_calls`` if there is a complete call and none was cut off."""
     parts: tuple[Part, ...] = ()
     """Text, reasoning and calls in the order of the output, which the flat fields lose."""
+
+    def in_order(self) -> tuple[Part, ...]:
+        """The parts; of a message that was made from its flat fields: reasoning, content, calls."""
+        if self.parts:
+            return self.parts
+        parts: list[Part] = []
+        if self.reasoning is not None:
+            parts.append(TextPart("reasoning", self.reasoning))
+        if self.content is not None:
+            parts.append(TextPart("content", self.content))
+        return (*parts, *self.tool_calls)

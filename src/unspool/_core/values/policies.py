@@ -85,6 +85,10 @@ class Policies:
             raise UsageError(f"policies has no {unknown[0]!r}: choose from {known}")
         return Policies(**{**_LIKE.get(engine, {}), **given})
 
+    def for_broken(self, status: Literal["malformed", "truncated"]) -> str:
+        """What becomes of a call that ended like this."""
+        return self.malformed_call if status == "malformed" else self.truncated_call
+
     def __post_init__(self) -> None:
         for name, allowed in _choices().items():
             value = getattr(self, name)

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
+from ..broken_history import with_json_arguments
 from .base import Batch, CallPiece, Delta, Stream, Task
 from .completions import (
     CompletionStream,
@@ -95,7 +96,7 @@ class ChatUpstream(CompletionsUpstream):
             **{key: task.request[key] for key in _SENT if key in task.request},
         }
         body |= {
-            "messages": task.request["messages"],
+            "messages": with_json_arguments(task.request["messages"]),
             "stream": True,
             "stream_options": {"include_usage": True},
         }

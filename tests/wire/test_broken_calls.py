@@ -1,0 +1,208 @@
+"""A call that breaks after it was announced: nothing that a client could run, streamed and whole the same."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import jiter
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from langchain_core.utils.json import parse_partial_json
+
+from unspool import MalformedOutput, Parser, Policies
+from unspool.testing import Case, assert_wires
+from unspool.wire import ChatStream, MessagesStream, ResponsesStream, broken
+from unspool.wire.broken import is_spoilt, is_spoilt_as_malformed, spoiler, without_spoiler
+from wire_events import call, end
+
+SINGLE_QUOTES = '<tool_call>\n{"name": "wipe", "arguments": {\'target\': \'tmp\'}}\n</tool_call>'
+GOOD = '<tool_call>\n{"name": "wipe", "arguments": {"target": "tmp"}}\n</tool_call>'
+CUT = '<tool_call>\n{"name": "wipe", "arguments": {"target": "/home/me/tmp'
+
+STATUSES = pytest.mark.parametrize("status", ["malformed", "truncated"])
+
+
+# -- the spoiler
+
+
+@pytest.mark.parametrize(
+    ("sent", "cut"),
+    [
+        ("", '{"\\u"]'),
+        (" ", '{"\\u"]'),
+        ("{", '"\\u"]'),
+        ('{"a', '\\u"]'),
+        ('{"a\\', 'u"]'),
+        ('{"a\\\\', '\\u"]'),
+        ('{"a": [', '"\\u"}'),
+        ('{"a": ["x", {"b": [1', ',"\\u"}'),
+        ('{"a"', ':"\\u"]'),
+        ('{"a": "b"', ',"\\u"]'),
+        ('{"a": ["[', '\\u"}'),
+        ('{"a": [1]', ',"\\u"]'),
+        ('{"a": 1}', ',"\\u"]'),
+        ('{"a": 1}}', ',"\\u"]'),
+    ],
+)
+def test_the_spoiler_fits_where_the_text_stands(sent: str, cut: str) -> None:
+    assert spoiler(sent, "truncated") == cut
+    assert spoiler(sent, "malformed") == cut.replace('u"', 'u<malformed>"')
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+objects = st.dictionaries(st.text(max_size=4), values, max_size=4).map(json.dumps)
+beginnings = st.builds(lambda text, at: text[: at % (len(text) + 1)], objects, st.integers(0, 200))
+junk = st.text(st.sampled_from("{}[]\"'\\,: ab1u\n"), max_size=12)
+
+
+def reads(text: str, read: Any) -> bool:
+    """Whether some reader makes an object of a text."""
+    try:
+        return isinstance(read(text), dict)
+    except Exception:  # noqa: BLE001 - it may say no in any way
+        return False
+
+
+@STATUSES
+@given(beginnings, junk)
+def test_no_reader_makes_an_object_of_it(status: str, begun: str, rest: str) -> None:
+    sent = begun + (rest if status == "malformed" else "")
+    spoilt = sent + spoiler(sent, status)
+    assert not reads(spoilt, json.loads)
+    assert not reads(spoilt, parse_partial_json)  # LangChain's, which completes what it can
+    assert not reads(spoilt, lambda text: jiter.from_json(text.encode()))
+
+
+UNFINISHED_WORD = re.compile(r"(?:-|t|tr|tru|f|fa|fal|fals|n|nu|nul)\Z")
+
+
+@given(beginnings)
+def test_what_was_cut_off_is_unfinished_to_a_reader_of_partial_json_not_wrong(sent: str) -> None:
+    """Anthropic's client reads so after each delta, and an error would end its stream."""
+    inside_a_string = spoiler(sent, "truncated")[0] in "\\u"
+    half_an_escape = inside_a_string and re.search(r"\\u[0-9a-f]{0,3}\Z", sent)
+    whole = reads(sent, json.loads)
+    assume(not (half_an_escape or whole))
+    assume(inside_a_string or not UNFINISHED_WORD.search(sent))
+    jiter.from_json((sent + spoiler(sent, "truncated")).encode(), partial_mode=True)
+
+
+@STATUSES
+@given(beginnings, junk)
+def test_it_is_taken_off_again(status: str, begun: str, rest: str) -> None:
+    sent = begun + rest
+    spoilt = sent + spoiler(sent, status)
+    assert is_spoilt(spoilt)
+    assert is_spoilt_as_malformed(spoilt) == (status == "malformed")
+    back = without_spoiler(spoilt)
+    # What opens a string may be the model's or the spoiler's.
+    assert sent.startswith(back)
+    assert re.fullmatch(r'[,:{]?"?\\?', sent.removeprefix(back).strip())
+
+
+@given(objects)
+def test_what_is_not_spoilt_stays(arguments: str) -> None:
+    assert without_spoiler(arguments) == arguments
+
+
+# -- the law, and that it can be broken
+
+
+@pytest.mark.parametrize("text", [SINGLE_QUOTES, GOOD, CUT, GOOD + SINGLE_QUOTES, GOOD + CUT])
+@pytest.mark.parametrize("reason", ["stop", "length"])
+def test_the_law(text: str, reason: Any) -> None:
+    assert_wires("hermes", Case(text, finish_reason=reason))
+
+
+@pytest.mark.parametrize("text", [SINGLE_QUOTES, CUT])
+@pytest.mark.parametrize("instead", ["", "{}", '"}}'])
+def test_the_law_can_be_broken(text: str, instead: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broken, "spoiler", lambda *_: instead)
+    with pytest.raises(AssertionError, match="wires"):
+        assert_wires("hermes", text)
+
+
+def test_the_law_sees_a_call_that_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MessagesStream, "_input", lambda *_: {"type": "ping"})
+    with pytest.raises(AssertionError, match="wires"):
+        assert_wires("hermes", GOOD)
+
+
+# -- what each API has
+
+
+def sent_by(wire: Any, text: str, *, policies: Policies | None = None, reason: Any = "stop") -> list[Any]:
+    parser = Parser("hermes", policies=policies)
+    stream = wire(parser)
+    return [*stream.encode(parser.feed(text)), *stream.encode(parser.finish(reason))]
+
+
+def test_what_the_model_wrote_is_told_where_it_is_nearly_json() -> None:
+    chunks = sent_by(ChatStream, SINGLE_QUOTES)
+    pieces = [
+        entry["function"]["arguments"]
+        for chunk in chunks
+        for entry in chunk["choices"][0]["delta"].get("tool_calls", ())
+    ]
+    assert "".join(pieces) == "{'target': 'tmp'}}\n,\"\\u<malformed>\"]"
+    assert chunks[-1]["choices"][0]["finish_reason"] == "tool_calls"
+
+
+def test_responses() -> None:
+    for text, reason, ended in ((SINGLE_QUOTES, "stop", "completed"), (CUT, "length", "incomplete")):
+        last = sent_by(ResponsesStream, text, reason=reason)[-1]
+        assert last["type"] == f"response.{ended}"
+        assert [item["status"] for item in last["response"]["output"]] == ["incomplete"]
+
+
+def test_messages_that_are_not_streamed() -> None:
+    parser = Parser("hermes")
+    cut: Any = MessagesStream(parser).whole(parser.message(parser.feed(GOOD + CUT) + parser.finish("length")))
+    assert [block["input"] for block in cut["content"]] == [{"target": "tmp"}]
+    assert cut["stop_reason"] == "max_tokens"
+    parser = Parser("hermes")
+    malformed = parser.message(parser.feed(SINGLE_QUOTES) + parser.finish("stop"))
+    with pytest.raises(MalformedOutput, match='commit="call"'):
+        MessagesStream(parser).whole(malformed)
+
+
+@pytest.mark.parametrize("text", [SINGLE_QUOTES, CUT])
+def test_an_error_ends_the_stream_as_each_api_has_it(text: str) -> None:
+    strict = Policies(malformed_call="error", truncated_call="error")
+    chat = sent_by(ChatStream, f"Hi. {text}", policies=strict)
+    assert chat[-1]["error"]["code"] in ("malformed_call", "truncated_call")
+    assert chat[1]["choices"][0]["delta"] == {"content": "Hi."}
+    failed = sent_by(ResponsesStream, text, policies=strict)[-1]
+    assert failed["type"] == "response.failed"
+    assert failed["response"]["output"] == []
+    assert sent_by(MessagesStream, text, policies=strict)[-1]["error"]["type"] == "api_error"
+
+
+def test_an_error_that_only_the_end_shows() -> None:
+    strict = Policies(truncated_call="error")
+    chunks = sent_by(ChatStream, '<tool_call>\n{"na', policies=strict, reason="length")
+    assert chunks[-1]["error"]["code"] == "cut_head"
+
+
+def test_nothing_of_a_call_is_sent_before_it_is_complete_if_so_chosen() -> None:
+    whole_calls = Policies(commit="call")
+    text = sent_by(ChatStream, SINGLE_QUOTES, policies=whole_calls)
+    assert text[1]["choices"][0]["delta"] == {"content": SINGLE_QUOTES}
+    cut = sent_by(ChatStream, CUT, policies=whole_calls, reason="length")
+    assert [chunk["choices"][0]["delta"] for chunk in cut] == [{"role": "assistant", "content": ""}, {}]
+    assert cut[-1]["choices"][0]["finish_reason"] == "length"
+
+
+def test_arguments_too_deep_to_read_are_not_taken_for_none() -> None:
+    parser = Parser("hermes")
+    deep = '{"a": ' * 100_000 + "1" + "}" * 100_000
+    message = parser.message([*call(0, deep), end()])
+    with pytest.raises(MalformedOutput):
+        MessagesStream(parser).whole(message)
