@@ -56,6 +56,11 @@ def test_a_code_fence_behind_a_call_is_text(name: str, policies: Policies) -> No
     assert "```py\nprint(1)\n```" in found.content
 
 
+def test_a_stray_closer_takes_its_fence_along() -> None:
+    found = message_of("deepseek_v3", "One. ```<｜tool▁call▁end｜>Two. ``` Three.")
+    assert (found.content, kinds(found)) == ("One.Two. ``` Three.", ["stray_closer"])
+
+
 # -- text that is for nobody
 
 WITH_RESULTS = Dialect(

@@ -212,6 +212,7 @@ class CallForm:
         "_embed",
         "_unmarked",
         "closers",
+        "closing",
         "ends_in_name",
         "notation",
         "opener",
@@ -232,6 +233,8 @@ class CallForm:
         self.notation: Final = (payload.notation if payload is not None else "") or dialect.args
         self.opener: Final = first_literal(opening)
         """The literal a call begins with, if it does with one."""
+        self.closing: Final = literals(tail)
+        """What closes it as it is declared; ``closers`` are the parts of it."""
         end = _tag_end(opening)
         closers = _closers_apart(tail, end)
         self.unended: Final = (

@@ -294,7 +294,7 @@ class Syntax:
         """Closers, and what they would close."""
         stray: dict[str, str] = {}
         for form in self.forms:
-            stray.update(dict.fromkeys(filter(is_marker, form.closers), "call"))
+            stray.update(dict.fromkeys(filter(is_marker, (*form.closing, *form.closers)), "call"))
         for section in self.sections:
             stray.update(dict.fromkeys(filter(is_marker, section.closers), "call"))
         if self.calls:
