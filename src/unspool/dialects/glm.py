@@ -33,6 +33,16 @@ GLM45 = Dialect(
     ),
 )
 
+# Small models put a call into the tag of a role.
+LAGUNA_ROLES = (
+    Dialect(
+        name="poolside_v1",
+        section=tuple(f"?<{role}>\n{{calls}}\n</{role}>" for role in ("user", "system")),
+        call=(*GLM45.call, "<tool_call>{name}</tool_call>", "{envelope}"),
+        param=GLM45.param,
+    ),
+)
+
 POOLSIDE_V1 = replace(
     GLM45,
     name="poolside_v1",
@@ -42,6 +52,7 @@ POOLSIDE_V1 = replace(
         reasoning_aliases=("poolside_v1",),
         fingerprint=("All available function signatures are listed below",),
     ),
+    foreign=GLM_FOREIGN + LAGUNA_ROLES,
     stop=("</assistant>", "〈|EOS|〉"),
     prompt=Prompt(turn=("<assistant>",)),
     request=RequestFacts(

@@ -26,13 +26,15 @@ KIMI_K2 = Dialect(
         reasoning_aliases=("kimi_k2", "kimi_k25", "kimi_thinking"),
     ),
     section=(
-        "<|tool_calls_section_begin|>{calls}<|tool_calls_section_end|>",
-        "<|tool_call_section_begin|>{calls}<|tool_call_section_end|>",
+        "!<|tool_calls_section_begin|>{calls}<|tool_calls_section_end|>",
+        "!<|tool_call_section_begin|>{calls}<|tool_call_section_end|>",
         "{calls}",
     ),
     call=(
         "<|tool_call_begin|>{name}<|tool_call_argument_begin|>{args}<|tool_call_end|>",
         "<|tool_call_begin|>{name}<|tool_call_argument_begin|>\n<|tool_call_end|>",
+        "<|tool_call_begin|>{index}<|tool_call_argument_begin|>{args}<|tool_call_end|>",
+        "<|tool_call_begin|>:{index}<|tool_call_argument_begin|>{args}<|tool_call_end|>",
     ),
     sep=("",),
     names=Names(
@@ -46,6 +48,12 @@ KIMI_K2 = Dialect(
     ),
     id_format=IdFormat("functions.{name}:{index}"),
     reasoning=THINK_INLINE,
+    drop=(
+        "<|tool_calls_section_begin|>",
+        "<|tool_call_section_begin|>",
+        "<|tool_call_begin|>",
+        "<|tool_call_argument_begin|>",
+    ),
     stop=CHATML_STOPS,
     request=RequestFacts(
         calls_special="yes",

@@ -123,7 +123,13 @@ INKLING = Dialect(
         for kind in ("text", "invoke_tool_text", "tool_error", "xml")
         for header in ("", "<|message_model|>{_}")
     ),
-    drop=("<|message_model|>", "<|content_invoke_tool_json|>"),
+    drop=(
+        "<|message_model|>",
+        "<|message_system|>",
+        "<|message_user|>",
+        "<|message_tool|>",
+        "<|content_invoke_tool_json|>",
+    ),
     prompt=Prompt(start="<|message_model|>", turn=("<|message_model|>",)),
     stop=("<|content_model_end_sampling|>",),
     request=RequestFacts(

@@ -304,6 +304,11 @@ class Machine:
             self._show_text(at)
             self._close(literal)
             return _DECIDED
+        if entry.ends:
+            self._show_text(at)
+            ledger.note("missing_closer", "reasoning")
+            self._state = self._syntax.content if self._visible else self._syntax.fresh
+            return _DECIDED
         if literal in self._released:
             self._released.discard(literal)
             return _REJECTED
@@ -411,6 +416,8 @@ class Machine:
             return self._is_header(trial) if program.action == p.FRAME else not trial.at_end
         form = program.call
         assert form is not None  # noqa: S101 - the action says so
+        if form.unnamed and not self._raw_name(trial):
+            return False
         foreign = self._syntax.of(form) is not self._syntax
         if (
             trial.at_end
@@ -429,7 +436,8 @@ class Machine:
 
     def _raw_name(self, trial: Trial) -> str:
         if trial.envelope is not None:
-            return trial.envelope.name
+            keys = trial.envelope.keys
+            return trial.envelope.name if keys is None else self._tools.fitting(keys)
         form = trial.program.call
         default = CODE_FUNCTION if form is not None and form.payload == "code" else ""
         return trial.fields.get("name", "") or self._syntax.dialect.names.fixed or default
@@ -488,6 +496,8 @@ class Machine:
         else:
             if program.anchored:
                 ledger.note("broken_header", program.trigger)
+            if program.trigger in self._syntax.call_openers:
+                ledger.note("stray_opener", program.trigger)
             ledger.markup("dropped", trial.offset)
 
     def _open_wrapper(self, trial: Trial) -> None:
@@ -599,6 +609,8 @@ class Machine:
         written = self._syntax.of(form)
         if written is not self._syntax:
             self.ledger.note("foreign_call", written.dialect.name)
+        if form.unnamed:
+            self.ledger.note("unnamed_call", self._raw_name(trial))
         opened = section if self._section is not section else None
         if opened is not None:
             self._calls = ""

@@ -328,6 +328,45 @@ class EnvelopeCodec(NamedPayload):
             self.notes.append(("extra_member", key[:80], at))
 
 
+class UnnamedArguments(NamedPayload):
+    """An object of arguments whose keys tell the function.  They are known when it is complete."""
+
+    __slots__ = ("_json", "_pending")
+
+    def __init__(self, repair: bool) -> None:
+        super().__init__()
+        self._json: Final = JsonValue(repair)
+        self._pending: list[str] = []
+
+    @property
+    def partial_name(self) -> str:
+        return ""
+
+    def step(self, buf: str, pos: int, final: bool) -> int:
+        self.text = ""
+        value = self._json
+        if self.done:
+            return pos
+        end = value.step(buf, pos, final)
+        self.notes.extend(value.notes)
+        value.notes.clear()
+        self._pending.append(value.text)
+        self.error = value.error or ("'{'" if value.kind not in ("", "{") else "")
+        if value.done and not self.error:
+            self.text = "".join(self._pending)
+            self.keys = _keys(self.text)
+            self.committed = self.done = True
+        return end
+
+
+def _keys(arguments: str) -> tuple[str, ...]:
+    """The keys of a JSON object; none of one that is nested too deep to be read at once."""
+    try:
+        return tuple(json.loads(arguments))
+    except RecursionError:
+        return ()
+
+
 def _unquoted(text: str) -> str:
     """What a JSON string says."""
     return json.loads(text) if "\\" in text else text[1:-1]

@@ -6,10 +6,11 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from ..syntax.forms import UNNAMED
 from ..syntax.syntax import Syntax
 from .bare import BareObject
 from .code import RawText
-from .envelope import EnvelopeCodec
+from .envelope import EnvelopeCodec, UnnamedArguments
 from .json import JsonValue
 from .python import PythonArguments
 from .tagged import Tagged
@@ -17,7 +18,7 @@ from .tree import Tree
 
 if TYPE_CHECKING:
     from ..schema.schema import Tools
-    from ..syntax.codec import Codec
+    from ..syntax.codec import Codec, NamedPayload
     from ..syntax.forms import CallForm
     from ..syntax.program import Embed
     from ..values.policies import Policies
@@ -57,7 +58,12 @@ def compile_syntax(
 
 
 def _embed(dialect: Dialect, repair: bool) -> Embed:
-    return lambda notation, unmarked: EnvelopeCodec(dialect, repair, notation == "python", unmarked)
+    def embed(notation: str, unmarked: bool) -> NamedPayload:
+        if notation == UNNAMED:
+            return UnnamedArguments(repair)
+        return EnvelopeCodec(dialect, repair, notation == "python", unmarked)
+
+    return embed
 
 
 def make_codec(form: CallForm, syntax: Syntax, tools: Tools, function: str, policies: Policies) -> Codec:

@@ -110,6 +110,14 @@ class Tools:
         """The parameters a function declares, in order; ``None`` if that is not known."""
         return self.parameters(function).keys()
 
+    def fitting(self, keys: tuple[str, ...]) -> str:
+        """The only function that arguments with these keys can be for, if there is one."""
+        names = list(self._functions)
+        if len(names) > 1:
+            declared = [(name, self.keys(name)) for name in names]
+            names = [name for name, known in declared if known is None or set(keys).issubset(known)]
+        return names[0] if len(names) == 1 else ""
+
 
 _TOOLS_USAGE: Final = (
     'pass the request\'s list of tools, such as [{"type": "function", "function": '

@@ -103,7 +103,7 @@ class Value(Codec):
 class NamedPayload(Codec):
     """A payload that holds the call's name, so that a head ends inside it."""
 
-    __slots__ = ("committed", "id", "name", "only_named")
+    __slots__ = ("committed", "id", "keys", "name", "only_named")
 
     def __init__(self) -> None:
         super().__init__()
@@ -113,6 +113,8 @@ class NamedPayload(Codec):
         """The call's id, if it came before the name."""
         self.committed: bool = False
         """Whether the name is known, and that this is a call.  ``step`` stops there."""
+        self.keys: tuple[str, ...] | None = None
+        """The keys of the arguments, where nothing else tells the function."""
         self.only_named: bool = False
         """It is over, and nothing but its name says that it is a call."""
 

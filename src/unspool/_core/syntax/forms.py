@@ -45,6 +45,9 @@ _TAG: Final = r"(?:<[^<>\s]+>|[\ud800-\udfff])"
 _TAG_END: Final = re.compile(r"(?<=[\w\" ])(?:<\|\w+\|>|[\ud800-\udfff])\Z")
 _TWO_TAGS: Final = re.compile(rf"{_TAG}\s*({_TAG})")
 
+UNNAMED: Final = "unnamed"
+"""Stands for the notation of an object of arguments that tells which function they are for."""
+
 # What demands a first character is tried before what always fits.
 _RANKS: Final = {"args": 0, "envelope": 0, "code": 0, "": 1, "params": 2}
 
@@ -221,6 +224,7 @@ class CallForm:
         "rank",
         "template",
         "unended",
+        "unnamed",
     )
 
     def __init__(self, template: str, dialect: Dialect, embed: Embed | None = None) -> None:
@@ -246,7 +250,9 @@ class CallForm:
         )
         self.ends_in_name: Final = bool(solid) and isinstance(solid[-1], Hole)
         """Nothing but what follows closes the name."""
-        self.rank: Final = _RANKS[self.payload]
+        self.unnamed: Final = self.payload == "args" and not dialect.names.fixed and not _names(opening)
+        """Nothing but its arguments tells the function."""
+        self.rank: Final = -1 if self.unnamed else _RANKS[self.payload]
         spelt = self.payload == "params" and dialect.values.spelt_breaks
         self.opening: Final = steps_of(opening, spelt=spelt)
         """Up to the payload."""
@@ -263,9 +269,19 @@ class CallForm:
                 *self.opening,
                 Step(t.ENVELOPE, self.notation, embed=self._embed, unmarked=unmarked),
             ]
+        if self.unnamed:
+            return [*self.opening, Step(t.ENVELOPE, UNNAMED, embed=self._embed)]
         if self.payload == "args":
             return [*self.opening, Step(t.PEEK, FIRST_CHARACTERS[self.notation])]
         return self.opening
+
+
+def _names(pieces: Sequence[Piece]) -> bool:
+    return any(
+        (isinstance(piece, Hole) and piece.field == "name")
+        or (isinstance(piece, Attributes) and "name" in piece.fields.values())
+        for piece in pieces
+    )
 
 
 class SectionForm:
@@ -278,6 +294,7 @@ class SectionForm:
         "between",
         "closers",
         "declared",
+        "ends_reasoning",
         "lacks",
         "opener",
         "resync",
@@ -293,6 +310,7 @@ class SectionForm:
         """Only where no visible text came before."""
         self.declared: Final = "?" in marks
         """Only for declared tools."""
+        self.ends_reasoning: Final = "!" in marks
         self.opener: Final = first_literal(opening)
         self._openers: Final = literals(opening)
         self.steps: Final = steps_of(opening)

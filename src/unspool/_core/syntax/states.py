@@ -34,6 +34,7 @@ class Entry:
         "closers",
         "closes",
         "control",
+        "ends",
         "furnished",
         "literal",
         "only_first",
@@ -42,12 +43,14 @@ class Entry:
         "words",
     )
 
-    def __init__(self, literal: str, programs: list[Program], closes: bool, stray: str) -> None:
+    def __init__(self, literal: str, programs: list[Program], closes: bool, ends: bool, stray: str) -> None:
         self.literal: Final = literal
         self.programs: Final = programs
         """What may begin here, in the order to try."""
         self.closes: Final = closes
         """It closes the wrapper or body that is open."""
+        self.ends: Final = ends
+        """It belongs to what follows the wrapper that is open, which was not closed."""
         self.stray: Final = stray
         """What it closes without having been opened: ``reasoning``, ``text``, ``call`` or nothing."""
         self.furnished: Final = bool(stray) and all(
@@ -92,6 +95,7 @@ class TextState:
         programs: Iterable[Program],
         *,
         closers: Iterable[str] = (),
+        ends: Iterable[str] = (),
         stray: dict[str, str] | None = None,
         wrapper: Wrapper | None = None,
         fresh: bool = False,
@@ -106,13 +110,15 @@ class TextState:
         """The body of a framed message."""
         ordered = sorted(programs, key=_order)
         closing = frozenset(closers)
+        ending = frozenset(ends)
         strays = {literal: what for literal, what in (stray or {}).items() if literal not in closing}
-        found = {program.trigger for program in ordered}.union(closing, strays)
+        found = {program.trigger for program in ordered}.union(closing, ending, strays)
         self.entries: Final = {
             literal: Entry(
                 literal,
                 [program for program in ordered if literal.startswith(program.trigger)],
                 literal in closing,
+                literal in ending,
                 strays.get(literal, ""),
             )
             for literal in found

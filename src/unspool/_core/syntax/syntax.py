@@ -14,7 +14,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ..search.watch import Watch
-from ..words.pieces import is_control, is_marker, reading_pieces
+from ..words.pieces import (
+    PAYLOADS,
+    is_control,
+    is_marker,
+    literals,
+    parse_template,
+    reading_pieces,
+    split_at,
+    split_marks,
+)
 from . import program as t
 from .follow import Follow
 from .forms import CallForm, FrameForm, ParamForm, SectionForm, Wrapper, closing_steps, steps_of, value_opener
@@ -112,7 +121,10 @@ class Syntax:
         wrappers += [Wrapper("content", template) for template in dialect.content]
         wrappers += [Wrapper(None, template) for template in dialect.drop if "{text}" in template]
         opening = {wrapper: wrapper.program for wrapper in wrappers}
-        furniture = list(self._furniture())
+        before_args = _before_arguments(dialect).difference(program.trigger for program in opening.values())
+        self.call_openers: Final = before_args
+        """Markers that stand before a call's arguments, and nowhere else."""
+        furniture = [p for p in self._furniture() if calls or p.trigger not in before_args]
         stray = self._stray_closers(opening)
         everything = [*call_programs, *opening.values(), *furniture, *frames]
         self.fresh: Final = TextState("content", everything, stray=stray, fresh=True)
@@ -120,13 +132,15 @@ class Syntax:
         self.content: Final = TextState("content", [p for p in everything if not p.anchored], stray=stray)
         """Content."""
         believed = [p for p in unanchored if not p.declared] if calls_in_reasoning else []
+        ends = [section.opener for section in self.sections if section.ends_reasoning and calls_in_reasoning]
         self.inside: Final[dict[Wrapper, TextState]] = {}
         """The state inside each wrapper."""
         for wrapper in opening:
             strays: dict[str, str] = {}
             if wrapper.channel == "reasoning":
                 others = [p for w, p in opening.items() if not p.anchored or w.channel == "content"]
-                inner = [*others, *furniture, *frames, *believed]
+                kept = [p for p in furniture if calls_in_reasoning or p.trigger not in before_args]
+                inner = [*others, *kept, *frames, *believed]
             elif wrapper.channel == "content":
                 others = [p for w, p in opening.items() if w is not wrapper]
                 inner = [*unanchored, *others, *furniture]
@@ -134,7 +148,12 @@ class Syntax:
             else:  # nothing but its end counts
                 inner = []
             self.inside[wrapper] = TextState(
-                wrapper.channel, inner, closers=wrapper.closers, stray=strays, wrapper=wrapper
+                wrapper.channel,
+                inner,
+                closers=wrapper.closers,
+                ends=ends if wrapper.channel == "reasoning" else (),
+                stray=strays,
+                wrapper=wrapper,
             )
         self.bodies: Final = self._body_states(unanchored)
         """The state inside the body of a framed message, by where its route leads."""
@@ -306,6 +325,14 @@ class Syntax:
         if self.frame is not None:
             stray.update(dict.fromkeys(self.frame.ends, "text"))
         return stray
+
+
+def _before_arguments(dialect: Dialect) -> frozenset[str]:
+    """Every literal that stands before the arguments of a call."""
+    found: set[str] = set()
+    for template in (*dialect.section, *dialect.call):
+        found.update(literals(split_at(parse_template(split_marks(template)[1]), *PAYLOADS, "calls")[0]))
+    return frozenset(found)
 
 
 def _at_the_end(stop: str) -> Program:

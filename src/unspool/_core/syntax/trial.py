@@ -26,6 +26,7 @@ from .program import (
     CALL,
     CAPTURE,
     DROP,
+    EMPTY_SECTION,
     ENVELOPE,
     FOLLOWED,
     HEADER,
@@ -64,6 +65,10 @@ _ESCAPED_ATTRIBUTE: Final = _attribute(r"\ud800-\udfff")
 """Where quotes are escaped, a value holds anything but a quote."""
 
 
+_NO_LETTER: Final = re.compile(r"[\W\d]*")
+"""What is no name: a number, a counter."""
+
+
 class Trial:
     """Programs being tried at one place of the input."""
 
@@ -80,6 +85,7 @@ class Trial:
     """Generation hit its limit, so a name that the input ends with may be incomplete."""
     at_end: bool = False
     """Only the end of the input confirmed what matched."""
+    _ambiguous: bool = False  # it could have become something else than a call, too
     _begun: bool = False
     _cut_name: str = ""
     _searched: int = 0  # how much of a header is known to hold nothing that ends it
@@ -129,7 +135,8 @@ class Trial:
             answer = self._run_steps(buf, pos, final)
             if answer == MATCH:
                 # A call that was cut off is more than the furniture that it begins like.
-                return CUT if self._begun and self.program.action in (DROP, STOP) else MATCH
+                cut = self._begun or (self.can_cut and not self._ambiguous)
+                return CUT if cut and self.program.action in (DROP, STOP) else MATCH
             if answer == NEED:
                 if not final:
                     return NEED
@@ -139,9 +146,10 @@ class Trial:
 
     def _remember_cut(self, buf: str, pos: int) -> None:
         """A head that only the end of the input keeps from matching."""
-        if self.program.action != CALL or (
-            self._step == 0 and not (self.envelope and self.envelope.partial_name)
-        ):
+        if self.program.action != CALL:
+            self._ambiguous = self._ambiguous or self.program.action != EMPTY_SECTION
+            return
+        if self._step == 0 and not (self.envelope and self.envelope.partial_name):
             return
         if self.envelope is not None:
             self._cut_name = self.envelope.partial_name
@@ -225,6 +233,8 @@ class Trial:
         caught = buf[at:end].strip()
         if not caught and step.text in ("name", "id", "key"):
             return MORE if at == len(buf) else NO
+        if step.text == "name" and _NO_LETTER.fullmatch(caught):
+            return NO
         self.fields[step.text] = caught
         return end
 

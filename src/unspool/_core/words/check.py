@@ -163,6 +163,8 @@ class _Check:
         if len(payloads) > 1:
             self.fail("call", template, "a call has one payload: {args}, {envelope}, {params} or {code}")
         named = "name" in found or "envelope" in payloads or "code" in payloads
+        if payloads == ["args"] and self.dialect.args == "json":  # a number or an id in place of a name
+            named = named or "index" in found or "id" in found
         if not named and not self.dialect.names.fixed:
             self.fail(
                 "call",

@@ -169,7 +169,7 @@ class Dialect:
     """Templates of one call."""
     section: tuple[str, ...] = ("{calls}",)
     """What surrounds calls.  ``^`` in front: only where no visible text came
-    before; ``?``: only for declared tools."""
+    before; ``?``: only for declared tools; ``!``: its opener ends reasoning."""
     sep: tuple[str, ...] = ("\n",)
     """What may stand between two calls of a section."""
     section_per_call: bool = False

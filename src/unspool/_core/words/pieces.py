@@ -81,8 +81,8 @@ class Attributes(Piece):
 
 
 def split_marks(template: str) -> tuple[str, str]:
-    """Marks in front of a template (``^``, ``?``), and the template without them."""
-    body = template.lstrip("^?")
+    """Marks in front of a template (``^``, ``?``, ``!``), and the template without them."""
+    body = template.lstrip("^?!")
     return template[: len(template) - len(body)], body
 
 
