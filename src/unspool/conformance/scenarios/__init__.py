@@ -15,7 +15,7 @@ from typing import Final
 from ..._core.values.errors import UsageError
 from ...dialects._registry import get_dialect, list_dialects
 from ..model import TestCase
-from . import arguments, calls, markers, order, requests, standard, truncation
+from . import answers, arguments, calls, markers, order, requests, standard, truncation
 from .abilities import Able
 from .scenario import Scenario
 
@@ -23,6 +23,7 @@ GROUPS: Final[dict[str, str]] = {
     "standard": standard.TITLE,
     "order": order.TITLE,
     "arguments": arguments.TITLE,
+    "answers": answers.TITLE,
     "truncation": truncation.TITLE,
     **markers.TITLES,
     **calls.TITLES,
@@ -32,7 +33,7 @@ GROUPS: Final[dict[str, str]] = {
 
 SCENARIOS: Final[dict[str, Scenario]] = {
     scenario.full_name: scenario
-    for module in (standard, order, arguments, truncation, markers, calls, requests)
+    for module in (standard, order, arguments, answers, truncation, markers, calls, requests)
     for scenario in module.SCENARIOS
 }
 """Every scenario, by its full name."""
