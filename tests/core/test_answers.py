@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from unspool import CallStart, Parser, Text, get_dialect, list_dialects
+from unspool import CallStart, Dialect, Parser, Text, get_dialect, list_dialects
 from unspool.testing import Case, assert_laws, chunkings
 
 NAMES = [dialect.name for dialect in list_dialects()]
 each_dialect = pytest.mark.parametrize("name", NAMES)
 
+CALL = '<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>'
 NO_CALLS = (
     '{"name": "Alice", "age": 30}',
     '{"age": 30, "name": "Alice"}',
@@ -144,3 +145,44 @@ def test_a_declared_name_is_a_name_and_so_is_one_in_any_script(function: str) ->
     message = assert_laws("mistral", Case(text, tools)).message
     assert message is not None
     assert [call.name for call in message.tool_calls] == [function]
+
+
+# -- reasoning
+
+WORDED = [
+    dialect
+    for dialect in list_dialects()
+    if any("<think>" in template for template in dialect.reasoning) and dialect.frame is None
+]
+
+
+@pytest.mark.parametrize("dialect", WORDED, ids=[dialect.name for dialect in WORDED])
+def test_an_answer_about_the_tags_of_reasoning_is_an_answer(dialect: Dialect) -> None:
+    """The rest of the answer became reasoning, which few clients show."""
+    answer = "Models write <think> first and </think> last. Parsers split there."
+    message = assert_laws(dialect, answer, chunkings(answer, splits=60)).message
+    assert message is not None
+    assert (message.content, message.reasoning) == (answer, None)
+
+
+@pytest.mark.parametrize("before", ["", " ", "\n", "Hi.\n", CALL, CALL + "\n"])
+def test_reasoning_opens_at_the_start_of_a_line_and_behind_markup(before: str) -> None:
+    message = assert_laws("hermes", f"{before}<think>Hm.</think>Noon.").message
+    assert message is not None
+    assert message.reasoning == "Hm."
+
+
+def test_with_ids_the_id_decides() -> None:
+    class Vocabulary:
+        words = (b"Noon. ", b"<think>", b"Hm.", b"</think>", b"<th", b"ink>")
+
+        def token_bytes(self, id: int) -> bytes:
+            return self.words[id]
+
+        def special_tokens(self) -> dict[int, str]:
+            return {1: "<think>", 3: "</think>"}
+
+    for ids, reasoning in (([0, 1, 2, 3], "Hm."), ([0, 4, 5, 2], None)):
+        parser = Parser("hermes", tokenizer=Vocabulary())
+        message = parser.message(parser.feed_tokens(ids) + parser.finish())
+        assert message.reasoning == reasoning

@@ -550,8 +550,8 @@ def test_two_messages_of_a_channel_are_joined_by_a_line_break() -> None:
 
 
 def test_two_reasoning_blocks_are_joined_by_a_line_break() -> None:
-    message = outcome("<think>One.</think>Hello <think>Two.</think>you")
-    assert (message.reasoning, message.content) == ("One.\nTwo.", "Hello you")
+    message = outcome("<think>One.</think>Hello\n<think>Two.</think>you")
+    assert (message.reasoning, message.content) == ("One.\nTwo.", "Hello\nyou")
 
 
 def test_tidy_keeps_the_spans_in_order() -> None:

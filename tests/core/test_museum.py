@@ -481,7 +481,7 @@ def test_l10_reasoning_has_the_name_that_the_client_reads(field: Any, keys: set[
     assert client(chunks).reasoning == "Hm."
 
 
-EVERYTHING = Case("hermes", f"<think>Hm.</think>{TWO_CALLS.raw}\nBye.<think>Oh.</think>")
+EVERYTHING = Case("hermes", f"<think>Hm.</think>{TWO_CALLS.raw}\nBye.\n<think>Oh.</think>")
 """Reasoning also behind text, where it is easy to send it into the wrong block."""
 
 

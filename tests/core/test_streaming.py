@@ -184,7 +184,7 @@ def test_calls_of_one_section(dialect: str, raw: str) -> None:
 
 def test_text_reasoning_and_calls_go_on_after_an_error() -> None:
     raw = (
-        'Hi. <tool_call>{"name": "f", "arguments": {"a": 1]}</tool_call> So. '
+        'Hi. <tool_call>{"name": "f", "arguments": {"a": 1]}</tool_call> So.\n'
         f"<think>Hm.</think> Again: {HERMES} Bye."
     )
     reading = assert_laws("hermes", raw)

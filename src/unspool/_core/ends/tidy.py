@@ -236,6 +236,8 @@ class Tidy:
         elif role == "separator":
             if event.text.isspace() and not content.lead:
                 content.blanks.append(event.text)
+        elif role == "reasoning_open" and self.channel == "reasoning":
+            pass  # it was open, and goes on
         elif role in ("reasoning_open", "reasoning_close"):
             reasoning.blanks.clear()
             reasoning.join = "\n"

@@ -328,6 +328,10 @@ class Machine:
         """Whether something begins at this marker."""
         ledger = self.ledger
         programs = entry.programs
+        if entry.thought_closers and self._midway(at):
+            programs = entry.midway
+            if self._state.channel == "content":
+                self._released |= entry.thought_closers
         if quoted or entry.anchored:
             fresh = self._state.fresh and not self._visible and not ledger.buf[ledger.pos : at].strip()
             programs = [program for program in programs if program.suits(fresh, quoted)]
@@ -352,6 +356,16 @@ class Machine:
                 return _DECIDED
         self._release(programs, entry)
         return _REJECTED
+
+    def _midway(self, at: int) -> bool:
+        """Whether text of the same line stands before this place."""
+        ledger = self.ledger
+        before = ledger.buf[at - 1] if at > ledger.pos else ledger.before
+        if not before or before == "\n":
+            return False
+        if self._visible or self._state.channel == "reasoning":
+            return True
+        return bool(ledger.buf[ledger.pos : at].strip())
 
     def _release(self, programs: list[Program], entry: Entry) -> None:
         """What these programs of the entry would have opened is text, and so is what would have closed it."""

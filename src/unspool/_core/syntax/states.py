@@ -37,9 +37,11 @@ class Entry:
         "ends",
         "furnished",
         "literal",
+        "midway",
         "only_first",
         "programs",
         "stray",
+        "thought_closers",
         "words",
     )
 
@@ -61,6 +63,17 @@ class Entry:
         """Some of the programs begin only where no visible text came before."""
         self.closers: Final = frozenset[str]().union(*(program.closers for program in programs))
         """What closes what the programs begin."""
+        thoughts = [
+            program.wrapper
+            for program in programs
+            if program.wrapper is not None and program.wrapper.channel == "reasoning"
+        ]
+        if is_control(literal):
+            thoughts = []  # nobody writes about it so
+        self.midway: Final = [program for program in programs if program.wrapper not in thoughts]
+        """What may begin here in the middle of a line, where reasoning is only written about."""
+        self.thought_closers: Final = frozenset[str]().union(*(wrapper.closers for wrapper in thoughts))
+        """What closes the reasoning that may not begin there."""
         self._sights: Final[dict[str, int]] = {}
         self.control: Final = is_control(literal)
         self.only_first: Final = not (self.control or closes or stray) and all(
