@@ -232,3 +232,50 @@ def test_ids_give_what_text_gives(name: str) -> None:
         found, expected = _read_both_ways(name, render(name, Message(tool_calls=EXAMPLE.tool_calls)))
         assert found == expected
         assert [call.name for call in found.tool_calls] == ["get_weather", "now"]
+
+
+# -- control tokens that are no markup of the dialect
+
+OTHERS = (
+    "<tool_call>",
+    "</tool_call>",
+    "<think>",
+    "</think>",
+    "<|im_end|>",
+    "<|vision|>",
+    "<table>",
+    "[IMG]",
+)
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000])
+def test_control_tokens_that_are_nobodys_markup_vanish(size: int) -> None:
+    vocabulary = _Bytes(OTHERS)
+    text = '<|vision|>A <table>[IMG] 東<tool_call>{"name": "f", "arguments": {"a": "[IMG]"}}</tool_call>'
+    ids = vocabulary.encode(text)
+    parser = Parser("hermes", tokenizer=vocabulary)
+    events = [event for i in range(0, len(ids), size) for event in parser.feed_tokens(ids[i : i + size])]
+    events += parser.finish("stop")
+    message = parser.message(events)
+    assert message.content == "A <table> 東"
+    assert message.tool_calls[0].arguments == '{"a": "[IMG]"}'
+    assert [(problem.kind, problem.detail, problem.start) for problem in message.problems] == [
+        ("dropped_token", "<|vision|>", 0),
+        ("dropped_token", "[IMG]", text.index("[IMG]")),
+    ]
+    ends = [0, *(event.end for event in events)]
+    assert [event.start for event in events] == ends[:-1]
+
+
+def test_a_token_that_the_vocabulary_calls_special_vanishes_whatever_it_looks_like() -> None:
+    tokenizer = Tokenizer.from_str(TOKENIZER.to_str())
+    tokenizer.add_special_tokens([AddedToken("<bos>", normalized=False)])
+    tokenizer.add_tokens([AddedToken("<table>", normalized=False)])
+    parser = Parser("hermes", tokenizer=tokenizer)
+    ids = tokenizer.encode("<bos>Hello <table>").ids
+    assert parser.message(parser.feed_tokens(ids) + parser.finish()).content == "Hello <table>"
+
+
+def test_a_token_that_is_only_spelt_out_is_text() -> None:
+    parser = Parser("hermes", tokenizer=_Bytes(OTHERS))
+    assert parser.message(parser.feed_tokens(list(b"See [IMG].")) + parser.finish()).content == "See [IMG]."

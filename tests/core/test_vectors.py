@@ -47,7 +47,7 @@ RULINGS = {
         )
     },
     ("mistral", "M17 Name in front of the marker (tools: bash)"): (
-        "any text that ends like the name of a tool would have to be held back"
+        "the call is read; to take the name as well, prose would be held back at every tool's name"
     ),
     ("nemotron_v3", "nemotron, thinking disabled, leading opener (PRE.6)"): PLAN,
     ("nemotron_v3", "nemotron, force_nonempty_content, reasoning only"): PLAN,

@@ -31,6 +31,7 @@ MISTRAL_V11 = Dialect(
         "[TOOL_CALLS]{name}{args}",
         "[TOOL_CALLS]{name}[ARGS]",
         "[TOOL_CALLS]{name}",
+        "[TOOL_CALLS]{index}{args}",
     ),
     sep=("",),
     reasoning=("[THINK]{text}[/THINK]", "<think>\n{text}\n</think>\n"),

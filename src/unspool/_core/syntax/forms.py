@@ -50,6 +50,7 @@ UNNAMED: Final = "unnamed"
 
 # What demands a first character is tried before what always fits.
 _RANKS: Final = {"args": 0, "envelope": 0, "code": 0, "": 1, "params": 2}
+_LAST: Final = 3
 
 
 SPELT_BREAK: Final = "\\n"
@@ -252,7 +253,7 @@ class CallForm:
         """Nothing but what follows closes the name."""
         self.unnamed: Final = self.payload == "args" and not dialect.names.fixed and not _names(opening)
         """Nothing but its arguments tells the function."""
-        self.rank: Final = -1 if self.unnamed else _RANKS[self.payload]
+        self.rank: Final = _LAST if self.unnamed else _RANKS[self.payload]
         spelt = self.payload == "params" and dialect.values.spelt_breaks
         self.opening: Final = steps_of(opening, spelt=spelt)
         """Up to the payload."""

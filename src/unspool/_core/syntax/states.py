@@ -122,14 +122,21 @@ class TextState:
         self.body: Final = body
         """The body of a framed message."""
         ordered = sorted(programs, key=_order)
+        triggered: dict[str, list[Program]] = {}
+        for program in ordered:
+            triggered.setdefault(program.trigger, []).append(program)
         closing = frozenset(closers)
         ending = frozenset(ends)
         strays = {literal: what for literal, what in (stray or {}).items() if literal not in closing}
-        found = {program.trigger for program in ordered}.union(closing, ending, strays)
+        found = set(triggered).union(closing, ending, strays)
         self.entries: Final = {
             literal: Entry(
                 literal,
-                [program for program in ordered if literal.startswith(program.trigger)],
+                [
+                    program
+                    for end in range(len(literal), 0, -1)
+                    for program in triggered.get(literal[:end], ())
+                ],
                 literal in closing,
                 literal in ending,
                 strays.get(literal, ""),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from codecs import utf_8_decode
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from ..values.errors import UsageError
 from .tokens import Tokenizer, learnt_of
@@ -13,9 +15,10 @@ def restore(text: str, code_points_back: Mapping[str, str]) -> str:
     """``text`` with its code points as the literals they stand for: :func:`substitute` undone."""
     if text.isascii():  # known without looking at the characters
         return text
-    for code_point, literal in code_points_back.items():
-        text = text.replace(code_point, literal)
-    return text
+    return _PRIVATE.sub(lambda found: code_points_back.get(found[0], found[0]), text)
+
+
+_PRIVATE: Final = re.compile("[\ud800-\udfff]")
 
 
 class OffsetMap:

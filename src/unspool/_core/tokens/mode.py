@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..values.events import CallArgs, CallEnd, CallStart, Event, Markup, Note, Text
 from .detokenizer import Detokenizer, restore
-from .tokens import Tokenizer, as_tokenizer, assign_code_points, learnt_of, substitute
+from .tokens import Tokenizer, as_tokenizer, assign_code_points, learnt_of, more_code_points, substitute
 
 if TYPE_CHECKING:
     from ..words.dialect import Dialect
@@ -27,20 +27,25 @@ _TEMPLATES = ("call", "section", "param", "reasoning", "content", "drop", "stop"
 class TokenDialect:
     """What a dialect is in a vocabulary."""
 
-    __slots__ = ("back", "code_points", "dialect")
+    __slots__ = ("back", "code_points", "dialect", "nobodys")
 
     def __init__(self, dialect: Dialect, tokenizer: Tokenizer) -> None:
-        self.code_points: Final = assign_code_points(literals(dialect), tokenizer)
+        own = assign_code_points(literals(dialect), tokenizer)
+        others = more_code_points(own, tokenizer)
+        self.code_points: Final = {**own, **others}
         self.back: Final = {code_point: literal for literal, code_point in self.code_points.items()}
         """What they stand for."""
-        self.dialect: Final[Dialect] = _substituted(dialect, tuple(self.code_points.items()))
+        self.nobodys: Final = frozenset(others.values())
+        """Control tokens that are no markup of the dialect: they vanish."""
+        read = _substituted(dialect, tuple(own.items()))
+        self.dialect: Final[Dialect] = replace(read, drop=(*read.drop, *others.values())) if others else read
         """The dialect with its special tokens as code points."""
 
 
 class TokenReader(Detokenizer):
     """Ids to the machine's text, and the machine's events to plain ones."""
 
-    __slots__ = ("_back", "dialect")
+    __slots__ = ("_back", "_nobodys", "dialect")
 
     def __init__(self, dialect: Dialect, tokenizer: object) -> None:
         vocabulary = as_tokenizer(tokenizer)
@@ -50,6 +55,7 @@ class TokenReader(Detokenizer):
             reading = readings[dialect] = TokenDialect(dialect, vocabulary)
         super().__init__(vocabulary, reading.code_points)
         self._back = reading.back
+        self._nobodys = reading.nobodys
         self.dialect: Dialect = reading.dialect
 
     def prompt(self, text: str) -> str:
@@ -61,6 +67,8 @@ class TokenReader(Detokenizer):
         offsets = self.offsets
         last, shift = offsets.last, offsets.shift
         back = self._back
+        if self._nobodys:
+            events = self._noted(events)
         for event in events:
             if event.start > last:
                 event.start += shift
@@ -81,6 +89,17 @@ class TokenReader(Detokenizer):
             elif isinstance(event, CallStart):
                 event.name = restore(event.name, back)
         return events
+
+    def _noted(self, events: list[Event]) -> list[Event]:
+        """With a note before each token that vanishes."""
+        if not any(isinstance(event, Markup) and event.text in self._nobodys for event in events):
+            return events
+        out: list[Event] = []
+        for event in events:
+            if isinstance(event, Markup) and event.text in self._nobodys:
+                out.append(Note("dropped_token", event.text, event.start))
+            out.append(event)
+        return out
 
 
 def uses(dialect: Dialect, tokenizer: object) -> frozenset[str]:

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, runtime_check
 from weakref import WeakKeyDictionary
 
 from ..values.errors import UsageError
+from ..words.pieces import is_control
 
 if TYPE_CHECKING:
     from ..words.dialect import Dialect
@@ -119,6 +120,21 @@ def assign_code_points(literals: Iterable[str], tokenizer: Tokenizer) -> dict[st
     if len(found) > _SURROGATES:
         raise UsageError(f"{len(found)} special tokens occur in the markers, at most {_SURROGATES} can")
     return {token: chr(_FIRST_SURROGATE + number) for number, token in enumerate(found)}
+
+
+def more_code_points(taken: Mapping[str, str], tokenizer: Tokenizer) -> dict[str, str]:
+    """Private code points for control tokens that are nobody's markup: vision, fill-in-the-middle.
+
+    Vocabularies also add words and tags of HTML; these are text, so looks decide where no flag does.
+    """
+    learnt = learnt_of(tokenizer)
+    others = {
+        token
+        for token in learnt.literals
+        if len(token) > 1 and token not in taken and (token in learnt.control or is_control(token))
+    }
+    room = range(_FIRST_SURROGATE + len(taken), _FIRST_SURROGATE + _SURROGATES)
+    return {token: chr(number) for number, token in zip(room, sorted(others), strict=False)}
 
 
 def substitute(literal: str, code_points: Mapping[str, str]) -> str:
@@ -222,14 +238,20 @@ class Learnt:
     and would keep it alive for ever.
     """
 
-    __slots__ = ("bytes", "filling", "literals", "readings", "special", "spelling", "texts")
+    __slots__ = ("bytes", "control", "filling", "literals", "readings", "special", "spelling", "texts")
 
     def __init__(
-        self, special: Mapping[int, str], spelling: _Spelling | None = None, filling: int | None = None
+        self,
+        special: Mapping[int, str],
+        spelling: _Spelling | None = None,
+        filling: int | None = None,
+        control: Iterable[str] = (),
     ) -> None:
         self.special = special
         """Id and literal of the special tokens."""
         self.literals = frozenset(special.values())
+        self.control = frozenset(control)
+        """Those that the vocabulary says are for control, and not added words."""
         self.spelling = spelling
         """How the other tokens are spelt, where a rule says so."""
         self.filling = filling
@@ -282,6 +304,8 @@ def learnt_of(tokenizer: Tokenizer) -> Learnt:
 class _AddedToken(Protocol):
     @property
     def content(self) -> str: ...
+    @property
+    def special(self) -> bool: ...
 
 
 @runtime_checkable
@@ -317,14 +341,16 @@ class _HuggingFace(_Adapter):
         except Exception:  # noqa: BLE001 - the class it raises for a decoder written in Python
             decoder = None
         spelling = _spelling(decoder)
-        added = {id: token.content for id, token in self._source.get_added_tokens_decoder().items()}
+        found = self._source.get_added_tokens_decoder()
+        added = {id: token.content for id, token in found.items()}
+        control = [token.content for token in found.values() if token.special]
         # Gemma adds runs of spaces and line feeds, the former spelt with U+2581.
         special = {
             id: literal
             for id, literal in sorted(added.items())
             if (spelling.to_bytes(literal) if spelling else literal.encode()).strip()
         }
-        return Learnt(special, spelling, None if spelling else self._plain_token(added))
+        return Learnt(special, spelling, None if spelling else self._plain_token(added), control)
 
     def _decoder(self) -> object:
         # Pickled, a decoder is its part of tokenizer.json; the whole takes up to a second.
@@ -381,7 +407,8 @@ class _SentencePiece(_Adapter):
 
     def _study(self) -> Learnt:
         source = self._source
-        return Learnt({id: source.id_to_piece(id) for id in sorted(source.special_ids)}, _SENTENCEPIECE)
+        special = {id: source.id_to_piece(id) for id in sorted(source.special_ids)}
+        return Learnt(special, _SENTENCEPIECE, control=special.values())
 
     def _read(self, id: int) -> bytes:
         if not 0 <= id < self._source.n_words:
@@ -405,7 +432,8 @@ class _Tekken(_Adapter):
 
     def _study(self) -> Learnt:
         source = self._source
-        return Learnt({id: source.id_to_piece(id) for id in sorted(source.special_ids)})
+        special = {id: source.id_to_piece(id) for id in sorted(source.special_ids)}
+        return Learnt(special, control=special.values())
 
     def _read(self, id: int) -> bytes:
         if not 0 <= id < self._source.n_words:

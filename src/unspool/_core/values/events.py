@@ -262,6 +262,7 @@ NOTE_KINDS: Final[dict[str, str]] = {
     "late_id": "the model gave the call's id after its arguments",
     "foreign_call": "a call was written as another family of models writes it",
     "unnamed_call": "a call did not name its function, which follows from its arguments",
+    "dropped_token": "a control token of the vocabulary that is no markup of the dialect was removed",
     "bad_id": "the model's id was not usable and was replaced",
     "null_call": "a call that means 'no call' was removed",
     "broken_header": "a message header was never finished",
