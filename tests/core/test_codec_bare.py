@@ -77,7 +77,7 @@ def read(
             break
         assert len(held) <= 2 * BOUND + 32
     else:
-        out.status = codec.finish()
+        out.status = codec.finish(cut=False)
         assert out.status == "truncated"
         assert not codec.text
     out.text = "".join(pieces)

@@ -40,10 +40,10 @@ def read(chunks: Iterable[str], ends: ValueWatch = ENDS) -> tuple[str, int]:
         assert len(held) < ends.longest or not held
     else:
         assert not held
-        assert codec.finish() == "complete"
+        assert codec.finish(cut=False) == "complete"
         pieces.append(codec.text)
     assert codec.done
-    assert codec.finish() == "complete"
+    assert codec.finish(cut=False) == "complete"
     assert not codec.text
     return "".join(pieces), end
 
@@ -93,7 +93,7 @@ def test_what_is_out(text: str, expected: str) -> None:
 
 def test_no_text_at_all() -> None:
     codec = RawText(ENDS)
-    assert codec.finish() == "complete"
+    assert codec.finish(cut=False) == "complete"
     assert codec.text == '{"code": ""}'
 
 

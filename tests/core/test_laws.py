@@ -10,6 +10,7 @@ changes; ``UNSPOOL_SEED`` gives others.  The slow tests try many more.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -44,6 +45,8 @@ from unspool import (
     render,
 )
 from unspool._core.machine.ledger import BLOCK
+from unspool._core.payload.make import compile_syntax
+from unspool._core.values.events import FinishReason
 from unspool._core.words.pieces import parse_template, split_at, split_marks
 from unspool.testing import (
     POLICIES,
@@ -52,6 +55,7 @@ from unspool.testing import (
     Sample,
     assert_argument_prefixes,
     assert_chunking_invariant,
+    assert_cuts,
     assert_hold_bound,
     assert_laws,
     assert_never_raises,
@@ -68,6 +72,7 @@ from unspool.testing import (
     mutate,
     read,
 )
+from unspool.testing.policies import Wording
 
 SEED = os.environ.get("UNSPOOL_SEED", "0")
 NAMES = [dialect.name for dialect in list_dialects()]
@@ -206,6 +211,69 @@ def test_random_markup(name: str, data: st.DataObject) -> None:
 def _markup(name: str) -> st.SearchStrategy[list[str]]:
     words = ("x", " ", "\n", '"', "get_weather", "{", "}", "[", "]", "(", ")", ":", ",", "=", "1", "`")
     return st.lists(st.sampled_from((*markers(name), *words)) | st.text(max_size=3), max_size=12)
+
+
+@each_dialect
+def test_a_cut_is_a_cut(name: str) -> None:
+    for case in cases(name):
+        assert_cuts(name, case)
+
+
+TAGGED = [dialect.name for dialect in list_dialects() if dialect.param and Wording(dialect).params]
+
+
+@pytest.mark.parametrize("name", TAGGED)
+@pytest.mark.parametrize("reason", ["length", "stop", None])
+def test_parameters_that_nothing_closed(name: str, reason: FinishReason | None) -> None:
+    """Values between tags do not say which is the last: a call that is not closed may lack some."""
+    wording = Wording(get_dialect(name))
+    (tool,) = wording.tools(city="string", days="integer")
+    parameters = {**tool["function"]["parameters"], "required": ["city", "days"]}  # type: ignore[index]
+    tool = {"name": wording.call().name, "parameters": parameters}
+    closers = {form.closers[-1] for form in compile_syntax(wording.spec).forms if form.closers}
+    text = wording.write()
+    unclosed = 0
+    for at in range(len(text)):
+        for end in ("", *wording.spec.stop) if reason != "length" else ("",):
+            message = read(name, Case(text[:at] + end, tools=(tool,), finish_reason=reason)).message
+            assert message is not None
+            for call in message.tool_calls:
+                assert json.loads(call.arguments) == {"city": "Oslo", "days": 3}, text[:at] + end
+            problems = [(problem.kind, problem.detail) for problem in message.problems]
+            unclosed += any(("missing_closer", closer) in problems for closer in closers)
+    if reason == "length":
+        assert not unclosed, "generation was stopped, so more may have been to come"
+    elif closers:
+        assert unclosed, "who ends a turn has said all that was to be said"
+
+
+VALUES = ("VALUE-A", "VALUE-B", "VALUE-C")
+
+
+@pytest.mark.parametrize("name", TAGGED)
+def test_an_argument_that_was_written_is_not_missing(name: str) -> None:
+    """However the markup is broken: what stands inside a complete call is in its arguments."""
+    wording = Wording(get_dialect(name))
+    text = wording.write(wording.call(json.dumps(dict(zip(("city", "days", "unit"), VALUES, strict=True)))))
+    tools = wording.tools(city="string", days="string", unit="string")
+    rng = rng_for(name)
+    pieces = (*markers(name), "<", "</", ">", "=", "\n")
+    for number in range(150):
+        broken_text = mutate(text, rng, pieces)
+        reading = read(name, Case(broken_text, tools=tools if number % 3 else None, finish_reason="stop"))
+        begins = 0
+        arguments = ""
+        for event in reading.events:
+            if isinstance(event, CallStart):
+                begins, arguments = event.end, ""
+            elif isinstance(event, CallArgs):
+                arguments += event.json
+            elif isinstance(event, CallEnd) and event.status == "complete":
+                written = broken_text[begins : event.start]
+                missing = [value for value in VALUES if value in written and value not in arguments]
+                assert reading.message is not None
+                twice = [p for p in reading.message.problems if p.kind == "duplicate_argument"]
+                assert not missing or twice, (broken_text, arguments)
 
 
 # -- messages

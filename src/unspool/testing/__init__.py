@@ -14,6 +14,7 @@ chunking    however an output is cut into pieces, the same events come out
 tiling      the spans of the events cover the input, in order, once
 order       calls start, get arguments and end, one at a time; ``Finish`` is last
 hold-back   what is held is never more than ``Parser.bound``
+cuts        where generation is stopped the output is cut, and no markup becomes text
 arguments   what was sent of a call's arguments is a prefix of all of them
 no error    whatever the model wrote, ``feed`` and ``finish`` do not raise
 quotations  what a user quotes in the prompt says nothing about the output
@@ -41,6 +42,7 @@ from .laws import (
     POLICIES,
     assert_argument_prefixes,
     assert_chunking_invariant,
+    assert_cuts,
     assert_hold_bound,
     assert_laws,
     assert_never_raises,
@@ -60,6 +62,7 @@ __all__ = [
     "Sample",
     "assert_argument_prefixes",
     "assert_chunking_invariant",
+    "assert_cuts",
     "assert_hold_bound",
     "assert_laws",
     "assert_never_raises",
@@ -104,6 +107,7 @@ def check_dialect(
         assert_laws(spec, case, chunkings(case.text, seed=seed, splits=1000))
         assert_never_raises(spec, case)
         _assert_wires_under_policies(spec, case)
+        assert_cuts(spec, case)
         for _ in range(mutations):
             broken = replace(case, text=mutate(case.text, rng, marks))
             assert_laws(spec, broken, chunkings(broken.text, seed=seed, random=2, splits=0))

@@ -1,13 +1,15 @@
-"""The laws of a reading: chunking, tiling, order, hold-back, arguments, no error, quotations."""
+"""The laws of a reading: chunking, tiling, order, hold-back, arguments, cuts, no error, quotations."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product, zip_longest
+from os.path import commonprefix
 from typing import Final, NoReturn
 
+from .._core.syntax.program import SIGN
 from .._core.values.events import (
     CallArgs,
     CallEnd,
@@ -16,6 +18,7 @@ from .._core.values.events import (
     Finish,
     Markup,
     Note,
+    Status,
     Text,
 )
 from .._core.values.policies import STRICT, Policies
@@ -199,6 +202,62 @@ def _laws_of_a_reading(reading: Reading, whole: Reading) -> None:
     assert_order(reading)
     assert_hold_bound(reading)
     assert_argument_prefixes(reading, whole)
+
+
+@dataclass(slots=True)
+class _Call:
+    """A call as its events tell it."""
+
+    name: str
+    arguments: str = ""
+    status: Status = "truncated"
+
+
+def _calls(events: Iterable[Event]) -> dict[int, _Call]:
+    found: dict[int, _Call] = {}
+    for event in events:
+        if isinstance(event, CallStart):
+            found[event.index] = _Call(event.name)
+        elif isinstance(event, CallArgs):
+            found[event.index].arguments += event.json
+        elif isinstance(event, CallEnd):
+            found[event.index].status = event.status
+    return found
+
+
+def _common(one: str, other: str) -> str:
+    """What both begin with."""
+    return commonprefix((one, other))  # noqa: RUF071 - not of paths
+
+
+def assert_cuts(dialect: str | Dialect, case: str | Case) -> None:
+    """Wherever generation is stopped, the output is cut there, and nothing else is wrong with it.
+
+    What is shown of it is shown of the whole output, too: no half of a marker, no markup of a call that
+    was begun.  A call is complete only with all the arguments that it has in the end, and malformed
+    only if it is in the end.  Words may be text, even those that a marker begins with; so may be a brace,
+    where nothing else marks a call.
+    """
+    case = as_case(case)
+    whole = read(dialect, case)
+    calls = _calls(whole.events)
+    marks = markers(dialect)
+    for at in range(len(case.text)):
+        part = read(dialect, replace(case, text=case.text[:at], finish_reason="length"))
+        for index, call in _calls(part.events).items():
+            final = calls.get(index)
+            same = final is not None and (final.name, final.arguments) == (call.name, call.arguments)
+            if call.status == "complete" and not same:
+                part.fail("cuts", f"{call} is complete; in the end it is {final}")
+            if call.status == "malformed" and (final is None or final.status != "malformed"):
+                part.fail("cuts", f"{call} is only cut; in the end it is {final}")
+        if part.message is None or whole.message is None:
+            continue
+        for channel in ("content", "reasoning"):
+            shown = (getattr(part.message, channel) or "").rstrip()
+            more = shown[len(_common(shown, getattr(whole.message, channel) or "")) :].strip()
+            if SIGN.search(more) and (more[0] != "{" or any(mark in more for mark in marks)):
+                part.fail("cuts", f"{more!r} is {channel}; it is no text of the whole output")
 
 
 POLICIES: Final[Mapping[str, Policies]] = {

@@ -109,7 +109,8 @@ class OpenCall:
         if end == len(ledger.buf) or codec.error:  # it has failed, and what ends it is awaited
             codec.text = ""
         else:
-            end = codec.step(ledger.buf, end, final)
+            # Where generation was stopped, the end of the input says nothing about what it had begun.
+            end = codec.step(ledger.buf, end, final and not ledger.cut_short)
         return self._stepped(codec, end, final)
 
     def resume(self, end: int) -> bool:
@@ -138,7 +139,7 @@ class OpenCall:
             if not (ledger.silent or self._empty) and ledger.in_output:
                 self.source = codec.source
             return False
-        if codec.finish() == "truncated":
+        if codec.finish(ledger.cut_short) == "truncated":
             # What the codec held cannot become anything any more.
             ledger.args("", len(ledger.buf) - ledger.pos)
             ledger.note("truncated_call", "the input ended inside the arguments")

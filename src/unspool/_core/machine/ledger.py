@@ -50,6 +50,7 @@ class Ledger:
         "_source",
         "_watch",
         "buf",
+        "cut_short",
         "index",
         "pos",
         "silent",
@@ -61,6 +62,8 @@ class Ledger:
         """What has come in and is in no event yet, but for what lies before ``pos``."""
         self.pos: i64 = 0
         """Everything before it is accounted for."""
+        self.cut_short = False
+        """The input is over because generation was stopped, not because the model had ended."""
         self._base: i64 = base  # offset of the buffer's first character in the output
         self._out: list[Event] = []
         # What goes on: text of a channel up to one of these literals, or what a codec reads.

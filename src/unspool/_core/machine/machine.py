@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Final
 from ..payload.make import make_codec
 from ..search.scan import BOUND, behind_space
 from ..syntax import program as p
+from ..syntax.program import SIGN
 from ..syntax.syntax import Start
 from ..syntax.trial import CUT, FAIL, MATCH, NEED, RESTART, Trial
 from ..words.pieces import is_control
@@ -76,7 +77,6 @@ class Machine:
         "_ids",
         "_outer",
         "_policies",
-        "_reason",
         "_released",
         "_repair",
         "_repeated",
@@ -110,7 +110,6 @@ class Machine:
         self.ledger: Final = Ledger(base=base, keep_raw=keep_raw or bool(syntax.repetitions))
         """What has come in, and the events that account for it."""
         self._ids: Final = CallIds(syntax.dialect.id_format, new_id, native=policies.call_ids == "native")
-        self._reason: FinishReason | None = None
         # Running text.
         self._state: TextState = syntax.fresh
         self._outer: TextState = syntax.fresh  # the state around text that is dropped
@@ -218,7 +217,7 @@ class Machine:
     def finish(self, reason: FinishReason | None) -> list[Event]:
         """No more input follows."""
         self.ledger.take(self.ledger.buf)
-        self._reason = reason
+        self.ledger.cut_short = reason in ("length", "content_filter")
         self.read(final=True)
         if self._state.channel == "reasoning" and not self._state.body:
             self.ledger.note("unclosed_reasoning", "the input ended inside reasoning")
@@ -266,6 +265,10 @@ class Machine:
                     ledger.markup("dropped", len(buf) - at)
                     return False
                 literal = watch.literal_at(buf, at)
+                if ledger.cut_short and SIGN.search(buf, at) and not self._closes(literal):
+                    self._show_text(at)
+                    self._drop_cut_marker()
+                    return False
             if (literal and self._state.fresh) or not (literal or final):
                 self._show_text(at)
                 if self._state.watch is not watch:  # it was the first visible text, and hid other markers
@@ -281,6 +284,16 @@ class Machine:
                 at = ledger.pos
         self._show_text(len(buf))
         return False
+
+    def _closes(self, literal: str) -> bool:
+        """Whether a literal ends what is open, without further ado."""
+        return bool(literal) and self._state.entries[literal].closes
+
+    def _drop_cut_marker(self) -> None:
+        """Generation was stopped inside what was going to be markup: it is no text, and marks nothing."""
+        ledger = self.ledger
+        ledger.note("cut_marker", ledger.buf[ledger.pos :])
+        ledger.markup("dropped", len(ledger.buf) - ledger.pos)
 
     def _show_text(self, end: int) -> None:
         """Text from the current position up to ``end``."""
@@ -343,7 +356,7 @@ class Machine:
             return _WAITING
         if sight != FAIL:
             trial = Trial(programs, unescape)
-            trial.cut_short = final and self._reason == "length"
+            trial.cut_short = ledger.cut_short
             answer = self._try(trial, at, final)
             if answer != FAIL:
                 self._show_text(at)
@@ -400,12 +413,16 @@ class Machine:
     def _try(self, trial: Trial, at: int, final: bool) -> int:
         """Run a trial, whose window begins at ``at``, until it is decided or needs more."""
         ledger = self.ledger
+        # Where generation was stopped, what may still become markup does not become text.
+        cut = final and ledger.cut_short and (trial.program.marked or not self._in_text)
         while True:
-            answer = trial.run(ledger.buf, at, final)
+            answer = trial.run(ledger.buf, at, final and not cut)
+            if answer == NEED and cut:
+                answer = trial.cut_off(ledger.buf, at)
             if answer == RESTART:
                 ledger.take_back()
                 at = trial.aside = trial.offset = 0
-            elif answer == MATCH and not self._acceptable(trial):
+            elif self._refused(trial, answer, cut):
                 trial.reject()
             else:
                 break
@@ -413,15 +430,26 @@ class Machine:
             ledger.take_back()
             trial.offset += trial.aside
             trial.aside = 0
-        if answer == CUT and not self._could_become_call(trial):
+        if answer == CUT and not cut and not self._could_become_call(trial):
             return FAIL
         return answer
+
+    def _refused(self, trial: Trial, answer: int, cut: bool) -> bool:
+        """Whether what a trial has found, or what it was cut off in, is nothing that counts here."""
+        if answer == MATCH:
+            return not self._acceptable(trial)
+        return answer == CUT and cut and trial.program.declared and not self._could_become_call(trial)
 
     def _could_become_call(self, trial: Trial) -> bool:
         """Whether the head that the input ended in could have become that of a call."""
         if trial.only_declared and not self._tools.known:
             return False
         return self._syntax.could_become(trial.cut_name, self._tools)
+
+    @property
+    def _in_text(self) -> bool:
+        """Whether no markup says that calls are to come."""
+        return not self._between or self._section is None or self._section.bare
 
     def _acceptable(self, trial: Trial) -> bool:
         """Whether a head that matched counts, given the tools that there are."""
@@ -465,8 +493,7 @@ class Machine:
             trial.offset = 0
 
     def _resume_trial(self, trial: Trial, final: bool) -> bool:
-        if final:
-            trial.cut_short = self._reason == "length"
+        trial.cut_short = self.ledger.cut_short
         answer = self._try(trial, self.ledger.pos, final)
         if answer == NEED:
             self._suspend(trial)
@@ -490,6 +517,9 @@ class Machine:
         """Something begins here, and the trial says what."""
         ledger = self.ledger
         if answer == CUT:
+            if not trial.can_cut:
+                self._drop_cut_marker()
+                return
             ledger.note("cut_head", "the input ended before the function's name")
             ledger.markup("cut", len(ledger.buf) - ledger.pos)
             return
@@ -725,6 +755,7 @@ class Machine:
                 self._close_section()
                 return True
         trial = Trial(section.between, self._syntax.dialect.values.unescape)
+        trial.cut_short = ledger.cut_short
         answer = self._try(trial, ledger.pos, final)
         if answer == NEED:
             self._suspend(trial)
@@ -760,7 +791,7 @@ class Machine:
             elif repeated.startswith(rest):
                 if not final:
                     return False
-                if self._reason == "length":
+                if ledger.cut_short:
                     length = len(rest)
         if length:
             ledger.note("dropped_text", "calls that were repeated")

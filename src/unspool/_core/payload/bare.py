@@ -36,7 +36,6 @@ from ..schema.words import LOOSE_WORDS
 from ..search.scan import BOUND, behind_space, escaped
 from ..search.watch import ValueWatch, Watch
 from ..syntax.codec import Codec
-from ..values.events import Status
 from .json import json_kind
 
 _BLANKS: Final = frozenset(" \t\r\n")
@@ -221,11 +220,6 @@ class BareObject(Codec):
         self.text = out[0] if len(out) == 1 else "".join(out)
         out.clear()
         return pos
-
-    def finish(self) -> Status:
-        """The input is over."""
-        self.text = ""
-        return "complete" if self.done else "truncated"
 
     def close(self) -> bool:
         """Repair: supply the closing brackets that are missing."""

@@ -47,11 +47,13 @@ class RawText(Codec):
                 self.text += CLOSING
         return end
 
-    def finish(self) -> Status:
-        """The input is over, and so is the text."""
-        self.text = "" if self.done else self._opening() + CLOSING
-        self.done = True
-        return "complete"
+    def finish(self, cut: bool) -> Status:
+        """The input is over, and so is the text, unless it was cut: only a marker ends it."""
+        self.text = ""
+        if not self.done and not cut:
+            self.text = self._opening() + CLOSING
+            self.done = True
+        return "complete" if self.done else "truncated"
 
     def _opening(self) -> str:
         opening = "" if self._begun else OPENING

@@ -159,12 +159,12 @@ class EnvelopeCodec(NamedPayload):
         self._value_ends(out, pos)
         return True
 
-    def finish(self) -> Status:
+    def finish(self, cut: bool) -> Status:
         self.text = ""
         if self.done:
             return "complete"
         value = self._value
-        if value is not None and self._role == _ARGS_ROLE and value.finish() == "complete":
+        if value is not None and self._role == _ARGS_ROLE and value.finish(cut) == "complete":
             out: list[str] = []
             if value.text:
                 self._take(value, out)

@@ -178,12 +178,12 @@ class JsonValue(Value):
     def verbatim(self) -> bool:
         return True
 
-    def step(self, buf: str, pos: int, final: bool) -> int:
+    def step(self, buf: str, pos: int, final: bool) -> int:  # noqa: ARG002 - it ends by itself, or not
         n = len(buf)
         start = pos
         if _STRING <= self._state < _SINGLE_STRING and not pos:
             reach = string_reach(buf)
-            if reach == n or (not final and escape_begun(buf, reach)):
+            if reach == n or escape_begun(buf, reach):
                 self.text = buf[:reach]
                 return reach
             pos = reach
@@ -199,7 +199,7 @@ class JsonValue(Value):
                 pos = self._read(buf, pos)
                 if pos == n or self.done:
                     break
-            if self._state >= _STRING and not final and escape_begun(buf, pos):
+            if self._state >= _STRING and escape_begun(buf, pos):
                 break
             if self._repair:
                 if pos > start:
@@ -215,9 +215,9 @@ class JsonValue(Value):
             self.text = buf[start:pos]
         return pos
 
-    def finish(self) -> Status:
+    def finish(self, cut: bool) -> Status:
         self.text = ""
-        if self._state in _AFTER_A_NUMBER and not self._stack:
+        if self._state in _AFTER_A_NUMBER and not self._stack and not cut:
             self.done = True
         return "complete" if self.done else "truncated"
 
@@ -438,7 +438,7 @@ def json_kind(text: str) -> str:
     """First character of the one JSON value that ``text`` is, or nothing if it is not one."""
     value = JsonValue()
     end = value.step(text, 0, True)
-    if value.error or (not value.done and value.finish() != "complete"):
+    if value.error or (not value.done and value.finish(cut=False) != "complete"):
         return ""
     return value.kind if not text[end:].strip(" \t\r\n") else ""
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ..schema.values import Slot
+from ..search.scan import BOUND, behind_space
 from ..syntax.codec import Codec
 from ..syntax.trial import NEED, Trial
 
 if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
     from ..schema.schema import Tools, ValueType
     from ..syntax.program import Program
     from ..syntax.syntax import Syntax
@@ -43,7 +46,7 @@ class Parameters(Codec):
         self._untyped: Final = policies.schemaless_value == "string"
         self._trial: Trial | None = None  # the one that waits for more
         self._held = False  # the step has come to what may still become something else
-        self._cut = False  # the input ended inside a tag
+        self._cut = False  # the input or the turn ended where something was to follow
 
     def _new_trial(self) -> Trial:
         return Trial(self._programs, self._syntax.dialect.values.unescape)
@@ -53,6 +56,21 @@ class Parameters(Codec):
         if self._syntax.follow.call_closers.pending(buf, pos):
             return False
         return self._new_trial().run(buf, pos, False) == NEED
+
+    def _lacks(self, given: AbstractSet[str]) -> bool:
+        """Whether these are not all the parameters that the function must have."""
+        return not self._tools.required(self._function) <= given
+
+    def _wait_for_turn_end(self, buf: str, end: int, final: bool) -> None:
+        """The turn seems to end at ``end``, in a call that lacks what it must have: so it was cut.
+
+        If anything follows, it did not end, and the call is malformed.
+        """
+        after = behind_space(buf, end)
+        if after < len(buf) or after - end > BOUND:
+            self.error = "a required parameter"
+        self._cut = final
+        self._held = True
 
     def _slot_for(self, kind: ValueType, attributes: dict[str, str]) -> Slot:
         """Where a value goes that has these attributes."""

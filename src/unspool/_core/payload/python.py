@@ -234,9 +234,9 @@ class PythonValue(Value):
         self._flush()
         return pos
 
-    def finish(self) -> Status:
+    def finish(self, cut: bool) -> Status:
         self.text = ""
-        if not self._stack and self._state in (_ATOM, _ATOM_END):
+        if not self._stack and self._state in (_ATOM, _ATOM_END) and not cut:
             # At the end of the input a word may be cut, so it must be a literal.
             text = _constant("".join(self._atom))
             if text:

@@ -91,9 +91,9 @@ class Tagged(Parameters):
         self.text = out[0] if len(out) == 1 else "".join(out)
         return pos
 
-    def finish(self) -> Status:
+    def finish(self, cut: bool) -> Status:
         self.text = ""
-        if not self.done and self._state == _SEEK and not self._cut:
+        if not (self.done or cut or self._cut) and self._state == _SEEK and not self._lacking():
             self.text = self._closing()
             self.done = True
         return "complete" if self.done else "truncated"
@@ -134,7 +134,7 @@ class Tagged(Parameters):
             return pos + trial.offset
         if final and self._ends_in_tag(buf, pos):
             return self._cut_head(pos)
-        return self._skip_head(buf, pos, pos + len(syntax.follow.heads.literal_at(buf, pos)), final)
+        return self._leave_out(buf, pos, trial, final)
 
     def _params_end(self, buf: str, pos: int, final: bool, out: list[str]) -> int:
         """Here is no parameter, so the call ends; the input may, too, and cut off what stands here."""
@@ -142,7 +142,10 @@ class Tagged(Parameters):
         closing = final and follow.call_closers.pending(buf, pos)
         if final and follow.heads.pending(buf, pos) and not closing:
             return self._cut_head(pos)
-        if follow.after_params.literal_at(buf, pos):
+        end = follow.after_params.literal_at(buf, pos)
+        if end in self._syntax.dialect.stop and self._lacking():
+            self._wait_for_turn_end(buf, pos + len(end), final)
+        elif end:
             out.append(self._closing())
             self.done = True
         elif closing:
@@ -159,21 +162,32 @@ class Tagged(Parameters):
             return ""
         return "}" if self._seen else "{}"
 
+    def _lacking(self) -> bool:
+        """Whether there is something that the arguments must have and do not."""
+        return self._whole is None and self._lacks(self._seen)
+
     def _cut_head(self, pos: int) -> int:
         """Too little is left to tell what it was going to be."""
         self._cut = True
         self._held = True
         return pos
 
-    def _skip_head(self, buf: str, pos: int, at: int, final: bool) -> int:
-        """A parameter was begun and has no value: go on behind it."""
-        ends = self._syntax.follow.after_value
-        at = ends.seek(buf, at, True)[0]
-        if at < 0 or at - pos > BOUND:
-            if final or len(buf) - pos > BOUND:
-                self.error = "a parameter's value"
-            else:
+    def _leave_out(self, buf: str, pos: int, trial: Trial, final: bool) -> int:
+        """A parameter was begun and has no value: a key that nothing belongs to says nothing.
+
+        What carries text is not left out: the call would go out without it.
+        """
+        at = -1
+        if trial.failed_at:
+            at, literal = self._syntax.follow.after_value.seek(buf, pos + trial.failed_at, False)
+            end = len(buf) if at < 0 else at
+            if end - pos > BOUND or self._behind_gap(buf, pos + trial.reach) < end:
+                at = -1
+            elif not literal and not final:
                 self._held = True
+                return pos
+        if at < 0:
+            self.error = "a parameter's value"
             return pos
         self.notes.append(("trailing_data", buf[pos:at][:80], pos))
         return at

@@ -52,7 +52,6 @@ class Tree(Parameters):
     """Parameters up to the call's closer, nested to any depth."""
 
     __slots__ = (
-        "_ignoring",
         "_out",
         "_root",
         "_stack",
@@ -63,7 +62,6 @@ class Tree(Parameters):
         self._root = _Element(UNKNOWN, "", self._slot_for(UNKNOWN, {}), skip=False)
         self._root.shape = _OBJECT
         self._stack: list[_Element] = []
-        self._ignoring = False
         self._out: list[str] = []
 
     def step(self, buf: str, pos: int, final: bool) -> int:
@@ -83,9 +81,9 @@ class Tree(Parameters):
         self._out.clear()
         return pos
 
-    def finish(self) -> Status:
+    def finish(self, cut: bool) -> Status:
         self.text = ""
-        if not self.done and not self._stack and self._trial is None and not self._cut:
+        if not (self.done or cut or self._cut or self._stack) and not self._lacks(self._root.seen):
             self.text = "}" if self._root.count else "{}"
             self.done = True
         return "complete" if self.done else "truncated"
@@ -99,9 +97,16 @@ class Tree(Parameters):
         syntax = self._syntax
         if self._trial is None:
             ends = syntax.follow.after_params
-            if ends.literal_at(buf, pos):
+            literal = ends.literal_at(buf, pos)
+            if literal in syntax.dialect.stop and self._lacks(self._root.seen):
+                self._wait_for_turn_end(buf, pos + len(literal), final)
+                return pos
+            if literal:
                 return self._end_all(pos)
-            if not final and ends.pending(buf, pos):
+            if ends.pending(buf, pos):
+                if final and syntax.follow.call_closers.pending(buf, pos):
+                    return len(buf)
+                self._cut = final
                 self._held = True
                 return pos
             self._trial = self._new_trial()
@@ -115,25 +120,14 @@ class Tree(Parameters):
             if final and self._ends_in_tag(buf, pos):
                 self._cut = True
                 self._held = True
-                return pos
-            return self._ignore(buf, pos)
-        self._ignoring = False
+            else:
+                self.error = "a parameter or the end of the call"
+            return pos
         if trial.program in syntax.param_of:
             self._begin(element, trial, pos)
         elif self._stack:
             self._end()
         return pos + trial.offset
-
-    def _ignore(self, buf: str, pos: int) -> int:
-        """Text where only parameters should be."""
-        if not self._stack and not self._root.count:
-            self.error = "a parameter or the end of the call"
-            return pos
-        if not self._ignoring:
-            self._ignoring = True
-            self.notes.append(("trailing_data", "text between parameters", pos))
-        at = self._syntax.follow.after_nested.seek(buf, pos + 1, False)[0]
-        return len(buf) if at < 0 else at
 
     def _begin(self, parent: _Element, trial: Trial, at: int) -> None:
         fields = trial.fields

@@ -118,6 +118,10 @@ class Tools:
             names = [name for name, known in declared if known is None or set(keys).issubset(known)]
         return names[0] if len(names) == 1 else ""
 
+    def required(self, function: str) -> frozenset[str]:
+        """The parameters that no call of a function may lack, as far as its schema says so."""
+        return self.parameters(function).required()
+
 
 _TOOLS_USAGE: Final = (
     'pass the request\'s list of tools, such as [{"type": "function", "function": '
@@ -204,6 +208,18 @@ class ValueType:
                 if isinstance(properties, (dict, Mapping)):
                     self._keys = tuple(dict.fromkeys([*(self._keys or ()), *properties]))
         return self._keys
+
+    def required(self) -> frozenset[str]:
+        """The properties that an object must have, whichever of its alternatives it is."""
+        found: list[object] = []
+        todo: list[object] = [self._schema]
+        for part in todo:
+            if isinstance(part, (dict, Mapping)) and len(todo) <= _DEEPEST:
+                found += _list(part.get("required"))
+                todo += _list(part.get("allOf"))
+                if "$ref" in part:
+                    todo.append(_resolve(part["$ref"], self._root))
+        return frozenset(key for key in found if isinstance(key, str))
 
     def _look_for(self, key: str) -> ValueType:
         schemas: list[object] = []

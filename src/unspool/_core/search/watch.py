@@ -114,7 +114,7 @@ class Watch:
             return match.group() if match is not None else ""
         if at < len(text):
             for literal in self._by_first.get(text[at], _NONE):
-                if _agreement(literal, text, at) == len(literal) and not self._ruled_out(literal, text, at):
+                if agreement(literal, text, at) == len(literal) and not self._ruled_out(literal, text, at):
                     return literal
         return ""
 
@@ -174,7 +174,7 @@ class Watch:
                 literals = self._by_first.get(text[at], _NONE)
             found = ""
             for literal in literals:
-                size = _agreement(literal, text, at)
+                size = agreement(literal, text, at)
                 if size == len(literal):
                     if not found:
                         found = literal
@@ -234,7 +234,7 @@ class ValueWatch(Watch):
 _NONE: Final[list[str]] = []
 
 
-def _agreement(literal: str, text: str, start: int) -> int:
+def agreement(literal: str, text: str, start: int) -> int:
     """How much of a literal stands at this place."""
     at: i64 = start
     size: i64 = len(literal)

@@ -66,8 +66,12 @@ class Codec:
         """
         raise NotImplementedError
 
-    def finish(self) -> Status:
-        """The input is over.  Sets ``text`` to what completes the payload, if it can be complete."""
+    def finish(self, cut: bool) -> Status:  # noqa: ARG002 - for those that nothing ends
+        """The input is over.  Sets ``text`` to what completes the payload, if it can be complete.
+
+        :param cut: generation hit its limit, so what nothing has ended may go on.
+        """
+        self.text = ""
         return "complete" if self.done else "truncated"
 
     def close(self) -> bool:

@@ -77,9 +77,14 @@ class Follow:
         """What to look at inside a nested value."""
         self.code_ends: Final = ValueWatch([*over, *("\n" + literal for literal in call_closers)])
         """What ends raw code; the line feed before a closer belongs to it."""
-        # A code fence may stand in the arguments, so that it ends a call only where nothing else does.
+        # A code fence may stand in the arguments, so that it ends a call only where nothing else does,
+        # and what is part of a parameter's tags never does.
+        inner = {step.text for param in params for step in (*param.head.steps, *param.closing.steps)}
         closers = [
-            literal for form in forms for literal in (list(filter(is_marker, form.closers)) or form.closers)
+            literal
+            for form in forms
+            for literal in (list(filter(is_marker, form.closers)) or form.closers)
+            if literal not in inner
         ]
         self._enders: Final = [*closers, *section_closers, *openers, *ends]
         self.resync: Final = Watch(self._enders)

@@ -49,6 +49,8 @@ _ALPHABETS: Final = {
     "index": re.compile(r"[0-9]*"),
     "_": re.compile(r"[^<>\n\ud800-\udfff]*"),
 }
+SIGN: Final = re.compile(r"[^\w\s]")
+"""What markers have and words have not."""
 _WORD: Final = re.compile(r"[^\s<>\"|｜\ud800-\udfff]*")
 
 
@@ -103,6 +105,7 @@ class Program:
         "declared",
         "demands",
         "free_name",
+        "marked",
         "may_follow",
         "section",
         "steps",
@@ -138,6 +141,11 @@ class Program:
         """What closes what it begins."""
         self.trigger: Final = _trigger(self.steps)
         """The literal to search for."""
+        first = next((step for step in self.steps if step.kind != SPACE), None)
+        self.marked: Final = (
+            first is not None and first.kind == LITERAL and SIGN.search(first.text) is not None
+        )
+        """It begins with what prose does not."""
         self.may_follow: Final = _may_follow(self.steps)
         """The ASCII characters that may stand behind the trigger; None: any."""
         self.demands: Final = sum(len(step.text) for step in self.steps if step.kind == LITERAL)

@@ -18,7 +18,7 @@ import re
 from typing import Final
 
 from ..search.scan import BOUND, MORE, NO, behind_literal, behind_space
-from ..search.watch import Watch
+from ..search.watch import Watch, agreement
 from ..words.pieces import is_control
 from .codec import NamedPayload
 from .program import (
@@ -85,6 +85,10 @@ class Trial:
     """Generation hit its limit, so a name that the input ends with may be incomplete."""
     at_end: bool = False
     """Only the end of the input confirmed what matched."""
+    failed_at: int = 0
+    """Behind the key of a parameter, in the window: the step that has failed, and ..."""
+    reach: int = 0
+    """... how far even that one fits."""
     _ambiguous: bool = False  # it could have become something else than a call, too
     _begun: bool = False
     _cut_name: str = ""
@@ -141,8 +145,15 @@ class Trial:
                 if not final:
                     return NEED
                 self._remember_cut(buf, pos)
+            elif "key" in self.fields:
+                self._remember_key(buf, pos)
             self.reject()
         return CUT if final and self.can_cut else FAIL
+
+    def cut_off(self, buf: str, pos: int) -> int:
+        """Generation was stopped where more was needed."""
+        self._remember_cut(buf, pos)
+        return CUT
 
     def _remember_cut(self, buf: str, pos: int) -> None:
         """A head that only the end of the input keeps from matching."""
@@ -159,6 +170,13 @@ class Trial:
         self.can_cut = True
         in_literal = self.program.steps[self._step].kind == LITERAL and pos + self.offset < len(buf)
         self._begun = self._begun or in_literal or bool(self._cut_name) or self.envelope is not None
+
+    def _remember_key(self, buf: str, pos: int) -> None:
+        """A parameter that has a key, and something else than its value behind it."""
+        step = self.program.steps[self._step]
+        fits = agreement(step.text, buf, pos + self.offset) if step.kind == LITERAL else 0
+        if self.offset + fits > self.reach:
+            self.failed_at, self.reach = self.offset, self.offset + fits
 
     def _run_steps(self, buf: str, pos: int, final: bool) -> int:  # noqa: C901 - a branch for each kind
         steps = self.program.steps

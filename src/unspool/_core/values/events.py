@@ -250,6 +250,7 @@ NOTE_KINDS: Final[dict[str, str]] = {
     "malformed_call": "a call was announced, then turned out not to be well-formed",
     "truncated_call": "the input ended inside a call",
     "cut_head": "the input ended after a call's opener, before its name",
+    "cut_marker": "generation was stopped inside a marker; what there was of it was removed",
     "missing_closer": "a call or section ended without its closing marker",
     "missing_opener": "a declared tool was called without the marker that opens calls",
     "stray_closer": "a closing marker without its opener was removed",
