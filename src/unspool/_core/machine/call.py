@@ -140,13 +140,17 @@ class OpenCall:
                 self.source = codec.source
             return False
         if codec.finish(ledger.cut_short) == "truncated":
-            # What the codec held cannot become anything any more.
-            ledger.args("", len(ledger.buf) - ledger.pos)
-            ledger.note("truncated_call", "the input ended inside the arguments")
-            self._end("truncated", 0)
-            return True
+            return self._cut_off()
         ledger.args(codec.text, 0)
         self.phase = TAIL
+        return True
+
+    def _cut_off(self) -> bool:
+        """The input is over: what the codec held cannot become anything any more."""
+        ledger = self._ledger
+        ledger.args("", len(ledger.buf) - ledger.pos)
+        ledger.note("truncated_call", "the input ended inside the arguments")
+        self._end("truncated", 0)
         return True
 
     def _broken(self, codec: Codec, final: bool) -> bool:
@@ -157,8 +161,8 @@ class OpenCall:
                 ledger.args("{}", 0)
                 self.phase = TAIL
                 return True
-            if not final and self._resync.pending(ledger.buf, ledger.pos):
-                return False
+            if self._resync.pending(ledger.buf, ledger.pos):
+                return final and self._cut_off()
         if self._repair:
             answer = follows(self._resync, ledger.buf, ledger.pos, final)
             if answer == NEED:
