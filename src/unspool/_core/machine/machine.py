@@ -58,6 +58,7 @@ _QUOTES: Final = frozenset("\"'`")
 _REJECTED: Final = -1
 _WAITING: Final = 0
 _DECIDED: Final = 1
+_IN_CALL_HEADER: Final = "the input ended inside the header of a call"
 AHEAD: Final = 2
 """How many characters behind a marker are looked at before a trial begins."""
 CODE_FUNCTION: Final = "python"
@@ -517,11 +518,12 @@ class Machine:
         """Something begins here, and the trial says what."""
         ledger = self.ledger
         if answer == CUT:
-            if not trial.can_cut:
+            if trial.can_cut:
+                self._cut_head("the input ended before the function's name", len(ledger.buf) - ledger.pos)
+            elif self._cut_in_call_header():
+                self._cut_head(_IN_CALL_HEADER, len(ledger.buf) - ledger.pos)
+            else:
                 self._drop_cut_marker()
-                return
-            ledger.note("cut_head", "the input ended before the function's name")
-            ledger.markup("cut", len(ledger.buf) - ledger.pos)
             return
         program = trial.program
         action = program.action
@@ -543,6 +545,17 @@ class Machine:
             if program.trigger in self._syntax.call_openers:
                 ledger.note("stray_opener", program.trigger)
             ledger.markup("dropped", trial.offset)
+
+    def _cut_head(self, why: str, length: int) -> None:
+        self.ledger.note("cut_head", why)
+        self.ledger.markup("cut", length)
+
+    def _cut_in_call_header(self) -> bool:
+        """Whether the rest of the input is a part of a header, and says that a call was to follow."""
+        frame = self._syntax.frame
+        if frame is None:
+            return False
+        return frame.read_header(self.ledger.buf[self.ledger.pos :]).into.startswith("{")
 
     def _open_wrapper(self, trial: Trial) -> None:
         wrapper = trial.program.wrapper
@@ -585,8 +598,7 @@ class Machine:
         else:
             length = self._broken_header(trial, text, header)
             if trial.at_end and ledger.pos + length == len(ledger.buf) and into.startswith("{"):
-                ledger.note("cut_head", "the input ended inside the header of a call")
-                ledger.markup("cut", length)
+                self._cut_head(_IN_CALL_HEADER, length)
                 return
             ledger.note("broken_header", text[:80])
         if finished and into in frame.calls and self._syntax.calls:

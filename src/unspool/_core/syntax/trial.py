@@ -153,6 +153,7 @@ class Trial:
     def cut_off(self, buf: str, pos: int) -> int:
         """Generation was stopped where more was needed."""
         self._remember_cut(buf, pos)
+        self.can_cut = self.can_cut or self.program.action == CALL
         return CUT
 
     def _remember_cut(self, buf: str, pos: int) -> None:
