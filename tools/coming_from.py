@@ -210,7 +210,7 @@ TOPICS: Final = (
         "a call under `tool_choice: none`",
         "no_tools",
         lambda writer: Output(writer.one(), tool_choice="none"),
-        lambda seen: "a call" if seen.calls else "text" if NAME in seen.content else "removed",
+        lambda seen: "a call" if seen.calls else "text" if "Oslo" in seen.content else "removed",
     ),
     Topic(
         "a call inside reasoning",

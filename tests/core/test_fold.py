@@ -754,8 +754,8 @@ def test_blanks_next_to_text_are_kept_and_others_are_not(name: str) -> None:
         case = Case(text, wording.tools(city="string", days="integer"), policies=KEEP)
         message = assert_laws(name, case, chunkings(text, splits=0, random=2)).message
         assert message is not None
-        if len(message.tool_calls) == 1:  # where nothing closes a call, what follows it is its own
-            assert message.content == content, text
+        assert len(message.tool_calls) == 1
+        assert message.content == content, text
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,21 @@ def _quoting(draft: Draft) -> str | None:
     return None
 
 
+def _opener_in_a_line(draft: Draft) -> str | None:
+    """An opener of reasoning stands among other words of a line."""
+    opener, _ = reasoning_markers(draft.able)
+    if not opener or draft.able.is_control(opener):
+        return (
+            "nobody writes what opens reasoning in prose" if opener else "reasoning has no marker of its own"
+        )
+    number = draft.find("text")
+    text = f"Write {opener} there, and go on."
+    piece = draft.pieces[number]
+    draft.order = [Stretch("content", draft.able.dialect.prompt.echo + text)]
+    draft.pieces[number] = Wording(piece.role, text, piece.part)
+    return None
+
+
 def _before_the_header(draft: Draft) -> str | None:
     """Text comes before the first header."""
     if not draft.able.framed:
@@ -71,6 +86,14 @@ SCENARIOS: Final = [
         "Only what stands behind the last border of a turn says where the output begins.",
         ["reasoning"],
         _quoting,
+    ),
+    Scenario(
+        "answers",
+        "an opener of reasoning in the middle of a line",
+        ["Write it there, and go on."],
+        "In text an opener counts where the output or a line begins, or directly behind markup.",
+        ["reasoning"],
+        _opener_in_a_line,
     ),
     Scenario(
         "answers",
