@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from unspool import CallStart, Dialect, Parser, Text, get_dialect, list_dialects
+from unspool import (
+    CallStart,
+    Dialect,
+    Message,
+    Parser,
+    Policies,
+    Text,
+    ToolCall,
+    get_dialect,
+    list_dialects,
+    render,
+)
 from unspool.testing import Case, assert_laws, chunkings
 
 NAMES = [dialect.name for dialect in list_dialects()]
@@ -122,7 +133,6 @@ def test_no_tools_were_offered_and_the_header_of_a_call_is_no_text() -> None:
     [
         ("mistral", '[TOOL_CALLS]```json\n{"a": 1}\n```'),
         ("mistral", '[TOOL_CALLS]`ls`{"a": 1}'),
-        ("kimi_k2", "<|tool_call_begin|>`ls`<|tool_call_argument_begin|>{}<|tool_call_end|>"),
         ("qwen3_coder", "<tool_call>\n<function=$f>\n</function>\n</tool_call>"),
         ("llama3_json", '{"name": "linear model", "parameters": {"a": 1}}'),
         ("functionary_v32", '```json\n{"a": 1}\n```'),
@@ -186,3 +196,37 @@ def test_with_ids_the_id_decides() -> None:
         parser = Parser("hermes", tokenizer=Vocabulary())
         message = parser.message(parser.feed_tokens(ids) + parser.finish())
         assert message.reasoning == reasoning
+
+
+# -- calls that are text
+
+ANYWAY = Message(tool_calls=(ToolCall("call_1", "get_weather", '{"city": "Oslo"}'),))
+UNFRAMED = [
+    dialect
+    for dialect in list_dialects()
+    # Where calls end as answers do, their frame is no part of them.
+    if dialect.call and dialect.frame is None and dialect.name != "inkling"
+]
+
+
+@pytest.mark.parametrize("dialect", UNFRAMED, ids=[dialect.name for dialect in UNFRAMED])
+def test_a_call_that_is_text_because_there_are_no_tools_is_whole(dialect: Dialect) -> None:
+    """Its own markers are no furniture then."""
+    text = render(dialect, ANYWAY, check=False)
+    message = assert_laws(dialect, Case(text, tools=()), chunkings(text, splits=0)).message
+    assert message is not None
+    assert (message.content, message.tool_calls) == (dialect.prompt.echo + text, ())
+
+
+@pytest.mark.parametrize("name", ["mistral", "mistral_v3", "mistral_v11"])
+def test_the_closer_of_calls_stays_in_what_is_given_back(name: str) -> None:
+    body = '{"name": "f", "arguments": {}}' if name == "mistral_v3" else "f{}"
+    text = f"[TOOL_CALLS]{body}[/TOOL_CALLS]"
+    policies = Policies(unknown_tool="text")
+    for case in (Case(text, tools=()), Case(text, tools=({"name": "g"},), policies=policies)):
+        message = assert_laws(name, case).message
+        assert message is not None
+        assert message.content == text
+    whole = assert_laws(name, text).message
+    assert whole is not None
+    assert (whole.content, len(whole.tool_calls)) == (None, 1)

@@ -32,6 +32,7 @@ MISTRAL_V11 = Dialect(
         "[TOOL_CALLS]{name}[ARGS]",
         "[TOOL_CALLS]{name}",
         "[TOOL_CALLS]{index}{args}",
+        "[TOOL_CALLS]{name}{args}[/TOOL_CALLS]",
     ),
     sep=("",),
     reasoning=("[THINK]{text}[/THINK]", "<think>\n{text}\n</think>\n"),
@@ -49,7 +50,7 @@ MISTRAL_V3 = replace(
         aliases=("mistral_v7",),
     ),
     section=(MISTRAL_ARRAY, "{calls}"),
-    call=("{envelope}", "[TOOL_CALLS]{envelope}"),
+    call=("{envelope}", "[TOOL_CALLS]{envelope}", "[TOOL_CALLS]{envelope}[/TOOL_CALLS]"),
     sep=(", ",),
     request=RequestFacts(calls_special="yes", forced=JSON_FIRST, eos=("</s>",), thinking=MISTRAL_THINKING),
 )

@@ -275,12 +275,24 @@ class Syntax:
         return []
 
     def _furniture(self) -> Iterator[Program]:
+        own = frozenset[str]() if self.calls else self._markers_of_calls()
         for template in self.dialect.drop:
+            if any(template in literal for literal in own):
+                continue  # where calls are text, they are whole
             if "{text}" not in template and "{calls}" not in template:
                 yield Program(t.DROP, steps_of(reading_pieces(template)))
         for stop in self.dialect.stop:
+            if stop in own:
+                continue
             # Ordinary text such as </s> is only a stop where nothing follows it.
             yield Program(t.DROP, [Step(t.LITERAL, stop)]) if is_control(stop) else _at_the_end(stop)
+
+    def _markers_of_calls(self) -> frozenset[str]:
+        """What only calls are made of; nothing where they end as other messages do, framed alike."""
+        dialect = self.dialect
+        calls = _literals(*dialect.call, *dialect.section, *dialect.param)
+        others = _literals(*dialect.reasoning, *dialect.content)
+        return frozenset() if any(call.endswith(tuple(others)) for call in dialect.call) else calls - others
 
     # -- states
 
@@ -333,6 +345,12 @@ def _before_arguments(dialect: Dialect) -> frozenset[str]:
     for template in (*dialect.section, *dialect.call):
         found.update(literals(split_at(parse_template(split_marks(template)[1]), *PAYLOADS, "calls")[0]))
     return frozenset(found)
+
+
+def _literals(*templates: str) -> frozenset[str]:
+    return frozenset(
+        text for template in templates for text in literals(reading_pieces(split_marks(template)[1]))
+    )
 
 
 def _at_the_end(stop: str) -> Program:
