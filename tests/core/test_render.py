@@ -20,6 +20,7 @@ from unspool import (
     parse,
     render,
 )
+from unspool._core.words.pieces import split_marks
 from unspool.template import ChatTemplate, normalise_history
 from unspool.testing import markers
 
@@ -166,3 +167,13 @@ def test_a_history_is_written_although_it_does_not_read_back() -> None:
     }
     (written,) = normalise_history([message], template, dialect="xlam")
     assert written["content"] == 'Let me see.[{"name": "f", "arguments": {"a": 1}}]'
+
+
+@each_dialect
+def test_reasoning_behind_text_is_read_back(name: str) -> None:
+    """An opener in the middle of a line is text, so it gets a line of its own; that line is not content."""
+    parts = (TextPart("content", "Let me see."), TextPart("reasoning", "Hm."))
+    spec = get_dialect(name)
+    if spec.frame is None and spec.reasoning and "^" not in split_marks(spec.reasoning[0])[0]:
+        message = parse(render(name, Message(parts=parts)), name)
+        assert (message.content, message.reasoning) == ("Let me see.", "Hm.")

@@ -62,6 +62,8 @@ class _Writer:
         self.dialect = dialect
         self.out: list[str] = []
         self.index = 0
+        self.texted = False
+        """Content came last, with nothing around it."""
         self.ids: set[str] = set()
         """Those of calls that have been written."""
 
@@ -88,11 +90,14 @@ class _Writer:
         if wrappers:
             before, _, after = split_at(parse_template(split_marks(wrappers[0])[1]), "text")
             opening = "".join(piece.text for piece in before if not isinstance(piece, Hole))
+            if part.channel == "reasoning" and self.texted and not self.out[-1].endswith("\n"):
+                opening = f"\n{opening}"  # in the middle of a line it would be text
             self.out += [opening, part.text, "".join(piece.text for piece in after)]
         elif part.channel == "reasoning":
             raise UsageError(f"dialect {self.dialect.name!r} has no way to write reasoning; leave it out")
         else:
             self.out.append(part.text)
+        self.texted = part.channel == "content" and bool(part.text) and not wrappers
 
     def calls(self, calls: Sequence[ToolCall]) -> None:
         template = split_marks(self.dialect.section[0])[1]
@@ -106,6 +111,7 @@ class _Writer:
         if self.dialect.section_per_call:
             separator = closing + separator + opening.lstrip("\n")
         self.out += [opening, separator.join(self.call(call) for call in calls), closing]
+        self.texted = False
 
     def call(self, call: ToolCall) -> str:
         dialect = self.dialect

@@ -191,8 +191,9 @@ class Tidy:
             if isinstance(event, CallArgs):
                 pass
             elif isinstance(event, Markup):
-                self.channel = channel_behind(event, self.channel)
-                self._markup(event, out)
+                before = self.channel
+                self.channel = channel_behind(event, before)
+                self._markup(event, before, out)
             elif isinstance(event, CallStart):
                 self._called = self._called or self.channel == "content"  # one in reasoning is no answer
                 self.contexts[event.index] = (self.channel, self._call(out))
@@ -228,7 +229,7 @@ class Tidy:
             content.lead = " \t\r\n"
         return blanks
 
-    def _markup(self, event: Markup, out: list[Event]) -> None:
+    def _markup(self, event: Markup, before: Channel, out: list[Event]) -> None:
         role = event.role
         content, reasoning = self._content, self._reasoning
         if role in ("call", "cut"):
@@ -236,7 +237,7 @@ class Tidy:
         elif role == "separator":
             if event.text.isspace() and not content.lead:
                 content.blanks.append(event.text)
-        elif role == "reasoning_open" and self.channel == "reasoning":
+        elif role == "reasoning_open" and before == "reasoning":
             pass  # it was open, and goes on
         elif role in ("reasoning_open", "reasoning_close"):
             reasoning.blanks.clear()
@@ -245,6 +246,8 @@ class Tidy:
             if not content.shown:
                 content.blanks.clear()
                 content.lead = _LINE_BREAKS
+            elif role == "reasoning_open" and not "".join(content.blanks).strip(_LINE_BREAKS):
+                content.sure = 0  # the line that the opener needs is its own, unless text follows
             else:
                 content.end_here()
         elif role == "dropped":
