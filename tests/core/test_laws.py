@@ -247,6 +247,58 @@ def test_parameters_that_nothing_closed(name: str, reason: FinishReason | None) 
         assert unclosed, "who ends a turn has said all that was to be said"
 
 
+IN_JSON = [
+    dialect.name
+    for dialect in list_dialects()
+    if (dialect.call or dialect.frame) and Wording(dialect).notation == "json"
+]
+
+
+@pytest.mark.parametrize("name", IN_JSON)
+def test_arguments_are_an_object(name: str) -> None:
+    wording = Wording(get_dialect(name))
+    text = wording.write()
+    for value in ("[1]", "5", "true", '"Oslo"', '"[1]"', '[{"city": "Oslo"}]'):
+        # Where nothing else ends the call, a number may go on.
+        policies = Policies(truncated_call="text")
+        case = Case(text.replace(wording.arguments, value), wording.tools(city="string"), policies=policies)
+        reading = assert_laws(name, case, chunkings(case.text, splits=0, random=1))
+        assert reading.message is not None
+        assert not reading.message.tool_calls
+        assert value in (reading.message.content or "") + (reading.message.reasoning or "")
+        for end in range(len(case.text)):
+            sent = [event.json for event in Parser(name).feed(case.text[:end]) if isinstance(event, CallArgs)]
+            assert not any(sent) or text[: text.index(wording.arguments)] + value in case.text[:end]
+
+
+@pytest.mark.parametrize("name", IN_JSON)
+@pytest.mark.parametrize("value", ["null", '""', '"{\\"city\\": \\"Oslo\\"}"'])
+def test_what_stands_for_arguments(name: str, value: str) -> None:
+    """Nothing at all, or an object in a string: models write both, and mean arguments."""
+    wording = Wording(get_dialect(name))
+    if wording.ability.payload != "envelope":
+        return
+    message = read(name, wording.write().replace(wording.arguments, value)).message
+    assert message is not None
+    assert [call.arguments for call in message.tool_calls] == [
+        '{"city": "Oslo"}' if "Oslo" in value else "{}"
+    ]
+
+
+@pytest.mark.parametrize("name", IN_JSON)
+@pytest.mark.parametrize("policies", ["default", "repair", "strict"])
+def test_brackets_behind_a_call_are_framing(name: str, policies: str) -> None:
+    wording = Wording(get_dialect(name))
+    text = wording.write()
+    end = text.index(wording.arguments) + len(wording.arguments) + (wording.ability.payload == "envelope")
+    case = Case(text[:end] + "}" + text[end:], policies=POLICIES[policies])
+    message = assert_laws(name, case, chunkings(case.text, splits=0, random=1)).message
+    assert message is not None
+    assert [json.loads(call.arguments) for call in message.tool_calls] == [json.loads(wording.arguments)]
+    assert message.content is None
+    assert {problem.kind for problem in message.problems} & {"stray_closer", "trailing_data"}
+
+
 VALUES = ("VALUE-A", "VALUE-B", "VALUE-C")
 
 

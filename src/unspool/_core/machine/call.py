@@ -211,14 +211,14 @@ class OpenCall:
                 ledger.note("malformed_call", "expected the end of the call behind its object")
                 self.phase = JUNK
                 return True
-        if self._repair:
-            length = self._stray_brace(final)
+        closers = self.form.closers
+        if self.form.notation == "json" and self.form.payload in ("args", "envelope"):
+            length = self._stray_bracket(closers, final)
             if length < 0:
                 return False
             if length:
                 ledger.args("", length)
                 return True
-        closers = self.form.closers
         end = behind_closers(closers, ledger.buf, ledger.pos, final)
         if end < 0:
             return False
@@ -241,18 +241,22 @@ class OpenCall:
             return MATCH if buf[after] == "}" and codec is not None and codec.passed_over else FAIL
         return FAIL if final or after - at > BOUND else NEED
 
-    def _stray_brace(self, final: bool) -> int:
-        """Repair: the length of a closing brace that closes nothing, if one stands here.  -1: need more."""
+    def _stray_bracket(self, closers: tuple[str, ...], final: bool) -> int:
+        """The length of a closing bracket that closes nothing, if one stands here.  -1: need more.
+
+        Where no marker closes the call, a ``]`` may be that of a list of calls, and white space is text.
+        """
         ledger = self._ledger
         buf, at = ledger.buf, ledger.pos
-        after = behind_space(buf, at)
+        after = behind_space(buf, at) if closers else at
         if after - at > BOUND:
             return 0
         if after == len(buf):
             return 0 if final else -1
-        if buf[after] != "}":
+        bracket = buf[after]
+        if bracket not in ("}]" if closers else "}") or (closers and closers[0][0] == bracket):
             return 0
-        ledger.note_with_end("repaired", "stray } removed", after)
+        ledger.note_with_end("stray_closer", bracket, after)
         return after + 1 - at
 
     def _read_framed_tail(self, frame: FrameForm, final: bool) -> bool:

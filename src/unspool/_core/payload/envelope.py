@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..search.scan import BOUND, behind_space
 from ..syntax.codec import Codec, NamedPayload, Value
-from .json import JsonValue, json_kind
+from .json import NO_ARGUMENTS, JsonValue, arguments_in
 from .python import PythonValue
 
 if TYPE_CHECKING:
@@ -169,6 +169,9 @@ class EnvelopeCodec(NamedPayload):
             if value.text:
                 self._take(value, out)
             self._value_ends(out, 0)
+            if self.error:
+                self.error = ""
+                return "truncated"
             self.text = "".join(out)
         if self.committed and self._has_args and self._value is None:
             self.done = True
@@ -183,8 +186,10 @@ class EnvelopeCodec(NamedPayload):
             if self._role != _ARGS_ROLE or not value.close():
                 return False
             self.notes.extend(value.notes)
-            out.append(value.text)
+            self._take(value, out)
             self._value_ends(out, 0)
+            if self.error == NO_ARGUMENTS:
+                return False
         elif self._state not in (_NEXT, _KEY) or not self.committed:
             return False
         if not self._has_args:
@@ -263,8 +268,8 @@ class EnvelopeCodec(NamedPayload):
         text = value.text
         role = self._role
         if role == _ARGS_ROLE:
-            # A string may hold encoded arguments, and null means none: both wait.
-            if value.kind in ('"', "n"):
+            # Only an object is certain to be arguments: all else waits until it is complete.
+            if value.kind != "{":
                 self._captured.append(text)
             elif self.committed:
                 out.append(text)
@@ -284,7 +289,10 @@ class EnvelopeCodec(NamedPayload):
         if role == _ARGS_ROLE:
             self._has_args = True
             if text:
-                (out if self.committed else self._pending).append(_decoded(text))
+                arguments = arguments_in(text)
+                if not arguments:
+                    self.error = NO_ARGUMENTS
+                (out if self.committed else self._pending).append(arguments or text)
         elif role == _NAME_ROLE:
             if text[:1] != '"' or len(text) < 3 or len(text) > BOUND:
                 self.error = "the function's name as a string"
@@ -370,13 +378,3 @@ def _keys(arguments: str) -> tuple[str, ...]:
 def _unquoted(text: str) -> str:
     """What a JSON string says."""
     return json.loads(text) if "\\" in text else text[1:-1]
-
-
-def _decoded(text: str) -> str:
-    """Arguments that were given as ``null`` or as a string: what they amount to."""
-    if text == "null":
-        return "{}"
-    inner: str = json.loads(text)
-    if not inner.strip():
-        return "{}"
-    return inner.strip() if json_kind(inner) == "{" else text

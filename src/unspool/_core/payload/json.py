@@ -20,7 +20,7 @@ from typing import Final, NoReturn
 
 from ..schema.words import PYTHON_TO_JSON
 from ..search.scan import behind_space, escape_begun, escaped, string_reach, string_run
-from ..syntax.codec import Value
+from ..syntax.codec import Codec, Value
 from ..values.events import Status
 from ..values.native import i64
 
@@ -352,7 +352,6 @@ class JsonValue(Value):
             self._state = _SINGLE_STRING if state in (_VALUE, _ITEM_OR_END) else _SINGLE_KEY
             return pos + 1
         elif char in _PYTHON_WORDS and state in (_VALUE, _ITEM_OR_END):
-            self.notes.append(("repaired", "Python literal replaced", pos))
             self._word = _PYTHON_WORDS[char][0]
             self._word_at = 0
             self._state = _PYTHON_WORD
@@ -394,6 +393,7 @@ class JsonValue(Value):
             at += 1
         self._word_at = at
         if at == len(word):
+            self.notes.append(("repaired", "Python literal replaced", pos))
             self._out.append(_PYTHON_WORDS[word[0]][1])
             self._value_ends()
         elif pos < len(buf):
@@ -417,6 +417,67 @@ class JsonValue(Value):
         self._state = _NEXT
         if not self._stack:
             self.done = True
+
+
+NO_ARGUMENTS: Final = "an object of arguments"
+
+
+class JsonArguments(Codec):
+    """The arguments of a call: an object; or a string that holds one, or null, which wait until they end."""
+
+    __slots__ = ("_captured", "_value")
+
+    def __init__(self, repair: bool = False) -> None:
+        super().__init__()
+        self._value: Final = JsonValue(repair)
+        self._captured: list[str] = []
+
+    @property
+    def verbatim(self) -> bool:
+        return True
+
+    @property
+    def source(self) -> Codec | None:
+        return self._value if self._value.kind == "{" else None
+
+    def step(self, buf: str, pos: int, final: bool) -> int:
+        return self.resume(buf, self._value.step(buf, pos, final))
+
+    def resume(self, buf: str, pos: int) -> int:  # noqa: ARG002 - the value has read it
+        value = self._value
+        if value.notes:
+            self.notes.extend(value.notes)
+            value.notes.clear()
+        self.text = value.text
+        self.error = value.error
+        self.done = value.done
+        if value.kind == "{" or not value.kind:
+            return pos
+        self._captured.append(value.text)
+        self.text = ""
+        if value.done or value.error:
+            written = "".join(self._captured)
+            arguments = arguments_in(written) if value.done else ""
+            self.text = arguments or written
+            if not arguments and not self.error:
+                self.error = NO_ARGUMENTS
+                self.done = False
+        return pos
+
+    def close(self) -> bool:
+        value = self._value
+        if value.kind != "{" or not value.close():
+            return False
+        self.resume("", 0)
+        return True
+
+
+def arguments_in(text: str) -> str:
+    """The arguments that a JSON value other than an object stands for; nothing if it stands for none."""
+    if text == "null":
+        return "{}"
+    inner = text if text[:1] != '"' else json.loads(text).strip()
+    return inner if json_kind(inner) == "{" else "" if inner else "{}"
 
 
 def _beyond_ascii(state: int) -> int:

@@ -11,7 +11,7 @@ from ..syntax.syntax import Syntax
 from .bare import BareObject
 from .code import RawText
 from .envelope import EnvelopeCodec, UnnamedArguments
-from .json import JsonValue
+from .json import JsonArguments
 from .python import PythonArguments
 from .tagged import Tagged
 from .tree import Tree
@@ -83,5 +83,5 @@ def make_codec(form: CallForm, syntax: Syntax, tools: Tools, function: str, poli
             repair=repair,
         )
     if form.notation == "json":
-        return JsonValue(repair)
+        return JsonArguments(repair)
     return PythonArguments(loose=form.notation == "loose", tools=tools, function=function)
