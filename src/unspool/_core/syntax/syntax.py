@@ -124,7 +124,7 @@ class Syntax:
         before_args = _before_arguments(dialect).difference(program.trigger for program in opening.values())
         self.call_openers: Final = before_args
         """Markers that stand before a call's arguments, and nowhere else."""
-        furniture = [p for p in self._furniture() if calls or p.trigger not in before_args]
+        furniture = list(self._furniture())
         stray = self._stray_closers(opening)
         everything = [*call_programs, *opening.values(), *furniture, *frames]
         self.fresh: Final = TextState("content", everything, stray=stray, fresh=True)

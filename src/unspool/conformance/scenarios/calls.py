@@ -158,7 +158,13 @@ def _text_of(markup: str, draft: Draft) -> str:
         reasoning_markers(draft.able)[1],
         *(draft.able.closer([wrapper]) for wrapper in dialect.content),
     ]
-    for vanishing in (*dialect.drop, *dialect.stop, *filter(None, closers)):
+    # Markers that only calls have are whole with them, unless calls are messages like any other.
+    ends = tuple(filter(None, closers))
+    own = (
+        "" if any(call.endswith(ends) for call in dialect.call) else "\n".join(dialect.call + dialect.section)
+    )
+    furniture = [literal for literal in (*dialect.drop, *dialect.stop) if literal not in own]
+    for vanishing in (*furniture, *ends):
         markup = markup.replace(vanishing, "")
     return markup
 
