@@ -442,10 +442,10 @@ def test_corpus_has_calls(name: str) -> None:
 def test_check_dialect() -> None:
     good = Dialect("good", call=("<c>{envelope}</c>",))
     check_dialect(good, ["Hi <c>", Case('<c>{"name": "f"}</c>', tools=())], examples=10, mutations=5)
-    # A model that thinks "H" would write "HmHmH": the opener twice, and nothing that closes it.
-    ambiguous = Dialect("ambiguous", reasoning=("Hm{text}mH",))
+    # A model that thinks "H" would write "<<HmH", of which "Hm" is dropped, and nothing closes it.
+    ambiguous = Dialect("ambiguous", reasoning=("<<{text}mH",), drop=("Hm",))
     with pytest.raises(AssertionError, match="round trip"):
-        check_dialect(ambiguous, examples=30)
+        check_dialect(ambiguous, examples=300)
 
 
 HELLO = read("hermes", "Hello")
