@@ -65,6 +65,9 @@ class Engine:
         if method == "POST" and path == "/script":
             self.scripts.append(json.loads(body))
             return await self.answer(writer, {})
+        if path == "/clear":
+            self.scripts.clear()
+            return await self.answer(writer, {})
         if path == "/release":
             self.released.release()
             return await self.answer(writer, {})
@@ -207,6 +210,10 @@ class EngineProcess:
     def script(self, *chunks: Any, **script: Any) -> None:
         """What the next generation is."""
         post(f"{self.url}/script", {"chunks": list(chunks), **script})
+
+    def clear(self) -> None:
+        """Forget the scripts that nobody has asked for."""
+        post(f"{self.url}/clear", {})
 
     def release(self) -> None:
         """Let it go on behind the next ``HOLD``."""
