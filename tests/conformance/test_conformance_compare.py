@@ -131,8 +131,10 @@ BROKEN = "malformed/alone: a word where none belongs"
 
 
 def test_a_cut_call_is_nothing_or_a_prefix() -> None:
-    for arguments in ("", "{", '{"city": "Re', '{"city": "Reyk'):
+    for arguments in ("{", '{"city": "Re', '{"city": "Reyk', '{"city": "Reyk\\u"]'):
         assert verdict(CUT, call(0, "get_weather", arguments), finish="length") == "match"
+    for arguments in ("", "{}"):  # clients would run it
+        assert verdict(CUT, call(0, "get_weather", arguments), finish="length") == "leak"
     assert verdict(CUT, finish="length") == "match"
 
 

@@ -26,6 +26,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NoReturn, TypeAlias, get_args
 
+from ..wire.broken import without_spoiler
 from .model import (
     CallAt,
     Channel,
@@ -88,6 +89,8 @@ def differences(case: TestCase, stream: Rebuilt) -> list[Difference]:
         # What came out besides is an unfinished piece, whose place is not at issue.
         found += _order(order, stream.reached) if not _has_extra_text(case, actual) else []
     finish = case.expected_finish_reason
+    if finish == "stop" and actual.finish_reason == "tool_calls" and any(shown.values()):
+        finish = "tool_calls"  # a malformed call is a call to a client that was sent it
     if actual.finish_reason is not None and finish is not None and actual.finish_reason != finish:
         found.append(Difference("finish", f"finish_reason {actual.finish_reason}, expected {finish}"))
     return found
@@ -115,6 +118,8 @@ class _Aligned:
             if isinstance(part, Unfinished):
                 self.shown[number] = got is not None and _begins(part, got)
                 at += self.shown[number]
+                if got is not None and self.shown[number] and _runs_as_other(part, got):
+                    self.found.append(Difference("leak", f"a broken call that clients run: {_spelt(got)}"))
             elif isinstance(part, CallAt):
                 want = case.expected_tool_calls[part.index]
                 if got is None:
@@ -168,13 +173,22 @@ def _begins(part: Unfinished, call: ToolCall) -> bool:
     """Whether the call may be what a stream shows of the unfinished one."""
     if part.kind == "fragment" or call.function.name != part.name:
         return False
-    sent, whole = _squeezed(call.function.arguments), _squeezed(part.arguments)
+    sent, whole = _squeezed(without_spoiler(call.function.arguments)), _squeezed(part.arguments)
     if part.kind == "malformed":  # what was sent before the error, and no repair of it
         return (whole.startswith(sent) and sent != whole) or sent in _squeezed(part.raw)
     return whole.startswith(sent)
 
 
-def json_value(text: str) -> object:
+def _runs_as_other(part: Unfinished, call: ToolCall) -> bool:
+    """Whether clients take its arguments for whole, and they are not: none are read as an empty object."""
+    arguments = call.function.arguments.strip() or "{}"
+    if not arguments.startswith("{"):
+        return False
+    kind, value = json_value(arguments)
+    return kind == "JSON" and (kind, value) != json_value(part.arguments)
+
+
+def json_value(text: str) -> tuple[str, object]:
     """The value of JSON text, in which 1, 1.0, "1" and true differ, as does the order of keys.
 
     Text that is no JSON is a value of its own.

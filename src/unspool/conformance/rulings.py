@@ -46,11 +46,25 @@ RULINGS: Final[tuple[Ruling, ...]] = (
         ("generic_json", "xlam"),
     ),
     Ruling(
-        "cut behind the head",
-        ("truncation/behind the head of the *",),
+        "calls end reasoning",
+        ("order/inside reasoning: *",),
+        ("loss",),
+        "the marker that opens a section of calls ends reasoning, as this family's models mean it",
+        ("kimi_k2",),
+    ),
+    Ruling(
+        "strings that nothing escapes",
+        ("truncation/*",),
+        ("arguments",),
+        "a quote ends a string only if what follows shows it, and the output was cut before that",
+        ("functiongemma", "gemma4", "lfm2"),
+    ),
+    Ruling(
+        "code fences",
+        ("orphans/the closer of the calls*",),
         ("leak",),
-        "a tagged call whose name is complete and that has no parameter open is complete, without arguments:"
-        " the model may have wanted none",
+        "a code fence that closes nothing belongs to the answer: it may open a block of code",
+        ("command_r",),
     ),
 )
 """What is ruled, and what is known to be wrong; of several that cover a case the first counts."""

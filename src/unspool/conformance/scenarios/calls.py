@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Final
 
@@ -67,6 +68,7 @@ def _junk(draft: Draft) -> str | None:
     return None
 
 
+_ARGUMENTS: Final = re.compile(rf'\{{[^{{}}]*"{LONG}"[^{{}}]*\}}')
 _SPOILT: Final[dict[str, Callable[[str], str]]] = {
     "single quotes": lambda text: text.replace('"city"', "'city'"),
     "a trailing comma": lambda text: text.replace(f'"{LONG}"', f'"{LONG}",'),
@@ -75,6 +77,8 @@ _SPOILT: Final[dict[str, Callable[[str], str]]] = {
     "Python's None": lambda text: text.replace(f'"{LONG}"', "None"),
     "NaN": lambda text: text.replace(f'"{LONG}"', "NaN"),
     "a comment": lambda text: text.replace(f'"{LONG}"', f'"{LONG}" // here'),
+    "arguments in a list": lambda text: _ARGUMENTS.sub(f'["{LONG}"]', text),
+    "arguments that are a text": lambda text: _ARGUMENTS.sub(f'"{LONG}"', text),
     "a bracket of the wrong kind": lambda text: text.replace(f'"{LONG}"}}', f'"{LONG}"]'),
 }
 
