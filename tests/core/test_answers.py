@@ -12,6 +12,7 @@ from unspool import (
     Policies,
     Text,
     ToolCall,
+    UsageError,
     get_dialect,
     list_dialects,
     render,
@@ -216,6 +217,24 @@ def test_a_call_that_is_text_because_there_are_no_tools_is_whole(dialect: Dialec
     message = assert_laws(dialect, Case(text, tools=()), chunkings(text, splits=0)).message
     assert message is not None
     assert (message.content, message.tool_calls) == (dialect.prompt.echo + text, ())
+
+
+@each_dialect
+def test_a_call_of_an_unknown_tool_that_is_text_is_whole(name: str) -> None:
+    spec = get_dialect(name)
+    if spec.frame is not None or spec.names.fixed:
+        return
+    call = ToolCall(spec.id_format.new("launch", 0), "launch", '{"when": "now", "where": "there"}')
+    try:
+        text = render(spec, Message(tool_calls=(call,)), check=False)
+    except UsageError:
+        return  # it has no calls
+    for written in (text, f"{text}\n{text}"):
+        case = Case(written, tools=({"name": "other"},), policies=Policies(unknown_tool="text"))
+        message = assert_laws(name, case, [list(written)]).message
+        assert message is not None
+        assert not message.tool_calls
+        assert (message.content or "").removeprefix(spec.prompt.echo).strip() == written.strip()
 
 
 @pytest.mark.parametrize("name", ["mistral", "mistral_v3", "mistral_v11"])

@@ -92,6 +92,28 @@ def test_malformed_drop() -> None:
     assert message.finish_reason == "stop"
 
 
+@pytest.mark.parametrize(
+    ("dialect", "text", "arguments"),
+    [
+        ("hermes", '<tool_call>{"name": "f", "arguments": {"a": NaN}}</tool_call>', '{"a": NaN}}'),
+        ("pythonic", "[f(a=1, b=oops!)]", "(a=1, b=oops!)"),
+        ("qwen3_coder", "<tool_call><function=f>oops</function></tool_call>", "oops"),
+    ],
+)
+@pytest.mark.parametrize("repaired", [False, True])
+def test_what_was_written_of_the_arguments_is_kept(
+    dialect: str, text: str, arguments: str, *, repaired: bool
+) -> None:
+    """Up to the closer, as the model wrote it; what cannot be repaired is not said to be."""
+    policies = Policies(malformed_call="repair" if repaired else "keep")
+    message = parse(text, dialect, policies=policies)
+    assert not [problem for problem in message.problems if problem.kind == "repaired"]
+    if repaired:
+        assert message.content == text
+    else:
+        assert [call.arguments for call in message.tool_calls] == [arguments]
+
+
 def test_malformed_keep() -> None:
     message = outcome(f"{MALFORMED}{GOOD}", malformed_call="keep")
     assert calls(message) == [("f", '{"a": 1, oops}}'), ("g", '{"b": 2}')]

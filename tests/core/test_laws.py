@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cache
 from itertools import product
@@ -32,6 +32,7 @@ from unspool import (
     Dialect,
     Event,
     Finish,
+    FinishReason,
     Message,
     Note,
     Parser,
@@ -46,7 +47,6 @@ from unspool import (
 )
 from unspool._core.machine.ledger import BLOCK
 from unspool._core.payload.make import compile_syntax
-from unspool._core.values.events import FinishReason
 from unspool._core.words.pieces import parse_template, split_at, split_marks
 from unspool.testing import (
     POLICIES,
@@ -64,6 +64,7 @@ from unspool.testing import (
     assert_quotations,
     assert_round_trip,
     assert_tiles,
+    assert_wires,
     check_dialect,
     chunkings,
     comparable,
@@ -191,6 +192,37 @@ def test_broken_text(name: str) -> None:
 def test_much_broken_text(name: str) -> None:
     for case in broken(name, 2000):
         assert_laws(name, case, chunkings(case.text, splits=40, random=3))
+
+
+def on_the_wires(name: str, given: Iterable[Case]) -> None:
+    """Each case under another policy, and with another end."""
+    for number, case in enumerate(given):
+        policies = list(POLICIES.values())[number % len(POLICIES)]
+        reason: FinishReason = ("stop", "length")[number // len(POLICIES) % 2]
+        assert_wires(name, replace(case, policies=policies, finish_reason=reason), [[case.text]])
+
+
+@each_dialect
+def test_clients_run_what_the_model_wrote(name: str) -> None:
+    on_the_wires(name, broken(name, 40))
+    for case in cases(name):
+        assert_wires(name, case, [list(case.text)])
+        on_the_wires(name, cut(case, max(1, len(case.text) // 18)))
+
+
+@pytest.mark.slow
+@each_dialect
+def test_clients_run_what_the_model_wrote_however_broken(name: str) -> None:
+    on_the_wires(name, broken(name, 1500))
+    for case, policies in product(cases(name), POLICIES.values()):
+        for part in cut(case, 1):
+            assert_wires(name, replace(part, policies=policies), [[part.text]])
+
+
+def cut(case: Case, step: int) -> Iterator[Case]:
+    """The case, cut off in many places."""
+    for end in range(len(case.text), 0, -step):
+        yield replace(case, text=case.text[:end], finish_reason="length")
 
 
 @each_dialect

@@ -88,6 +88,8 @@ def test_streams_cut_at_token_borders(dialect: str, model: str) -> None:
 def test_streams_of_ids(dialect: str, model: str) -> None:
     vocabulary = tokenizer(model)
     for vector in examples(dialect):
+        if vector.title.startswith("an opener in the middle of a line"):
+            continue  # with ids, the id decides
         spec = dialect_of(vector)
         assert spec is not None
         case = case_of(vector, spec)

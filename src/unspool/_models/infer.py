@@ -373,7 +373,8 @@ class _Inference:
                 seed = re.search(rf"(?:{_MARKER.pattern})\s*$", writing.prompt)
                 opener = seed[0] if seed else ""
             if opener.strip() and closer.strip():
-                yield (f"{opener}{{text}}{closer}",)
+                midway = _SAID in before and "\n" not in opener
+                yield (f"{'!' if midway else ''}{opener}{{text}}{closer}",)
                 return
         pair = re.match(r"(<(\w[^<>\s]*)>\n?)\s*(\n?</\2>\s*)", lead)
         if pair is not None:

@@ -59,7 +59,7 @@ APRIEL = Dialect(
     foreign=QWEN_BODY + GLM_BODY,
     reasoning=(
         "Here are my reasoning steps:\n{text}\n[BEGIN FINAL RESPONSE]\n",
-        "<thinking>{text}</thinking>",
+        "!<thinking>{text}</thinking>",  # the template writes it directly behind the answer
     ),
     drop=("[END FINAL RESPONSE]",),
     stop=("<|end|>",),

@@ -193,8 +193,9 @@ class Walk:
         calls = self.calls()
         openers = self.openers()
         thoughts, answers = _marks(self.dialect.reasoning), _marks(self.dialect.content)
-        forbidden = (*openers, *thoughts, *answers)
-        visible = (*openers, *(mark for mark in thoughts if mark not in answers))
+        dropped = _marks([template for template in self.dialect.drop if "{text}" in template])
+        forbidden = (*openers, *thoughts, *answers, *dropped)
+        visible = (*openers, *(mark for mark in (*thoughts, *dropped) if mark not in answers))
         body = self.answer(calls, visible) if kind == "auto" else seq(self.empty_content(), calls)
         # White space before an answer is part of it.
         gap, lead = (NOTHING, NOTHING) if isinstance(body, Dispatch) else (self.gap(), self.lead())

@@ -99,6 +99,7 @@ class Fold:
         call.channel, call.before = self._tidy.contexts.pop(event.index, ("content", ""))
         call.status = event.status
         call.raw = event.raw
+        call.tail = event.start - call.start
         if event.status == "complete":
             return
         kind = f"{event.status}_call"
@@ -131,7 +132,7 @@ class Fold:
         return Message(
             reasoning=_joined(parts, "reasoning"),
             content=_joined(parts, "content"),
-            tool_calls=tuple([call for part in parts for call in _calls(part, policies)]),
+            tool_calls=tuple([call for part in self._parts for call in part.calls(policies)]),
             problems=tuple(self._problems),
             finish_reason=self.finish_reason,
             parts=tuple(parts),
@@ -150,11 +151,14 @@ class _Run:
     def part(self, _: Policies) -> Part:
         return TextPart(self.channel, "".join(self.pieces))
 
+    def calls(self, _: Policies) -> tuple[ToolCall, ...]:
+        return ()
+
 
 class _OpenCall:
     """A call as far as it has come."""
 
-    __slots__ = ("arguments", "before", "channel", "id", "name", "raw", "start", "status")
+    __slots__ = ("arguments", "before", "channel", "head", "id", "name", "raw", "start", "status", "tail")
 
     def __init__(self, event: CallStart) -> None:
         self.id = event.id
@@ -163,6 +167,8 @@ class _OpenCall:
         self.arguments: list[str] = []
         self.status: Status = "complete"
         self.raw = ""
+        self.head = event.end - event.start  # what of the raw text comes before its arguments,
+        self.tail = 0  # ... and where they end
         self.before = ""
         self.channel: Channel = "content"
 
@@ -177,14 +183,17 @@ class _OpenCall:
         text = self.before + self.raw if policy in ("text", "repair") else ""
         return BrokenCall(self.id, self.name, arguments, self.status, self.raw, self.channel, text)
 
-
-def _calls(part: Part, policies: Policies) -> tuple[ToolCall, ...]:
-    """The calls that a part stands for: a broken one only where it is to be kept."""
-    if isinstance(part, ToolCall):
-        return (part,)
-    if isinstance(part, BrokenCall) and policies.for_broken(part.status) == "keep":
-        return (ToolCall(part.id, part.name, part.arguments),)
-    return ()
+    def calls(self, policies: Policies) -> tuple[ToolCall, ...]:
+        """The call, if it is among those of the message: a broken one only where it is to be kept."""
+        part = self.part(policies)
+        if isinstance(part, ToolCall):
+            return (part,)
+        if self.status == "complete" or policies.for_broken(self.status) != "keep":
+            return ()
+        arguments = "".join(self.arguments)
+        if self.status == "malformed" and not (arguments and arguments in self.raw):  # it is no JSON
+            arguments = self.raw[self.head : self.tail]
+        return (ToolCall(self.id, self.name, arguments),)
 
 
 def _merged(parts: list[Part]) -> list[Part]:

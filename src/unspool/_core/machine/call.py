@@ -289,13 +289,17 @@ class OpenCall:
 def behind_closers(closers: tuple[str, ...], buf: str, at: int, final: bool) -> int:
     """Behind those of the closers that stand here, in order; -1: more input is needed."""
     end = at
+    found = ""
     for closer in closers:
+        if found.startswith(closer):  # the same one, spelt without its end
+            continue
         after = behind_space(buf, at)
         if after - at > BOUND:
             break
         behind = behind_literal(closer, buf, after)
         if behind >= 0:
             at = end = behind
+            found = closer
         elif behind == MORE:
             if not final:
                 return -1

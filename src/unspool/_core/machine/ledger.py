@@ -53,6 +53,7 @@ class Ledger:
         "cut_short",
         "index",
         "pos",
+        "shown_in",
         "silent",
     )
 
@@ -76,6 +77,8 @@ class Ledger:
         # Calls.
         self.index: i64 = -1
         """Number of the last call."""
+        self.shown_in: Channel | None = None
+        """Where the text of a silent call goes, if it is to be seen."""
         self.silent = False
         """The open call means 'no call': what it is made of is markup."""
         self._called: list[str] = []  # the pieces of the last call
@@ -157,6 +160,11 @@ class Ledger:
         """``text`` is what was in the buffer and has come in; events from here on are new."""
         self._out = []
         self.buf = text
+
+    def end_input(self, reason: FinishReason | None) -> None:
+        """No more comes in, for this reason."""
+        self.take(self.buf)
+        self.cut_short = reason in ("length", "content_filter")
 
     def give(self) -> list[Event]:
         """The new events; what they account for leaves the buffer."""
@@ -249,10 +257,18 @@ class Ledger:
         self._raw = [raw if start >= 0 else raw[-start:]]  # without what the prompt holds
         self._join_at = start + length + BLOCK
         if self.silent:
-            self._out.append(Markup("call", raw, start, start + length))
+            self._pass_over(raw, start)
         else:
             self.index += 1
             self._out.append(CallStart(self.index, name, id, start, start + length))
+
+    def _pass_over(self, raw: str, start: int) -> None:
+        """A part of a silent call: markup, or text."""
+        if self.shown_in is None:
+            self._out.append(Markup("call", raw, start, start + len(raw)))
+        elif raw:
+            self._last = raw
+            self._out.append(Text(self.shown_in, raw, start, start + len(raw)))
 
     def count_from(self, last: int) -> None:
         """What came before was the prompt: this is the number of the last call."""
@@ -267,7 +283,7 @@ class Ledger:
         if self._keep_raw or self.silent:
             raw = self.buf[pos : self.pos]
             if self.silent:
-                self._out.append(Markup("call", raw, start, start + length))
+                self._pass_over(raw, start)
                 return
             self._raw.append(raw if start >= 0 else raw[-start:])  # without what the prompt holds
             if start + length >= self._join_at:
@@ -289,7 +305,8 @@ class Ledger:
             self._out += self._notes
             self._notes = []
         if self.silent:
-            self._out.append(Markup("call", raw, start, start + length))
+            self._pass_over(raw, start)
+            self.shown_in = None
         else:
             whole = ""
             if status != "complete" and self._keep_raw:
@@ -303,15 +320,17 @@ class Ledger:
     # -- notes, which account for nothing
 
     def note(self, kind: str, detail: str, ahead: int = 0) -> None:
-        """Something is odd, so many characters ahead of the current position."""
-        self._out.append(Note(kind, detail, max(self._base + self.pos + ahead, 0)))
+        """Something is odd, so many characters ahead of the current position; of mere text nothing is."""
+        if self.shown_in is None:
+            self._out.append(Note(kind, detail, max(self._base + self.pos + ahead, 0)))
 
     def note_with_end(self, kind: str, detail: str, at: int) -> None:
         """Something is odd at this place of the buffer.
 
         The note comes with the end of the call, so that it cuts nothing apart.
         """
-        self._notes.append(Note(kind, detail, max(self._base + at, 0)))
+        if self.shown_in is None:
+            self._notes.append(Note(kind, detail, max(self._base + at, 0)))
 
     def take_notes(self, codec: Codec) -> None:
         """What a codec has noted, with the end of the call; a place before the current one is this one."""

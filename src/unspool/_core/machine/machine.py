@@ -82,6 +82,7 @@ class Machine:
         "_repair",
         "_repeated",
         "_section",
+        "_section_is_text",
         "_state",
         "_strip",
         "_syntax",
@@ -122,6 +123,7 @@ class Machine:
         # Calls.
         self._call: OpenCall | None = None
         self._section: SectionForm | None = None  # the one that is open
+        self._section_is_text = False  # a call that is text has opened it
         self._between = False  # a call of that section has ended
         # The calls of a section as they were written, if the dialect says that they may be repeated;
         # and what a repetition behind the section would be, until it is known that there is none.
@@ -217,8 +219,7 @@ class Machine:
 
     def finish(self, reason: FinishReason | None) -> list[Event]:
         """No more input follows."""
-        self.ledger.take(self.ledger.buf)
-        self.ledger.cut_short = reason in ("length", "content_filter")
+        self.ledger.end_input(reason)
         self.read(final=True)
         if self._state.channel == "reasoning" and not self._state.body:
             self.ledger.note("unclosed_reasoning", "the input ended inside reasoning")
@@ -473,9 +474,7 @@ class Machine:
             return True
         if program.declared or (trial.envelope is not None and trial.envelope.only_named):
             return False
-        if program.free_name and not self._tools.could_be(name):
-            return False
-        return self._policies.unknown_tool == "forward" or not self._tools.known
+        return not (program.free_name and not self._tools.could_be(name))
 
     def _raw_name(self, trial: Trial) -> str:
         if trial.envelope is not None:
@@ -534,7 +533,7 @@ class Machine:
         elif action == p.FRAME:
             self._open_message(trial)
         elif action == p.SECTION_CLOSE:
-            ledger.markup("call", trial.offset)
+            self._section_markup("call", trial.offset)
             self._close_section()
         elif action == p.EMPTY_SECTION:
             ledger.note("empty_section", program.trigger)
@@ -662,6 +661,10 @@ class Machine:
         form = program.call
         assert form is not None  # noqa: S101 - the action says so
         section = program.section
+        name, native = self._syntax.refine(self._raw_name(trial), self._tools)
+        refused = not self._wanted(name)
+        if refused:
+            self._read_as_text(program)
         written = self._syntax.of(form)
         if written is not self._syntax:
             self.ledger.note("foreign_call", written.dialect.name)
@@ -671,12 +674,13 @@ class Machine:
         if opened is not None:
             self._calls = ""
         self._section = section
-        name, native = self._syntax.refine(self._raw_name(trial), self._tools)
         envelope = trial.envelope
         if envelope is not None:
             native = envelope.id
-        if opened is not None and opened.lacks:
-            self.ledger.note("missing_opener", opened.lacks)
+        if opened is not None:
+            self._section_is_text = refused
+            if opened.lacks:
+                self.ledger.note("missing_opener", opened.lacks)
         self._announce(name, trial.fields.get("id", native), trial.offset)
         codec: Codec | None = envelope
         if envelope is not None:
@@ -686,10 +690,19 @@ class Machine:
             codec = self._new_codec(form, name)
         self._open_call(form, codec, opened=opened)
 
+    def _read_as_text(self, program: Program) -> None:
+        """The call that begins is text: it is read as a call, so that it is text to its end."""
+        self.ledger.shown_in = self._state.channel or "content"
+        entry = self._state.entries.get(program.trigger)
+        if entry is not None:
+            self._released |= entry.closers - program.closers
+
     def _announce(self, name: str, native: str, length: int) -> None:
         """The commit point."""
         ledger = self.ledger
-        ledger.silent = self._strip or name in self._syntax.dialect.names.null_calls
+        ledger.silent = (
+            self._strip or ledger.shown_in is not None or name in self._syntax.dialect.names.null_calls
+        )
         id = ""
         if ledger.silent:
             ledger.note("null_call", name, length)
@@ -753,7 +766,7 @@ class Machine:
         else:
             if self._syntax.repetitions:
                 self._calls += ledger.buf[ledger.pos : after]
-            ledger.markup("separator", after - ledger.pos)
+            self._section_markup("separator", after - ledger.pos)
         if ledger.pos == len(ledger.buf):
             if final:
                 self._leave_section()
@@ -763,7 +776,7 @@ class Machine:
             if end < 0:
                 return False
             if end > ledger.pos:
-                ledger.markup("call", end - ledger.pos)
+                self._section_markup("call", end - ledger.pos)
                 self._close_section()
                 return True
         trial = Trial(section.between, self._syntax.dialect.values.unescape)
@@ -774,6 +787,13 @@ class Machine:
             return False
         self._between_decided(trial, answer)
         return True
+
+    def _section_markup(self, role: Role, length: int) -> None:
+        """What holds the calls of a section together, which is text if its opener was."""
+        if self._section_is_text:
+            self._show_text(self.ledger.pos + length)
+        else:
+            self.ledger.markup(role, length)
 
     def _between_decided(self, trial: Trial, answer: int) -> None:
         """Whether another call of the section begins."""
@@ -813,7 +833,7 @@ class Machine:
         return True
 
     def _leave_section(self) -> None:
-        if self._section is not None and self._section.closers:
+        if self._section is not None and self._section.closers and not self._section_is_text:
             self.ledger.note("missing_closer", self._section.closers[-1])
         self._section = None
         self._between = False

@@ -12,6 +12,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from ..search.scan import behind_space
 from ..values.events import CallArgs, CallStart, Event, Markup, Text
 
 if TYPE_CHECKING:
@@ -95,9 +96,12 @@ def _turn(text: str, syntax: Syntax) -> tuple[bool, str]:
         at = text.rfind(marker)
         if at >= 0:
             # What begins the turn may also begin what the output goes on with.
-            begins = marker in dialect.prompt.turn and marker in syntax.markers.literals
-            border = max(border, at if begins else at + len(marker))
+            opens = marker in dialect.prompt.turn and marker in syntax.markers.literals
+            border = max(border, at if opens else at + len(marker))
     first, _ = syntax.markers.seek(text, border, True)
+    begins = behind_space(text, border)
+    if any(text.startswith(word, begins) for word in syntax.first_words):
+        first = begins
     return border > 0, text[first:] if first >= 0 else ""
 
 

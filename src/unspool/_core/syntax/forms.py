@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 FIRST_CHARACTERS: Final = {"json": "{", "python": "(", "loose": "(", "bare": "{("}
 """What arguments begin with, by notation."""
+_NO_WORD: Final = '{["-0123456789'
+"""What a value begins with in JSON, unless it is a word: behind a control token it is a call's arguments."""
 
 _TAG: Final = r"(?:<[^<>\s]+>|[\ud800-\udfff])"
 _TAG_END: Final = re.compile(r"(?<=[\w\" ])(?:<\|\w+\|>|[\ud800-\udfff])\Z")
@@ -104,7 +106,7 @@ _ROLES: Final[dict[Channel | None, tuple[Role, Role]]] = {
 class Wrapper:
     """Reasoning, content, or text that is for nobody, between markers."""
 
-    __slots__ = ("channel", "close_role", "closers", "open_role", "program")
+    __slots__ = ("anywhere", "channel", "close_role", "closers", "open_role", "program")
 
     def __init__(self, channel: Channel | None, template: str) -> None:
         """``channel``: where the text goes; None: nowhere."""
@@ -119,6 +121,8 @@ class Wrapper:
             opening = (*opening[:-2], Literal(word + "\n")) if word.isalpha() else opening[:-1]
         closer = first_literal(closing)
         self.channel: Final[Channel | None] = channel
+        self.anywhere: Final = "!" in marks
+        """Its opener counts in the middle of a line, too."""
         self.program: Final = Program(t.OPEN_WRAPPER, steps_of(opening), wrapper=self, anchored="^" in marks)
         """What opens it."""
         self.closers: Final = ("\n" + closer, closer) if isinstance(closing[0], LineFeed) else (closer,)
@@ -273,7 +277,9 @@ class CallForm:
         if self.unnamed:
             return [*self.opening, Step(t.ENVELOPE, UNNAMED, embed=self._embed)]
         if self.payload == "args":
-            return [*self.opening, Step(t.PEEK, FIRST_CHARACTERS[self.notation])]
+            last = [step.text for step in self.opening if step.kind != t.SPACE][-1:]
+            marked = self.notation == "json" and any(map(is_control, last))
+            return [*self.opening, Step(t.PEEK, _NO_WORD if marked else FIRST_CHARACTERS[self.notation])]
         return self.opening
 
 

@@ -136,7 +136,10 @@ class Program:
         self.declared: Final = declared
         """Only for declared tools."""
         self.closers: Final = frozenset(
-            (*(call.closers if call is not None else ()), *(section.closers if section is not None else ()))
+            (
+                *((*call.closers, *call.closing) if call is not None else ()),
+                *(section.closers if section is not None else ()),
+            )
         )
         """What closes what it begins."""
         self.trigger: Final = _trigger(self.steps)

@@ -66,7 +66,9 @@ class Entry:
         thoughts = [
             program.wrapper
             for program in programs
-            if program.wrapper is not None and program.wrapper.channel == "reasoning"
+            if program.wrapper is not None
+            and program.wrapper.channel == "reasoning"
+            and not program.wrapper.anywhere
         ]
         if is_control(literal):
             thoughts = []  # nobody writes about it so

@@ -121,7 +121,8 @@ class Syntax:
         wrappers += [Wrapper("content", template) for template in dialect.content]
         wrappers += [Wrapper(None, template) for template in dialect.drop if "{text}" in template]
         opening = {wrapper: wrapper.program for wrapper in wrappers}
-        before_args = _before_arguments(dialect).difference(program.trigger for program in opening.values())
+        triggers = [program.trigger for program in opening.values()]
+        before_args = _before_arguments(dialect).difference(triggers, dialect.stop)
         self.call_openers: Final = before_args
         """Markers that stand before a call's arguments, and nowhere else."""
         furniture = list(self._furniture())
@@ -160,6 +161,9 @@ class Syntax:
 
         self.repetitions: Final = [template for template in dialect.drop if "{calls}" in template]
         """How calls may be repeated behind them, to be dropped."""
+        first = [literal for literal, entry in self.fresh.entries.items() if entry.only_first]
+        self.first_words: Final = frozenset(first if self.frame is None else ())
+        """Words that count only where an answer begins, and may be anywhere in a prompt."""
         self.markers: Final = Watch(self._markers())
         """Every literal that means something in running text."""
         fields = dialect.frame.fields if dialect.frame is not None else ()
@@ -316,8 +320,7 @@ class Syntax:
         found = set(self.fresh.entries)
         if self.frame is not None:
             found.add(self.frame.sep)
-        if self.frame is None:  # words that count only where an answer begins may be anywhere in a prompt
-            found -= {literal for literal, entry in self.fresh.entries.items() if entry.only_first}
+        found -= self.first_words
         # A lone bracket is not a marker, but a token's code point is.
         return (literal for literal in found if len(literal) > 1 or is_control(literal))
 
