@@ -43,7 +43,7 @@ def _within(text: str) -> Text:
 
 
 def _prose(dialect: str, size: int) -> Text:
-    return _within(render(dialect, Message(content=BEGIN + filled(PROSE, size) + END)))
+    return _within(render(dialect, Message(content=BEGIN + filled(PROSE, size) + END), check=False))
 
 
 def _reasoning(dialect: str, size: int) -> Text:

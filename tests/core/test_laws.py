@@ -214,9 +214,8 @@ def test_clients_run_what_the_model_wrote(name: str) -> None:
 @each_dialect
 def test_clients_run_what_the_model_wrote_however_broken(name: str) -> None:
     on_the_wires(name, broken(name, 1500))
-    for case, policies in product(cases(name), POLICIES.values()):
-        for part in cut(case, 1):
-            assert_wires(name, replace(part, policies=policies), [[part.text]])
+    for case in cases(name):
+        on_the_wires(name, cut(case, 1))
 
 
 def cut(case: Case, step: int) -> Iterator[Case]:

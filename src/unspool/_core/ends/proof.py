@@ -33,10 +33,7 @@ def difference(
     """
     tools = _declared([part for part in parts if isinstance(part, ToolCall)])
     read = parse(text, dialect, tools=tools or None, policies=_POLICIES)
-    echo = dialect.prompt.echo  # of the prompt, and not among the parts
     found = [part for part in read.parts if not isinstance(part, BrokenCall)]  # with this policy, none is
-    if echo and found and isinstance(found[0], TextPart):
-        found[0] = TextPart(found[0].channel, found[0].text.removeprefix(echo))
     for number, part in enumerate(parts):
         if isinstance(part, TextPart):
             here = _of_text(part, found)

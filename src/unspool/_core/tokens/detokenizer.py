@@ -18,7 +18,7 @@ def restore(text: str, code_points_back: Mapping[str, str]) -> str:
     return _PRIVATE.sub(lambda found: code_points_back.get(found[0], found[0]), text)
 
 
-_PRIVATE: Final = re.compile("[\ud800-\udfff]")
+_PRIVATE: Final = re.compile(r"[\ud800-\udfff]")
 
 
 class OffsetMap:
