@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pytest
@@ -112,6 +113,19 @@ def test_what_was_written_of_the_arguments_is_kept(
         assert message.content == text
     else:
         assert [call.arguments for call in message.tool_calls] == [arguments]
+
+
+def test_no_repair_makes_arguments_of_a_list() -> None:
+    text = '<tool_call>{"name": "f", "arguments": ["a"]'
+    chosen = (Policies(malformed_call="repair"), Policies(malformed_call="repair", commit="call"))
+    for tail, policies in product(("", "</tool_call>", "}</tool_call>"), chosen):
+        assert not parse(text + tail, "hermes", policies=policies, finish_reason="stop").tool_calls
+
+
+def test_what_was_taken_for_the_beginning_of_a_word_is_shown() -> None:
+    parser = Parser("hermes", policies=Policies(malformed_call="repair"))
+    events = parser.feed('<tool_call>{"name": "f", "arguments": {"a": NaN}}</tool_call>')
+    assert "".join(event.json for event in events if isinstance(event, CallArgs)) == '{"a": NaN}}'
 
 
 def test_malformed_keep() -> None:

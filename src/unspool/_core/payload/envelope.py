@@ -180,6 +180,8 @@ class EnvelopeCodec(NamedPayload):
 
     def close(self) -> bool:
         self.text = ""
+        if self.error == NO_ARGUMENTS:
+            return False
         value = self._value
         out: list[str] = []
         if value is not None:

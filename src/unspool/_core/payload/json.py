@@ -207,8 +207,8 @@ class JsonValue(Value):
                 start = pos = self._mend(buf, pos)
             else:
                 self.error = self._expected(buf[pos])
-        if self.error and self._word:  # what was taken for the beginning of a word is none
-            self._out.append(self._word)
+        if self.error and self._state == _PYTHON_WORD:  # what was taken for the beginning of one is none
+            self._out.append(self._word[: self._word_at])
         if self._out:
             self._out.append(buf[start:pos])
             self.text = "".join(self._out)
