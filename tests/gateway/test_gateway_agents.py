@@ -238,7 +238,10 @@ BROKEN = {
 }
 
 
-@pytest.fixture(params=list(GOOD))
+DIALECTS = ["hermes", pytest.param("qwen3_coder", marks=pytest.mark.slow)]
+
+
+@pytest.fixture(params=DIALECTS)
 def dialect(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from functools import cache
+from typing import Any
 
 import pytest
 
@@ -157,6 +158,21 @@ def gateway(engine: EngineProcess, tmp_path_factory: pytest.TempPathFactory) -> 
         yield found
 
 
+def node(program: str, **given: object) -> Any:
+    """What a program prints, as JSON, that is given these constants."""
+    head = "".join(f"const {name} = {json.dumps(value)};\n" for name, value in given.items())
+    ran = subprocess.run(
+        [NODE, "--input-type=module", "-e", head + program],
+        cwd=PACKAGES,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    return json.loads(ran.stdout)
+
+
 @cache
 def run(client: str, engine: EngineProcess, gateway: GatewayThread) -> dict[tuple[str, bool], Seen]:
     """What a client saw of every case; one process for all of them, because Node starts slowly."""
@@ -165,20 +181,10 @@ def run(client: str, engine: EngineProcess, gateway: GatewayThread) -> dict[tupl
         scenario = SCENARIOS[name]
         engine.script(*scenario.chunks, **scenario.script)
         cases.append({"forced": scenario.forced, "stream": stream})
-    given = {"url": gateway.url, "schemas": TOOLS, "cases": cases}
-    head = "".join(f"const {name} = {json.dumps(value)};\n" for name, value in given.items())
-    ran = subprocess.run(
-        [NODE, "--input-type=module", "-e", head + CLIENTS[client] + RUN],
-        cwd=PACKAGES,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stderr
+    told = node(CLIENTS[client] + RUN, url=gateway.url, schemas=TOOLS, cases=cases)
     return {
         case: Seen(text, reasoning, tuple((name, value) for name, value in calls), ended)
-        for case, (text, reasoning, calls, ended) in zip(CASES, json.loads(ran.stdout), strict=True)
+        for case, (text, reasoning, calls, ended) in zip(CASES, told, strict=True)
     }
 
 

@@ -5,8 +5,6 @@ Needs Node, and their packages in ``.clients``: ``make clients`` fetches them.
 
 from __future__ import annotations
 
-import json
-import subprocess
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,8 +14,8 @@ pytest.importorskip("starlette")
 pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
-from test_gateway_agents import BROKEN, GOOD, complete
-from test_gateway_node import NODE, PACKAGES
+from test_gateway_agents import BROKEN, DIALECTS, GOOD, complete
+from test_gateway_node import NODE, PACKAGES, node
 
 from serving import EngineProcess, GatewayThread, serving, template_file
 
@@ -107,7 +105,7 @@ console.log(JSON.stringify(seen));
 """
 
 
-@pytest.fixture(params=list(GOOD))
+@pytest.fixture(params=DIALECTS)
 def dialect(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -138,18 +136,7 @@ def test_nothing_runs_but_what_the_model_wrote(
         for text, reason in outputs
         for stream in (True, False)
     ]
-    given = {"url": gateway.url, "engine": engine.url, "cases": cases}
-    head = "".join(f"const {name} = {json.dumps(value)};\n" for name, value in given.items())
-    done = subprocess.run(
-        [NODE, "--input-type=module", "-e", head + CLIENTS[client] + RUN],
-        cwd=PACKAGES,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    ran = json.loads(done.stdout)
+    ran = node(CLIENTS[client] + RUN, url=gateway.url, engine=engine.url, cases=cases)
     assert ran[:2] == [["tmp"], ["tmp"]]
     for (text, reason), streamed, whole in zip(outputs, ran[::2], ran[1::2], strict=True):
         expected = complete(text, dialect, reason)
