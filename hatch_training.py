@@ -49,7 +49,7 @@ def main() -> None:
         raise SystemExit("this is not the compiled build")
     for dialect in DIALECTS:
         for answer in answers():
-            text = render(dialect, answer)
+            text = render(dialect, answer, check=False)  # what it is read as does not matter here
             for size in (3, 4, 5):
                 parser = Parser(dialect, tools=TOOLS)
                 for at in range(0, len(text), size):
