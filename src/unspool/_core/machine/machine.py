@@ -662,7 +662,8 @@ class Machine:
         assert form is not None  # noqa: S101 - the action says so
         section = program.section
         name, native = self._syntax.refine(self._raw_name(trial), self._tools)
-        refused = not self._wanted(name)
+        only_declared = self._policies.unknown_tool == "text" and self._tools.known
+        refused = only_declared and not self._tools.declares(name)
         if refused:
             self._read_as_text(program)
         written = self._syntax.of(form)
