@@ -545,7 +545,8 @@ class _Candidate:
 
     def __init__(self, dialect: Dialect, turn: str, message: Message, haystack: str) -> None:
         self.dialect = dialect
-        read = parse(turn, dialect, tools=TOOLS, prompt="" if dialect.frame is None else None)
+        own = replace(dialect, foreign=())  # that it reads other families' calls says nothing
+        read = parse(turn, own, tools=TOOLS, prompt="" if dialect.frame is None else None)
         said = (read.content or "").strip() == (message.content or "")
         self.exact = said and calls_of(read) == calls_of(message)
         """The dialect recovers the message from the turn."""

@@ -14,7 +14,7 @@ from .._core.ends.render import render
 from .._core.values.message import Message, ToolCall
 from .._core.values.policies import Policies
 from .._core.words.dialect import Dialect
-from .._core.words.pieces import PAYLOADS, Attributes, Hole, parse_template, split_at, split_marks
+from .._core.words.pieces import PAYLOADS, Attributes, Hole, literals, parse_template, split_at, split_marks
 from ..dialects._registry import find
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ def assert_round_trip(dialect: str | Dialect, sample: Sample | Message, tools: T
     spec = find(dialect)
     message, tools = (sample.message, sample.tools) if isinstance(sample, Sample) else (sample, tools)
     text = render(spec, message, check=False)
+    if _begins_a_call_in_a_value(spec, message):
+        return text
     got = parse(text, spec, tools=tools)
     if any(problem.kind == "late_id" for problem in got.problems):
         # An id behind the arguments counts only where calls are announced whole.
@@ -65,6 +67,13 @@ def assert_round_trip(dialect: str | Dialect, sample: Sample | Message, tools: T
     if got.finish_reason != finish:
         fail("finish_reason", finish, got.finish_reason)
     return render(spec, message)  # its own proof must find the same
+
+
+def _begins_a_call_in_a_value(spec: Dialect, message: Message) -> bool:
+    """Whether a value between tags holds the beginning of a call: its end would be taken for the value's."""
+    found = [literals(parse_template(template)) for template in (spec.call if spec.param else ())]
+    openers = [literal.strip() for own in found for literal in own[:1]]
+    return any(opener in call.arguments for call in message.tool_calls for opener in openers)
 
 
 class Ability:
