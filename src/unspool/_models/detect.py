@@ -540,6 +540,10 @@ def _facts(dialect: Dialect, reasoning: Reasoning) -> RequestFacts:
 # -- candidates
 
 
+_GUESSES: Final = ("missing_opener", "slip", "unnamed_call")
+"""Notes of calls that are read although they are not written as the dialect writes them."""
+
+
 class _Candidate:
     """A dialect, and what speaks for it."""
 
@@ -548,7 +552,8 @@ class _Candidate:
         own = replace(dialect, foreign=())  # that it reads other families' calls says nothing
         read = parse(turn, own, tools=TOOLS, prompt="" if dialect.frame is None else None)
         said = (read.content or "").strip() == (message.content or "")
-        self.exact = said and calls_of(read) == calls_of(message)
+        guessed = any(problem.kind in _GUESSES for problem in read.problems)
+        self.exact = said and calls_of(read) == calls_of(message) and not guessed
         """The dialect recovers the message from the turn."""
         self.clean = self.exact and not read.problems
         self.writes = self.exact and _would_write(dialect, message, turn)
