@@ -474,11 +474,6 @@ def _free_form(arguments: str) -> str:
     try:
         value = json.loads(arguments, strict=False)
     except (ValueError, RecursionError):
-        found = _MEMBER.match(arguments)
-        if found is None:
-            return arguments
-        begun = _CHARACTERS.match(arguments, found.end())
-        cut = json.loads(f'"{begun[0]}"', strict=False) if begun is not None else ""
-        return cut if isinstance(cut, str) else ""
+        return arguments
     text = value.get(CUSTOM_INPUT) if isinstance(value, dict) else None
     return text if isinstance(text, str) else arguments

@@ -188,10 +188,10 @@ class _OpenCall:
         part = self.part(policies)
         if isinstance(part, ToolCall):
             return (part,)
-        if self.status == "complete" or policies.for_broken(self.status) != "keep":
+        if not isinstance(part, BrokenCall) or policies.for_broken(part.status) != "keep":
             return ()
-        arguments = "".join(self.arguments)
-        if self.status == "malformed" and not (arguments and arguments in self.raw):  # it is no JSON
+        arguments = part.arguments
+        if part.status == "malformed" and not (arguments and arguments in self.raw):  # it is no JSON
             arguments = self.raw[self.head : self.tail]
         return (ToolCall(self.id, self.name, arguments),)
 
