@@ -29,7 +29,7 @@ LAYERS: Final[tuple[tuple[str, ...], ...]] = (
     ("testing",),
     ("_request",),
     ("_models",),
-    ("conformance", "gateway"),
+    ("conformance", "gateway", "integrations"),
     ("cli",),
     ("unspool",),
 )
