@@ -56,6 +56,7 @@ CORE = (
     "machine/machine",
     "machine/gate",
     "machine/prompt",
+    "tokens/alignment",
     "tokens/detokenizer",
     "tokens/mode",
     "ends/tidy",

@@ -25,7 +25,7 @@ LAYERS: Final[tuple[tuple[str, ...], ...]] = (
     ("_core/payload", "dialects"),
     ("_core/machine",),
     ("_core/ends",),
-    ("wire", "grammar", "template"),
+    ("wire", "grammar", "template", "tokens"),
     ("testing",),
     ("_request",),
     ("_models",),

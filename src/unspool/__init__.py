@@ -46,6 +46,7 @@ from .dialects._registry import get_dialect, list_dialects, register
 
 if TYPE_CHECKING:
     from ._core.ends.explain import explain, state_diagram
+    from ._core.ends.halves import Halves, ReasoningHalf
     from ._core.ends.render import render
     from ._models.detect import Detection, Reasoning, detect
     from ._models.response_template import from_response_template
@@ -70,6 +71,7 @@ __all__ = [
     "FinishReason",
     "Fold",
     "Frame",
+    "Halves",
     "IdFormat",
     "MalformedOutput",
     "Markup",
@@ -84,6 +86,7 @@ __all__ = [
     "Prompt",
     "ProtocolError",
     "Reasoning",
+    "ReasoningHalf",
     "RequestFacts",
     "Role",
     "Route",
@@ -117,8 +120,10 @@ __all__ = [
 _LATER = {
     "Constraint": "_request",
     "Detection": "_models.detect",
+    "Halves": "_core.ends.halves",
     "Plan": "_request",
     "Reasoning": "_models.detect",
+    "ReasoningHalf": "_core.ends.halves",
     "detect": "_models.detect",
     "explain": "_core.ends.explain",
     "from_response_template": "_models.response_template",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
@@ -15,10 +16,13 @@ from unspool import (
     CallStart,
     Dialect,
     Names,
+    Parser,
     Policies,
+    ReasoningHalf,
     UnknownDialect,
     from_response_template,
     get_dialect,
+    parse,
 )
 from unspool._core.values.events import FinishReason
 from unspool._core.words.pieces import parse_template, split_at, split_marks
@@ -202,3 +206,24 @@ def test_ruling_still_applies(vector: Vector, dialect: Dialect) -> None:
 
 def test_rulings_are_about_vectors() -> None:
     assert RULINGS.keys() <= {key(vector) for vector in vectors.load()}
+
+
+@pytest.mark.parametrize("name", vectors.dialects())
+def test_two_halves_read_what_the_parser_reads(name: str) -> None:
+    for vector, dialect in REGISTERED:
+        if vector.dialect != name or vector.policies or not vector.reasoning:
+            continue
+        case = case_of(vector, dialect)
+        whole = parse(
+            case.text, dialect, tools=case.tools, prompt=case.prompt, finish_reason=case.finish_reason
+        )
+        for chunks in ([case.text], re.findall(r"(?s).{1,7}", case.text)):
+            half = ReasoningHalf(dialect, tools=case.tools, prompt=case.prompt)
+            tools = Parser(dialect, tools=case.tools, begins_in="content")
+            pieces = [*map(half.feed, chunks), half.finish(case.finish_reason)]
+            events = [event for piece in pieces for event in tools.feed(piece.rest)]
+            message = tools.message(events + tools.finish(case.finish_reason))
+            assert "".join(piece.reasoning for piece in pieces) == (whole.reasoning or ""), str(vector)
+            assert message.content == whole.content, str(vector)
+            calls = [(call.name, call.arguments) for call in message.tool_calls]
+            assert calls == [(call.name, call.arguments) for call in whole.tool_calls], str(vector)

@@ -6,7 +6,7 @@ from typing import TypeAlias
 from ...dialects._registry import find
 from ..machine.gate import Gate
 from ..machine.machine import Machine
-from ..machine.prompt import read_prompt, relevant_tail, usual_tail
+from ..machine.prompt import begin_in, read_prompt, relevant_tail, relevant_tail_of, usual_tail
 from ..payload.make import compile_syntax
 from ..schema.schema import Tools
 from ..syntax.syntax import Syntax
@@ -46,7 +46,8 @@ class Parser:
         dialect: str | Dialect,
         *,
         tools: ToolList | None = None,
-        prompt: Unchecked[str | None] = None,
+        prompt: Unchecked["str | Iterable[int] | None"] = None,
+        begins_in: Unchecked[Channel | None] = None,
         tokenizer: Unchecked["AnyTokenizer | None"] = None,
         policies: Unchecked[Policies | None] = None,
         strict: bool = False,
@@ -59,11 +60,14 @@ class Parser:
         :param dialect: a name (any alias will do) or a dialect value.
         :param tools: the tools of the request.  None: not known; empty: none
             were offered, so that markup of calls is text.
-        :param prompt: the rendered prompt or its tail; it decides whether the
-            output begins inside reasoning, content or a message header.
+        :param prompt: the rendered prompt or its tail, as text, or as ids if there is
+            a tokenizer; it decides whether the output begins inside reasoning,
+            content or a message header.
+        :param begins_in: where the output begins, instead of a prompt: in
+            ``reasoning``, or behind it, in ``content``.
         :param tokenizer: the model's tokenizer, if ids will be fed with
-            ``feed_tokens``; it also selects the variant of the dialect that its
-            vocabulary calls for.
+            ``feed_tokens`` or ``feed_decoded``; it also selects the variant of the
+            dialect that its vocabulary calls for.
         :param policies: choices where users disagree.
         :param strict: short for the policies that fail loudly.
         :param forced: the request forced a call; see the policy ``forced_finish_reason``.
@@ -78,8 +82,10 @@ class Parser:
             raise UsageError("give either strict=True or policies, not both")
         if policies is not None and not isinstance(policies, Policies):
             raise UsageError(f"policies must be a Policies value, got {type(policies).__name__}")
-        if prompt is not None and not isinstance(prompt, str):
-            raise UsageError(f"prompt must be the rendered prompt as text, got {type(prompt).__name__}")
+        if begins_in not in (None, "reasoning", "content"):
+            raise UsageError(f"begins_in={begins_in!r}: choose reasoning or content, or give the prompt")
+        if begins_in is not None and prompt is not None:
+            raise UsageError("give either the prompt or begins_in, not both")
         self.dialect = find(dialect, tokenizer)
         """The dialect being read."""
         self.policies = chosen = STRICT if strict else policies or DEFAULTS
@@ -92,10 +98,9 @@ class Parser:
         syntax = _syntax(spelling, chosen, known)
         if prompt is None:
             tail = usual_tail(syntax)
-        elif self._reader is None:
-            tail = relevant_tail(prompt, syntax)
         else:
-            tail = self._reader.prompt(relevant_tail(prompt, _syntax(self.dialect, chosen, known)))
+            plain = syntax if self._reader is None else _syntax(self.dialect, chosen, known)
+            tail = self._tail(prompt, plain)
         self._machine = Machine(
             syntax,
             known,
@@ -108,6 +113,8 @@ class Parser:
         )
         self._ledger = self._machine.ledger
         self._primed: list[Event] = read_prompt(self._machine, syntax, tail) if tail else []
+        if begins_in is not None:
+            self._primed = begin_in(begins_in, self._machine, syntax)
         self.begins_in: Channel = self._machine.channel
         """The channel that the output begins in, as the prompt says."""
         self._gate = Gate(self._machine, chosen, self.begins_in) if chosen.commit == "call" else None
@@ -128,6 +135,16 @@ class Parser:
         if self._gate is not None and self._gate.held:
             return None
         return self._machine.bound
+
+    @property
+    def past_reasoning(self) -> bool:
+        """Whether reasoning is over: it was closed, or content or a call has begun.
+
+        >>> parser = Parser("hermes", begins_in="reasoning")
+        >>> parser.past_reasoning, parser.feed("Hm.</think>")[-1].role, parser.past_reasoning
+        (False, 'reasoning_close', True)
+        """
+        return self._machine.past_reasoning
 
     @property
     def mode(self) -> str:
@@ -159,10 +176,22 @@ class Parser:
             raise UsageError("this parser has finished; make a new Parser for the next output")
         if self._reader is None:
             raise UsageError("feed_tokens() needs the model's tokenizer: Parser(..., tokenizer=...)")
-        events = self._machine.feed(self._reader.feed(ids))
-        if self._clip or self._gate is not None:
-            return self._post(events)
-        return self._reader.plain(events)
+        if self._reader.alignment is not None:
+            raise UsageError("feed_decoded() was called before; go on with it: the text says what is shown")
+        return self._read_ids(self._reader, self._reader.feed(ids))
+
+    def feed_decoded(self, text: str, ids: Iterable[int]) -> "list[Event]":
+        """Take the next text as an engine decoded it, and the ids that it comes from.  Needs ``tokenizer``.
+
+        The text is what is shown; the ids tell a marker from its spelling.  The text may
+        lag behind the ids, leave special tokens out, and end before them, where a stop
+        string cut it.  Spans are in the text with its special tokens.
+        """
+        if self._finished:
+            raise UsageError("this parser has finished; make a new Parser for the next output")
+        if self._reader is None:
+            raise UsageError("feed_decoded() needs the model's tokenizer: Parser(..., tokenizer=...)")
+        return self._read_ids(self._reader, self._reader.align(text, ids))
 
     def finish(self, reason: Unchecked[FinishReason | None] = None) -> "list[Event]":
         """No more output follows.
@@ -178,7 +207,7 @@ class Parser:
             )
         self._finished = True
         self._plain = False
-        events = self._machine.feed(self._reader.finish()) if self._reader is not None else []
+        events = self._machine.feed(self._reader.end()) if self._reader is not None else []
         events += self._machine.finish(reason)
         if self._clip or self._gate is not None or self._reader is not None:
             events = self._post(events)
@@ -205,6 +234,27 @@ class Parser:
         fold = self.fold()
         fold.push(events)
         return fold.message()
+
+    def _tail(self, prompt: "str | Iterable[int]", syntax: Syntax) -> str:
+        """What counts of the prompt, as the machine reads it."""
+        reader = self._reader
+        if reader is None:
+            if not isinstance(prompt, str):
+                raise UsageError(
+                    f"prompt must be the rendered prompt as text, got {type(prompt).__name__}; "
+                    "for its ids the parser needs the model's tokenizer"
+                )
+            return relevant_tail(prompt, syntax)
+        if isinstance(prompt, str):
+            return reader.prompt(relevant_tail(prompt, syntax))
+        ids = list(prompt)
+        return reader.prompt(relevant_tail_of(lambda last: reader.spell(ids[-last:]), len(ids), syntax))
+
+    def _read_ids(self, reader: TokenReader, text: str) -> "list[Event]":
+        events = self._machine.feed(text)
+        if self._clip or self._gate is not None:
+            return self._post(events)
+        return reader.plain(events)
 
     def _needs_nothing(self) -> bool:
         """Whether events can go out as the machine makes them, as is so for most of most outputs."""

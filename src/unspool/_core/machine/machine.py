@@ -86,6 +86,7 @@ class Machine:
         "_state",
         "_strip",
         "_syntax",
+        "_thought",
         "_tools",
         "_trial",
         "_visible",
@@ -116,6 +117,7 @@ class Machine:
         self._state: TextState = syntax.fresh
         self._outer: TextState = syntax.fresh  # the state around text that is dropped
         self._visible = False  # content that is not blank, or a call in content, has come in this message
+        self._thought = not syntax.has_reasoning  # reasoning is over
         self._released: set[str] = set()  # closers of openers that turned out to be text
         # A trial that waits for more: what triggered it, if that is a marker in running text.
         self._trial: Trial | None = None
@@ -170,6 +172,11 @@ class Machine:
         return self._state.channel or "content"
 
     @property
+    def past_reasoning(self) -> bool:
+        """Whether reasoning was closed, or content or a call has begun."""
+        return self._thought or self._visible or self._call is not None
+
+    @property
     def before_output(self) -> bool:
         """Whether text of the prompt is still to be accounted for."""
         return self.ledger.accounted < 0
@@ -191,13 +198,25 @@ class Machine:
             or self._state.channel is None
         ):
             return None
-        return Start(self._state, self._visible, self.ledger.before, self.ledger.buf, closed)
+        return Start(
+            self._state,
+            visible=self._visible,
+            before=self.ledger.before,
+            held=self.ledger.buf,
+            closed=closed,
+            thought=self._thought,
+        )
 
     def stand(self, start: Start) -> None:
         """Begin as if what leads there had been read."""
         self._state = start.state
         self._visible = start.visible
+        self._thought = start.thought
         self.ledger.stand(start.held, start.before)
+
+    def end_reasoning(self) -> None:
+        """What comes is behind reasoning."""
+        self._thought = True
 
     def begin_output(self) -> None:
         """What was read so far was the prompt: calls of the output are counted from 0."""
@@ -322,6 +341,7 @@ class Machine:
         if entry.ends:
             self._show_text(at)
             ledger.note("missing_closer", "reasoning")
+            self._thought = True
             self._state = self._syntax.content if self._visible else self._syntax.fresh
             return _DECIDED
         if literal in self._released:
@@ -405,6 +425,8 @@ class Machine:
         self.ledger.markup(wrapper.close_role if wrapper is not None else "border", len(literal))
         if self._state.body:
             self._visible = False  # another message may begin
+        elif wrapper is not None and wrapper.channel == "reasoning":
+            self._thought = True
         if wrapper is not None and wrapper.channel is None:
             self._state = self._outer
         else:
@@ -610,6 +632,7 @@ class Machine:
             return
         ledger.markup("border", length)
         self._state = self._syntax.bodies.get(into, self._syntax.bodies["content"])
+        self._thought = self._thought or self._state.channel == "content"
 
     def _broken_header(self, trial: Trial, text: str, header: Header) -> int:
         """How much of a header that was never finished is framing; the rest is text."""
@@ -741,6 +764,7 @@ class Machine:
 
     def _leave_call(self, call: OpenCall) -> None:
         self._call = None
+        self._thought = True
         section = self._section
         # Where the opener is missing, it may be missing again in front of the next call.
         again = section is not None and section.anchored and bool(section.lacks)

@@ -9,11 +9,14 @@ instructions are full of markup: only over the turn that the prompt ends with.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from ..search.scan import behind_space
-from ..values.events import CallArgs, CallStart, Event, Markup, Text
+from ..syntax.syntax import Start
+from ..values.errors import UsageError
+from ..values.events import CallArgs, CallStart, Channel, Event, Markup, Text
 
 if TYPE_CHECKING:
     from ..syntax.syntax import Syntax
@@ -45,6 +48,23 @@ def read_prompt(machine: Machine, syntax: Syntax, tail: str) -> list[Event]:
         return begun
     machine.stand(start)
     return [_reasoning_closed()] if start.closed else []
+
+
+def begin_in(channel: Channel, machine: Machine, syntax: Syntax) -> list[Event]:
+    """Begin inside reasoning, or behind it, whatever the prompt says; what the output begins with."""
+    if channel == "reasoning":
+        inside = [state for wrapper, state in syntax.inside.items() if wrapper.channel == "reasoning"]
+        state = inside[0] if inside else syntax.bodies.get("reasoning")
+        if state is None:
+            raise UsageError(
+                f"the dialect {syntax.dialect.name!r} has no reasoning that an output could begin in"
+            )
+        machine.stand(Start(state, visible=False, before="", held="", closed=False, thought=False))
+        return []
+    if machine.channel == "reasoning":
+        machine.stand(Start(syntax.fresh, visible=False, before="", held="", closed=True, thought=True))
+    machine.end_reasoning()
+    return [_reasoning_closed()] if syntax.has_reasoning else []
 
 
 def _begun(events: list[Event], machine: Machine) -> list[Event]:
@@ -81,18 +101,28 @@ def usual_tail(syntax: Syntax) -> str:
 
 def relevant_tail(prompt: str, syntax: Syntax) -> str:
     """The part of the prompt that the machine must read before the output."""
+    return relevant_tail_of(lambda last: prompt[-last:], len(prompt), syntax)
+
+
+def relevant_tail_of(end: Callable[[int], str], length: int, syntax: Syntax) -> str:
+    """The same of a prompt that is read from its end: so many characters, or ids, of so many."""
     tail_in = _turn if syntax.frame is None else _message
-    bounded, tail = tail_in(prompt[-_NEAR:], syntax)
-    if not bounded and len(prompt) > _NEAR:
-        _, tail = tail_in(prompt[-_REACH:], syntax)
+    bounded, tail = tail_in(end(_NEAR), syntax)
+    if not bounded and length > _NEAR:
+        _, tail = tail_in(end(_REACH), syntax)
     return tail
+
+
+def begins_turn(text: str, syntax: Syntax) -> bool:
+    """Whether the turn, or message, that a text ends with is sure to begin in it."""
+    return (_turn if syntax.frame is None else _message)(text, syntax)[0]
 
 
 def _turn(text: str, syntax: Syntax) -> tuple[bool, str]:
     """The turn that the text ends with, from its first marker on; and whether it begins in this text."""
     dialect = syntax.dialect
     border = _behind_foreign(text, syntax)
-    for marker in (*dialect.stop, *dialect.prompt.turn):
+    for marker in syntax.borders:
         at = text.rfind(marker)
         if at >= 0:
             # What begins the turn may also begin what the output goes on with.

@@ -39,9 +39,11 @@ if TYPE_CHECKING:
 class Start:
     """Where a machine stands that has read nothing but framing."""
 
-    __slots__ = ("before", "closed", "held", "state", "visible")
+    __slots__ = ("before", "closed", "held", "state", "thought", "visible")
 
-    def __init__(self, state: TextState, visible: bool, before: str, held: str, closed: bool) -> None:
+    def __init__(
+        self, state: TextState, *, visible: bool, before: str, held: str, closed: bool, thought: bool
+    ) -> None:
         self.state: Final = state
         self.visible: Final = visible
         self.before: Final = before
@@ -50,6 +52,8 @@ class Start:
         """Text that is not decided yet."""
         self.closed: Final = closed
         """Whether it ended with the end of reasoning."""
+        self.thought: Final = thought
+        """Whether reasoning is over."""
 
 
 class Syntax:
@@ -159,11 +163,18 @@ class Syntax:
         self.bodies: Final = self._body_states(unanchored)
         """The state inside the body of a framed message, by where its route leads."""
 
+        routes = dialect.frame.routes if dialect.frame is not None else ()
+        self.has_reasoning: Final = bool(dialect.reasoning) or any(r.into == "reasoning" for r in routes)
+        """Whether an output may hold any."""
         self.repetitions: Final = [template for template in dialect.drop if "{calls}" in template]
         """How calls may be repeated behind them, to be dropped."""
         first = [literal for literal, entry in self.fresh.entries.items() if entry.only_first]
         self.first_words: Final = frozenset(first if self.frame is None else ())
         """Words that count only where an answer begins, and may be anywhere in a prompt."""
+        closers = {closer for wrapper in self.inside for closer in wrapper.closers}
+        stops = [stop for stop in dialect.stop if stop not in closers or not dialect.prompt.turn]
+        self.borders: Final = (*stops, *dialect.prompt.turn)
+        """What stands between two turns of a prompt."""
         self.markers: Final = Watch(self._markers())
         """Every literal that means something in running text."""
         fields = dialect.frame.fields if dialect.frame is not None else ()

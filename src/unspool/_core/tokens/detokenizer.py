@@ -15,10 +15,11 @@ def restore(text: str, code_points_back: Mapping[str, str]) -> str:
     """``text`` with its code points as the literals they stand for: :func:`substitute` undone."""
     if text.isascii():  # known without looking at the characters
         return text
-    return _PRIVATE.sub(lambda found: code_points_back.get(found[0], found[0]), text)
+    return PRIVATE.sub(lambda found: code_points_back.get(found[0], found[0]), text)
 
 
-_PRIVATE: Final = re.compile(r"[\ud800-\udfff]")
+PRIVATE: Final = re.compile(r"[\ud800-\udfff]")
+"""A code point that stands for a special token."""
 
 
 class OffsetMap:

@@ -9,12 +9,14 @@ is plain text again, with spans in plain text.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from ..values.errors import UsageError
 from ..values.events import CallArgs, CallEnd, CallStart, Event, Markup, Note, Text
+from .alignment import Alignment
 from .detokenizer import Detokenizer, restore
 from .tokens import Tokenizer, as_tokenizer, assign_code_points, learnt_of, more_code_points, substitute
 
@@ -45,7 +47,7 @@ class TokenDialect:
 class TokenReader(Detokenizer):
     """Ids to the machine's text, and the machine's events to plain ones."""
 
-    __slots__ = ("_back", "_nobodys", "dialect")
+    __slots__ = ("_back", "_nobodys", "alignment", "dialect")
 
     def __init__(self, dialect: Dialect, tokenizer: object) -> None:
         vocabulary = as_tokenizer(tokenizer)
@@ -56,15 +58,45 @@ class TokenReader(Detokenizer):
         super().__init__(vocabulary, reading.code_points)
         self._back = reading.back
         self._nobodys = reading.nobodys
+        self.alignment: Alignment | None = None
+        """What holds text that comes with the ids against them."""
         self.dialect: Dialect = reading.dialect
 
     def prompt(self, text: str) -> str:
-        """A prompt, which is always given as text."""
+        """A prompt, given as text."""
         return substitute(text, self._code_points)
+
+    def spell(self, ids: Iterable[int]) -> str:
+        """The plain text of ids that are not of this output."""
+        decoder = Detokenizer(self._tokenizer, {})
+        return decoder.feed(ids) + decoder.finish()
+
+    def text_of(self, id: int) -> str:
+        """One token by itself, as the machine would read it; U+FFFD for what is no whole character."""
+        piece = self._piece(id)
+        return (
+            piece.decode(errors="replace")
+            if isinstance(piece, bytes)
+            else self._code_points.get(piece, piece)
+        )
+
+    def align(self, text: str, ids: Iterable[int]) -> str:
+        """The machine's text of what was decoded elsewhere."""
+        if self.alignment is None:
+            if self._length or self._begun:
+                raise UsageError(
+                    "feed_tokens() was called before; go on with it, or give text from the start"
+                )
+            self.alignment = Alignment(self._back)
+        return self.alignment.feed(text, self.feed(ids))
+
+    def end(self) -> str:
+        """What is left."""
+        return self.finish() if self.alignment is None else self.alignment.finish()
 
     def plain(self, events: list[Event]) -> list[Event]:
         """Events as callers see them."""
-        offsets = self.offsets
+        offsets = self.offsets if self.alignment is None else self.alignment.offsets
         last, shift = offsets.last, offsets.shift
         back = self._back
         if self._nobodys:

@@ -1,0 +1,250 @@
+"""Text and ids together: the text is what is shown, the ids tell a marker from its spelling."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from itertools import accumulate
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unspool import Event, Message, Note, Parser, UsageError, get_dialect, list_dialects, normalise
+from unspool._core.ends.example import EXAMPLE_TOOLS, example
+from unspool._core.tokens.alignment import Alignment
+from unspool._core.tokens.mode import literals
+from unspool.tokens import ReasoningIds
+
+MARKER = re.compile(r"<[^<>{}\s]+>|\[/?[A-Z_]{3,}\]")
+NAMES = [dialect.name for dialect in list_dialects()]
+SPELT = "It is spelt <tool_call>, é."
+LAGS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=40)
+
+
+class Bytes:
+    """A vocabulary of bytes, and of the markers of a dialect."""
+
+    def __init__(self, dialect: str) -> None:
+        found = {marker for literal in literals(get_dialect(dialect)) for marker in MARKER.findall(literal)}
+        self.markers = {marker: 256 + number for number, marker in enumerate(sorted(found))}
+
+    def token_bytes(self, id: int) -> bytes:
+        return bytes([id])
+
+    def special_tokens(self) -> dict[int, str]:
+        return {id: marker for marker, id in self.markers.items()}
+
+    def encode(self, text: str) -> list[int]:
+        markers = sorted(map(re.escape, self.markers), key=len, reverse=True)
+        pieces = re.split(f"({'|'.join(markers)})", text) if markers else [text]
+        return [
+            id
+            for piece in pieces
+            for id in ([self.markers[piece]] if piece in self.markers else piece.encode())
+        ]
+
+
+@cache
+def tokenizer_of(dialect: str) -> Bytes:
+    return Bytes(dialect)
+
+
+def text_of(ids: list[int], tokenizer: Bytes, *, special: bool = True) -> list[str]:
+    """What an engine's decoder adds for each id; without its special tokens, if it is told to skip them."""
+    pieces: list[str] = []
+    begun = b""
+    for id in ids:
+        if id >= 256:
+            pieces.append(tokenizer.special_tokens()[id] if special else "")
+            continue
+        begun += bytes([id])
+        try:
+            pieces.append(begun.decode())
+            begun = b""
+        except UnicodeDecodeError:
+            pieces.append("")
+    return pieces
+
+
+def deltas(ids: list[int], pieces: list[str], lags: list[tuple[int, int]]) -> Iterator[tuple[str, list[int]]]:
+    """Steps of so many ids each, with text that lags behind them."""
+    text, shown, known = "".join(pieces), 0, 0
+    ends = [0, *accumulate(map(len, pieces))]
+    for step, lag in lags:
+        end = min(known + step, len(ids))
+        reach = max(ends[end] - lag, shown)
+        yield text[shown:reach], ids[known:end]
+        shown, known = reach, end
+    yield text[shown:], ids[known:]
+
+
+def read(
+    dialect: str, steps: Iterator[tuple[str, list[int]]], tokenizer: Bytes
+) -> tuple[list[Event], Message]:
+    parser = Parser(dialect, tokenizer=tokenizer, tools=EXAMPLE_TOOLS, new_id=lambda _, index: f"{index}")
+    events = [event for text, ids in steps for event in parser.feed_decoded(text, ids)]
+    events += parser.finish("stop")
+    return normalise(events), parser.message(events)
+
+
+def by_ids(dialect: str, ids: list[int], tokenizer: Bytes) -> tuple[list[Event], Message]:
+    parser = Parser(dialect, tokenizer=tokenizer, tools=EXAMPLE_TOOLS, new_id=lambda _, index: f"{index}")
+    events = parser.feed_tokens(ids) + parser.finish("stop")
+    return normalise(events), parser.message(events)
+
+
+@pytest.mark.parametrize("special", [True, False], ids=["spelt out", "left out"])
+@pytest.mark.parametrize("dialect", NAMES)
+def test_text_that_lags_or_leaves_markers_out_is_read_as_its_ids(dialect: str, special: bool) -> None:
+    tokenizer = tokenizer_of(dialect)
+    ids = tokenizer.encode(example(get_dialect(dialect, tokenizer=tokenizer))[0])
+    pieces = text_of(ids, tokenizer, special=special)
+    expected = by_ids(dialect, ids, tokenizer)
+    random = Random(dialect)  # noqa: S311 - the same each time
+    for most in (0, 1, 9, 40):
+        lags = [(random.randint(1, 5), random.randint(0, most)) for _ in ids]
+        assert read(dialect, deltas(ids, pieces, lags), tokenizer) == expected
+
+
+HERMES = tokenizer_of("hermes")
+CALL = [HERMES.markers["<tool_call>"], *b'{"name": "now", "arguments": {}}', HERMES.markers["</tool_call>"]]
+
+
+@given(lags=LAGS)
+def test_a_marker_that_is_spelt_out_beside_the_real_one_is_text(lags: list[tuple[int, int]]) -> None:
+    ids = [*SPELT.encode(), *CALL]
+    _, message = read("hermes", deltas(ids, text_of(ids, HERMES), lags), HERMES)
+    assert message.content == SPELT
+    assert [call.name for call in message.tool_calls] == ["now"]
+
+
+def test_text_that_a_stop_string_cut_is_all_that_is_shown() -> None:
+    steps = [("Hello", [*b"Hello END and more"]), ("", CALL)]
+    _, message = read("hermes", iter(steps), HERMES)
+    assert (message.content, message.tool_calls) == ("Hello", ())
+
+
+def test_a_marker_at_which_generation_stopped_closes_the_call() -> None:
+    steps = [("".join(text_of(CALL[:-1], HERMES)), CALL)]
+    events, message = read("hermes", iter(steps), HERMES)
+    assert [call.name for call in message.tool_calls] == ["now"]
+    assert not [event for event in events if isinstance(event, Note)]
+
+
+@pytest.mark.parametrize("gap", ["", " ", "\n"])
+def test_blanks_that_a_decoder_puts_around_markers_do_not_hide_them(gap: str) -> None:
+    pieces = text_of(CALL, HERMES)
+    pieces[0] = gap + pieces[0] + gap
+    pieces[-1] = gap + pieces[-1]
+    _, message = read("hermes", ((piece, [id]) for piece, id in zip(pieces, CALL, strict=True)), HERMES)
+    assert [call.name for call in message.tool_calls] == ["now"]
+
+
+def test_where_text_and_ids_differ_the_text_is_shown() -> None:
+    steps = [
+        ("don't ", [*b"do n't "]),
+        ("<tool_call>", CALL[:1]),
+        ("".join(text_of(CALL[1:], HERMES)), CALL[1:]),
+    ]
+    _, message = read("hermes", iter(steps), HERMES)
+    assert message.content == "don't"
+    assert [call.name for call in message.tool_calls] == ["now"]
+
+
+def test_bytes_that_are_no_character_do_not_hide_the_next_marker() -> None:
+    steps = [("\ufffd", [0xFF]), ("\ufffd\ufffd", [0xF0, 0x9F]), ("".join(text_of(CALL, HERMES)), CALL)]
+    _, message = read("hermes", iter(steps), HERMES)
+    assert message.content == "\ufffd" * 3
+    assert [call.name for call in message.tool_calls] == ["now"]
+
+
+def test_text_cannot_fake_a_special_token() -> None:
+    parser = Parser("hermes", tokenizer=HERMES)
+    (event,) = parser.feed_decoded("\ud800", [])
+    assert parser.past_reasoning
+    assert "\ufffd" in repr(event)
+
+
+def test_text_that_waits_is_not_copied_again_and_again() -> None:
+    alignment = Alignment({})
+    for _ in range(1000):
+        assert alignment.feed("", "x" * 1000) == ""
+    assert sum(len(alignment.feed("x", "")) for _ in range(1000)) == 1000
+
+
+def test_one_way_of_feeding_is_kept() -> None:
+    parser = Parser("hermes", tokenizer=HERMES)
+    parser.feed_decoded("a", [97])
+    with pytest.raises(UsageError, match="feed_decoded"):
+        parser.feed_tokens([97])
+    parser = Parser("hermes", tokenizer=HERMES)
+    parser.feed_tokens([97])
+    with pytest.raises(UsageError, match="feed_tokens"):
+        parser.feed_decoded("a", [97])
+    with pytest.raises(UsageError, match="tokenizer"):
+        Parser("hermes").feed_decoded("a", [97])
+
+
+# -- where reasoning ends
+
+
+def thoughtful() -> list[str]:
+    return [name for name in NAMES if example(get_dialect(name))[1].reasoning]
+
+
+@pytest.mark.parametrize("dialect", thoughtful())
+def test_reasoning_ends_where_the_ids_say_it_does(dialect: str) -> None:
+    tokenizer = tokenizer_of(dialect)
+    reasoning = ReasoningIds(dialect, tokenizer)
+    text, message = example(reasoning.dialect)
+    ids = tokenizer.encode(text)
+    end = reasoning.end(ids)
+    assert end is not None
+    before = "".join(text_of(ids[:end], tokenizer))
+    assert (message.reasoning or "") in before
+    assert (message.content or "")[1:] not in before or not message.content
+    assert reasoning.count(ids) >= len((message.reasoning or "").encode())
+    prompt = [*get_dialect(dialect).prompt.start.encode()]
+    steps = [
+        reasoning.ended_by([*prompt, *ids[:place]], ids[place - 1 : place]) for place in range(1, end + 1)
+    ]
+    assert steps == [False] * (end - 1) + [True]
+    assert reasoning.ended([*tokenizer.encode(get_dialect(dialect).prompt.start), *ids[:end]])
+
+
+def test_a_closer_that_is_spelt_out_ends_no_reasoning() -> None:
+    reasoning = ReasoningIds("hermes", HERMES)
+    ids = [*b"I close with </think>."]
+    assert reasoning.end(ids, begins_in="reasoning") is None
+    assert not reasoning.ended_by(ids, ids[-2:])
+    assert reasoning.count(ids, begins_in="reasoning") == len(ids)
+
+
+def test_a_call_ends_reasoning_that_was_not_closed() -> None:
+    reasoning = ReasoningIds("hermes", HERMES)
+    ids = [*b"Hm. ", *CALL]
+    end = reasoning.end(ids, begins_in="reasoning")
+    assert end is not None
+    assert 4 < end < len(ids)
+    assert reasoning.ended_by(ids[:end], ids[end - 1 : end])
+
+
+def test_a_dialect_without_reasoning_is_always_past_it() -> None:
+    dialect = next(name for name in NAMES if not get_dialect(name).reasoning and not get_dialect(name).frame)
+    reasoning = ReasoningIds(dialect, tokenizer_of(dialect))
+    assert reasoning.ended([])
+    assert reasoning.end([97]) == 0
+    assert reasoning.count([97]) == 0
+
+
+def test_a_prompt_may_be_given_as_ids() -> None:
+    opened = [*b"<|im_start|>assistant\n", HERMES.markers["<think>"]]
+    assert Parser("hermes", tokenizer=HERMES, prompt=opened).begins_in == "reasoning"
+    closed = [*opened, *b"\n\n", HERMES.markers["</think>"]]
+    parser = Parser("hermes", tokenizer=HERMES, prompt=closed)
+    assert (parser.begins_in, parser.past_reasoning) == ("content", True)
+    with pytest.raises(UsageError, match="tokenizer"):
+        Parser("hermes", prompt=opened)
