@@ -236,6 +236,7 @@ def test_a_dialect_without_reasoning_is_always_past_it() -> None:
     dialect = next(name for name in NAMES if not get_dialect(name).reasoning and not get_dialect(name).frame)
     reasoning = ReasoningIds(dialect, tokenizer_of(dialect))
     assert reasoning.ended([])
+    assert reasoning.ended_by([97], [97])
     assert reasoning.end([97]) == 0
     assert reasoning.count([97]) == 0
 

@@ -6,7 +6,7 @@ from itertools import chain
 from .._core.ends.parser import Parser
 from .._core.machine.prompt import begins_turn
 from .._core.payload.make import compile_syntax
-from .._core.tokens.detokenizer import Detokenizer
+from .._core.tokens.detokenizer import PRIVATE, Detokenizer
 from .._core.tokens.mode import TokenReader
 from .._core.tokens.tokens import AnyTokenizer, as_tokenizer
 from .._core.values.events import Channel, Text
@@ -35,7 +35,9 @@ class ReasoningIds:
         literals = chain.from_iterable(state.entries for state in states if state.channel == "reasoning")
         headers = (syntax.frame.sep,) if syntax.frame is not None else ()
         signs = {literal[0] for literal in (*literals, *headers)}
-        self._signs = frozenset(signs if "".join(signs).isascii() else {*signs, "\ufffd"})
+        if not PRIVATE.sub("", "".join(signs)).isascii():
+            signs.add("\ufffd")  # half of a sign, perhaps
+        self._signs = frozenset(signs)
         self._signals: dict[int, bool] = {}  # whether a token may begin what ends reasoning, as it is asked
 
     def begins(self, prompt: Iterable[int]) -> bool:
@@ -51,6 +53,8 @@ class ReasoningIds:
 
         Cheap enough for every decoding step: most look at the last ids and no further.
         """
+        if not self._syntax.has_reasoning:
+            return True
         window = ids[-(_WINDOW + len(delta)) :]
         if not any(map(self._signals_end, window)):
             return False
