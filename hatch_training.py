@@ -43,10 +43,8 @@ def answers() -> list[Message]:
     ]
 
 
-def main() -> None:
+def read_answers() -> None:
     """Read them, in pieces of the size of tokens."""
-    if not COMPILED:
-        raise SystemExit("this is not the compiled build")
     for dialect in DIALECTS:
         for answer in answers():
             text = render(dialect, answer, check=False)  # what it is read as does not matter here
@@ -58,4 +56,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    if not COMPILED:
+        raise SystemExit("this is not the compiled build")
+    read_answers()

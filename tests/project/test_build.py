@@ -3,6 +3,7 @@
 import ast
 import importlib
 import os
+import runpy
 import subprocess
 import sys
 import tomllib
@@ -44,6 +45,11 @@ def test_the_source_distribution_has_what_building_needs() -> None:
     included = written["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]
     for needed in ("hatch_build.py", "hatch_training.py", "src"):
         assert any(fnmatch(f"/{needed}", pattern) for pattern in included)
+
+
+def test_what_the_compiler_is_trained_with_runs() -> None:
+    """If it fails, the build goes on without it, and is slower by a third: nobody would see it."""
+    runpy.run_path(str(ROOT / "hatch_training.py"))["read_answers"]()
 
 
 # -- in an empty environment
