@@ -73,6 +73,7 @@ run: $(RUN) ## start a gateway on a small model, call a tool, leave it running
 
 peers: $(DEV) peer-vllm peer-sglang peer-transformers peer-harmony ## install the parsers that the conformance suite compares
 	@$(BIN)/python tools/coming_from.py
+	@$(BIN)/python tools/response_templates.py
 
 # One at a time: make peer-vllm
 peer-vllm peer-sglang: peer-%: .peers/%/.installed .tokenizers/.installed .peers/vocabularies/.installed

@@ -49,7 +49,9 @@ if TYPE_CHECKING:
     from ._core.ends.halves import Halves, ReasoningHalf
     from ._core.ends.render import render
     from ._models.detect import Detection, Reasoning, detect
+    from ._models.dialect_json import dialect_from_json, dialect_schema, dialect_to_json
     from ._models.response_template import from_response_template
+    from ._models.to_template import ExportError, to_response_template
     from ._request import Constraint, Plan, plan
 
 __all__ = [
@@ -66,6 +68,7 @@ __all__ = [
     "Dialect",
     "Envelope",
     "Event",
+    "ExportError",
     "Family",
     "Finish",
     "FinishReason",
@@ -104,6 +107,9 @@ __all__ = [
     "Values",
     "__version__",
     "detect",
+    "dialect_from_json",
+    "dialect_schema",
+    "dialect_to_json",
     "explain",
     "from_response_template",
     "get_dialect",
@@ -115,21 +121,27 @@ __all__ = [
     "render",
     "seeded_ids",
     "state_diagram",
+    "to_response_template",
 ]
 
 _LATER = {
     "Constraint": "_request",
     "Detection": "_models.detect",
+    "ExportError": "_models.to_template",
     "Halves": "_core.ends.halves",
     "Plan": "_request",
     "Reasoning": "_models.detect",
     "ReasoningHalf": "_core.ends.halves",
     "detect": "_models.detect",
+    "dialect_from_json": "_models.dialect_json",
+    "dialect_schema": "_models.dialect_json",
+    "dialect_to_json": "_models.dialect_json",
     "explain": "_core.ends.explain",
     "from_response_template": "_models.response_template",
     "plan": "_request",
     "render": "_core.ends.render",
     "state_diagram": "_core.ends.explain",
+    "to_response_template": "_models.to_template",
 }
 """What parsing does without, and where it is: imported when it is asked for."""
 

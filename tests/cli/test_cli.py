@@ -16,7 +16,18 @@ from pathlib import Path
 
 import pytest
 
-from unspool import Dialect, Parser, UsageError, __version__, explain, list_dialects, parse, render
+from unspool import (
+    Dialect,
+    Parser,
+    UsageError,
+    __version__,
+    dialect_schema,
+    explain,
+    list_dialects,
+    parse,
+    render,
+    to_response_template,
+)
 from unspool._core.search import scan as _scan
 from unspool.cli import demo, main
 
@@ -240,6 +251,55 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--version").stdout.decode() == f"unspool {__version__} ({build})\n"
     assert main([]) == 0
     assert "watch example outputs being parsed" in capsys.readouterr().out
+
+
+# -- export
+
+
+def test_export_of_all_dialects_is_valid(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", "dialects"]) == 0
+    dialects = json.loads(capsys.readouterr().out)
+    assert [dialect["name"] for dialect in dialects] == NAMES
+    assert main(["export", "dialects", "--schema"]) == 0
+    assert json.loads(capsys.readouterr().out) == dialect_schema()
+
+
+def test_export_of_a_response_template(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", "response-template", "qwen3", "--anchor", "<a>"]) == 0
+    assert json.loads(capsys.readouterr().out) == to_response_template("hermes", anchor="<a>")
+
+
+def test_what_cannot_be_exported_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", "response-template", "harmony"]) == 2
+    assert "messages whose headers" in capsys.readouterr().err
+
+
+CHATML = (
+    "{%- for message in messages %}<|start|>{{ message.role }}\n{{ message.content }}<|stop|>\n{% endfor %}"
+    "{%- if add_generation_prompt %}<|start|>assistant\n<longcat_think>\n{% endif %}"
+)
+
+
+def test_a_model_gets_its_template(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where turns begin is what the model's own chat template says."""
+    file = tmp_path / "tokenizer_config.json"
+    file.write_text(json.dumps({"chat_template": CHATML, "eos_token": "<|stop|>"}), encoding="utf-8")
+    command = ["export", "response-template", "longcat", "--into", str(tmp_path)]
+    assert main(command) == 0
+    assert capsys.readouterr().out == ""
+    written = json.loads(file.read_text(encoding="utf-8"))
+    assert written.pop("response_template") == to_response_template("longcat", anchor="<|start|>assistant")
+    assert written == {"chat_template": CHATML, "eos_token": "<|stop|>"}
+    assert main([*command, "--anchor", "<b>"]) == 0
+    assert json.loads(capsys.readouterr().out)["start_anchor_pattern"] == r"<\|start\|>assistant\s*"
+
+
+def test_a_template_needs_a_tokenizer_to_go_into(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", "response-template", "hermes", "--into", str(tmp_path)]) == 2
+    assert "tokenizer_config.json" in capsys.readouterr().err
+
+
+# -- dialects
 
 
 def test_dialects_are_tab_separated_when_piped(capsys: pytest.CaptureFixture[str]) -> None:

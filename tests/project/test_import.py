@@ -80,7 +80,12 @@ def test_what_is_asked_for_is_loaded() -> None:
         "explain": "_core.ends.explain",
         "state_diagram": "_core.ends.explain",
         "render": "_core.ends.render",
+        "dialect_from_json": "_models.dialect_json",
+        "dialect_schema": "_models.dialect_json",
+        "dialect_to_json": "_models.dialect_json",
         "from_response_template": "_models.response_template",
+        "to_response_template": "_models.to_template",
+        "ExportError": "_models.to_template",
     }
     for name, module in later.items():
         assert module not in ours(loaded("import unspool"))

@@ -222,6 +222,8 @@ def declare() -> None:
     assert_type(unspool.explain("hermes"), str)
     assert_type(unspool.state_diagram(dialect), str)
     assert_type(unspool.from_response_template({"fields": {"content": {}}}), Dialect)
+    assert_type(unspool.to_response_template("hermes"), dict[str, Any])
+    assert_type(unspool.dialect_from_json({"name": "mine"}), Dialect)
     Dialect(name="mine", call="<call>{envelope}</call>")  # type: ignore[arg-type]
     Dialect(name="mine", args="yaml")  # type: ignore[arg-type]
     Dialect(name="mine", family="Mine")  # type: ignore[arg-type]

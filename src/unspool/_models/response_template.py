@@ -2,15 +2,16 @@ r"""Response templates: the description language of Hugging Face tokenizers, as 
 
 A tokenizer may carry a ``response_template`` that says how its model writes.
 What such a template can say beyond ours are arbitrary regular expressions;
-those in use are literals, optional white space and named groups, which are
-templates with holes.  Anything else is refused when the template is loaded,
-not when a request comes in.
+those in use are literals, white space, alternatives and named groups, which are
+templates with holes, one for each alternative.  Anything else is refused when
+the template is loaded, not when a request comes in.  ``to_template`` is the
+other direction.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final, NoReturn
 
@@ -24,12 +25,23 @@ _FIELD_KEYS: Final = {
     "open", "open_pattern", "close", "close_pattern", "content", "content_args",
     "repeats", "join", "optional", "transform", "transform_each",
 }  # fmt: skip
+THINKING: Final = "thinking"
+CONTENT: Final = "content"
+CALLS: Final = "tool_calls"
+_NAMES: Final = {THINKING: THINKING, "reasoning_content": THINKING, CONTENT: CONTENT, CALLS: CALLS}
+"""Fields by their names: that of reasoning has two."""
 _TOKEN: Final = re.compile(
     r"(?P<space>\\s[*+?]?|\\n[*+?]|\n[*+?])"
-    r"|(?P<group>\(\?P<(?P<name>\w+)>(?:\[\^?(?:\\.|[^\]])*\]|\\.|\.)[*+]\??\))"
+    r"|(?P<hole>\(\?P<(?P<name>\w+)>(?:\[\^?(?:\\.|[^\]])*\]|\\.|\.)[*+]\??\))"
+    r"|(?P<skipped>\[\^?(?:\\.|[^\]])*\][*+])"
+    r"|(?P<end>\\Z|\$)"
+    r"|(?P<open>\((?:\?:|\?=|\?P<\w+>))"
     r"|\\(?P<escaped>.)"
-    r"|(?P<plain>[^\\()\[\]{}.*+?|^$])"
+    r"|(?P<plain>[^\\()\[\]{}.*+?|^$])",
+    re.DOTALL,
 )
+_MOST: Final = 64
+"""Alternatives of one pattern."""
 _FACTS: Final = RequestFacts(
     calls_special="yes", forced=("native",), eos=(MODEL,), thinking=replace(UNSWITCHED, special="yes")
 )
@@ -72,10 +84,10 @@ class _Translation:
             self.fail("fields is missing or empty")
         self.fields: dict[str, Mapping[str, object]] = {}
         for key, field in fields.items():
-            if key not in ("thinking", "content", "tool_calls") or not isinstance(field, Mapping):
-                self.fail(f"field {key!r}: expected thinking, content or tool_calls, each an object")
+            if key not in _NAMES or not isinstance(field, Mapping):
+                self.fail(f"field {key!r}: expected {', '.join(_NAMES)}, each an object")
             self.check_keys(f"field {key!r}", field, _FIELD_KEYS)
-            self.fields[key] = field
+            self.fields[_NAMES[key]] = field
         bare = [key for key, field in self.fields.items() if not self.markers(field, "open")]
         if len(bare) > 1:
             self.fail(f"fields {' and '.join(bare)} have no opener; at most one may")
@@ -94,32 +106,67 @@ class _Translation:
         found = [value] if isinstance(value, str) else list(value) if isinstance(value, list | tuple) else []
         pattern = field.get(f"{which}_pattern")
         if isinstance(pattern, str):
-            found.append("".join(self.pieces(pattern)))
-        return [str(marker) for marker in found]
+            found += [marker.strip() for marker in self.templates(pattern)]
+        return list(dict.fromkeys(str(marker) for marker in found))
 
-    def pieces(self, pattern: str) -> Iterator[str]:
-        """A regular expression, piece by piece, as a template."""
-        at = 0
-        while at < len(pattern):
+    def templates(self, pattern: str) -> list[str]:
+        """A regular expression as templates, one for each alternative."""
+        found, at = self.alternatives(pattern, 0)
+        if at < len(pattern):
+            self.refuse(pattern, at)
+        return found
+
+    def alternatives(self, pattern: str, at: int) -> tuple[list[str], int]:
+        """What may stand here, and where that ends: at a bracket, or at the end of the pattern."""
+        found: list[str] = []
+        while True:
+            branch, at = self.sequence(pattern, at)
+            found += branch
+            if not pattern.startswith("|", at):
+                return list(dict.fromkeys(found)), at
+            at += 1
+
+    def sequence(self, pattern: str, at: int) -> tuple[list[str], int]:
+        found = [""]
+        while at < len(pattern) and pattern[at] not in "|)":
             token = _TOKEN.match(pattern, at)
             if token is None:
-                self.fail(
-                    f"pattern {pattern!r} cannot become a template (at {pattern[at:]!r}): "
-                    "use literals, \\s*, \\n? and named groups"
-                )
-            if token["space"]:
-                yield "\n"
-            elif token["group"]:
-                yield f"{{{token['name']}}}"
-            else:
-                yield token["escaped"] or token["plain"] or ""
-            at = token.end()
+                self.refuse(pattern, at)
+            atoms, at = [self.atom(token)], token.end()
+            if token["open"]:
+                atoms, at = self.alternatives(pattern, at)
+                if not pattern.startswith(")", at):
+                    self.refuse(pattern, at)
+                at += 1
+                if token["open"] == "(?=":
+                    atoms = [""]  # what follows is not of the marker
+                elif pattern.startswith("?", at):
+                    atoms, at = ["", *atoms], at + 1
+            found = [before + atom for before in found for atom in atoms]
+            if len(found) > _MOST:
+                self.fail(f"pattern {pattern!r} stands for more than {_MOST} markers")
+        return found, at
+
+    def atom(self, token: re.Match[str]) -> str:
+        if token["space"]:
+            return "\n"
+        if token["hole"]:
+            return f"{{{token['name']}}}"
+        return "{_}" if token["skipped"] else token["escaped"] or token["plain"] or ""
+
+    def refuse(self, pattern: str, at: int) -> NoReturn:
+        self.fail(
+            f"pattern {pattern!r} cannot become a template (at {pattern[at:]!r}): "
+            "use literals, \\s*, \\n?, (?:a|b) and named groups"
+        )
 
     def dialect(self) -> Dialect:
-        thinking = self.fields.get("thinking", {})
-        content = self.fields.get("content", {})
-        calls = self.fields.get("tool_calls", {})
-        stops = self.markers(content, "close") if not self.markers(content, "open") else []
+        thinking = self.fields.get(THINKING, {})
+        content = self.fields.get(CONTENT, {})
+        calls = self.fields.get(CALLS, {})
+        stops = [
+            stop for stop in self.markers(content, "close") if stop and not self.markers(content, "open")
+        ]
         section, call, param, keys = self.calls(calls) if calls else (("{calls}",), (), (), {})
         return Dialect(
             name=self.name,
@@ -130,7 +177,9 @@ class _Translation:
             section=section,
             call=call,
             param=param,
-            stop=tuple(stop for stop in stops if is_control(stop) or stop),
+            # Whatever closes it vanishes; that it ends the turn, too, only its looks can tell.
+            stop=tuple(stop for stop in stops if is_control(stop) and "{" not in stop),
+            drop=tuple(stop for stop in stops if not is_control(stop) or "{" in stop),
             **keys,  # type: ignore[arg-type]
         )
 
@@ -167,7 +216,7 @@ class _Translation:
             pattern = arguments.get("tag_pattern")
             if not isinstance(pattern, str):
                 self.fail("xml-inline needs content_args.tag_pattern")
-            param = ("".join(self.pieces(str(pattern))) + "\n",)
+            param = tuple(f"{each}\n" for each in self.templates(pattern))
         else:
             self.fail(f"content {kind!r} of tool_calls is not supported; json and xml-inline are")
         if "transform_each" in field:

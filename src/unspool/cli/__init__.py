@@ -118,6 +118,8 @@ def _options() -> argparse.ArgumentParser:
     dialects = commands.add_parser("dialects", help="list the dialects", description=_dialects.__doc__)
     dialects.set_defaults(run=_dialects)
 
+    _add_export(commands.add_parser("export", help="write declarations in other forms"))
+
     conformance = commands.add_parser("conformance", help="hold parsers of tool calls against one suite")
     conformance.description = _conformance.__doc__
     suite.add_arguments(conformance)
@@ -128,6 +130,24 @@ def _options() -> argparse.ArgumentParser:
     flags.add_arguments(serve)
     serve.set_defaults(run=_serve)
     return parser
+
+
+def _add_export(export: argparse.ArgumentParser) -> None:
+    forms = export.add_subparsers(title="forms", metavar="FORM", required=True)
+
+    template = forms.add_parser("response-template", help="a dialect, as a tokenizer carries it")
+    template.description = _export_template.__doc__
+    template.add_argument("dialect", metavar="DIALECT", help="by any of its names")
+    template.add_argument(
+        "--anchor", default="", metavar="TEXT", help="what a turn of the model begins with in a prompt"
+    )
+    template.add_argument("--into", metavar="PATH", help="a model directory whose tokenizer is to carry it")
+    template.set_defaults(run=_export_template)
+
+    dialects = forms.add_parser("dialects", help="all declarations, as JSON")
+    dialects.description = _export_dialects.__doc__
+    dialects.add_argument("--schema", action="store_true", help="the JSON Schema of that instead")
+    dialects.set_defaults(run=_export_dialects)
 
 
 # -- commands
@@ -242,6 +262,31 @@ def _doctor(options: argparse.Namespace) -> int:
     else:
         _print_page(diagnosis.markdown())
     return int(not diagnosis.healthy)
+
+
+def _export_template(options: argparse.Namespace) -> int:
+    """Print the response template of a dialect, or write it into a model's tokenizer_config.json.
+
+    transformers, vLLM and SGLang read it.  What was there before is printed.
+    """
+    from .._models.to_template import install_template, to_response_template
+
+    if options.into is None:
+        print(_json(to_response_template(options.dialect, anchor=options.anchor), indent=2))
+        return 0
+    before = install_template(options.dialect, Path(options.into), anchor=options.anchor)
+    if before is not None:
+        print(_json(before, indent=2))
+    return 0
+
+
+def _export_dialects(options: argparse.Namespace) -> int:
+    """Print every dialect as JSON, or the JSON Schema of that: for readers in other languages."""
+    from .._models.dialect_json import dialect_schema, dialect_to_json
+
+    found = dialect_schema() if options.schema else [dialect_to_json(each) for each in list_dialects()]
+    print(_json(found, indent=2))
+    return 0
 
 
 def _conformance(options: argparse.Namespace) -> int:

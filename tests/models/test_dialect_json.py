@@ -1,0 +1,78 @@
+"""Dialects as JSON: all of them, valid against the schema, and back again."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import jsonschema  # type: ignore[import-untyped]
+import pytest
+
+from unspool import (
+    Dialect,
+    SpecError,
+    UsageError,
+    dialect_from_json,
+    dialect_schema,
+    dialect_to_json,
+    list_dialects,
+)
+
+SCHEMA = dialect_schema()
+VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
+
+
+@pytest.mark.parametrize("dialect", list_dialects(), ids=lambda dialect: dialect.name)
+def test_a_dialect_comes_back(dialect: Dialect) -> None:
+    written = json.loads(json.dumps(dialect_to_json(dialect)))
+    VALIDATOR.validate([written])
+    assert dialect_from_json(written) == dialect
+
+
+def test_the_schema_is_one() -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+
+
+def test_every_field_of_every_class_is_described() -> None:
+    """A field that is added to the declarations is in the schema, with what its docstring says."""
+    for name, defined in SCHEMA["$defs"].items():
+        assert defined["description"], name
+        for field, schema in defined["properties"].items():
+            assert schema["description"], f"{name}.{field}"
+    assert set(SCHEMA["$defs"]["Dialect"]["properties"]) == {each.name for each in fields(Dialect)}
+    inner = {type(getattr(Dialect("x"), each.name)) for each in fields(Dialect)}
+    assert {cls.__name__ for cls in inner if is_dataclass(cls)} <= set(SCHEMA["$defs"])
+
+
+def test_what_is_missing_has_its_default() -> None:
+    assert dialect_from_json({"name": "mine"}) == Dialect("mine")
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ({}, "name is missing"),
+        ({"name": "mine", "cal": []}, "there is no cal"),
+        ({"name": 3}, "expected string, got 3"),
+        ({"name": "mine", "call": "<call>"}, "dialect.call: expected tuple"),
+        ({"name": "mine", "args": "yaml"}, "dialect.args"),
+        ({"name": "mine", "section_per_call": 1}, "expected boolean"),
+        ({"name": "mine", "family": "Qwen"}, "dialect.family: expected an object"),
+        (
+            {"name": "mine", "family": {"variants": [["a"]]}},
+            r"dialect.family.variants\[0\]: expected 2 items",
+        ),
+        ({"name": "mine", "frame": 3}, "dialect.frame: 3 is none of"),
+        ({"name": "mine", "id_format": {"pattern": "{random}", "length": True}}, "expected integer"),
+    ],
+)
+def test_what_is_no_dialect_is_an_error_that_says_where(value: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        dialect_from_json(value)
+    assert not VALIDATOR.is_valid([value]), "the schema says so, too"
+
+
+def test_a_declaration_is_checked_as_ever() -> None:
+    with pytest.raises(SpecError):
+        dialect_from_json({"name": "mine", "call": ["<call>{nonsense}</call>"]})

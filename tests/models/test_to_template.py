@@ -1,0 +1,164 @@
+"""Dialects as response templates: read back by ourselves, and by the engines' own readers where they are."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+import response_templates as tool
+from response_templates import ENGINES, PAGE, SIZES, exported, refusal, rendered, template
+from unspool import (
+    Dialect,
+    ExportError,
+    UsageError,
+    from_response_template,
+    get_dialect,
+    list_dialects,
+    parse,
+    to_response_template,
+)
+
+DIALECTS = exported()
+REFUSED = {
+    "apertus": "objects whose key is the function's name",
+    "cohere_cofl": "values that are made of values",
+    "command_r": "functions that mean no call",
+    "deepseek_v3_2": "values that say what type they are",
+    "granite": "reasoning that opens only where an output begins",
+    "harmony": "messages whose headers say what they are",
+    "kimi_k3": "escaped attributes",
+    "lfm2": "arguments as Python keywords without escapes",
+    "llama3_json": "calls without a marker in front of them",
+    "minimax_append_think": "text that is put before the output",
+    "minimax_m1": "calls without a marker in front of them",
+    "mistral": "calls that nothing ends",
+    "pythonic": "arguments as Python keywords",
+}
+"""One dialect for each thing that cannot be said."""
+
+
+@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.name)
+def test_what_is_written_is_read_by_ourselves(dialect: Dialect) -> None:
+    again = from_response_template(template(dialect))
+    for output in rendered(dialect):
+        read = parse(output.text, again, tools=output.tools, prompt=output.seed)
+        assert tool._right(read) == output.right, output.text
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_what_is_written_is_read_by_the_engines(engine: str) -> None:
+    if not tool.interpreter(engine).exists():
+        pytest.skip(f"no {engine}: make peer-{engine}")
+    asked = [(output, size) for dialect in DIALECTS for output in rendered(dialect) for size in SIZES]
+    _, results = tool.read(engine, [output.case(size) for output, size in asked])
+    wrong = [
+        (output.dialect.name, size, output.text, result, output.right)
+        for (output, size), result in zip(asked, results, strict=True)
+        if result != output.right
+    ]
+    assert not wrong, (len(wrong), len(asked), wrong[0])
+
+
+@pytest.mark.parametrize("dialect", list_dialects(), ids=lambda dialect: dialect.name)
+def test_a_dialect_is_written_or_refused_by_name(dialect: Dialect) -> None:
+    reason = refusal(dialect)
+    if not reason:
+        assert json.loads(json.dumps(template(dialect))) == template(dialect)
+    else:
+        assert reason in REFUSED.values()
+
+
+@pytest.mark.parametrize(("name", "reason"), REFUSED.items())
+def test_what_cannot_be_said_is_named(name: str, reason: str) -> None:
+    with pytest.raises(ExportError, match=re.escape(reason)) as caught:
+        to_response_template(name, anchor="x")
+    assert isinstance(caught.value, UsageError)
+    assert (caught.value.dialect, caught.value.reason) == (name, reason)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "given", "pattern"),
+    [
+        ("hermes", "", r"<\|im_start\|>assistant\s*"),  # what ends its turns says whose they are
+        ("hermes", "[|assistant|]", r"\[\|assistant\|\]\s*"),
+        ("glm45", "", r"<\|assistant\|>\s*"),
+        ("hy_v4:opensource", "", r"<｜hy_Assistant:opensource｜>\s*"),
+    ],
+)
+def test_where_a_turn_begins(dialect: str, given: str, pattern: str) -> None:
+    assert to_response_template(dialect, anchor=given)["start_anchor_pattern"] == pattern
+
+
+def test_where_a_turn_begins_is_not_guessed() -> None:
+    with pytest.raises(ExportError, match="where a turn begins"):
+        to_response_template("longcat")
+
+
+def test_what_engines_take_their_end_of_reasoning_from_is_a_literal() -> None:
+    for dialect in DIALECTS:
+        thinking = template(dialect)["fields"].get("thinking")
+        if thinking is not None:
+            assert thinking.keys() >= {"open", "close"}
+
+
+def test_an_object_where_a_name_belongs_is_no_call() -> None:
+    opener = template(get_dialect("glm45"))["fields"]["tool_calls"]["open_pattern"]
+    assert re.search(opener, "<tool_call>now</tool_call>")
+    assert not re.search(opener, '<tool_call>{"name": "now"}</tool_call>')
+
+
+def test_an_opener_that_another_begins_with_is_left_out() -> None:
+    # A reader that has seen half of the longer one takes the shorter one.
+    assert template(get_dialect("gemma4"))["fields"]["thinking"]["open"] == "<|channel>thought"
+
+
+def test_the_page_has_a_row_for_each_dialect() -> None:
+    table = PAGE.read_text(encoding="utf-8").partition(tool.BEGIN)[2].partition(tool.END)[0]
+    rows = dict(re.findall(r"^\| `([^`]+)` \| ([^|]+) \|", table, re.MULTILINE))
+    assert list(rows) == [dialect.name for dialect in list_dialects()]
+    for dialect in list_dialects():
+        reason = refusal(dialect)
+        assert rows[dialect.name] == (f"refused: {reason}" if reason else str(len(tool.written(dialect))))
+
+
+# -- patterns that others write
+
+
+def _read(**fields: Any) -> Dialect:
+    return from_response_template({"start_anchor": "x", "fields": {"content": {}, **fields}})
+
+
+def test_alternatives_are_templates_of_their_own() -> None:
+    dialect = _read(content={"close_pattern": r"\s*(?:<\|im_end\|>|<\|endoftext\|>)"})
+    assert dialect.stop == ("<|im_end|>", "<|endoftext|>")
+
+
+def test_reasoning_has_two_names() -> None:
+    field = {"open": "<think>", "close": "</think>"}
+    assert _read(thinking=field) == _read(reasoning_content=field)
+
+
+def test_an_id_around_a_name() -> None:
+    dialect = _read(
+        tool_calls={
+            "open_pattern": r"(?:<s>\s*)?<call>(?P<id>functions\.(?P<name>\w+):(?P<index>\d+))<args>",
+            "close": "</call>",
+            "content": "json",
+            "transform": {"function": {"name": "{name}", "arguments": "{content}"}},
+        }
+    )
+    assert dialect.call == (
+        "<call>functions.{name}:{index}<args>{args}</call>",
+        "<s>\n<call>functions.{name}:{index}<args>{args}</call>",
+    )
+
+
+@pytest.mark.parametrize("pattern", [r"<a(?!b)>", "(?:<a>", "<a>)", r"(?P<name>a{2})", "(?:a|b)(?:a|b)" * 6])
+def test_what_is_no_template_is_refused(pattern: str) -> None:
+    from unspool import SpecError
+
+    with pytest.raises(SpecError, match="pattern"):
+        _read(thinking={"open_pattern": pattern, "close": "</a>"})
