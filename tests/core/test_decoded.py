@@ -215,6 +215,21 @@ def test_reasoning_ends_where_the_ids_say_it_does(dialect: str) -> None:
     assert reasoning.ended([*tokenizer.encode(get_dialect(dialect).prompt.start), *ids[:end]])
 
 
+@pytest.mark.parametrize("dialect", thoughtful())
+def test_reasoning_is_counted_while_it_is_written_as_it_is_afterwards(dialect: str) -> None:
+    tokenizer = tokenizer_of(dialect)
+    reasoning = ReasoningIds(dialect, tokenizer)
+    ids = tokenizer.encode(example(reasoning.dialect)[0].replace("a", "å"))
+    for end in (len(ids), len(ids) // 3, len(ids) // 2):
+        counter = reasoning.counter()
+        told = [0]
+        for place, id in enumerate(ids[:end], 1):
+            counter.feed([id])
+            told.append(counter.total)
+            assert told[-2] <= told[-1] <= counter.fed == place
+        assert told[-1] <= counter.finish() == reasoning.count(ids[:end])
+
+
 def test_a_closer_that_is_spelt_out_ends_no_reasoning() -> None:
     reasoning = ReasoningIds("hermes", HERMES)
     ids = [*b"I close with </think>."]

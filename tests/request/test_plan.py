@@ -898,6 +898,27 @@ def test_ids_are_stripped_too() -> None:
         assert fold.message().content == "né"
 
 
+def test_text_with_its_ids_goes_through_the_same_stages() -> None:
+    vocabulary = tokenizer(special=("</think>",))
+    asked = ask(tools=TOOLS, tool_choice="required", parallel_tool_calls=False)
+    decided = plan("deepseek_r1", asked, tokenizer=vocabulary, constraints=("json",))
+    two = '[{"name": "f", "parameters": {"a": 1}}, {"name": "g", "parameters": {}}]'
+    for text in (f"é</think>{two}", f"\n{two}", "  "):
+        ids = vocabulary.encode(text, add_special_tokens=False).ids
+        messages = []
+        for decoded in (True, False):
+            parser = decided.parser(ids=True, new_id=lambda name, index: f"{name}{index}")
+            fold = parser.fold()
+            shown = 0
+            for place, id in enumerate(ids, 1):
+                so_far = vocabulary.decode(ids[:place], skip_special_tokens=False).rstrip("\ufffd")
+                fold.push(parser.feed_decoded(so_far[shown:], [id]) if decoded else parser.feed_tokens([id]))
+                shown = max(shown, len(so_far))
+            fold.push(parser.finish("stop"))
+            messages.append(fold.message())
+        assert messages[0] == messages[1]
+
+
 # --- what else a request may ask for
 
 

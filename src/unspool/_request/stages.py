@@ -262,6 +262,7 @@ class PlannedParser(Parser):
         self._openers = shape
         self._first = ""
         self._ids: list[int] = []
+        self._shown = ""  # of what waits, the text that an engine decoded
         self._stages = stages
         self._seers = [stage for stage in stages if isinstance(stage, OneCall)]
         needs_text = shape is not None or self._seers
@@ -294,8 +295,22 @@ class PlannedParser(Parser):
 
     def feed_tokens(self, ids: Iterable[int]) -> list[Event]:
         """Take the next tokens.  Needs ``tokenizer``; spans are in the decoded text."""
+        found = self._looked_at(ids)
+        return [] if found is None else self._through(super().feed_tokens(found))
+
+    def feed_decoded(self, text: str, ids: Iterable[int]) -> list[Event]:
+        """Take the next text as an engine decoded it, and its ids; see :meth:`Parser.feed_decoded`."""
+        self._shown += text
+        found = self._looked_at(ids)
+        if found is None:
+            return []
+        text, self._shown = self._shown, ""
+        return self._through(super().feed_decoded(text, found))
+
+    def _looked_at(self, ids: Iterable[int]) -> Iterable[int] | None:
+        """The ids to read now; None: not before it is known how the output begins."""
         if self._decoder is None or self._finished:
-            return self._through(super().feed_tokens(ids))
+            return ids
         found = list(ids)
         text = self._decoder.feed(found)
         self._see(text)
@@ -303,18 +318,21 @@ class PlannedParser(Parser):
             self._first += text
             self._ids += found
             if not self._shape(self._first):
-                return []
+                return None
             found, self._ids, self._first = self._ids, [], ""
-        return self._through(super().feed_tokens(found))
+        return found
 
     def finish(self, reason: FinishReason | None = None) -> list[Event]:
         """No more output follows; see :meth:`Parser.finish`."""
         events: list[Event] = []
         if self._openers is not None and not self._finished:
             self._openers = None
-            events = (
-                super().feed_tokens(self._ids) if self._decoder is not None else super().feed(self._first)
-            )
+            if self._decoder is None:
+                events = super().feed(self._first)
+            elif self._shown:
+                events = super().feed_decoded(self._shown, self._ids)
+            else:
+                events = super().feed_tokens(self._ids)
             self._first = ""
         if self._decoder is not None and not self._finished:
             self._see(self._decoder.finish())

@@ -4,6 +4,6 @@
 >>> reasoning.ended(prompt_ids)  # doctest: +SKIP
 """
 
-from .reasoning import ReasoningIds
+from .reasoning import ReasoningCounter, ReasoningIds
 
-__all__ = ["ReasoningIds"]
+__all__ = ["ReasoningCounter", "ReasoningIds"]

@@ -1,5 +1,6 @@
 """Where reasoning ends, by ids: what engines ask before and while they generate."""
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from itertools import chain
 
@@ -9,7 +10,7 @@ from .._core.payload.make import compile_syntax
 from .._core.tokens.detokenizer import PRIVATE, Detokenizer
 from .._core.tokens.mode import TokenReader
 from .._core.tokens.tokens import AnyTokenizer, as_tokenizer
-from .._core.values.events import Channel, Text
+from .._core.values.events import Channel, Event, Text
 from .._core.words.dialect import Dialect
 from ..dialects._registry import find
 
@@ -84,21 +85,15 @@ class ReasoningIds:
         self, ids: Iterable[int], *, prompt: Iterable[int] | None = None, begins_in: Channel | None = None
     ) -> int:
         """How many ids of an output are reasoning, its markers aside."""
-        ids = list(ids)
-        parser = self._parser(prompt, begins_in)
-        events = parser.feed_tokens(ids) + parser.finish()
-        spans = [(e.start, e.end) for e in events if isinstance(e, Text) and e.channel == "reasoning"]
-        decoder = Detokenizer(as_tokenizer(self._tokenizer), {})
-        count = end = which = 0
-        for id in ids:
-            if which == len(spans):
-                break
-            start, end = end, end + len(decoder.feed([id]))
-            # Half a character is where the whole of it will be.
-            count += spans[which][0] < max(end, start + 1) and start < spans[which][1]
-            while which < len(spans) and spans[which][1] <= end:
-                which += 1
-        return count
+        counter = self.counter(prompt=prompt, begins_in=begins_in)
+        counter.feed(ids)
+        return counter.finish()
+
+    def counter(
+        self, *, prompt: Iterable[int] | None = None, begins_in: Channel | None = None
+    ) -> "ReasoningCounter":
+        """What counts an output while it is written."""
+        return ReasoningCounter(self._parser(prompt, begins_in), self._tokenizer)
 
     def _parser(self, prompt: Iterable[int] | None = None, begins_in: Channel | None = None) -> Parser:
         return Parser(
@@ -110,3 +105,50 @@ class ReasoningIds:
         if known is None:
             known = self._signals[id] = not self._signs.isdisjoint(self._reader.text_of(id))
         return known
+
+
+class ReasoningCounter:
+    """Counts the tokens of reasoning in one output; ``ReasoningIds.counter`` makes them."""
+
+    def __init__(self, parser: Parser, tokenizer: AnyTokenizer) -> None:
+        self.total = 0
+        """How many of the tokens are reasoning, as far as that is decided."""
+        self.fed = 0
+        """How many tokens there were."""
+        self._parser = parser
+        self._decoder = Detokenizer(as_tokenizer(tokenizer), {})
+        self._tokens: deque[tuple[int, int]] = deque()  # the spans of those that are not decided
+        self._spans: deque[tuple[int, int]] = deque()  # reasoning that such tokens may be part of
+        self._end = 0
+
+    def feed(self, ids: Iterable[int]) -> None:
+        """Take the next tokens."""
+        found = list(ids)
+        self.fed += len(found)
+        for id in found:
+            start, self._end = self._end, self._end + len(self._decoder.feed([id]))
+            # Half a character is where the whole of it will be.
+            self._tokens.append((start, max(self._end, start + 1)))
+        self._see(self._parser.feed_tokens(found))
+
+    def finish(self) -> int:
+        """No more tokens follow; how many of all were reasoning."""
+        self._see(self._parser.finish())
+        self._decide(self._end + 1)
+        return self.total
+
+    def _see(self, events: list[Event]) -> None:
+        for event in events:
+            if isinstance(event, Text) and event.channel == "reasoning":
+                self._spans.append((event.start, event.end))
+        if events:
+            self._decide(events[-1].end)
+
+    def _decide(self, read: int) -> None:
+        """Whether tokens are reasoning, of those that end before this place."""
+        tokens, spans = self._tokens, self._spans
+        while tokens and tokens[0][1] <= read:
+            start, end = tokens.popleft()
+            while spans and spans[0][1] <= start:
+                spans.popleft()
+            self.total += bool(spans) and spans[0][0] < end
