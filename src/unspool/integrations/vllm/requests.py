@@ -1,0 +1,160 @@
+"""Requests: vLLM's own objects as the body that a plan reads, and the plan put back into them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any, Final
+
+from ..._core.values.errors import UsageError
+from ..._request import Constraint, Plan, plan
+from . import compat
+from .parsers import log
+from .speech import Speech
+
+_OURS: Final = "by_unspool"
+
+
+def body(request: Any, kwargs: Mapping[str, object], *, calls: bool, reasoning: bool, strict: bool) -> Any:
+    """What a plan is to know of a request.
+
+    :param kwargs: the template variables that the prompt was rendered with.
+    :param calls: there is a parser for calls, and for ``reasoning``; without one,
+        what the model writes of it stays in the content.
+    :param strict: the server holds all tools to their schemas.
+    """
+    found: dict[str, object] = {
+        "chat_template_kwargs": {key: value for key, value in kwargs.items() if value is not None},
+        "include_reasoning": getattr(request, "include_reasoning", True) is not False,
+        "separate_reasoning": reasoning,
+    }
+    if not calls:
+        return found
+    tools = [_function(tool, strict=strict) for tool in _functions(request.tools)]
+    choice = _choice(request.tool_choice)
+    if tools:
+        found["tools"] = tools
+        found["tool_choice"] = choice
+        found["parallel_tool_calls"] = getattr(request, "parallel_tool_calls", None) is not False
+    if isinstance(choice, Mapping) or choice == "required":
+        return found
+    if not is_tagged(request) and request.extract_structured_outputs() is not None:
+        found["structured_outputs"] = True
+    return found
+
+
+def is_tagged(request: Any) -> bool:
+    """Whether calls in the answer are held to a structural tag of ours.
+
+    A grammar is satisfied by the spelling of a marker as well as by its token, so such an answer is
+    read as text.
+    """
+    params = getattr(request, "structured_outputs", None)
+    return isinstance(params, compat.StructuredOutputsParams) and getattr(params, _OURS, False)
+
+
+def _functions(tools: Sequence[Any] | None) -> list[Any]:
+    if not tools:
+        return []
+    if compat.get_function_tools is not None:
+        return list(compat.get_function_tools(tools))
+    return [tool for tool in tools if getattr(tool, "type", "function") == "function"]
+
+
+def _function(tool: Any, *, strict: bool) -> dict[str, Any]:
+    found: dict[str, Any] = tool.model_dump(exclude_none=True)
+    inner = found.get("function")
+    if strict:
+        (inner if isinstance(inner, dict) else found)["strict"] = True
+    return found
+
+
+def _choice(value: Any) -> object:
+    """The choice as Chat spells it, whichever API it is from."""
+    if value is None or isinstance(value, str):
+        return value
+    given: dict[str, Any] = value if isinstance(value, dict) else value.model_dump(exclude_none=True)
+    if given.get("type") in ("function", "custom"):
+        function = given.get("function")
+        name = function.get("name") if isinstance(function, dict) else given.get("name")
+        return {"type": "function", "function": {"name": name}}
+    return given
+
+
+class Planner:
+    """Makes the plans of one server: which parsers it has, and how strict it is."""
+
+    def __init__(self, speech: Speech, *, calls: bool, reasoning: bool, strict: bool) -> None:
+        self.speech = speech
+        self._calls = calls
+        self._reasoning = reasoning or speech.dialect.frame is not None
+        self._gated = reasoning
+        self._strict = strict
+
+    def plan(self, request: Any, kwargs: Mapping[str, object], prompt: Sequence[int] | None = None) -> Plan:
+        """The plan for a request; with the prompt, if it is known."""
+        asked = body(request, kwargs, calls=self._calls, reasoning=self._reasoning, strict=self._strict)
+        speech = self.speech
+        known = None if prompt is None else speech.turn(prompt)
+        try:
+            made = plan(
+                speech.name, asked, prompt=known, tokenizer=speech.tokenizer, policies=speech.policies
+            )
+        except UsageError as error:
+            if known is None:
+                raise
+            # A template that we know nothing of: where the output begins, the family's habits say.
+            warn_once(f"unspool ({speech.dialect.name}): {error}")
+            made = plan(speech.name, asked, tokenizer=speech.tokenizer, policies=speech.policies)
+        for warning in made.warnings:
+            warn_once(f"unspool ({speech.dialect.name}): {warning}")
+        return made
+
+    def adjust(self, request: Any, kwargs: Mapping[str, object]) -> Any:
+        """The request as the engine is to run it."""
+        made = self.plan(request, kwargs)
+        if not made.skip_special_tokens:
+            request.skip_special_tokens = False
+            if hasattr(request, "spaces_between_special_tokens"):
+                request.spaces_between_special_tokens = False
+        constraint = made.constraint
+        if constraint.kind == "none":
+            return request
+        constraint = self._behind_reasoning(request, made)
+        if request.extract_structured_outputs() is not None:
+            warn_once("unspool: a response format is ignored where tool_choice forces a call")
+        if isinstance(request, compat.ResponsesRequest):
+            request.text = None
+        else:
+            request.response_format = None
+        params = compat.StructuredOutputsParams(
+            structural_tag=json.dumps(constraint.grammar().structural_tag())
+        )
+        setattr(params, _OURS, True)
+        request.structured_outputs = params
+        return request
+
+    def _behind_reasoning(self, request: Any, made: Plan) -> Constraint:
+        """The constraint from where the engine applies it.
+
+        With a reasoning parser the engine waits for the end of reasoning, unless the client
+        is not to see any.  Where the model itself decides whether it reasons, that would be
+        in vain: then the grammar covers all of the output.
+        """
+        constraint = made.constraint
+        responses = isinstance(request, compat.ResponsesRequest)
+        if not self._gated or not (responses or request.include_reasoning):
+            return constraint
+        undecided = made.start != "reasoning" and made.facts.thinking.default not in ("on", "always")
+        if undecided and not responses and hasattr(request, "_grammar_from_parser"):
+            request._grammar_from_parser = True  # noqa: SLF001 - so do the engine's own parsers
+            return constraint
+        return replace(constraint, reasoning=False, start="message")
+
+
+@cache
+def warn_once(text: str) -> None:
+    """Say this in the engine's log, the first time."""
+    log.warning("%s", text)

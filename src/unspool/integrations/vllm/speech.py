@@ -1,0 +1,82 @@
+"""Speech: how the served model writes, found out once for a tokenizer and kept."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+from ..._core.tokens.detokenizer import Detokenizer
+from ..._core.tokens.tokens import as_tokenizer
+from ..._core.values.policies import DEFAULTS
+from ..._core.words.dialect import Dialect
+from ..._request.derived import closer
+from ...dialects._registry import combined, facts_of, find, get_dialect
+from ...tokens import ReasoningIds
+from ..engine import DETECTED, dialect_of_model
+from .parsers import log
+
+_NEAR: Final = 8
+"""Tokens that a closer may consist of."""
+
+
+class Speech:
+    """How the served model writes."""
+
+    def __init__(self, name: str | Dialect, tokenizer: Any) -> None:
+        self.name = name
+        """The dialect as the user called it: checkpoints have facts of their own."""
+        self.tokenizer = as_tokenizer(tokenizer)
+        self.reasoning = ReasoningIds(name, self.tokenizer)
+        """Where reasoning ends, by ids."""
+        self.dialect = self.reasoning.dialect
+        self.policies = DEFAULTS
+        self._closers = tuple(filter(None, map(closer, self.dialect.reasoning)))
+        ids = {token: id for id, token in self.tokenizer.special_tokens().items()}
+        self._ends = frozenset(ids[end] for end in facts_of(self.dialect).eos if end in ids)
+
+    def closes(self, ids: Sequence[int], delta: Sequence[int]) -> bool:
+        """Whether these last ids, or those just before them, have what closes reasoning."""
+        if not self._closers:  # it is a message of its own, which ends where the next one begins
+            return True
+        reader = Detokenizer(self.tokenizer, {})
+        text = reader.feed(ids[-len(delta) - _NEAR :]) + reader.finish()
+        return any(closer in text for closer in self._closers)
+
+    def is_end(self, id: int) -> bool:
+        """Whether a token ends the turn."""
+        return id in self._ends
+
+    def turn(self, prompt: Sequence[int]) -> Sequence[int]:
+        """The turn that a prompt ends with: prompts are long, and what is before it says nothing."""
+        for place in range(len(prompt) - 1, -1, -1):
+            if prompt[place] in self._ends:
+                return prompt[place + 1 :] or prompt
+        return prompt
+
+
+@lru_cache(maxsize=8)
+def speech_of(tokenizer: Any, calls: str | None, reasoning: str | None) -> Speech:
+    """How the model of this tokenizer writes.
+
+    :param calls: the dialect of the tool parser, and of the reasoning parser, as they are
+        registered: ``unspool`` is to be found out, None is not there.
+    """
+    names = dict.fromkeys(name for name in (calls, reasoning) if name is not None)
+    if DETECTED not in names:
+        return Speech("+".join(names), tokenizer)
+    found = _detected(tokenizer)
+    if calls != DETECTED and calls is not None:
+        found = combined(get_dialect(calls), found)
+    elif reasoning != DETECTED and reasoning is not None:
+        found = combined(found, get_dialect(reasoning))
+    return Speech(found, tokenizer)
+
+
+@lru_cache(maxsize=8)
+def _detected(tokenizer: Any) -> Dialect:
+    dialect, why = dialect_of_model(tokenizer)
+    if multiprocessing.parent_process() is None:  # the others would only say it again
+        log.info("unspool: the model speaks %s (%s)", dialect.name, why)
+    return find(dialect, as_tokenizer(tokenizer))

@@ -1,0 +1,130 @@
+"""unspool inside vLLM, as far as it goes without an engine: its registries, its classes, its server's calls.
+
+``make peer-vllm`` installs what is needed; ``make engine-vllm`` runs the engine itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from typing import Any
+
+import pytest
+
+from places import ROOT, TESTS
+from unspool import list_dialects
+from unspool.conformance import peers
+
+DIALECTS = ("hermes", "qwen3_coder", "kimi_k2", "mistral", "gemma4", "harmony")
+
+pytestmark = [
+    pytest.mark.skipif("vllm" not in peers.available(), reason="no vLLM: make peer-vllm"),
+    pytest.mark.skipif(not (ROOT / ".tokenizers" / "node_modules").exists(), reason="make tokenizers"),
+    pytest.mark.xdist_group("vllm"),  # one process tells everything
+]
+
+
+@pytest.fixture(scope="module")
+def inside() -> Any:
+    path = os.pathsep.join(str(ROOT / folder) for folder in ("src", "tools"))
+    run = subprocess.run(
+        [str(peers.python("vllm")), str(TESTS / "engines" / "inside_vllm.py")],
+        env={**os.environ, "PYTHONPATH": path, "HF_HUB_OFFLINE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr[-4000:]
+    return json.loads(run.stdout.splitlines()[-1])
+
+
+def test_every_dialect_has_a_name_in_both_registries(inside: Any) -> None:
+    names = {"unspool", *(f"unspool_{dialect.name}" for dialect in list_dialects())}
+    assert names <= set(inside["tools"])
+    assert names <= set(inside["reasoning"])
+
+
+def test_registration_leaves_the_engines_own_names(inside: Any) -> None:
+    assert set(inside["before"]) <= set(inside["tools"])
+    assert inside["replaced"][""] == {
+        "tools": [name for name in inside["tools"] if name.startswith("unspool")],
+        "reasoning": [name for name in inside["reasoning"] if name.startswith("unspool")],
+        "said": [],
+    }
+
+
+def test_registration_loads_no_parser(inside: Any) -> None:
+    assert inside["loaded"] == ["unspool.integrations.vllm.parsers"]
+    assert inside["said"] == []
+
+
+def test_a_release_without_a_registry_is_told_in_one_line(inside: Any) -> None:
+    (line,) = inside["unregistrable"]
+    assert "unspool" in line
+    assert "ReasoningParserManager" in line
+
+
+def test_a_release_without_a_class_serves_its_own_parsers_and_says_so_once(inside: Any) -> None:
+    served = inside["unknown_release"]["served"]
+    assert served["unspool_hermes"].startswith("vllm.")
+    assert served["unspool_kimi_k2"].startswith("vllm.")
+    assert served["reasoning"].startswith("vllm.")
+    assert served["both"] == "_Parser"
+    (line,) = inside["unknown_release"]["said"]
+    assert "StructuredOutputsParams" in line
+
+
+def test_only_what_was_asked_for_is_replaced(inside: Any) -> None:
+    asked = inside["replaced"]["hermes,qwen3,nonsense"]
+    assert [name for name in asked["tools"] if not name.startswith("unspool")] == ["hermes"]
+    assert [name for name in asked["reasoning"] if not name.startswith("unspool")] == ["qwen3"]
+    (line,) = asked["said"]
+    assert "nonsense" in line
+    assert inside["replaced"]["composed"] == "UnspoolParser"
+
+
+def test_all_replaces_whatever_is_a_dialect(inside: Any) -> None:
+    found = set(inside["replaced"]["all"]["tools"])
+    kept = {"hf", "openai"}
+    assert set(inside["before"]) - found == kept
+
+
+@pytest.mark.parametrize("name", ["Parser", "ReasoningParser", "ToolParser"])
+def test_methods_take_what_the_engines_classes_take(inside: Any, name: str) -> None:
+    assert inside["contracts"][name] == []
+
+
+def test_the_dialect_is_found_in_the_template_and_said(inside: Any) -> None:
+    found = inside["detected"]
+    assert found["made"] == "UnspoolParser"
+    (line,) = found["said"]
+    assert "hermes" in line
+
+
+def test_a_template_that_tells_nothing_is_refused_with_a_sentence(inside: Any) -> None:
+    assert "unspool_DIALECT" in inside["detected"]["refused"]
+
+
+def test_forced_calls_are_held_to_a_structural_tag_and_others_are_not(inside: Any) -> None:
+    assert inside["forced"] == [True, True, False, False]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_streamed_answers_are_the_whole_ones(inside: Any, dialect: str) -> None:
+    assert inside[f"streams {dialect}"] == []
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_the_engine_core_is_told_where_reasoning_ends(inside: Any, dialect: str) -> None:
+    ends = inside[f"ends {dialect}"]
+    assert "Oslo or Rome" in ends["before"]
+    assert dialect == "harmony" or ends["before"].endswith(ends["end"])
+
+
+@pytest.mark.parametrize("dialect", ["qwen3_coder", "kimi_k2"])
+def test_a_prompt_that_opens_reasoning_is_waited_for_and_one_that_closes_it_is_not(
+    inside: Any, dialect: str
+) -> None:
+    ends = inside[f"ends {dialect}"]
+    assert (ends["prompt"], ends["off"]) == (False, True)

