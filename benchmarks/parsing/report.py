@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from statistics import median
 from typing import Any, Final, TypeAlias
@@ -276,8 +276,13 @@ def text(results: Json) -> str:
 
 def rewrite(page: Path, results: Json) -> None:
     """Put the tables between their marks."""
+    put(page, sections(results))
+
+
+def put(page: Path, tables: Mapping[str, str]) -> None:
+    """Put tables between the marks that have their names."""
     written = page.read_text(encoding="utf-8")
-    for name, body in sections(results).items():
+    for name, body in tables.items():
         mark = re.compile(rf"(<!-- bench: {re.escape(name)} -->\n).*?(<!-- end -->)", re.DOTALL)
         head, *places = mark.split(written)
         if len(places) != 3:

@@ -1,0 +1,204 @@
+"""What a token costs inside an engine: its own parsers and ours, in one process, in turns.
+
+Each engine that ``make peers`` installed runs this file in its own environment.  A
+step is one token, with text and ids as the engine's server has them, through the
+method that the server calls; what comes out is the engine's own delta.
+
+    python benchmarks/engines.py               # prints a table for each engine
+    python benchmarks/engines.py --publish     # and writes it into docs/speed.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from parsing.workloads import CODE, TOOLS, filled
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+PAGE: Final = ROOT / "docs" / "speed.md"
+SIZES: Final = {"1k": 1_000, "10k": 10_000}
+"""Characters in the argument of the call."""
+ROUNDS: Final = 3
+LIMIT: Final = 4.0
+"""Seconds of a round after which it is stopped: its figure is the mean so far."""
+
+Step: TypeAlias = Callable[[str, int, bool], object]
+"""One token: its text, its id, and whether it is the last."""
+Steps: TypeAlias = Callable[[], Step]
+"""Makes what reads one output."""
+
+
+class Case(NamedTuple):
+    """An output, one token at a time."""
+
+    dialect: str
+    texts: list[str]
+    ids: list[int]
+    tokenizer: Any
+
+
+class Sides(NamedTuple):
+    """Who is compared."""
+
+    theirs: Steps
+    ours: Steps
+
+
+# -- engines: each gives, for an output, what its server would call
+
+
+def vllm() -> tuple[str, dict[str, Callable[[Case], Sides]]]:
+    """``parse_delta`` of the parser that its server makes for a choice."""
+    import logging
+
+    from vllm import __version__
+    from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
+    from vllm.parser.parser_manager import ParserManager
+
+    from unspool.integrations.vllm import register
+
+    logging.disable(logging.CRITICAL)
+    register()
+
+    def steps(case: Case, tools: str, reasoning: str) -> Steps:
+        parser = ParserManager.get_parser(tools, reasoning, enable_auto_tools=True, model_name="tiny")
+        assert parser is not None  # noqa: S101 - there are names
+        asked = ChatCompletionRequest(
+            model="tiny", messages=[{"role": "user", "content": "Hi"}], tools=TOOLS, stream=True
+        )
+        off = {"enable_thinking": False, "thinking": False}
+        request = parser(case.tokenizer, asked.tools, chat_template_kwargs=off).adjust_request(asked)
+        prompt = case.tokenizer.encode("<think></think>", add_special_tokens=False)
+
+        def begin() -> Step:
+            parse_delta = parser(case.tokenizer, request.tools, chat_template_kwargs=off).parse_delta
+            return lambda text, id, last: parse_delta(text, [id], request, prompt, finished=last)
+
+        return begin
+
+    def sides(tools: str, reasoning: str) -> Callable[[Case], Sides]:
+        return lambda case: Sides(
+            steps(case, tools, reasoning),
+            steps(case, f"unspool_{case.dialect}", f"unspool_{case.dialect}"),
+        )
+
+    return __version__, {
+        "hermes": sides("hermes", "qwen3"),
+        "qwen3_coder": sides("qwen3_coder", "qwen3"),
+        "deepseek_v3_1": sides("deepseek_v31", "deepseek_v3"),
+        "kimi_k2": sides("kimi_k2", "kimi_k2"),
+    }
+
+
+ENGINES: Final[dict[str, Callable[[], tuple[str, dict[str, Callable[[Case], Sides]]]]]] = {"vllm": vllm}
+"""The version, and for each dialect the two sides; by the folder in ``.peers``."""
+
+
+# -- measuring, in the engine's environment
+
+
+def measured(engine: str) -> dict[str, Any]:
+    """The figures of an engine: by dialect and size, microseconds a token, theirs and ours."""
+    version, dialects = ENGINES[engine]()
+    rows = []
+    for dialect, sides in dialects.items():
+        for size, length in SIZES.items():
+            case = _case(dialect, length)
+            rows.append([dialect, size, len(case.ids), *_in_turns(sides(case), case)])
+    return {"version": version, "rows": rows}
+
+
+def _case(dialect: str, length: int) -> Case:
+    from transformers import AutoTokenizer
+    from vllm.tokenizers.hf import get_cached_tokenizer
+
+    from engine_models import write_model
+    from unspool import Message, ToolCall, render
+
+    arguments = json.dumps({"path": "total.py", "content": filled(CODE, length)}, ensure_ascii=False)
+    call = ToolCall("functions.write_file:0", "write_file", arguments)
+    text = render(dialect, Message(reasoning=None, content=None, tool_calls=(call,)))
+    with tempfile.TemporaryDirectory() as folder:
+        model = write_model(Path(folder), dialect)
+        tokenizer = get_cached_tokenizer(AutoTokenizer.from_pretrained(model))
+    ids = tokenizer.encode(text, add_special_tokens=False)
+    return Case(dialect, [tokenizer.decode([id]) for id in ids], ids, tokenizer)
+
+
+def _in_turns(sides: Sides, case: Case) -> Iterator[float]:
+    """Microseconds a token: the best of some rounds."""
+    best = [float("inf"), float("inf")]
+    for _ in range(ROUNDS):
+        for side, begin in enumerate(sides):
+            best[side] = min(best[side], _round(begin(), case))
+    return (1e6 * seconds for seconds in best)
+
+
+def _round(step: Step, case: Case) -> float:
+    last = len(case.ids) - 1
+    begun = time.thread_time()
+    for place, (text, id) in enumerate(zip(case.texts, case.ids, strict=True)):
+        step(text, id, place == last)
+        if not place % 256 and time.thread_time() - begun > LIMIT:
+            last = place
+            break
+    return (time.thread_time() - begun) / (last + 1)
+
+
+# -- the table
+
+
+def table(name: str, figures: dict[str, Any]) -> str:
+    """The figures of an engine, for the page."""
+    lines = [
+        f"Inside {name} {figures['version']}, microseconds a token:",
+        "",
+        "| dialect | argument | tokens | its own parser | unspool | times |",
+        "|---|---|--:|--:|--:|--:|",
+    ]
+    for dialect, size, tokens, theirs, ours in figures["rows"]:
+        lines.append(f"| {dialect} | {size} | {tokens:,} | {theirs:.1f} | {ours:.1f} | {theirs / ours:.1f} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Measure every engine that is there."""
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    arguments.add_argument("--publish", action="store_true", help="write the tables into docs/speed.md")
+    arguments.add_argument("--inside", choices=ENGINES, help=argparse.SUPPRESS)
+    asked = arguments.parse_args()
+    if asked.inside:
+        print("\n" + json.dumps(measured(asked.inside)))
+        return
+    found = {}
+    for engine in ENGINES:
+        python = ROOT / ".peers" / engine / "bin" / "python"
+        if not python.exists():
+            print(f"{engine} is not installed: make peer-{engine}")
+            continue
+        path = os.pathsep.join(str(ROOT / folder) for folder in ("src", "benchmarks", "tools"))
+        run = subprocess.run(  # noqa: S603 - this file
+            [str(python), __file__, "--inside", engine],
+            env=os.environ | {"PYTHONPATH": path, "HF_HUB_OFFLINE": "1"},
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
+        found[engine] = table(engine, json.loads(run.stdout.splitlines()[-1]))
+        print(found[engine], flush=True)
+    if asked.publish:
+        from parsing.report import put
+
+        put(PAGE, {"engines": "\n\n".join(found.values())})
+
+
+if __name__ == "__main__":
+    main()

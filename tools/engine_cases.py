@@ -1,0 +1,368 @@
+"""What is asked of a server, and what it should answer: forced outputs, and outputs that a grammar holds.
+
+The expectation is unspool's own, of the same text: what ``unspool.parse`` makes of
+it, as the wires show it.  A request is put to each API, streamed and whole; all
+answers are compared with the expectation, and so with each other.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from threading import Lock
+from typing import Any, Final
+
+import jsonschema  # type: ignore[import-untyped]
+from tokenizers import Tokenizer
+
+from engine_models import Recording, prompt_ends
+from engine_wires import APIS, Answer, Api, Refused, ask
+from unspool import CallEnd, CallStart, Event, FinishReason, Message, Parser, Text, get_dialect, parse
+from unspool._request.derived import closer
+from unspool.wire import ChatStream
+from unspool.wire.broken import is_spoilt, is_spoilt_as_malformed
+
+KINDS: Final = (
+    "whole outputs",
+    "cut",
+    "malformed",
+    "thinking off",
+    "n, stop, one call",
+    "required, named",
+    "format behind reasoning",
+    "usage",
+)
+"""The groups of cases, as the table has them."""
+_AT_ONCE: Final = 8
+"""Requests; the engine takes as many into one step."""
+
+_FORCED: Final[list[dict[str, Any]]] = [
+    {
+        "type": "function",
+        "function": {
+            "name": "get_weather",
+            "parameters": {
+                "type": "object",
+                "properties": {
+                    "city": {"type": "string", "enum": ["Oslo", "Rome"]},
+                    "days": {"type": "integer", "minimum": 1, "maximum": 9},
+                },
+                "required": ["city", "days"],
+                "additionalProperties": False,
+            },
+        },
+    },
+    {
+        "type": "function",
+        "function": {
+            "name": "set_light",
+            "parameters": {
+                "type": "object",
+                "properties": {"on": {"type": "boolean"}},
+                "required": ["on"],
+                "additionalProperties": False,
+            },
+        },
+    },
+]
+"""Tools whose arguments random weights can write to an end."""
+
+_FORMAT: Final = {
+    "type": "object",
+    "properties": {"colour": {"type": "string", "enum": ["red", "blue"]}, "dark": {"type": "boolean"}},
+    "required": ["colour", "dark"],
+    "additionalProperties": False,
+}
+
+
+@dataclass
+class Tally:
+    """How many of a group's answers were right."""
+
+    right: int = 0
+    asked: int = 0
+    wrong: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return f"{self.right}/{self.asked}" if self.asked else "-"
+
+
+@dataclass
+class Output:
+    """An output to force, and what should come of it."""
+
+    ids: list[int]
+    expected: Answer
+    reasoning_tokens: int
+
+
+class Bench:
+    """One server, and what is asked of it."""
+
+    def __init__(self, url: str, model: Path, recording: Recording) -> None:
+        self.url = url
+        self.recording = recording
+        self.tallies = {kind: Tally() for kind in KINDS}
+        self._lock = Lock()
+        self._questions: list[tuple[str, str, Callable[[], str]]] = []
+        self._dialect = get_dialect(recording.dialect)
+        self._tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))
+        self._end = json.loads((model / "config.json").read_text())["eos_token_id"]
+        self._prompt, self._prompt_off = prompt_ends(recording.dialect)
+        events = self._events(recording.output, self._prompt)
+        thoughts = [event for event in events if isinstance(event, Text) and event.channel == "reasoning"]
+        self._thought = max((event.end for event in thoughts), default=0)
+        """Where reasoning ends in the recording; 0: there is none."""
+        self._answer = min(
+            event.start
+            for event in events
+            if event.start >= self._thought
+            and (isinstance(event, CallStart) or (isinstance(event, Text) and event.text.strip()))
+        )
+        """Where what follows it begins."""
+        self._call = (
+            next(event.start for event in events if isinstance(event, CallStart)),
+            next(event.end for event in events if isinstance(event, CallEnd)),
+        )
+        """The span of the first call."""
+
+    def run(self) -> None:
+        """Ask everything, some of it at the same time."""
+        self._prepare()
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            for _ in pool.map(lambda question: self._judge(*question), self._questions):
+                pass
+
+    def _prepare(self) -> None:
+        text = self.recording.output
+        whole = self._encode(text)
+        prose = self._encode(text[: self._answer] + "Blåbær & 雪: it is warmer in Rome.")
+        for ids in (whole, prose):
+            self._everywhere("whole outputs", self._output(ids))
+        for share in (0.1, 0.45, 0.6, 0.8, 0.95):
+            ids = whole[: int(len(whole) * share)]
+            self._everywhere("cut", self._output(ids, cut=True), max_tokens=len(ids))
+        for damaged in islice(self._damaged(), 2):
+            self._everywhere("malformed", self._output(self._encode(damaged)))
+        self._options(self._output(whole))
+        if self._dialect.frame is None:
+            self._grammars()
+
+    def _damaged(self) -> Iterator[str]:
+        """Outputs with a call that is not well-formed: one character of it is missing."""
+        text = self.recording.output
+        start, end = self._call
+        for place in range(end - 1, start, -1):
+            damaged = text[:place] + text[place + 1 :]
+            message = self._message(self._shown(self._encode(damaged)), self._prompt, "stop")
+            if any(problem.kind == "malformed_call" for problem in message.problems):
+                yield damaged
+
+    def _options(self, output: Output) -> None:
+        kind = "n, stop, one call"
+        self._compare(kind, "chat", output, self._body("chat", output.ids) | {"n": 2})
+        one = replace(output, expected=replace(output.expected, calls=output.expected.calls[:1]))
+        stop = "Rome"
+        stopped = self._output(output.ids, stop=stop)
+        for api in APIS[:2]:
+            self._compare(kind, api, one, self._body(api, output.ids) | {"parallel_tool_calls": False})
+        self._compare(kind, "chat", stopped, self._body("chat", output.ids) | {"stop": [stop]})
+        if self._thought and self._dialect.frame is None:
+            answer = self._encode(self.recording.output[self._answer :].lstrip())
+            quiet = self._output(answer, prompt=self._prompt_off)
+            for api in APIS[:2]:
+                off = {"chat_template_kwargs": {"enable_thinking": False}}
+                self._compare("thinking off", api, quiet, self._body(api, quiet.ids) | off)
+
+    # -- grammars
+
+    def _grammars(self) -> None:
+        for api in APIS:
+            for stream in (True, False):
+                where = f"{api}, {'streamed' if stream else 'whole'}"
+                for name in ("", "set_light"):
+                    called = partial(self._called, api, name, stream=stream)
+                    self._questions.append(("required, named", f"{name or 'any'}, {where}", called))
+                if self._thought and api != "messages":
+                    formatted = partial(self._formatted, api, stream=stream)
+                    self._questions.append(("format behind reasoning", where, formatted))
+
+    def _free(self, api: Api) -> dict[str, Any]:
+        """Reasoning is forced, and what follows is free: random weights would never end it."""
+        head = self.recording.output[: self._thought]
+        ids = self._encode(head + closer(self._dialect.reasoning[0])) if head else []
+        return {
+            "vllm_xargs": {"force": ids, "free": 1} if ids else {"free": 1},
+            "max_output_tokens" if api == "responses" else "max_tokens": len(ids) + 300,
+        }
+
+    def _called(self, api: Api, name: str, *, stream: bool) -> str:
+        body = self._body(api, [], tools=_FORCED) | self._free(api) | _choice(api, name)
+        (answer,) = ask(self.url, api, body, stream=stream)
+        schemas = {tool["function"]["name"]: tool["function"]["parameters"] for tool in _FORCED}
+        if not answer.calls or (name and {called for called, _ in answer.calls} != {name}):
+            return str(answer)
+        for called, arguments in answer.calls:
+            jsonschema.validate(json.loads(arguments), schemas[called])
+        wanted = "stop" if name and api == "chat" else "tool_calls"
+        return "" if answer.finish == wanted else f"it finished with {answer.finish}"
+
+    def _formatted(self, api: Api, *, stream: bool) -> str:
+        body = self._body(api, []) | self._free(api)
+        del body["tools"]
+        schema = {"name": "answer", "schema": _FORMAT}
+        if api == "chat":
+            body["response_format"] = {"type": "json_schema", "json_schema": schema}
+        else:
+            body["text"] = {"format": {"type": "json_schema", **schema}}
+        (answer,) = ask(self.url, api, body, stream=stream)
+        jsonschema.validate(json.loads(answer.content), _FORMAT)
+        wanted = self._output(self._encode(self.recording.output)).expected.reasoning
+        return "" if answer.reasoning == wanted else f"the reasoning is {answer.reasoning!r}"
+
+    # -- asking
+
+    def _everywhere(self, kind: str, output: Output, max_tokens: int = 1000) -> None:
+        for api in APIS:
+            self._compare(kind, api, output, self._body(api, output.ids, max_tokens=max_tokens))
+
+    def _compare(self, kind: str, api: Api, output: Output, body: dict[str, Any]) -> None:
+        """Put a request, streamed and whole."""
+        for stream in (True, False):
+            where = f"{api}, {'streamed' if stream else 'whole'}"
+            self._questions.append((kind, where, partial(self._differs, api, output, body, stream=stream)))
+
+    def _differs(self, api: Api, output: Output, body: dict[str, Any], *, stream: bool) -> str:
+        expected = output.expected
+        calls = expected.calls
+        if api == "messages" and not stream:
+            # Their input is an object: a call that was cut cannot be shown, a malformed one is an error.
+            if any(is_spoilt_as_malformed(arguments) for _, arguments in calls):
+                return self._not_refused(api, body)
+            calls = [(name, json.dumps(json.loads(text))) for name, text in calls if not is_spoilt(text)]
+        answers = ask(self.url, api, body, stream=stream)
+        if len(answers) != body.get("n", 1):
+            return f"{len(answers)} choices"
+        for answer in answers:
+            if answer.said() != (expected.reasoning, expected.content, calls):
+                return f"{answer} instead of {expected}"
+            if answer.finish != expected.finish:
+                return f"it finished with {answer.finish}, not with {expected.finish}"
+        self._judge("usage", api, partial(_miscounted, output, answers, stopped="stop" in body))
+        return ""
+
+    def _not_refused(self, api: Api, body: dict[str, Any]) -> str:
+        try:
+            ask(self.url, api, body, stream=False)
+        except Refused:
+            return ""
+        return "a malformed call is in the answer"
+
+    def _judge(self, kind: str, what: str, differs: Callable[[], str]) -> None:
+        try:
+            wrong = differs()
+        except (Refused, jsonschema.ValidationError, json.JSONDecodeError, LookupError, OSError) as error:
+            wrong = f"{type(error).__name__}: {error}"
+        with self._lock:
+            tally = self.tallies[kind]
+            tally.asked += 1
+            tally.right += not wrong
+            if wrong:
+                tally.wrong.append(f"{kind}, {what}: {wrong[:800]}")
+
+    def _body(
+        self, api: Api, ids: list[int], *, tools: list[dict[str, Any]] | None = None, max_tokens: int = 1000
+    ) -> dict[str, Any]:
+        tools = tools or self.recording.tools
+        functions: list[dict[str, Any]] = [tool["function"] for tool in tools]
+        body: dict[str, Any] = {"model": "tiny", "seed": 17, "vllm_xargs": {"force": ids} if ids else {}}
+        if api == "responses":
+            offered = [{"type": "function", **function} for function in functions]
+            return body | {"input": "Hi", "max_output_tokens": max_tokens, "tools": offered}
+        body |= {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": max_tokens, "tools": tools}
+        if api == "messages":
+            del body["seed"]
+            body["tools"] = [{"name": f["name"], "input_schema": f["parameters"]} for f in functions]
+        return body
+
+    # -- expectations
+
+    def _encode(self, text: str) -> list[int]:
+        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
+        return ids
+
+    def _shown(self, ids: list[int]) -> str:
+        """The text that the engine makes of these ids: what ends the output is not shown."""
+        ids = ids[:-1] if ids[-1] == self._end else ids
+        return str(self._tokenizer.decode(ids, skip_special_tokens=False)).rstrip("\ufffd")
+
+    def _output(self, ids: list[int], *, cut: bool = False, stop: str = "", prompt: str = "") -> Output:
+        if not cut and ids[-1] != self._end:
+            ids = [*ids, self._end]
+        prompt = prompt or self._prompt
+        text = self._shown(ids)
+        if stop:
+            text = text[: text.index(stop)]
+        message = self._message(text, prompt, "length" if cut else "stop")
+        shown: Any = ChatStream(self._parser(prompt)).whole(message)
+        choice = shown["choices"][0]
+        found = [call["function"] for call in choice["message"].get("tool_calls", ())]
+        calls = [(function["name"], function["arguments"]) for function in found]
+        # A server knows that a stop string ended the output, not that it was inside a call.
+        finish = "tool_calls" if stop and calls else "length" if cut else choice["finish_reason"]
+        expected = Answer(
+            choice["message"].get("reasoning", ""), choice["message"]["content"] or "", calls, finish
+        )
+        return Output(ids, expected, self._reasoning_tokens(text, prompt))
+
+    def _parser(self, prompt: str) -> Parser:
+        return Parser(self._dialect, tools=self.recording.tools, prompt=prompt or None)
+
+    def _events(self, text: str, prompt: str) -> list[Event]:
+        parser = self._parser(prompt)
+        return parser.feed(text) + parser.finish()
+
+    def _message(self, text: str, prompt: str, reason: FinishReason) -> Message:
+        return parse(
+            text,
+            self._dialect,
+            tools=self.recording.tools,
+            prompt=prompt or None,
+            finish_reason=reason,
+        )
+
+    def _reasoning_tokens(self, text: str, prompt: str) -> int:
+        """Tokens with a character of reasoning in them, by the tokenizer's own offsets."""
+        spans = [
+            (event.start, event.end)
+            for event in self._events(text, prompt)
+            if isinstance(event, Text) and event.channel == "reasoning"
+        ]
+        offsets = self._tokenizer.encode(text, add_special_tokens=False).offsets
+        return sum(any(start < to and since < end for since, to in spans) for start, end in offsets)
+
+
+def _miscounted(output: Output, answers: list[Answer], *, stopped: bool) -> str:
+    """Whether the usage, which is with the first choice, is not what all of them cost."""
+    said, n = answers[0], len(answers)
+    if not stopped and said.completion_tokens != len(output.ids) * n:
+        return f"{said.completion_tokens} tokens, not {len(output.ids) * n}"
+    if said.reasoning_tokens not in (None, output.reasoning_tokens * n):
+        return f"{said.reasoning_tokens} tokens of reasoning, not {output.reasoning_tokens * n}"
+    return ""
+
+
+def _choice(api: Api, name: str) -> dict[str, Any]:
+    """A call is required, or the call of this function is, in the words of the API."""
+    if api == "messages":
+        return {"tool_choice": {"type": "tool", "name": name} if name else {"type": "any"}}
+    if not name:
+        return {"tool_choice": "required"}
+    if api == "responses":
+        return {"tool_choice": {"type": "function", "name": name}}
+    return {"tool_choice": {"type": "function", "function": {"name": name}}}

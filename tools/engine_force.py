@@ -1,0 +1,62 @@
+"""A logits processor for vLLM that makes any model write given ids.
+
+``vllm_xargs={"force": [...]}`` in a request: the ids come out one by one, then
+what ends the output.  Special tokens and reasoning are no exception, as they are
+with a grammar.  With ``"free": 1`` the model goes on by itself instead of ending,
+held to whatever grammar the request has; blanks, of which a grammar of JSON allows
+as many as random weights would write, are then its last choice.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import torch
+from vllm.config import VllmConfig
+from vllm.sampling_params import SamplingParams
+from vllm.tokenizers import cached_tokenizer_from_config
+from vllm.v1.sample.logits_processor import AdapterLogitsProcessor
+
+_BLANK: Final = " \t\r\nĠĊĉč▁"
+"""Blanks, as text and as vocabularies spell them."""
+
+
+class _Forced:
+    """What one output is to be."""
+
+    def __init__(self, ids: list[int], end: int, blanks: torch.Tensor | None) -> None:
+        self._ids = ids
+        self._end = end
+        self._blanks = blanks
+
+    def __call__(self, output_ids: list[int], logits: torch.Tensor) -> torch.Tensor:
+        place = len(output_ids)
+        wanted = self._ids[place] if place < len(self._ids) else self._end
+        if place >= len(self._ids) and self._blanks is not None:
+            logits[self._blanks] -= 1e4
+            return logits
+        logits.fill_(float("-inf"))
+        logits[wanted] = 0.0
+        return logits
+
+
+class Force(AdapterLogitsProcessor):  # type: ignore[misc]
+    """Forces the outputs of requests that ask for it."""
+
+    def __init__(self, vllm_config: VllmConfig, device: torch.device, is_pin_memory: bool) -> None:
+        super().__init__(vllm_config, device, is_pin_memory)
+        end = vllm_config.model_config.hf_config.eos_token_id
+        self._end = end[0] if isinstance(end, list) else end
+        words = cached_tokenizer_from_config(vllm_config.model_config).get_vocab()
+        self._blanks = torch.tensor([id for word, id in words.items() if not word.strip(_BLANK)])
+
+    def is_argmax_invariant(self) -> bool:
+        """Whether greedy decoding does without it."""
+        return False
+
+    def new_req_logits_processor(self, params: SamplingParams) -> Any:
+        """What a request asks for."""
+        asked = params.extra_args or {}
+        free = bool(asked.get("free"))
+        ids = asked.get("force") or []
+        return _Forced(ids, self._end, self._blanks if free else None) if ids or free else None

