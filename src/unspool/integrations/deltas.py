@@ -53,11 +53,13 @@ class Delta:
 class Deltas:
     """Turns the events of one parser into deltas."""
 
-    __slots__ = ("_calls", "_tidy", "notes")
+    __slots__ = ("_calls", "_tidy", "called", "notes")
 
     def __init__(self, parser: Parser) -> None:
         self._tidy = parser.tidy()
         self._calls = SentCalls(parser)
+        self.called = False
+        """Whether there was a call so far."""
         self.notes: list[Note] = []
         """What was odd so far."""
 
@@ -80,6 +82,7 @@ class Deltas:
                     self._calls.add(event.json)
                     _arguments(delta, event.index, event.json)
             elif isinstance(event, CallStart):
+                self.called = True
                 self._calls.begin(event)
                 delta.calls.append(CallDelta(event.index, event.id, event.name, ""))
             elif isinstance(event, Note):

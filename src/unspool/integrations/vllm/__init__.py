@@ -101,9 +101,13 @@ def _ours(manager: Any, asked: Mapping[str, Any]) -> Any:
     found = [part for part in (tools, reasoning) if part is not None]
     if not found or not all(hasattr(part, "speaks") for part in found):
         return None
-    from .unified import compose
+    try:
+        from .unified import compose
 
-    parser = compose(tools, reasoning, strict=asked.get("tool_strict_level", "auto") != "auto")
+        parser = compose(tools, reasoning, strict=asked.get("tool_strict_level", "auto") != "auto")
+    except Exception as error:  # noqa: BLE001 - the halves do the same, by text
+        parsers.step_back(error)
+        return None
     tokenizer = asked.get("tokenizer")
     if tokenizer is not None:
         manager.validate_parser_tokenizer(

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from ..._core.ends.parser import Parser
 from ...tokens import ReasoningCounter
-from ..deltas import Delta, Deltas
+from ..deltas import Deltas
 from ..engine import Problems
 from . import compat
 from .halves import ReasoningPart, ToolPart
@@ -97,7 +97,7 @@ class UnspoolParser(compat.Parser):
             parser.feed_decoded(model_output, model_output_token_ids) if by_ids else parser.feed(model_output)
         )
         delta = deltas.push(events + parser.finish())
-        self._report(deltas, delta, request, streaming=False)
+        self._report(deltas, request, streaming=False)
         calls: list[Any] = [
             compat.FunctionCall(id=call.id, name=call.name or "", arguments=call.arguments)
             for call in delta.calls
@@ -128,7 +128,7 @@ class UnspoolParser(compat.Parser):
         delta = deltas.push(events)
         if finished:
             self._parser = self._deltas = self._count = None  # what comes now is another turn
-            self._report(deltas, delta, request, streaming=True)
+            self._report(deltas, request, streaming=True)
         return message_of(delta)
 
     def _begin(self, request: Any, *, by_ids: bool) -> Parser:
@@ -150,11 +150,11 @@ class UnspoolParser(compat.Parser):
         longest = getattr(self._model_config, "max_model_len", None)
         return len(ids) == most or (longest is not None and len(self._prompt or ()) + len(ids) >= longest)
 
-    def _report(self, deltas: Deltas, delta: Delta, request: Any, *, streaming: bool) -> None:
+    def _report(self, deltas: Deltas, request: Any, *, streaming: bool) -> None:
         PROBLEMS.report(self._speech.dialect.name, deltas.notes)
         if compat.record_tool_parser_invocation is not None and self.calls_of is not None:
             compat.record_tool_parser_invocation(
-                is_tool_called=bool(delta.calls), is_streaming=streaming, request=request
+                is_tool_called=deltas.called, is_streaming=streaming, request=request
             )
 
 

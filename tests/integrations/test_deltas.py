@@ -1,0 +1,83 @@
+"""Deltas for an engine's server: what the wire of Chat shows, in any chunking, also of cut outputs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from unspool import MalformedOutput, Parser, Policies, get_dialect, list_dialects
+from unspool._core.ends.example import example
+from unspool.integrations.deltas import Delta, Deltas
+from unspool.wire import ChatStream
+from unspool.wire.broken import is_spoilt
+
+NAMES = [dialect.name for dialect in list_dialects()]
+
+
+def new_id(name: str, index: int) -> str:
+    return f"{name}{index}"
+
+
+def merged(text: str, dialect: str, size: int) -> tuple[Any, ...]:
+    parser = Parser(dialect, new_id=new_id)
+    deltas = Deltas(parser)
+    steps = [parser.feed(text[at : at + size]) for at in range(0, len(text), size)] + [parser.finish()]
+    reasoning = content = ""
+    calls: list[list[str | None]] = []
+    for delta in map(deltas.push, steps):
+        reasoning += delta.reasoning
+        content += delta.content
+        for call in delta.calls:
+            if call.name is not None:
+                assert call.index == len(calls)
+                calls.append([call.id, call.name, ""])
+            calls[call.index][2] = f"{calls[call.index][2]}{call.arguments}"
+    assert deltas.called == bool(calls)
+    return reasoning, content, calls, deltas.finish_reason
+
+
+def shown(text: str, dialect: str) -> tuple[Any, ...]:
+    parser = Parser(dialect, new_id=new_id)
+    message = parser.message(parser.feed(text) + parser.finish())
+    whole: Any = ChatStream(parser).whole(message)
+    choice = whole["choices"][0]
+    said = choice["message"]
+    calls = [
+        [call["id"], call["function"]["name"], call["function"]["arguments"]]
+        for call in said.get("tool_calls", ())
+    ]
+    return said.get("reasoning", ""), said["content"] or "", calls, choice["finish_reason"]
+
+
+@pytest.mark.parametrize("dialect", NAMES)
+def test_deltas_add_up_to_what_the_wire_of_chat_shows(dialect: str) -> None:
+    text = example(get_dialect(dialect))[0]
+    for end in (len(text), len(text) * 2 // 3, len(text) - 3):
+        expected = shown(text[:end], dialect)
+        for size in (1, 5, len(text)):
+            assert merged(text[:end], dialect, size) == expected
+
+
+def test_a_call_that_was_cut_can_not_be_run() -> None:
+    _, _, ((_, name, arguments),), finish = merged(
+        '<tool_call>{"name": "now", "arguments": {"tz": "Eu', "hermes", 4
+    )
+    assert (name, finish) == ("now", "length")
+    assert is_spoilt(arguments)
+    with pytest.raises(json.JSONDecodeError):
+        json.loads(arguments)
+
+
+def test_what_the_policies_call_an_error_is_one() -> None:
+    parser = Parser("hermes", policies=Policies(malformed_call="error"))
+    deltas = Deltas(parser)
+    with pytest.raises(MalformedOutput):
+        deltas.push(parser.feed('<tool_call>{"name": "now", "arguments": {"tz": }}</tool_call>'))
+
+
+def test_a_step_that_brings_nothing_is_empty() -> None:
+    assert not Delta()
+    parser = Parser("hermes")
+    assert not Deltas(parser).push(parser.feed("<tool"))
