@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from unspool import (
     Message,
@@ -28,6 +28,7 @@ from unspool import (
     parse,
     render,
 )
+from unspool._models.engines import DEFECTS
 from unspool.conformance import peers
 from unspool.conformance.adapters import ParserFailed, Unsupported
 from unspool.conformance.model import TestCase
@@ -52,6 +53,10 @@ TOOLS: Final[tuple[dict[str, Any], ...]] = (
     },
     {"type": "function", "function": {"name": "free", "parameters": {"type": "object"}}},
 )
+
+
+Outcomes: TypeAlias = dict[tuple[str, str, bool], set[str]]
+"""The dialects by topic, outcome, and whether they were streamed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,8 +279,8 @@ def theirs(program: Program, dialect: str, output: Output, topic: Topic, *, stre
 # -- the page
 
 
-def rows(program: Program, engine: str) -> Iterator[str]:
-    """The table of an engine."""
+def rows(program: Program, engine: str, outcomes: Outcomes) -> Iterator[str]:
+    """The table of an engine; what each of its dialects made of a topic is added to the outcomes."""
     policies = Policies.like(engine)
     dialects = program.identity().dialects
     yield f"| | {ENGINES[engine]}, whole | streamed | `like` | the same, whole | streamed |"
@@ -293,11 +298,26 @@ def rows(program: Program, engine: str) -> Iterator[str]:
             for number, streaming in enumerate((False, True)):
                 seen = theirs(program, dialect, output, topic, streaming=streaming)
                 if seen is not None:
+                    outcomes.setdefault((topic.about, seen, streaming), set()).add(dialect)
                     found[number][seen] += 1
                     same[number] += seen == outcome
         chosen = f"`{getattr(policies, topic.policy)}`: {_counted(mine)}"
         shares = [f"{share} of {count.total()}" for share, count in zip(same, found, strict=True)]
         yield f"| {' | '.join([topic.about, *map(_counted, found), chosen, *shares])} |"
+
+
+def changed(engine: str, outcomes: Outcomes) -> list[str]:
+    """What ``DEFECTS``, which the doctor tells people, says that was not seen, and the other way round."""
+    wrong = []
+    for defect in DEFECTS:
+        for streaming, said in ((False, defect.whole), (True, defect.streamed)):
+            seen: set[str] = set()
+            for outcome in defect.outcomes:
+                seen |= outcomes.get((defect.topic, outcome, streaming), set())
+            if defect.engine == engine and seen != said:
+                where = "streamed" if streaming else "whole"
+                wrong.append(f"{engine}, {defect.text}, {where}: {' '.join(sorted(seen))}")
+    return wrong
 
 
 def output_of(topic: Topic, dialect: str) -> Output | None:
@@ -328,14 +348,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--write", action="store_true", help="write the tables")
     write = parser.parse_args(arguments).write
     page = PAGE.read_text(encoding="utf-8")
-    stale = []
+    stale: list[str] = []
+    defects: list[str] = []
     for engine in ENGINES:
         if engine not in peers.available():
             print(f"{engine} is not installed: make peer-{engine}", file=sys.stderr)
             continue
         program = Program(peers.command(engine))
         identity = program.identity()
-        table = "\n".join(rows(program, engine))
+        outcomes: Outcomes = {}
+        table = "\n".join(rows(program, engine, outcomes))
+        defects += changed(engine, outcomes)
         program.close()
         begin, end = between(engine)
         before, _, rest = page.partition(begin)
@@ -349,8 +372,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         PAGE.write_text(page, encoding="utf-8")
     elif stale:
         print(f"docs/coming-from.md is out of date for {', '.join(stale)}: tools/coming_from.py --write")
-        return 1
-    return 0
+    for line in defects:
+        print(f"DEFECTS of _models/engines.py is out of date: {line}")
+    return int(bool(defects or (stale and not write)))
 
 
 if __name__ == "__main__":

@@ -238,6 +238,13 @@ def test_a_template_without_calls_whose_text_speaks_of_them(make: Make) -> None:
     assert "--tool-call-parser lfm2" in report.flags["vllm"].command
 
 
+def test_our_parser_is_recommended_with_the_reasons(make: Make) -> None:
+    page = diagnose(make()).markdown()
+    assert "What is known against its own parsers:" in page
+    assert "- An answer that only mentions `<tool_call>` ends there (streamed)." in page
+    assert "--tool-call-parser unspool_hermes \\\n    --reasoning-parser unspool_hermes" in page
+
+
 def test_an_unknown_dialect(make: Make) -> None:
     report = diagnose(make(chatml(SYNTHETIC["parameters in tags"][0])))
     assert report.healthy
@@ -382,6 +389,9 @@ def test_doctor_as_json(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
     assert report["dialect"] == "hermes"
     assert report["findings"][0]["level"] == "problem"
     assert report["flags"]["vllm"]["command"].startswith("vllm serve")
+    assert "--tool-call-parser unspool_hermes" in report["flags"]["vllm"]["instead"]
+    assert report["flags"]["vllm"]["because"]
+    assert report["flags"]["llama.cpp"]["instead"] == ""
     assert {"name", "decisions", "warnings", "settings"} == set(report["requests"][0])
 
 

@@ -30,10 +30,12 @@ from unspool._models.engines import (
     ASSUME_OPEN,
     CAVEATS,
     COMMON_PARSERS,
+    DEFECTS,
     DIFFERS,
     PARSERS,
     VERSIONS,
     EngineName,
+    Flags,
     Serving,
     flags,
     parsers_for,
@@ -123,8 +125,50 @@ def test_what_no_engine_reads_is_left_to_us() -> None:
 
 def test_models_without_calls_need_no_parser_for_them() -> None:
     given = flags(Serving("passthrough+hermes", "MODEL", "", "", calls=False, reasons=True))
-    assert given["vllm"] == ("vllm serve MODEL --reasoning-parser qwen3", ())
-    assert given["sglang"] == ("sglang serve --model-path MODEL --reasoning-parser qwen3", ())
+    assert given["vllm"] == Flags("vllm serve MODEL --reasoning-parser qwen3")
+    assert given["sglang"] == Flags("sglang serve --model-path MODEL --reasoning-parser qwen3")
+
+
+def test_ours_is_recommended_where_theirs_is_known_to_be_wrong() -> None:
+    given = flags(Serving("qwen3_coder", "MODEL", "", "a b.jinja", calls=True, reasons=True))
+    name = "unspool_qwen3_coder"
+    ours = f"--tool-call-parser {name} --reasoning-parser {name} --chat-template 'a b.jinja'"
+    assert given["vllm"].instead == f"vllm serve MODEL --enable-auto-tool-choice {ours}"
+    assert given["sglang"].instead == f"sglang serve --model-path MODEL {ours}"
+    assert any("length limit" in reason for reason in given["vllm"].because)
+
+
+def test_what_an_engine_has_no_parser_for_ours_reads() -> None:
+    given = flags(Serving("solar_open", "MODEL", "", "", calls=True, reasons=False))
+    assert given["vllm"].instead == (
+        "vllm serve MODEL --enable-auto-tool-choice --tool-call-parser unspool_solar_open"
+    )
+
+
+def test_reasoning_of_another_dialect_is_ours_as_well() -> None:
+    given = flags(Serving("llama3_json+hermes", "MODEL", "", "", calls=True, reasons=True))
+    assert "unspool_llama3_json --reasoning-parser unspool_hermes" in given["vllm"].instead
+
+
+@pytest.mark.parametrize("dialect", ["granite4", "my_own"])
+def test_ours_is_not_recommended_without_a_reason(dialect: str) -> None:
+    """Nothing is known against the one, and the other is none of ours."""
+    given = flags(Serving(dialect, "MODEL", "", "", calls=True, reasons=False))
+    assert (given["vllm"].instead, given["vllm"].because) == ("", ())
+
+
+def test_defects_are_of_dialects_that_the_engine_has_a_parser_for() -> None:
+    columns = {"vllm": 0, "sglang": 2}
+    for defect in DEFECTS:
+        assert defect.whole | defect.streamed, "or it is none"
+        for dialect in defect.whole | defect.streamed:
+            assert PARSERS[dialect][columns[defect.engine]], (defect.engine, dialect)
+
+
+def test_where_a_defect_shows() -> None:
+    (defect,) = (each for each in DEFECTS if each.engine == "vllm" and "cut" in each.text)
+    shows = [defect.where(dialect) for dialect in ("gemma4", "jamba", "glm45", "hermes")]
+    assert shows == ["always", "streamed", "not streamed", ""]
 
 
 def test_caveats_about_reasoning_are_for_models_that_reason() -> None:

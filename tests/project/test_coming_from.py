@@ -7,6 +7,7 @@ import pytest
 import coming_from
 from coming_from import TOPICS, Seen, Topic
 from unspool import Policies
+from unspool._models.engines import DEFECTS
 
 LIKE = {
     "text after a call": ("dropped", "kept"),
@@ -54,3 +55,20 @@ def test_a_call_that_is_closed_is_told_from_one_that_is_not() -> None:
         "a call, as if it were whole",
         "a call, as far as it came",
     ]
+
+
+def test_defects_that_are_out_of_date_are_told() -> None:
+    """What the doctor tells people of an engine is what its parsers were seen to do."""
+    seen: coming_from.Outcomes = {}
+    for defect in DEFECTS:
+        if defect.engine == "vllm":
+            for streaming, dialects in ((False, defect.whole), (True, defect.streamed)):
+                seen.setdefault((defect.topic, defect.outcomes[0], streaming), set()).update(dialects)
+    assert coming_from.changed("vllm", seen) == []
+    seen["text after a call", "no call", True].add("hermes")
+    (line,) = coming_from.changed("vllm", seen)
+    assert "hermes" in line
+
+
+def test_defects_are_of_topics_that_are_asked_about() -> None:
+    assert {defect.topic for defect in DEFECTS} <= {topic.about for topic in TOPICS}

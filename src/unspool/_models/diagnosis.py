@@ -99,6 +99,8 @@ class Diagnosis:
                 engine: {
                     "command": flags.command,
                     "notes": list(flags.notes),
+                    "instead": flags.instead,
+                    "because": list(flags.because),
                     "as_of": VERSIONS[engine],
                 }
                 for engine, flags in self.flags.items()
@@ -213,14 +215,37 @@ def _diagnosis_lines(diagnosis: Diagnosis) -> Iterator[str]:
         yield "## Flags"
         yield ""
         for engine, flags in diagnosis.flags.items():
-            yield f"{_ENGINES[engine]} (as of {VERSIONS[engine]}):"
-            yield ""
-            # One flag a line: terminals would break lines elsewhere.
-            yield from _fenced("sh", flags.command.replace(" --", " \\\n    --"))
-            for note in flags.notes:
-                yield f"- {_escaped(note)}."
-            if flags.notes:
-                yield ""
+            yield from _flag_lines(engine, flags)
+
+
+def _flag_lines(engine: EngineName, flags: Flags) -> Iterator[str]:
+    yield f"{_ENGINES[engine]} (as of {VERSIONS[engine]}):"
+    yield ""
+    yield from _command_lines(flags.command)
+    if flags.instead:
+        yield from _instead_lines(flags)
+        return
+    for note in flags.notes:
+        yield f"- {_escaped(note)}."
+    if flags.notes:
+        yield ""
+
+
+def _command_lines(command: str) -> Iterator[str]:
+    """One flag a line: terminals would break lines elsewhere."""
+    yield from _fenced("sh", command.replace(" --", " \\\n    --"))
+
+
+def _instead_lines(flags: Flags) -> Iterator[str]:
+    """What is known against the engine's own parsers, and how to have ours inside it."""
+    yield "What is known against its own parsers:"
+    yield ""
+    for reason in flags.because:
+        yield f"- {_escaped(reason)}."
+    yield ""
+    yield "Better, with `pip install unspool` in its environment (docs/engines.md):"
+    yield ""
+    yield from _command_lines(flags.instead)
 
 
 def _case_row(case: TypicalRequest) -> tuple[str, ...]:

@@ -4,13 +4,14 @@ Names are those of the registries of the releases in ``VERSIONS``.  What a
 parser reads was tried: ``render`` wrote two calls, the engine's own parser read
 them.  For llama.cpp, whose parser follows from the template, the grammar that
 it builds was held against the call that the family's template writes.
-``tests/models/test_engines.py`` does this again where the engines are installed.
+``tests/models/test_engines.py`` does this again where the engines are installed;
+what parsers make of outputs that are not plain, ``tools/coming_from.py`` counts.
 """
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 EngineName: TypeAlias = Literal["vllm", "sglang", "llama.cpp"]
@@ -177,6 +178,7 @@ class Caveat(NamedTuple):
 
 
 _ONE_CALL: Final = "It finds no call in an answer with two"
+_MENTION: Final = "An answer that only mentions <tool_call> ends there (streamed)"
 _MELODY: Final = "It needs a package that vLLM does not bring: pip install 'cohere-melody>=0.14.0'"
 _NO_ARGUMENTS: Final = "Arguments that are an empty object come out as an empty string"
 _REQUEST: Final = "It takes reasoning out only of requests that switch it on"
@@ -186,6 +188,9 @@ CAVEATS: Final = (
     Caveat("vllm", "cohere_command4", _MELODY),
     Caveat("vllm", "cohere_command3", _NO_ARGUMENTS),
     Caveat("vllm", "cohere_command4", _NO_ARGUMENTS),
+    Caveat("vllm", "hermes", _MENTION),
+    Caveat("vllm", "hermes", "A broken call between good ones makes text of all of them (not streamed)"),
+    Caveat("vllm", "phi4_mini_json", "It finds no call (streamed)"),
     Caveat("vllm", "internlm", "It fails on an answer with two calls"),
     Caveat("vllm", "gigachat3", _ONE_CALL),
     Caveat("vllm", "functiongemma", "It drops arguments that are not strings, numbers for example"),
@@ -207,6 +212,8 @@ CAVEATS: Final = (
     Caveat("vllm", "deepseek_v32", _REQUEST, reasoning=True),
     Caveat("vllm", "hy_v3", _REQUEST, reasoning=True),
     Caveat("vllm", "poolside_v1", _REQUEST, reasoning=True),
+    Caveat("sglang", "qwen", _MENTION),
+    Caveat("sglang", "gpt-oss", "The text before a call comes twice (streamed)"),
     Caveat("sglang", "gigachat3", _ONE_CALL),
     Caveat(
         "sglang",
@@ -234,6 +241,161 @@ CAVEATS: Final = (
         marker="[CALL_ID]",
     ),
 )
+
+
+class Defect(NamedTuple):
+    """What an engine's own parsers make of an output that is another matter of right and wrong than of taste.
+
+    Counted by ``tools/coming_from.py``, which fails where this is out of date.
+    """
+
+    engine: EngineName
+    topic: str
+    """Which of its outputs showed it ..."""
+    outcomes: tuple[str, ...]
+    """... and as what."""
+    text: str
+    """For people."""
+    whole: frozenset[str]
+    """Dialects in whose answers it shows ..."""
+    streamed: frozenset[str]
+    """... and in whose streams."""
+
+    def where(self, dialect: str) -> str:
+        """In which answers of a dialect it shows, in words; empty: in none."""
+        shows = (dialect in self.streamed, dialect in self.whole)
+        return {(True, True): "always", (True, False): "streamed", (False, True): "not streamed"}.get(
+            shows, ""
+        )
+
+
+def _defect(engine: EngineName, topic: str, outcomes: str, text: str, *, whole: str, streamed: str) -> Defect:
+    return Defect(
+        engine,
+        topic,
+        tuple(outcomes.split(" | ")),
+        text,
+        frozenset(whole.split()),
+        frozenset(streamed.split()),
+    )
+
+
+DEFECTS: Final = (
+    _defect(
+        "vllm",
+        "a call that the length limit cuts",
+        "a call, as if it were whole",
+        "A call that the length limit cut comes out as if it were whole",
+        whole=(
+            "apertus deepseek_v3_2 deepseek_v4 deepseek_v41 functiongemma gemma4 glm45 glm47 "
+            "granite42 hy_v3 hy_v3:opensource ling3 minicpmv minimax_m2 minimax_m3 nemotron_v3 "
+            "qwen3_coder seed_oss step3p5"
+        ),
+        streamed="gemma4 internlm2 jamba minimax_m3 poolside_v1",
+    ),
+    _defect(
+        "vllm",
+        "a closing tag inside a value",
+        "ends the value | no value",
+        "A value ends at a closing tag inside it, and the rest of it is lost",
+        whole=(
+            "deepseek_v3_2 deepseek_v4 deepseek_v41 dots glm45 glm47 granite42 hy_v3 "
+            "hy_v3:opensource hy_v4 hy_v4:6124c78e hy_v4:opensource k2_horizon ling3 minicpm5 "
+            "minicpmv minimax_m2 muse_glimmer nemotron_v3 poolside_v1 qwen3_coder seed_oss step3 "
+            "step3p5"
+        ),
+        streamed=(
+            "deepseek_v3_2 deepseek_v4 deepseek_v41 dots glm45 glm47 granite42 hy_v3 "
+            "hy_v3:opensource hy_v4 hy_v4:6124c78e hy_v4:opensource k2_horizon ling3 minicpm5 "
+            "minicpmv minimax_m2 muse_glimmer nemotron_v3 poolside_v1 qwen3_coder seed_oss step3 "
+            "step3p5"
+        ),
+    ),
+    _defect(
+        "vllm",
+        "text after a call",
+        "broken arguments",
+        "Text behind a call breaks its arguments",
+        whole="functiongemma",
+        streamed="functiongemma gigachat3 jamba llama3_json llama4_json mistral mistral_v11",
+    ),
+    _defect(
+        "vllm",
+        "text after a call",
+        "no call",
+        "A call with text behind it is not found",
+        whole="ernie45 gigachat3 hy_v4 pythonic xlam",
+        streamed="hy_v4 phi4mini",
+    ),
+    _defect(
+        "sglang",
+        "a call that the length limit cuts",
+        "a call, as if it were whole",
+        "A call that the length limit cut comes out as if it were whole",
+        whole="granite42 nemotron_v3 qwen3_coder step3p5",
+        streamed="hermes llama3_json minimax_m2 step3 trinity",
+    ),
+    _defect(
+        "sglang",
+        "a call with broken JSON",
+        "a call with other arguments",
+        "A call with broken JSON comes out as a call with other arguments",
+        whole="",
+        streamed="hermes llama3_json trinity",
+    ),
+    _defect(
+        "sglang",
+        "a closing tag inside a value",
+        "ends the value | no value",
+        "A value ends at a closing tag inside it, and the rest of it is lost",
+        whole=(
+            "deepseek_v3_2 deepseek_v4 deepseek_v41 dots gigachat35 glm45 glm47 granite42 hy_v3 "
+            "hy_v3:opensource hy_v4 hy_v4:6124c78e hy_v4:opensource iquest_q1 k2_horizon ling3 "
+            "minicpm5 minimax_m2 muse_glimmer nemotron_v3 poolside_v1 qwen3_coder spark25 step3 "
+            "step3p5"
+        ),
+        streamed=(
+            "deepseek_v3_2 deepseek_v4 deepseek_v41 dots gigachat35 glm45 glm47 granite42 hy_v3 "
+            "hy_v3:opensource hy_v4 hy_v4:6124c78e hy_v4:opensource iquest_q1 k2_horizon ling3 "
+            "minicpm5 minimax_m2 muse_glimmer nemotron_v3 poolside_v1 qwen3_coder spark25 step3 "
+            "step3p5"
+        ),
+    ),
+    _defect(
+        "sglang",
+        "text after a call",
+        "broken arguments",
+        "Text behind a call breaks its arguments",
+        whole="",
+        streamed="gigachat3",
+    ),
+    _defect(
+        "sglang",
+        "text after a call",
+        "no call",
+        "A call with text behind it is not found",
+        whole="gigachat3 mistral_v3",
+        streamed="mistral_v3",
+    ),
+    _defect(
+        "sglang",
+        "a call with broken JSON",
+        "deltas that break the API",
+        "A call with broken JSON makes deltas that break the API",
+        whole="",
+        streamed="internlm2",
+    ),
+    _defect(
+        "sglang",
+        "a tool that was not declared",
+        "deltas that break the API",
+        "A call of a tool that was not declared makes deltas that break the API",
+        whole="",
+        streamed="gemma4 internlm2",
+    ),
+)
+"""Those that cost a client a call, part of one, or its trust; the worst first."""
+
 
 COMMON_PARSERS: Final = (
     "hermes",
@@ -320,7 +482,13 @@ class Flags(NamedTuple):
     """How to start a server."""
 
     command: str
+    """With the engine's own parsers."""
     notes: tuple[str, ...] = ()
+    """What to know about these."""
+    instead: str = ""
+    """With ours, where the engine's own are known to be wrong, or it has none."""
+    because: tuple[str, ...] = ()
+    """What they are known to do."""
 
 
 class Serving(NamedTuple):
@@ -368,7 +536,37 @@ def _serve(engine: EngineName, parts: list[str], tool: str, reasoning: str, serv
         )
     elif serving.reasons and not reasoning:
         notes.append("It has no parser for this reasoning: unspool takes it out of the content")
-    return Flags(" ".join(parts), (*notes, *_caveats(engine, tool, serving)))
+    notes += _caveats(engine, tool, serving)
+    because = (*notes, *_defects(engine, serving))
+    instead = _ours(engine, serving) if because else ""
+    return Flags(" ".join(parts), tuple(notes), instead, because if instead else ())
+
+
+def _ours(engine: EngineName, serving: Serving) -> str:
+    """How to start it with our parsers inside; empty if the dialect is not one of ours."""
+    calls, _, reasoning = serving.dialect.partition("+")
+    if calls not in PARSERS or not serving.calls:
+        return ""
+    model = shlex.quote(serving.model)
+    start = (
+        f"vllm serve {model} --enable-auto-tool-choice"
+        if engine == "vllm"
+        else f"sglang serve --model-path {model}"
+    )
+    parts = [start, f"--tool-call-parser unspool_{calls}"]
+    if serving.reasons:
+        parts.append(f"--reasoning-parser unspool_{reasoning or calls}")
+    if serving.template_file:
+        parts.append(f"--chat-template {shlex.quote(serving.template_file)}")
+    return " ".join(parts)
+
+
+def _defects(engine: EngineName, serving: Serving) -> Iterator[str]:
+    dialect = serving.dialect.partition("+")[0]
+    for defect in DEFECTS:
+        where = defect.where(dialect)
+        if defect.engine == engine and where:
+            yield defect.text if where == "always" else f"{defect.text} ({where})"
 
 
 def _llama_cpp(reads: LlamaCpp, serving: Serving) -> Flags:
