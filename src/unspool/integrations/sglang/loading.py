@@ -1,0 +1,114 @@
+"""What is done when SGLang imports one of its modules, and nothing before.
+
+Importing its registries takes seconds, and most of its processes never do; so the
+names go into the light lists at once, and a finder waits for the modules themselves.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Final, TypeAlias
+
+from ..engine import DETECTED, offered
+from . import compat
+
+Step: TypeAlias = Callable[[ModuleType], None]
+
+
+def install() -> None:
+    """Add our names, and wait for the modules that the rest belongs in."""
+    if any(isinstance(finder, _Waiting) for finder in sys.meta_path):
+        return
+    compat.guarded(_add_names)
+    waiting: dict[str, Step] = {}
+    for name, step in _STEPS.items():
+        module = sys.modules.get(name)
+        if module is None:
+            waiting[name] = step
+        else:
+            _take(module, step)
+    sys.meta_path.insert(0, _Waiting(waiting))
+
+
+class _Waiting(MetaPathFinder):
+    """Lets others find a module, and takes the step when it has run."""
+
+    def __init__(self, steps: dict[str, Step]) -> None:
+        self._steps = steps
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        del path, target
+        step = self._steps.pop(name, None)
+        spec = None if step is None else find_spec(name)
+        loader = None if spec is None else spec.loader
+        if spec is None or step is None or loader is None:
+            return spec
+        run = loader.exec_module
+
+        def run_and_step(module: ModuleType) -> None:
+            run(module)
+            _take(module, step)
+
+        loader.exec_module = run_and_step  # type: ignore[method-assign]
+        return spec
+
+
+def _take(module: ModuleType, step: Step) -> None:
+    compat.guarded(lambda: step(module))
+
+
+def _add_names() -> None:
+    names = [DETECTED, *offered()]
+    for path, attribute in (
+        (compat.TOOL_NAMES, "TOOL_CALL_PARSER_NAMES"),
+        (compat.REASONING_NAMES, "REASONING_PARSER_NAMES"),
+    ):
+        known = getattr(import_module(path), attribute)
+        known += [name for name in names if name not in known]
+
+
+def _tools(module: ModuleType) -> None:
+    from .tools import register
+
+    register(compat.tool_world(module))
+
+
+def _reasoning(module: ModuleType) -> None:
+    from .reasoning import register
+
+    register(compat.reasoning_world(module))
+
+
+def _chat(module: ModuleType) -> None:
+    from .serving import follow_chat
+
+    follow_chat(module.OpenAIServingChat)
+
+
+def _responses(module: ModuleType) -> None:
+    from .serving import follow_responses
+
+    follow_responses(module.OpenAIServingResponses)
+
+
+def _messages(module: ModuleType) -> None:
+    from .serving import follow_messages
+
+    follow_messages(module.AnthropicServing)
+
+
+_STEPS: Final[dict[str, Step]] = {
+    compat.TOOLS: _tools,
+    compat.REASONING: _reasoning,
+    compat.CHAT: _chat,
+    compat.RESPONSES: _responses,
+    compat.MESSAGES: _messages,
+}

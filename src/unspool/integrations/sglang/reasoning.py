@@ -1,0 +1,204 @@
+"""The detector of reasoning: takes it out, and leaves the rest of an output to the detector of calls."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, ClassVar
+
+from ..._core.ends.halves import ReasoningHalf
+from ..._core.ends.parser import Parser
+from ..._core.values.events import FinishReason
+from ..._core.words.dialect import Dialect
+from ..._core.words.facts import Thinking
+from ...dialects._registry import facts_of
+from ..deltas import Deltas
+from ..engine import DETECTED, offered
+from . import compat
+from .naming import STANDING, dialect_of, is_ours, taken_over
+from .tools import problems
+from .turn import Turn, current
+
+
+class Separated:
+    """Reasoning and content of an output that nobody looks for calls in."""
+
+    def __init__(self, parser: Parser) -> None:
+        self._parser = parser
+        self._deltas = Deltas(parser)
+
+    def feed(self, text: str) -> tuple[str, str]:
+        """More of the output: what it adds to reasoning and content."""
+        delta = self._deltas.push(self._parser.feed(text))
+        return delta.reasoning, delta.content
+
+    def finish(self, reason: FinishReason | None) -> tuple[str, str]:
+        """No more output follows."""
+        delta = self._deltas.push(self._parser.finish(reason))
+        problems.report(self._parser.dialect.name, self._deltas.notes)
+        return delta.reasoning, delta.content
+
+
+class Untouched:
+    """Reasoning, and the rest of an output with its markup, for the detector of calls."""
+
+    def __init__(self, half: ReasoningHalf) -> None:
+        self._half = half
+        self._framing = half.parser.begins_in == "reasoning"
+        """Line breaks behind reasoning are no part of the answer."""
+        self._begun = False
+
+    def feed(self, text: str) -> tuple[str, str]:
+        """More of the output: what it adds to reasoning and to the rest."""
+        found = self._half.feed(text)
+        return found.reasoning, self._rest(found.reasoning, found.rest)
+
+    def finish(self, reason: FinishReason | None) -> tuple[str, str]:
+        """No more output follows."""
+        found = self._half.finish(reason)
+        return found.reasoning, self._rest(found.reasoning, found.rest)
+
+    def _rest(self, reasoning: str, rest: str) -> str:
+        self._framing = self._framing or bool(reasoning)
+        if not self._begun and self._framing:
+            rest = rest.lstrip("\r\n")
+        self._begun = self._begun or bool(rest)
+        return rest
+
+
+class ReasoningDetector:
+    """Stands before a class of SGLang's, and reads in its place; see ``ToolDetector``."""
+
+    name: ClassVar[str] = ""
+    world: ClassVar[compat.ReasoningWorld]
+    accepts: ClassVar[frozenset[str]] = frozenset()
+
+    def __init__(
+        self, tokenizer: object | None = None, tool_call_parser_active: bool = False, **options: Any
+    ) -> None:
+        turn = current()
+        other = None if turn is None or turn.reasoning != self.name else turn.tool
+        self.dialect = dialect_of(other, self.name, tokenizer)
+        told = {"tokenizer": tokenizer, "tool_call_parser_active": tool_call_parser_active}
+        options |= {name: value for name, value in told.items() if value and name in self.accepts}
+        if is_ours(self.name):
+            start, end = markers(self.dialect)
+            options |= {"think_start_token": start, "think_end_token": end}
+            options["reasoning_default"] = switch(facts_of(self.dialect).thinking)
+        super().__init__(**options)
+        self._calls_follow = tool_call_parser_active
+        self._turn = turn
+        self._streaming: Separated | Untouched | None = None
+        self._kept = ""
+        self._answered = False
+
+    # -- reading
+
+    def detect_and_parse(self, text: str) -> Any:
+        """A whole output: the same reading, in one piece."""
+        reader = self._reader()
+        first, last = reader.feed(text), reader.finish(self._reason())
+        reasoning, content = first[0] + last[0], first[1] + last[1]
+        if self._answers() and not content:
+            reasoning, content = "", reasoning
+        return self.world.result(normal_text=content, reasoning_text=reasoning)
+
+    def parse_streaming_increment(self, new_text: str) -> Any:
+        """The next piece of an output."""
+        if self._streaming is None:
+            self._streaming = self._reader()
+        return self._streamed(*self._streaming.feed(new_text), over=False)
+
+    def finish(self) -> Any:
+        """The stream is over."""
+        if self._streaming is None:
+            self._streaming = self._reader()
+        return self._streamed(*self._streaming.finish(self._reason()), over=True)
+
+    def _streamed(self, reasoning: str, content: str, *, over: bool) -> Any:
+        self._answered = self._answered or bool(content)
+        self._kept += reasoning
+        if over and self._answers() and not self._answered:
+            reasoning, content, self._kept = "", self._kept, ""
+        elif not getattr(self, "stream_reasoning", True):
+            reasoning = ""
+            if over or self._answered:
+                reasoning, self._kept = self._kept, ""
+        elif not self._answers():
+            self._kept = ""
+        return self.world.result(normal_text=content, reasoning_text=reasoning)
+
+    def _answers(self) -> bool:
+        """Whether reasoning that nothing follows is the answer."""
+        return bool(getattr(self, "_force_nonempty_content", False))
+
+    def _reason(self) -> FinishReason | None:
+        turn = current()
+        return None if turn is None else turn.reason
+
+    def _reader(self) -> Separated | Untouched:
+        options = self._begins(self._turn)
+        if self._calls_follow:
+            return Untouched(ReasoningHalf(self.dialect, **options))
+        return Separated(Parser(self.dialect, tools=[], **options))
+
+    def _begins(self, turn: Turn | None) -> dict[str, Any]:
+        """Where the output begins: as the prompt says, or else as SGLang believes."""
+        if turn is not None and turn.prompt is not None:
+            return {"prompt": turn.prompt}
+        if self.dialect.frame is not None or not self.dialect.reasoning:
+            return {}
+        return {"begins_in": "reasoning" if getattr(self, "_in_reasoning", False) else "content"}
+
+    # -- what the scheduler counts
+
+    def get_think_end_token_ids(self, tokenizer: Any) -> Any:
+        """The ids of what ends reasoning."""
+        end = getattr(self, "think_end_token", "")
+        return super().get_think_end_token_ids(tokenizer) if end else []  # type: ignore[misc]
+
+    def get_self_opened_think_start_token_ids(self, tokenizer: Any) -> Any:
+        """The ids of what begins it, where the model may write that by itself."""
+        if not is_ours(self.name):
+            return super().get_self_opened_think_start_token_ids(tokenizer)  # type: ignore[misc]
+        start = getattr(self, "think_start_token", "")
+        return tokenizer.encode(start, add_special_tokens=False) if start else None
+
+
+def register(world: compat.ReasoningWorld) -> None:
+    """Put a detector under each of our names, and under those of SGLang's own that are to be ours."""
+    own = taken_over(list(world.registry))
+    made = {name: _detector(world, name, world.base) for name in (DETECTED, *offered())}
+    made |= {name: _detector(world, name, world.registry[name]) for name in own}
+    world.registry.update(made)
+    STANDING.update(made)
+
+
+def _detector(world: compat.ReasoningWorld, name: str, base: type) -> type:
+    accepts = frozenset(inspect.signature(base).parameters)
+    members = {"name": name, "world": world, "accepts": accepts}
+    return type(f"Unspool_{name}", (ReasoningDetector, base), members)
+
+
+def markers(dialect: Dialect) -> tuple[str, str]:
+    """What begins and what ends reasoning; nothing where there is none."""
+    if dialect.reasoning:
+        before, _, after = dialect.reasoning[0].lstrip("^").partition("{text}")
+        return before.strip(), after.strip()
+    frame = dialect.frame
+    if frame is not None:
+        for route in frame.routes:
+            if route.into == "reasoning" and route.header:
+                return route.header + frame.sep, frame.ends[0] if frame.ends else ""
+    return "", ""
+
+
+def switch(thinking: Thinking) -> str:
+    """What SGLang calls the way in which a family is told to reason."""
+    if thinking.default == "always":
+        return "always"
+    named = [name for name in thinking.switches if name in ("enable_thinking", "thinking")]
+    if thinking.default == "on":
+        return named[0] if named else "always"
+    if thinking.default == "off" and not named and "reasoning_effort" in thinking.switches:
+        return "mistral"
+    return f"explicit_{named[0] if named else 'thinking'}"

@@ -1,0 +1,285 @@
+"""The detector of calls: what is left of an output behind its reasoning."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property, wraps
+from typing import Any, ClassVar, Final
+
+from ..._core.ends.parser import Parser
+from ..._core.values.events import CallEnd, CallStart, Event, FinishReason, Markup, Text
+from ..._core.words.dialect import Dialect
+from ..._request.stages import OneCall
+from ...dialects._registry import facts_of
+from ...grammar import grammar_for
+from ..deltas import Delta, Deltas
+from ..engine import DETECTED, Problems, offered
+from . import compat
+from .naming import STANDING, dialect_of, is_ours, taken_over
+from .turn import current
+
+problems: Final = Problems(compat.log)
+
+
+class CallReader:
+    """Reads the calls and the content of one output."""
+
+    def __init__(
+        self, dialect: Dialect, tools: Sequence[Mapping[str, object]] | None, *, one_call: bool
+    ) -> None:
+        self._parser = Parser(dialect, tools=tools, begins_in="content")
+        self._deltas = Deltas(self._parser)
+        self._one = OneCall() if one_call else None
+        self.calls: list[dict[str, str]] = []
+        """The names, and the arguments as far as they were handed on."""
+        self.open: int | None = None
+        """The call that is being written."""
+        self.cut: set[int] = set()
+        self.malformed: set[int] = set()
+
+    def feed(self, text: str) -> Delta:
+        """More of the output: what it adds to the content, and to the calls."""
+        if self._one is not None:
+            self._one.see(text)
+        return self._read(self._parser.feed(text))
+
+    def finish(self, reason: FinishReason | None) -> Delta:
+        """No more output follows."""
+        return self._read(self._parser.finish(reason))
+
+    @property
+    def finish_reason(self) -> FinishReason:
+        """How the output ended."""
+        return self._deltas.finish_reason
+
+    def report(self) -> None:
+        """Say what was wrong with it."""
+        problems.report(self._parser.dialect.name, self._deltas.notes)
+
+    def _read(self, events: list[Event]) -> Delta:
+        if self._one is not None:
+            events = self._one.push(events)
+        for event in events:
+            if isinstance(event, CallStart):
+                self.open = event.index
+            elif isinstance(event, CallEnd):
+                self.open = None
+                if event.status != "complete":
+                    (self.cut if event.status == "truncated" else self.malformed).add(event.index)
+        delta = self._deltas.push(map(_shown, events))
+        for call in delta.calls:
+            if call.name is not None:
+                self.calls.append({"name": call.name, "arguments": ""})
+            self.calls[call.index]["arguments"] += call.arguments
+        return delta
+
+
+def _shown(event: Event) -> Event:
+    """Reasoning is content here: it is in the text only where nobody wanted it apart."""
+    if isinstance(event, Text) and event.channel == "reasoning":
+        return Text("content", event.text, event.start, event.end)
+    if isinstance(event, Markup) and event.role in ("reasoning_open", "reasoning_close"):
+        return Text("content", event.text, event.start, event.end)
+    return event
+
+
+class ToolDetector:
+    """Stands before a class of SGLang's, and reads in its place.
+
+    Under one of SGLang's own names that class is the one it had there, so that
+    whatever the server asks of it but reading goes on as before.
+    """
+
+    name: ClassVar[str] = ""
+    world: ClassVar[compat.ToolWorld]
+    accepts: ClassVar[frozenset[str]] = frozenset()
+
+    def __init__(self, tokenizer: object | None = None, **options: Any) -> None:
+        if tokenizer is not None and "tokenizer" in self.accepts:
+            options["tokenizer"] = tokenizer
+        super().__init__(**options)
+        self.prev_tool_call_arr: list[dict[str, str]] = []
+        self._tokenizer = tokenizer
+        self._reader: CallReader | None = None
+        self._looked: tuple[str, bool] = ("", False)
+        self.offered: list[dict[str, Any]] | None = None
+        """The tools of the request, where they are known before the text is."""
+        if is_ours(self.name):
+            self.bot_token, self.eot_token = _markers(self.dialect)
+
+    @cached_property
+    def dialect(self) -> Dialect:
+        """What is read."""
+        turn = current()
+        other = None if turn is None or turn.tool != self.name else turn.reasoning
+        return dialect_of(self.name, other, self._tokenizer)
+
+    # -- reading
+
+    def has_tool_call(self, text: str) -> bool:
+        """Whether the text is not what clients are to see as it is."""
+        if self._looked[0] != text:
+            turn = current()
+            reader = CallReader(self.dialect, self.offered, one_call=False)
+            found = (reader.feed(text), reader.finish(None if turn is None else turn.reason))
+            content = "".join(delta.content for delta in found)
+            self._looked = (text, bool(reader.calls) or content != text)
+        return self._looked[1]
+
+    def detect_and_parse(self, text: str, tools: Sequence[Any]) -> Any:
+        """A whole output: the same reading, in one piece."""
+        self._reader = None
+        content = self._read(text, tools).content + self._finish(tools).content
+        calls = [
+            self.world.item(tool_index=index, name=call["name"], parameters=call["arguments"])
+            for index, call in enumerate(self.prev_tool_call_arr)
+        ]
+        return self.world.result(normal_text=content, calls=calls)
+
+    def parse_streaming_increment(self, new_text: str, tools: Sequence[Any]) -> Any:
+        """The next piece of an output."""
+        return self._streamed(self._read(new_text, tools))
+
+    def finish(self, tools: Sequence[Any]) -> Any:
+        """The stream is over."""
+        return self._streamed(self._finish(tools))
+
+    @property
+    def incomplete_tool_call_indices(self) -> set[int]:
+        """Calls that are not to look complete."""
+        reader = self._reader
+        if reader is None:
+            return set()
+        turn = current()
+        broken = reader.cut | reader.malformed if turn is not None and turn.responses else set(reader.cut)
+        return broken if reader.open is None else broken | {reader.open}
+
+    def _read(self, text: str, tools: Sequence[Any]) -> Delta:
+        return self._reading(tools).feed(text)
+
+    def _finish(self, tools: Sequence[Any]) -> Delta:
+        reader, turn = self._reading(tools), current()
+        delta = reader.finish(None if turn is None else turn.reason)
+        reader.report()
+        if turn is not None and reader.finish_reason == "length":
+            turn.was_cut()
+        return delta
+
+    def _reading(self, tools: Sequence[Any]) -> CallReader:
+        if self._reader is None:
+            turn = current()
+            self._reader = CallReader(
+                self.dialect, _as_mappings(tools), one_call=turn is not None and turn.one_call
+            )
+            self.prev_tool_call_arr = self._reader.calls
+        return self._reader
+
+    def _streamed(self, delta: Delta) -> Any:
+        calls = self.prev_tool_call_arr
+        if delta.calls:
+            self.current_tool_id = len(calls) - 1
+            self.streamed_args_for_tool = [call["arguments"] for call in calls]
+        items = [
+            self.world.item(tool_index=call.index, name=call.name, parameters=call.arguments)
+            for call in delta.calls
+        ]
+        return self.world.result(normal_text=delta.content, calls=items)
+
+    # -- what the model is held to
+
+    def supports_structural_tag(self) -> bool:
+        """Whether a forced call is held to the dialect's own form, by a grammar of ours."""
+        if "native" not in facts_of(self.dialect).forced or not compat.has_structural_tags():
+            return False
+        turn = current()
+        return turn is None or turn.compiles_tags
+
+    def get_structural_tag(
+        self,
+        tools: Sequence[Any] | None = None,
+        tool_choice: Any = "auto",
+        thinking_mode: bool = False,
+        parallel_tool_calls: bool = True,
+        **_: Any,
+    ) -> Any:
+        """The grammar of what may be written, from the templates that are read."""
+        if not self.supports_structural_tag():
+            return None
+        turn = current()
+        # Where there is a parser of reasoning, the server lets the grammar begin behind reasoning.
+        reasoning = thinking_mode and (turn is None or not turn.reasoning)
+        inside = reasoning and facts_of(self.dialect).thinking.inside
+        function = getattr(tool_choice, "function", None)
+        grammar = grammar_for(
+            self.dialect,
+            _as_mappings(tools or ()),
+            choice=tool_choice if function is None else {"name": function.name},
+            parallel=parallel_tool_calls is not False,
+            reasoning=reasoning,
+            start="reasoning" if inside and self.dialect.frame is None else "message",
+        )
+        tag = grammar.structural_tag()
+        start = self.dialect.prompt.start
+        if self.dialect.frame is not None and start:
+            # Behind a message of reasoning the next one begins; the prompt has begun the first.
+            begun = {"type": "optional", "content": {"type": "const_string", "value": start}}
+            tag["format"] = {"type": "sequence", "elements": [begun, tag["format"]]}
+        return compat.structural_tag(tag)
+
+    def structure_info(self) -> Any:
+        """Not asked: there is a grammar, or a schema."""
+        raise NotImplementedError("unspool gives structural tags")
+
+
+def register(world: compat.ToolWorld) -> None:
+    """Put a detector under each of our names, and under those of SGLang's own that are to be ours."""
+    own = taken_over(list(world.registry))
+    made = {name: _detector(world, name, world.base) for name in (DETECTED, *offered())}
+    made |= {name: _detector(world, name, world.registry[name]) for name in own}
+    world.registry.update(made)
+    STANDING.update(made)
+    _tell_tools(world.parser)
+
+
+def _tell_tools(parser: Any) -> None:
+    """A detector is asked about a text before it is told the tools; its parser knows them."""
+    make = parser.__init__
+
+    @wraps(make)
+    def __init__(self: Any, tools: Sequence[Any], *args: Any, **options: Any) -> None:  # noqa: N807
+        make(self, tools, *args, **options)
+        if isinstance(self.detector, ToolDetector):
+            self.detector.offered = _as_mappings(tools or ())
+
+    parser.__init__ = __init__
+
+
+def _detector(world: compat.ToolWorld, name: str, base: Any) -> type:
+    accepts = frozenset(inspect.signature(base).parameters)
+    members = {
+        "name": name,
+        "world": world,
+        "accepts": accepts,
+        "parses_without_tools": staticmethod(lambda: _framed(name) or base.parses_without_tools()),
+    }
+    return type(f"Unspool_{name}", (ToolDetector, base), members)
+
+
+def _framed(name: str) -> bool:
+    """Whether even an answer without calls has markup that a parser must take off."""
+    return name != DETECTED and dialect_of(name, None, None).frame is not None
+
+
+def _as_mappings(tools: Iterable[Any]) -> list[dict[str, Any]]:
+    return [tool if isinstance(tool, dict) else tool.model_dump() for tool in tools]
+
+
+def _markers(dialect: Dialect) -> tuple[str, str]:
+    """What begins and what ends calls, for those who look for it."""
+    for template in (*dialect.section, *dialect.call):
+        before, _, after = template.lstrip("^").partition("{")
+        end = after.rpartition("}")[2].strip()
+        if before.strip() and end:
+            return before.strip(), end
+    return "", ""

@@ -1,0 +1,185 @@
+"""Run in SGLang's environment: what the plug-in makes of the installed SGLang, as JSON.
+
+Lines come in that name a part, what it is given and the file for what it finds;
+``test_sglang.py`` judges that.  SGLang takes seconds to import, so one process does
+several parts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tools")]
+
+import engine_sglang_inside as server  # noqa: E402
+from unspool.integrations.sglang import load  # noqa: E402
+
+REGISTRIES = ("sglang.srt.function_call.function_call_parser", "sglang.srt.parser.reasoning_parser")
+
+
+def names() -> Any:
+    """What is known to the command line, and what to the registries."""
+    sys.meta_path.insert(0, server._WithoutEngine())
+    if "dist-info" in os.environ.get("UNSPOOL_TEST_PATH", ""):
+        sys.path.insert(0, str(Path(os.environ["UNSPOOL_TEST_PATH"]).parent))
+        from sglang.srt.plugins import load_plugins
+
+        load_plugins()
+    else:
+        load()
+    imported = [name for name in REGISTRIES if name in sys.modules]
+    from sglang.srt.server_args import _reasoning_parser_choices, _tool_call_parser_choices
+
+    choices = [_tool_call_parser_choices(), _reasoning_parser_choices()]
+    from sglang.srt.function_call.function_call_parser import FunctionCallParser
+    from sglang.srt.parser.reasoning_parser import ReasoningParser
+
+    return {
+        "imported": imported,
+        "choices": choices,
+        "afterwards": [_tool_call_parser_choices(), _reasoning_parser_choices()],
+        "tools": _kinds(FunctionCallParser.ToolCallParserEnum),
+        "reasoning": _kinds(ReasoningParser.DetectorMap),
+        "abstract": [
+            name
+            for name, detector in FunctionCallParser.ToolCallParserEnum.items()
+            if detector.__abstractmethods__
+        ],
+    }
+
+
+def _kinds(registry: dict[str, type]) -> dict[str, list[str]]:
+    """By name: the modules of the classes that a detector is made of."""
+    return {name: [kind.__module__ for kind in found.__mro__] for name, found in registry.items()}
+
+
+@cache
+def begin() -> None:
+    """Load SGLang's servers, once."""
+    server.begin()
+
+
+def halves(cases: list[dict[str, Any]]) -> Any:
+    """Both detectors, as SGLang's own classes call them, in pieces of several lengths and whole."""
+    begin()
+    from sglang.srt.entrypoints.openai.protocol import Tool
+    from sglang.srt.function_call.function_call_parser import FunctionCallParser
+    from sglang.srt.parser.reasoning_parser import ReasoningParser
+
+    found = []
+    for case in cases:
+        name = f"unspool_{case['dialect']}"
+        tools = [Tool(**tool) for tool in case["tools"]]
+        answers = []
+        for size in (1, 3, 1 << 30):
+            reasoning = ReasoningParser(
+                name, True, force_reasoning=case["inside"], tool_call_parser_active=True
+            )
+            parser = FunctionCallParser(tools, name)
+            out: dict[str, Any] = {"reasoning": "", "content": "", "calls": []}
+            text = case["text"]
+            for place in range(0, len(text), size):
+                thought, rest = reasoning.parse_stream_chunk(text[place : place + size])
+                _take(out, thought, parser.parse_stream_chunk(rest))
+            thought, rest = reasoning.parse_stream_end()
+            _take(out, thought, parser.parse_stream_chunk(rest))
+            _take(out, "", parser.parse_stream_end())
+            state = parser.detector
+            out["state"] = [call["arguments"] for call in state.prev_tool_call_arr] == list(
+                state.streamed_args_for_tool
+            )
+            answers.append(out)
+        whole = ReasoningParser(name, False, force_reasoning=case["inside"], tool_call_parser_active=True)
+        thought, rest = whole.parse_non_stream(case["text"])
+        out = {"reasoning": thought, "content": rest, "calls": [], "state": True}
+        parser = FunctionCallParser(tools, name)
+        if parser.has_tool_call(rest):
+            out["content"], items = parser.parse_non_stream(rest)
+            out["calls"] = [[item.name, item.parameters] for item in items]
+        answers.append(out)
+        found.append(answers)
+    return found
+
+
+def _take(out: dict[str, Any], thought: str | None, rest: tuple[str, list[Any]]) -> None:
+    out["reasoning"] += thought or ""
+    out["content"] += rest[0]
+    for item in rest[1]:
+        if item.name:
+            out["calls"].append([item.name, ""])
+        out["calls"][item.tool_index][1] += item.parameters
+
+
+def served(given: dict[str, Any]) -> Any:
+    """The servers' answers, for cases with requests and parsers of their own."""
+    begin()
+    models = server.Models(Path(given["vocabulary"]), given["facts"])
+    found = []
+    for case in given["cases"]:
+        try:
+            answers = asyncio.run(server.run(models, case, case.get("apis", ["chat"])))
+        except Exception as error:  # noqa: BLE001 - for the test to judge
+            found.append({"failed": f"{type(error).__name__}: {error}"})
+            continue
+        name = f"unspool_{case['dialect']}"
+        servers = models.servers(case["dialect"], case.get("tool", name), case.get("reasoning", name))
+        asked = servers.manager.asked
+        answers["asked"] = {
+            key: asked.sampling_params.get(key)
+            for key in ("stop", "structural_tag", "json_schema", "ebnf", "skip_special_tokens")
+        }
+        answers["require_reasoning"] = asked.require_reasoning
+        answers["custom"] = asked.sampling_params.get("custom_params")
+        found.append(answers)
+    return found
+
+
+def detected(templates: dict[str, str]) -> Any:
+    """What the name `unspool` finds in chat templates, when the server starts."""
+    lines: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
+    begin()
+    logging.disable(logging.NOTSET)
+    logging.getLogger("unspool").addHandler(handler)
+    logging.getLogger("unspool").setLevel(logging.INFO)
+    found = {}
+    for name, template in templates.items():
+        lines.clear()
+        tokenizer = server.Vocabulary(Path(os.environ["UNSPOOL_TEST_VOCABULARY"]), ["<tool_call>"], "</s>")
+        tokenizer.chat_template = template  # type: ignore[assignment]
+        try:
+            server.Servers(tokenizer, "unspool", "unspool")
+        except ValueError as error:
+            found[name] = ["refused", str(error)]
+        else:
+            found[name] = ["serves", *lines]
+    return found
+
+
+def main() -> None:
+    """Do each part, and write what came out."""
+    parts: dict[str, Callable[..., Any]] = {
+        "names": names,
+        "halves": halves,
+        "served": served,
+        "detected": detected,
+    }
+    for line in sys.stdin:
+        asked = json.loads(line)
+        found = parts[asked["part"]](*asked["given"])
+        Path(asked["out"]).write_text(json.dumps(found), encoding="utf-8")
+        print("done", flush=True)
+
+
+if __name__ == "__main__":
+    main()

