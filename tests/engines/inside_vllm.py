@@ -283,9 +283,11 @@ def _whole(made: Any, dialect: str, tokenizer: Any, ids: list[int], prompt: list
     parser = made(tokenizer, _request(dialect).tools, chat_template_kwargs={})
     request = parser.adjust_request(_request(dialect))
     parser.set_prompt_token_ids(prompt)
-    if made.__name__ != "UnspoolParser" and parser.reasoning_parser is not None:
-        parser.reasoning_parser.adjust_initial_state_from_prompt(prompt)
     text = tokenizer.decode(ids, skip_special_tokens=False).rstrip("\ufffd")
+    half = parser.reasoning_parser
+    if made.__name__ != "UnspoolParser" and (half.reasoning_end_str or "<|end|>") not in text:
+        # vLLM shows the halves no prompt but in streams: that it opened reasoning, a cut answer cannot tell.
+        half.adjust_initial_state_from_prompt(prompt)
     thought, content, calls = parser.parse(text, request, True, ids)
     return thought or "", content or "", [(call.name, call.arguments) for call in list(calls or ())]
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from ..._core.ends.halves import Halves, ReasoningHalf
 from ..._core.ends.parser import Parser
-from ..._request import plan
+from ..._request import Plan, plan
 from ..._request.derived import closer, opener
 from ..deltas import Deltas
 from . import compat
@@ -39,7 +39,7 @@ class ReasoningPart(compat.ReasoningParser):
         super().__init__(tokenizer, *args, **kwargs)
         self._speech = speech_of(tokenizer, None, self.speaks)
         self._kwargs = chat_template_kwargs or {}
-        self._reasons: bool | None = None
+        self._plan: Plan | None = None
         self._prompt: str | None = None
         self._half: ReasoningHalf | None = None
         self._rest = ""
@@ -55,17 +55,22 @@ class ReasoningPart(compat.ReasoningParser):
         return closer(templates[0]) or None if templates else None
 
     @property
-    def reasons(self) -> bool:
-        """Whether the model is to reason, as far as the request's template variables say."""
-        if self._reasons is None:
+    def plan(self) -> Plan:
+        """What the request's template variables say about reasoning."""
+        if self._plan is None:
             asked = {"chat_template_kwargs": {key: v for key, v in self._kwargs.items() if v is not None}}
-            self._reasons = plan(self._speech.name, asked, tokenizer=self._speech.tokenizer).reasoning
-        return self._reasons
+            self._plan = plan(self._speech.name, asked, tokenizer=self._speech.tokenizer)
+        return self._plan
+
+    def adjust_request(self, request: Any) -> Any:
+        if not self.plan.skip_special_tokens:
+            request.skip_special_tokens = False
+        return request
 
     def is_reasoning_end(self, input_ids: Sequence[int]) -> bool:
         ids = self._speech.turn(input_ids)
         reasoning = self._speech.reasoning
-        return reasoning.ended(ids) or (not self.reasons and not reasoning.begins(ids))
+        return reasoning.ended(ids) or (not self.plan.reasoning and not reasoning.begins(ids))
 
     def is_reasoning_end_streaming(self, input_ids: Sequence[int], delta_ids: Iterable[int]) -> bool:
         """Whether a grammar is to begin here: not inside a call that ends reasoning by beginning."""
@@ -80,9 +85,9 @@ class ReasoningPart(compat.ReasoningParser):
         return self._speech.reasoning.count(token_ids)
 
     def extract_reasoning(self, model_output: str, request: Any) -> tuple[str | None, str | None]:
-        if not self.reasons:
+        if not self.plan.reasoning:
             return None, model_output
-        half = self._new()
+        half = self._new(begun=self._prompt is None and self._is_begun(model_output))
         found, last = half.feed(model_output), half.finish()
         return found.reasoning + last.reasoning or None, found.rest + last.rest or None
 
@@ -111,7 +116,16 @@ class ReasoningPart(compat.ReasoningParser):
         half, self._half = self._half, None
         return None if half is None else self._message(half, half.finish(), last=True)
 
-    def _new(self) -> ReasoningHalf:
+    def _is_begun(self, text: str) -> bool:
+        """Whether reasoning closes before it opens: the prompt opened it, which nobody shows us."""
+        start, end = self.reasoning_start_str, self.reasoning_end_str
+        if not start or not end:
+            return False
+        return end in text and start not in text.partition(end)[0]
+
+    def _new(self, *, begun: bool = False) -> ReasoningHalf:
+        if begun or (self._prompt is None and self.plan.start == "reasoning"):
+            return ReasoningHalf(self._speech.dialect, begins_in="reasoning")
         return ReasoningHalf(self._speech.dialect, prompt=self._prompt)
 
     def _message(self, half: ReasoningHalf, found: Halves, *, last: bool = False) -> Any:
