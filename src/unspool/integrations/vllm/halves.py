@@ -18,7 +18,7 @@ from ..._request.derived import closer, opener
 from ..deltas import Deltas
 from . import compat
 from .messages import message_of
-from .requests import Planner
+from .requests import Planner, is_awaited
 from .speech import speech_of
 
 
@@ -70,7 +70,7 @@ class ReasoningPart(compat.ReasoningParser):
     def is_reasoning_end(self, input_ids: Sequence[int]) -> bool:
         ids = self._speech.turn(input_ids)
         reasoning = self._speech.reasoning
-        return reasoning.ended(ids) or (not self.plan.reasoning and not reasoning.begins(ids))
+        return reasoning.ended(ids) or not (is_awaited(self.plan) or reasoning.begins(ids))
 
     def is_reasoning_end_streaming(self, input_ids: Sequence[int], delta_ids: Iterable[int]) -> bool:
         """Whether a grammar is to begin here: not inside a call that ends reasoning by beginning."""

@@ -134,19 +134,21 @@ class Planner:
     def _behind_reasoning(self, request: Any, made: Plan) -> Constraint:
         """The constraint from where the engine applies it.
 
-        With a reasoning parser the engine waits for the end of reasoning, as the prompt says,
-        unless the client is not to see any.  Where the model itself decides whether it reasons,
-        that would be in vain: then the grammar covers all of the output.
+        With a reasoning parser the engine waits for the end of reasoning, unless the client is not
+        to see any.  Where the model itself decides whether it reasons, it does not wait, and the
+        grammar has room for reasoning.
         """
         constraint = made.constraint
         responses = isinstance(request, compat.ResponsesRequest)
-        if not self._gated or not (responses or request.include_reasoning):
-            return constraint
-        undecided = made.reasoning and made.start != "reasoning" and made.facts.thinking.default == "model"
-        if undecided and not responses and hasattr(request, "_grammar_from_parser"):
-            request._grammar_from_parser = True  # noqa: SLF001 - so do the engine's own parsers
+        waits = self._gated and (responses or request.include_reasoning)
+        if not waits or not is_awaited(made):
             return constraint
         return replace(constraint, reasoning=False, start="message")
+
+
+def is_awaited(made: Plan) -> bool:
+    """Whether there will be reasoning, so that a grammar can wait for its end."""
+    return made.reasoning and (made.start == "reasoning" or made.facts.thinking.default != "model")
 
 
 @lru_cache(maxsize=1024)
