@@ -39,6 +39,7 @@ class ReasoningPart(compat.ReasoningParser):
         super().__init__(tokenizer, *args, **kwargs)
         self._speech = speech_of(tokenizer, None, self.speaks)
         self._kwargs = chat_template_kwargs or {}
+        self._in_server = "model_config" in kwargs  # the engine core has none to give
         self._plan: Plan | None = None
         self._prompt: str | None = None
         self._half: ReasoningHalf | None = None
@@ -68,9 +69,19 @@ class ReasoningPart(compat.ReasoningParser):
         return request
 
     def is_reasoning_end(self, input_ids: Sequence[int]) -> bool:
-        ids = self._speech.turn(input_ids)
+        """Whether reasoning is over; for an engine that has a grammar, whether it is not to be waited for."""
+        if self._in_server:
+            return self._is_over(input_ids, expected=self.plan.reasoning)
+        return self.lets_grammar_begin(input_ids)
+
+    def lets_grammar_begin(self, prompt: Sequence[int]) -> bool:
+        """Whether a grammar is to begin right behind this prompt."""
+        return self._is_over(prompt, expected=is_awaited(self.plan))
+
+    def _is_over(self, ids: Sequence[int], *, expected: bool) -> bool:
+        ids = self._speech.turn(ids)
         reasoning = self._speech.reasoning
-        return reasoning.ended(ids) or not (is_awaited(self.plan) or reasoning.begins(ids))
+        return reasoning.ended(ids) or not (expected or reasoning.begins(ids))
 
     def is_reasoning_end_streaming(self, input_ids: Sequence[int], delta_ids: Iterable[int]) -> bool:
         """Whether a grammar is to begin here: not inside a call that ends reasoning by beginning."""

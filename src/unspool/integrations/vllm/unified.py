@@ -68,8 +68,9 @@ class UnspoolParser(compat.Parser):
         self._prompt = prompt_token_ids
 
     def is_reasoning_end(self, input_ids: Sequence[int]) -> bool:
+        """Asked of prompts, for the sake of a grammar."""
         part = self._reasoning_parser
-        return part is None or part.is_reasoning_end(input_ids)
+        return part is None or part.lets_grammar_begin(input_ids)
 
     def count_reasoning_tokens(self, token_ids: Sequence[int]) -> int:
         if self.reasoning_of is None:
