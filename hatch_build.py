@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 CORE = (
     "values/events",
     "values/finish",
+    "values/new_ids",
     "search/memo",
     "search/scan",
     "search/watch",

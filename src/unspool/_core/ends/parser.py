@@ -108,7 +108,7 @@ class Parser:
             base=-len(tail),
             # A gate has nothing else to give back a call from.
             keep_raw=keep_raw or chosen.commit == "call",
-            new_id=new_id or spelling.id_format.new,
+            new_id=new_id,
             strip=known.refused,
         )
         self._ledger = self._machine.ledger

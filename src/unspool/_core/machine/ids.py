@@ -6,16 +6,19 @@ from collections.abc import Callable
 from typing import Final
 
 from ..values.ids import IdFormat
+from ..values.new_ids import new_id
 
 
 class CallIds:
     """The ids of one output."""
 
-    __slots__ = ("_form", "_make", "_taken", "native")
+    __slots__ = ("_form", "_length", "_make", "_pattern", "_taken", "native")
 
-    def __init__(self, form: IdFormat, make: Callable[[str, int], str], *, native: bool) -> None:
-        """``make``: gives a new id, from the function's name and a number."""
+    def __init__(self, form: IdFormat, make: Callable[[str, int], str] | None, *, native: bool) -> None:
+        """``make``: gives a new id, from the function's name and a number; None: the form does."""
         self._form: Final = form
+        self._pattern: Final = form.pattern
+        self._length: Final = form.length
         self._make: Final = make
         self._taken: set[str] = set()
         self.native: Final = native
@@ -30,9 +33,10 @@ class CallIds:
 
     def new(self, name: str, index: int) -> str:
         """An id that nobody has."""
-        fresh = self._make(name, index)
-        while fresh in self._taken:
+        make = self._make
+        while True:
+            fresh = new_id(self._pattern, self._length, name, index) if make is None else make(name, index)
+            if fresh not in self._taken:
+                self._taken.add(fresh)
+                return fresh
             index += 1
-            fresh = self._make(name, index)
-        self._taken.add(fresh)
-        return fresh

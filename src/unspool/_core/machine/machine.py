@@ -101,7 +101,7 @@ class Machine:
         *,
         base: int,
         keep_raw: bool,
-        new_id: Callable[[str, int], str],
+        new_id: Callable[[str, int], str] | None,
         strip: bool,
     ) -> None:
         """``strip``: no tools were offered, so calls are removed."""
@@ -507,9 +507,9 @@ class Machine:
         return trial.fields.get("name", "") or self._syntax.dialect.names.fixed or default
 
     def _suspend(self, trial: Trial) -> None:
-        """Wait for more input.  What an envelope has consumed leaves the buffer."""
+        """Wait for more input.  What an envelope has consumed leaves the buffer, if that is much."""
         self._trial = trial
-        if trial.envelope is not None:
+        if trial.envelope is not None and trial.offset > BOUND:
             self.ledger.lay_aside(trial.offset)
             trial.aside += trial.offset
             trial.offset = 0

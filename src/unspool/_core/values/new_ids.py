@@ -1,0 +1,43 @@
+"""New ids, from a pattern: a call has one, and nothing else of it is as random."""
+
+from __future__ import annotations
+
+import os
+import string
+from typing import Final
+
+_ALPHANUMERIC: Final = (string.ascii_letters + string.digits).encode()
+_TO_ALPHANUMERIC: Final = bytes(_ALPHANUMERIC[byte % len(_ALPHANUMERIC)] for byte in range(256))
+_SIZE: Final = 32
+_spare: Final[list[str]] = []
+# A process that is forked off must not use what its parent may use, too.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_spare.clear)
+
+
+def new_id(pattern: str, length: int, name: str, index: int) -> str:
+    """The pattern with its holes filled; ``{random}`` is so many alphanumerics long."""
+    return filled(pattern, name, index, _random(length) if "{random}" in pattern else "")
+
+
+def filled(pattern: str, name: str, index: int, random: str) -> str:
+    """The pattern with these in its holes."""
+    text = pattern.replace("{random}", random)
+    return text.replace("{index}", str(index)).replace("{name}", name) if "{" in text else text
+
+
+def alphanumerics(data: bytes) -> str:
+    """One for each byte."""
+    return data.translate(_TO_ALPHANUMERIC).decode()
+
+
+def _random(length: int) -> str:
+    """So many random alphanumerics; asking the system for those of each id costs more than all the rest."""
+    if length > _SIZE:
+        return alphanumerics(os.urandom(length))
+    try:
+        return _spare.pop()[:length]
+    except IndexError:
+        fresh = alphanumerics(os.urandom(64 * _SIZE))
+        _spare.extend(fresh[at : at + _SIZE] for at in range(_SIZE, len(fresh), _SIZE))
+        return fresh[:length]
