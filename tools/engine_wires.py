@@ -86,13 +86,18 @@ def _usage(answers: list[Answer], usage: dict[str, Any] | None, kind: str) -> li
 # -- Chat
 
 
+def _reasoning(message: dict[str, Any]) -> str:
+    """Reasoning, by either of its names."""
+    return message.get("reasoning") or message.get("reasoning_content") or ""
+
+
 def _chat_whole(body: dict[str, Any]) -> list[Answer]:
     answers = []
     for choice in body["choices"]:
         message = choice["message"]
         answers.append(
             Answer(
-                message.get("reasoning") or "",
+                _reasoning(message),
                 message.get("content") or "",
                 [(call["function"]["name"], call["function"]["arguments"]) for call in message["tool_calls"]]
                 if message.get("tool_calls")
@@ -111,7 +116,7 @@ def _chat_streamed(events: list[dict[str, Any]]) -> list[Answer]:
         for choice in event["choices"]:
             answer = answers.setdefault(choice["index"], Answer())
             delta = choice["delta"]
-            answer.reasoning += delta.get("reasoning") or ""
+            answer.reasoning += _reasoning(delta)
             answer.content += delta.get("content") or ""
             for call in delta.get("tool_calls") or ():
                 if call.get("id"):
@@ -160,6 +165,8 @@ def _responses_streamed(events: list[dict[str, Any]]) -> list[Answer]:
         elif kind == "response.function_call_arguments.delta":
             name, arguments = answer.calls[-1]
             answer.calls[-1] = name, arguments + event["delta"]
+        elif kind == "response.function_call_arguments.done" and not answer.calls[-1][1]:
+            answer.calls[-1] = answer.calls[-1][0], event["arguments"]  # there were no deltas
         elif kind in ("response.completed", "response.incomplete"):
             last = event["response"]
     (whole,) = _responses_whole(last)

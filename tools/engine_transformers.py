@@ -1,0 +1,320 @@
+"""A real ``transformers serve`` on our response templates, on any machine: ``make engine-transformers``.
+
+For each dialect a model with weights that are made up gets the template that
+``unspool export`` writes, and the server is started on it.  What the model
+writes is forced (``engine_transformers_serve.py``); what the client gets, by Chat and
+Responses, streamed and whole, is compared with what unspool reads in the same
+text.  The table goes into ``docs/engines.md``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+from tokenizers import Tokenizer
+
+import unspool
+from engine_models import ROOT, vocabulary_of, write_model
+from engine_wires import APIS, Answer, Api, Refused, ask
+from unspool import Message, get_dialect, parse, render
+from unspool._core.ends.example import EXAMPLE, EXAMPLE_TOOLS, json_value
+from unspool._core.words.facts import ANY
+from unspool._models.to_template import install_template
+from unspool._request.derived import opener
+from unspool.cli import demo
+from unspool.dialects._registry import facts_of
+
+DIALECTS: Final = (
+    "hermes",
+    "qwen3_coder",
+    "glm47",
+    "deepseek_v3_1",
+    "kimi_k2",
+    "minimax_m2",
+    "gemma4",
+    "nemotron_json",
+)
+"""One for each way to write calls that a response template has words for."""
+KINDS: Final = ("what models write", "the recording", "a cut call", "a malformed call")
+PAGE: Final = ROOT / "docs" / "engines.md"
+BEGIN: Final = "<!-- engine-transformers: written by make engine-transformers -->"
+END: Final = "<!-- /engine-transformers -->"
+RIGHT: Final = "right"
+_TURN: Final = "<|im_start|>assistant"
+_TEMPLATE: Final = (
+    "{%% for message in messages %%}{{ message.role }}: {{ message.content }}\n{%% endfor %%}"
+    "{%% if add_generation_prompt %%}%s\n{%% endif %%}"
+)
+"""Prompts end where a turn begins, and hold nothing of it."""
+_PATIENCE: Final = 300
+"""Seconds until the server must be up."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """An output to force, and what is right."""
+
+    kind: str
+    ids: Sequence[int]
+    right: Answer
+    cut: bool
+    """The limit of tokens ends it."""
+
+
+# -- cases
+
+
+class Bench:
+    """One server, and what is asked of it."""
+
+    def __init__(self, url: str, model: Path, dialect: str) -> None:
+        self.url, self.model = url, model
+        self.dialect = get_dialect(dialect)
+        self.tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))
+        self.end: int = json.loads((model / "config.json").read_text(encoding="utf-8"))["eos_token_id"]
+        self.found: dict[tuple[str, bool], Counter[str]] = {}
+
+    def run(self) -> None:
+        """Ask everything, by both APIs."""
+        for asked in self.cases():
+            for stream in (True, False):
+                counter = self.found.setdefault((asked.kind, stream), Counter())
+                for api in APIS[:2]:
+                    counter[self.outcome(asked, api, stream=stream)] += 1
+
+    def cases(self) -> Iterator[Asked]:
+        written = [
+            EXAMPLE,
+            replace(EXAMPLE, content=None),
+            replace(EXAMPLE, reasoning=None),
+            replace(EXAMPLE, tool_calls=()),
+            Message(content="Blåbær & 雪: it is noon."),
+        ]
+        texts = [render(self.dialect, message) for message in written]
+        for text in texts:
+            yield self.asked("what models write", text)
+        (recording,) = demo.recordings([self.dialect.name])
+        # What its prompt holds of the turn, the model writes here: our prompts hold nothing of it.
+        opened = opener(self.dialect.reasoning[0]) if recording.prompt else ""
+        yield self.asked("the recording", opened + recording.output.lstrip("\n"), demo.tools())
+        call = render(self.dialect, replace(EXAMPLE, tool_calls=EXAMPLE.tool_calls[:1]))
+        inside = call.index("Paris") + 2
+        yield self.asked("a cut call", call[:inside], cut=True)
+        yield self.asked("a cut call", texts[0][: texts[0].rindex("now") + 2], cut=True)
+        yield self.asked("a malformed call", next(self.damaged(call)))
+
+    def damaged(self, text: str) -> Iterator[str]:
+        """The output with a call that is not well-formed: one character of it is missing."""
+        for place in range(len(text) - 1, 0, -1):
+            damaged = text[:place] + text[place + 1 :]
+            message = parse(damaged, self.dialect, tools=EXAMPLE_TOOLS, prompt="")
+            if any(problem.kind == "malformed_call" for problem in message.problems):
+                yield damaged
+
+    def asked(
+        self,
+        kind: str,
+        text: str,
+        tools: Sequence[Mapping[str, Any]] = EXAMPLE_TOOLS,
+        *,
+        cut: bool = False,
+    ) -> Asked:
+        ids = self.tokenizer.encode(text, add_special_tokens=False).ids
+        if not cut and (not ids or ids[-1] != self.end):
+            ids.append(self.end)
+        message = parse(text, self.dialect, tools=tools, prompt="", finish_reason="length" if cut else "stop")
+        right = Answer(
+            message.reasoning or "",
+            message.content or "",
+            [(call.name, call.arguments) for call in message.tool_calls],
+            message.finish_reason or "",
+        )
+        return Asked(kind, ids, right, cut)
+
+    def outcome(self, asked: Asked, api: Api, *, stream: bool) -> str:
+        """What came of it, in a few words."""
+        try:
+            (answer,) = ask(self.url, api, self.body(asked, api), stream=stream)
+        except Refused as error:
+            status = str(error)[:3]
+            return f"HTTP {status}" if status.isdigit() else "the stream breaks off"
+        except (json.JSONDecodeError, LookupError):
+            return "the stream breaks off"
+        if answer.completion_tokens != len(asked.ids):
+            return "wrong usage"
+        if _said(answer) == _said(asked.right):
+            return RIGHT if answer.finish == asked.right.finish else f"`{answer.finish}`"
+        return _difference(answer, asked.right)
+
+    def body(self, asked: Asked, api: Api) -> dict[str, Any]:
+        """The request, in the API's own words."""
+        config = {
+            "force": list(asked.ids),
+            "max_new_tokens": len(asked.ids) + (0 if asked.cut else 8),
+            "eos_token_id": self.end,
+            "do_sample": False,
+        }
+        said = {"messages": [{"role": "user", "content": "Hi"}]} if api == "chat" else {"input": "Hi"}
+        return {"model": str(self.model), "generation_config": json.dumps(config), **said}
+
+
+def _said(answer: Answer) -> tuple[str, str, list[tuple[str, object]]]:
+    """What counts as the same: text without the white space around it, arguments as values."""
+    calls = [(name, json_value(arguments)) for name, arguments in answer.calls]
+    return answer.reasoning.strip(), answer.content.strip(), calls
+
+
+def _difference(answer: Answer, right: Answer) -> str:
+    """What is wrong, where something is."""
+    (_, content, calls), (_, wanted, complete) = _said(answer), _said(right)
+    if len(calls) > len(complete):
+        return "the broken call as if it were whole"
+    if [(name, _strings(value)) for name, value in calls] == [
+        (name, _strings(value)) for name, value in complete
+    ]:
+        if content == wanted:
+            return "numbers as strings"
+        if content.startswith(wanted):
+            return "markup as text"
+        return "markup in place of text" if content else "text lost"
+    return "other calls"
+
+
+def _strings(value: object) -> object:
+    return {key: str(each) for key, each in value.items()} if isinstance(value, dict) else value
+
+
+# -- the server
+
+
+def prepared(dialect: str) -> Path:
+    """The folder of a model that speaks a dialect, with weights and our template."""
+    folder = write_model(ROOT / ".engines" / "models" / f"transformers-{dialect}", dialect)
+    file = folder / "tokenizer_config.json"
+    config = json.loads(file.read_text(encoding="utf-8"))
+    turn = next((prompt for prompt in facts_of(get_dialect(dialect)).prompts if prompt != ANY), _TURN)
+    config.pop("processor_class", None)  # it would look for images
+    file.write_text(json.dumps(config | {"chat_template": _TEMPLATE % turn}), encoding="utf-8")
+    if not (folder / "model.safetensors").exists():
+        import torch
+        from transformers import AutoConfig, AutoModelForCausalLM
+
+        torch.manual_seed(0)
+        AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder)).save_pretrained(folder)
+    install_template(dialect, folder)
+    return folder
+
+
+@contextmanager
+def served(model: Path) -> Iterator[str]:
+    """A server of this model, until it is not needed any more."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    log = model.with_suffix(".log")
+    with log.open("w", encoding="utf-8") as output:
+        process = subprocess.Popen(  # noqa: S603 - the engine that make installed
+            [
+                *(sys.executable, str(Path(__file__).with_name("engine_transformers_serve.py"))),
+                *("serve", str(model), "--device", "cpu", "--dtype", "float32"),
+                *("--host", "127.0.0.1", "--port", str(port)),
+            ],
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"},
+        )
+        url = f"http://127.0.0.1:{port}"
+        try:
+            _wait(process, f"{url}/health", log)
+            yield url
+        finally:
+            process.terminate()
+            process.wait(timeout=60)
+
+
+def _wait(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
+    deadline = time.monotonic() + _PATIENCE
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise SystemExit(f"the server did not start: see {log}")
+        try:
+            with urllib.request.urlopen(url, timeout=5):  # noqa: S310 - our own server
+                return
+        except OSError:
+            time.sleep(1)
+    raise SystemExit(f"the server was not up after {_PATIENCE} seconds: see {log}")
+
+
+# -- the page
+
+
+def table(found: Mapping[str, Mapping[tuple[str, bool], Counter[str]]]) -> str:
+    """The table of the page."""
+    columns = [f"{kind}, {'streamed' if stream else 'whole'}" for kind in KINDS for stream in (True, False)]
+    lines = [
+        BEGIN,
+        "",
+        (
+            f"`make engine-transformers`: transformers {version('transformers')}, unspool "
+            f"{unspool.__version__}. Answers that are right, by Chat and Responses together, and what the "
+            "others are."
+        ),
+        "",
+        f"| dialect | vocabulary | {' | '.join(columns)} |",
+        f"|---|---|{'---|' * len(columns)}",
+    ]
+    for dialect, counters in found.items():
+        cells = [_cell(counters[kind, stream]) for kind in KINDS for stream in (True, False)]
+        lines.append(f"| `{dialect}` | {vocabulary_of(dialect)} | {' | '.join(cells)} |")
+    return "\n".join([*lines, "", END])
+
+
+def _cell(counter: Counter[str]) -> str:
+    others = [f"{word} {number}" for word, number in sorted(counter.items()) if word != RIGHT]
+    return ", ".join([f"{counter[RIGHT]}/{counter.total()}", *others])
+
+
+def main() -> int:
+    """Run the cases; write the table, or print it."""
+    arguments = argparse.ArgumentParser(description=main.__doc__)
+    arguments.add_argument("dialects", nargs="*", default=list(DIALECTS))
+    arguments.add_argument("--write", action="store_true", help="write the table into docs/engines.md")
+    options = arguments.parse_args()
+    found = {}
+    for dialect in options.dialects:
+        model = prepared(dialect)
+        with served(model) as url:
+            bench = Bench(url, model, dialect)
+            bench.run()
+        found[dialect] = bench.found
+        print(
+            dialect,
+            *(f"{kind}, {stream}: {_cell(c)}" for (kind, stream), c in bench.found.items()),
+            sep="\n  ",
+        )
+    if options.write:
+        page = PAGE.read_text(encoding="utf-8")
+        pattern = re.compile(f"{re.escape(BEGIN)}.*?{re.escape(END)}", re.DOTALL)
+        PAGE.write_text(pattern.sub(lambda _: table(found), page), encoding="utf-8")
+    else:
+        print(table(found))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,49 @@
+"""``transformers serve``, whose model writes what a request says: runs in ``.engines/transformers``.
+
+Random weights say nothing.  Everything is the server's own but one logits
+processor, which a request asks for in its generation config: ``{"force": [ids]}``.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import torch
+from transformers import LogitsProcessor
+from transformers.cli.transformers import main
+from transformers.generation.utils import GenerationMixin
+
+
+class Force(LogitsProcessor):  # type: ignore[misc]
+    """The next of these ids is the only one that can be chosen."""
+
+    def __init__(self, ids: list[int], start: int) -> None:
+        self._ids = ids
+        self._start = start
+
+    def __call__(self, input_ids: Any, scores: Any) -> Any:
+        step = input_ids.shape[1] - self._start
+        if step < len(self._ids):
+            scores = torch.full_like(scores, -torch.inf)
+            scores[:, self._ids[step]] = 0.0
+        return scores
+
+
+_own = GenerationMixin._get_logits_processor  # noqa: SLF001 - there is no other way in
+
+
+def _forcing(
+    self: Any, generation_config: Any, input_ids_seq_length: int | None = None, *rest: Any, **named: Any
+) -> Any:
+    found = _own(self, generation_config, input_ids_seq_length, *rest, **named)
+    ids = getattr(generation_config, "force", None)
+    if ids:
+        found.append(Force(ids, input_ids_seq_length or 0))
+    return found
+
+
+GenerationMixin._get_logits_processor = _forcing  # noqa: SLF001
+
+if __name__ == "__main__":
+    sys.exit(main())
