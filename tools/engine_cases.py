@@ -358,11 +358,13 @@ def _miscounted(output: Output, answers: list[Answer], *, stopped: bool) -> str:
 
 
 def _choice(api: Api, name: str) -> dict[str, Any]:
-    """A call is required, or the call of this function is, in the words of the API."""
+    """One call is required, or the call of this function is, in the words of the API."""
     if api == "messages":
-        return {"tool_choice": {"type": "tool", "name": name} if name else {"type": "any"}}
-    if not name:
-        return {"tool_choice": "required"}
-    if api == "responses":
-        return {"tool_choice": {"type": "function", "name": name}}
-    return {"tool_choice": {"type": "function", "function": {"name": name}}}
+        chosen = {"type": "tool", "name": name} if name else {"type": "any"}
+        return {"tool_choice": {**chosen, "disable_parallel_tool_use": True}}
+    one: dict[str, Any] = {"parallel_tool_calls": False, "tool_choice": "required"}
+    if name and api == "responses":
+        one["tool_choice"] = {"type": "function", "name": name}
+    elif name:
+        one["tool_choice"] = {"type": "function", "function": {"name": name}}
+    return one

@@ -12,6 +12,7 @@ import json
 import tomllib
 from dataclasses import dataclass
 from importlib import resources
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
@@ -68,7 +69,7 @@ def write_model(folder: Path, dialect: str) -> Path:
     source = VOCABULARIES / f"tokenizer-{vocabulary_of(dialect)}" / "models"
     tokenizer = json.loads((source / "tokenizer.json").read_text(encoding="utf-8"))
     config = json.loads((source / "tokenizer_config.json").read_text(encoding="utf-8"))
-    tokenizer["added_tokens"] = added = _with_markers(tokenizer["added_tokens"], dialect)
+    tokenizer["added_tokens"] = added = _with_markers(tokenizer, dialect)
     ids = {token["content"]: token["id"] for token in added}
     end = next((end for end in facts_of(get_dialect(dialect)).eos if end in ids), config.get("eos_token"))
     size = max([*tokenizer["model"]["vocab"].values(), *ids.values()]) + 1
@@ -87,14 +88,16 @@ def write_model(folder: Path, dialect: str) -> Path:
     return folder
 
 
-def _with_markers(added: list[dict[str, Any]], dialect: str) -> list[dict[str, Any]]:
+def _with_markers(tokenizer: dict[str, Any], dialect: str) -> list[dict[str, Any]]:
+    """The added tokens, with those that the dialect needs; words of the vocabulary keep their ids."""
     facts: Any = dialects()[dialect]
-    wanted = {*facts["controls"], *facts["stops"]}
-    known = {token["content"] for token in added}
-    first = max(token["id"] for token in added) + 1
+    added: list[dict[str, Any]] = tokenizer["added_tokens"]
+    words: dict[str, int] = tokenizer["model"]["vocab"]
+    missing = {*facts["controls"], *facts["stops"]} - {token["content"] for token in added}
+    free = count(max([*words.values(), *(token["id"] for token in added)]) + 1)
     return added + [
         {
-            "id": first + number,
+            "id": words[marker] if marker in words else next(free),
             "content": marker,
             "single_word": False,
             "lstrip": False,
@@ -102,7 +105,7 @@ def _with_markers(added: list[dict[str, Any]], dialect: str) -> list[dict[str, A
             "normalized": False,
             "special": True,
         }
-        for number, marker in enumerate(sorted(wanted - known))
+        for marker in sorted(missing)
     ]
 
 

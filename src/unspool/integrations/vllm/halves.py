@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from ..._core.ends.halves import Halves, ReasoningHalf
 from ..._core.ends.parser import Parser
-from ..._request import Plan, plan
+from ..._request import Plan
 from ..._request.derived import closer, opener
 from ..deltas import Deltas
 from . import compat
@@ -60,7 +60,7 @@ class ReasoningPart(compat.ReasoningParser):
         """What the request's template variables say about reasoning."""
         if self._plan is None:
             asked = {"chat_template_kwargs": {key: v for key, v in self._kwargs.items() if v is not None}}
-            self._plan = plan(self._speech.name, asked, tokenizer=self._speech.tokenizer)
+            self._plan = self._speech.plan(asked)
         return self._plan
 
     def adjust_request(self, request: Any) -> Any:

@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
-from ..._core.values.errors import UsageError
-from ..._request import Constraint, Plan, plan
+from ..._request import Constraint, Plan
 from . import compat
-from .parsers import log
-from .speech import Speech
+from .speech import Speech, warn_once
 
 
 def body(request: Any, kwargs: Mapping[str, object], *, calls: bool, reasoning: bool, strict: bool) -> Any:
@@ -94,21 +91,7 @@ class Planner:
     def plan(self, request: Any, kwargs: Mapping[str, object], prompt: Sequence[int] | None = None) -> Plan:
         """The plan for a request; with the prompt, if it is known."""
         asked = body(request, kwargs, calls=self._calls, reasoning=self._reasoning, strict=self._strict)
-        speech = self.speech
-        known = None if prompt is None else speech.turn(prompt)
-        try:
-            made = plan(
-                speech.name, asked, prompt=known, tokenizer=speech.tokenizer, policies=speech.policies
-            )
-        except UsageError as error:
-            if known is None:
-                raise
-            # A template that we know nothing of: where the output begins, the family's habits say.
-            warn_once(f"unspool ({speech.dialect.name}): {error}")
-            made = plan(speech.name, asked, tokenizer=speech.tokenizer, policies=speech.policies)
-        for warning in made.warnings:
-            warn_once(f"unspool ({speech.dialect.name}): {warning}")
-        return made
+        return self.speech.plan(asked, prompt)
 
     def adjust(self, request: Any, kwargs: Mapping[str, object]) -> Any:
         """The request as the engine is to run it."""
@@ -149,9 +132,3 @@ class Planner:
 def is_awaited(made: Plan) -> bool:
     """Whether there will be reasoning, so that a grammar can wait for its end."""
     return made.reasoning and (made.start == "reasoning" or made.facts.thinking.default != "model")
-
-
-@lru_cache(maxsize=1024)
-def warn_once(text: str) -> None:
-    """Say this in the engine's log, the first time."""
-    log.warning("%s", text)

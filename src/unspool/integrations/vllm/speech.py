@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
 from ..._core.tokens.detokenizer import Detokenizer
 from ..._core.tokens.tokens import as_tokenizer
+from ..._core.values.errors import UsageError
 from ..._core.values.policies import DEFAULTS
 from ..._core.words.dialect import Dialect
+from ..._request import Plan, plan
 from ..._request.derived import closer
 from ...dialects._registry import combined, facts_of, find, get_dialect
 from ...tokens import ReasoningIds
@@ -36,6 +38,30 @@ class Speech:
         ids = {token: id for id, token in self.tokenizer.special_tokens().items()}
         self._ends = frozenset(ids[end] for end in facts_of(self.dialect).eos if end in ids)
 
+    def plan(self, asked: Mapping[str, object], prompt: Sequence[int] | None = None) -> Plan:
+        """The plan for a request.
+
+        What a plan refuses is no reason to refuse the request here: the prompt is rendered, by a
+        template that may know more than we do.  Then there is a line in the log, and a plan
+        without what was refused.
+        """
+        turn = None if prompt is None else self.turn(prompt)
+        try:
+            made = self._planned(asked, turn)
+        except UsageError as error:
+            warn_once(f"unspool reads {self.dialect.name}: {error}")
+            plain = {key: value for key, value in asked.items() if key != "chat_template_kwargs"}
+            try:
+                made = self._planned(plain, turn)
+            except UsageError:
+                made = self._planned(plain, None)
+        for warning in made.warnings:
+            warn_once(f"unspool reads {self.dialect.name}: {warning}")
+        return made
+
+    def _planned(self, asked: Mapping[str, object], prompt: Sequence[int] | None) -> Plan:
+        return plan(self.name, asked, prompt=prompt, tokenizer=self.tokenizer, policies=self.policies)
+
     def closes(self, ids: Sequence[int], delta: Sequence[int]) -> bool:
         """Whether these last ids, or those just before them, have what closes reasoning."""
         if not self._closers:  # it is a message of its own, which ends where the next one begins
@@ -54,6 +80,12 @@ class Speech:
             if prompt[place] in self._ends:
                 return prompt[place + 1 :] or prompt
         return prompt
+
+
+@lru_cache(maxsize=1024)
+def warn_once(text: str) -> None:
+    """Say this in the engine's log, the first time."""
+    log.warning("%s", text)
 
 
 @lru_cache(maxsize=8)
