@@ -22,7 +22,7 @@ from tokenizers import Tokenizer
 
 from engine_models import Recording, prompt_ends
 from engine_wires import APIS, Answer, Api, Refused, ask
-from unspool import CallEnd, CallStart, Event, FinishReason, Message, Parser, Text, get_dialect, parse
+from unspool import CallEnd, CallStart, Event, Message, Parser, Text, get_dialect, parse
 from unspool._request.derived import closer
 from unspool.wire import ChatStream
 from unspool.wire.broken import is_spoilt, is_spoilt_as_malformed
@@ -159,7 +159,7 @@ class Bench:
         start, end = self._call
         for place in range(end - 1, start, -1):
             damaged = text[:place] + text[place + 1 :]
-            message = self._message(self._shown(self._encode(damaged)), self._prompt, "stop")
+            message = self._message(self._shown(self._encode(damaged)), self._prompt)
             if any(problem.kind == "malformed_call" for problem in message.problems):
                 yield damaged
 
@@ -308,7 +308,7 @@ class Bench:
         text = self._shown(ids)
         if stop:
             text = text[: text.index(stop)]
-        message = self._message(text, prompt, "length" if cut else "stop")
+        message = self._message(text, prompt)
         shown: Any = ChatStream(self._parser(prompt)).whole(message)
         choice = shown["choices"][0]
         found = [call["function"] for call in choice["message"].get("tool_calls", ())]
@@ -327,14 +327,9 @@ class Bench:
         parser = self._parser(prompt)
         return parser.feed(text) + parser.finish()
 
-    def _message(self, text: str, prompt: str, reason: FinishReason) -> Message:
-        return parse(
-            text,
-            self._dialect,
-            tools=self.recording.tools,
-            prompt=prompt or None,
-            finish_reason=reason,
-        )
+    def _message(self, text: str, prompt: str) -> Message:
+        # The engine does not tell its parsers why an output ended.
+        return parse(text, self._dialect, tools=self.recording.tools, prompt=prompt or None)
 
     def _reasoning_tokens(self, text: str, prompt: str) -> int:
         """Tokens with a character of reasoning in them, by the tokenizer's own offsets."""

@@ -98,20 +98,20 @@ class Planner:
         made = self.plan(request, kwargs)
         if not made.skip_special_tokens:
             request.skip_special_tokens = False
-            if hasattr(request, "spaces_between_special_tokens"):
-                request.spaces_between_special_tokens = False
         if made.constraint.kind == "none" or (is_tagged(request) and not made.forced):
             return request
-        constraint = self._behind_reasoning(request, made)
         if request.extract_structured_outputs() is not None:
             warn_once("unspool: a response format is ignored where tool_choice forces a call")
         if isinstance(request, compat.ResponsesRequest):
             request.text = None
         else:
             request.response_format = None
-        request.structured_outputs = compat.StructuredOutputsParams(
-            structural_tag=json.dumps(constraint.grammar().structural_tag())
-        )
+        if made.constraint.kind == "guided_json":
+            schema = made.constraint.json_schema()
+            request.structured_outputs = compat.StructuredOutputsParams(json=schema)
+        else:
+            tag = self._behind_reasoning(request, made).grammar().structural_tag()
+            request.structured_outputs = compat.StructuredOutputsParams(structural_tag=json.dumps(tag))
         return request
 
     def _behind_reasoning(self, request: Any, made: Plan) -> Constraint:
