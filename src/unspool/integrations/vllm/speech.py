@@ -36,7 +36,7 @@ class Speech:
         self.policies = DEFAULTS
         self._closers = tuple(filter(None, map(closer, self.dialect.reasoning)))
         ids = {token: id for id, token in self.tokenizer.special_tokens().items()}
-        self._ends = frozenset(ids[end] for end in facts_of(self.dialect).eos if end in ids)
+        self._ends = {ids[end]: end for end in facts_of(self.dialect).eos if end in ids}
 
     def plan(self, asked: Mapping[str, object], prompt: Sequence[int] | None = None) -> Plan:
         """The plan for a request.
@@ -73,6 +73,11 @@ class Speech:
     def is_end(self, id: int) -> bool:
         """Whether a token ends the turn."""
         return id in self._ends
+
+    def without_end(self, text: str, ids: Sequence[int]) -> Sequence[int]:
+        """The last ids of an output, without the one that ended it and that its text does not show."""
+        end = self._ends.get(ids[-1]) if ids else None
+        return ids if end is None or text.endswith(end) else ids[:-1]
 
     def turn(self, prompt: Sequence[int]) -> Sequence[int]:
         """The turn that a prompt ends with: prompts are long, and what is before it says nothing."""

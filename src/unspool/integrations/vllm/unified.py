@@ -94,9 +94,11 @@ class UnspoolParser(compat.Parser):
         by_ids = bool(model_output_token_ids) and not is_tagged(request)
         parser = self._begin(request, by_ids=by_ids)
         deltas = Deltas(parser)
-        events = (
-            parser.feed_decoded(model_output, model_output_token_ids) if by_ids else parser.feed(model_output)
-        )
+        if by_ids:
+            ids = self._speech.without_end(model_output, model_output_token_ids)
+            events = parser.feed_decoded(model_output, ids)
+        else:
+            events = parser.feed(model_output)
         delta = deltas.push(events + parser.finish())
         self._report(deltas, request, streaming=False)
         calls: list[Any] = [
@@ -123,7 +125,11 @@ class UnspoolParser(compat.Parser):
             self._by_ids = not is_tagged(request)
             parser = self._parser = self._begin(request, by_ids=self._by_ids)
             deltas = self._deltas = Deltas(parser)
-        events = parser.feed_decoded(delta_text, delta_token_ids) if self._by_ids else parser.feed(delta_text)
+        if self._by_ids:
+            ids = self._speech.without_end(delta_text, delta_token_ids) if finished else delta_token_ids
+            events = parser.feed_decoded(delta_text, ids)
+        else:
+            events = parser.feed(delta_text)
         if finished:
             events += parser.finish()
         delta = deltas.push(events)
