@@ -24,6 +24,7 @@ from engine_models import Recording, prompt_ends
 from engine_wires import APIS, Answer, Api, Refused, ask
 from unspool import CallEnd, CallStart, Event, Message, Parser, Text, get_dialect, parse
 from unspool._request.derived import closer
+from unspool.dialects._registry import facts_of
 from unspool.wire import ChatStream
 from unspool.wire.broken import is_spoilt, is_spoilt_as_malformed
 
@@ -118,6 +119,9 @@ class Bench:
         thoughts = [event for event in events if isinstance(event, Text) and event.channel == "reasoning"]
         self._thought = max((event.end for event in thoughts), default=0)
         """Where reasoning ends in the recording; 0: there is none."""
+        habit = facts_of(self._dialect).thinking.default
+        self._awaited = bool(self._thought and (recording.prompt or habit in ("on", "always")))
+        """Whether the model reasons without being asked to."""
         self._answer = min(
             event.start
             for event in events
@@ -188,14 +192,16 @@ class Bench:
                 for name in ("", "set_light"):
                     called = partial(self._called, api, name, stream=stream)
                     self._questions.append(("required, named", f"{name or 'any'}, {where}", called))
-                if self._thought and api != "messages":
+                if self._awaited and api != "messages":
                     formatted = partial(self._formatted, api, stream=stream)
                     self._questions.append(("format behind reasoning", where, formatted))
 
     def _free(self, api: Api) -> dict[str, Any]:
         """Reasoning is forced, and what follows is free: random weights would never end it."""
-        head = self.recording.output[: self._thought]
-        ids = self._encode(head + closer(self._dialect.reasoning[0])) if head else []
+        ids: list[int] = []
+        if self._awaited:
+            head = self.recording.output[: self._thought]
+            ids = self._encode(head + closer(self._dialect.reasoning[0]))
         return {
             "vllm_xargs": {"force": ids, "free": 1} if ids else {"free": 1},
             "max_output_tokens" if api == "responses" else "max_tokens": len(ids) + 300,
