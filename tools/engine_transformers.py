@@ -11,16 +11,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
-import socket
-import subprocess
 import sys
-import time
-import urllib.request
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -30,6 +25,7 @@ from tokenizers import Tokenizer
 
 import unspool
 from engine_models import ROOT, vocabulary_of, write_model
+from engine_server import running
 from engine_wires import APIS, Answer, Api, Refused, ask
 from unspool import Message, get_dialect, parse, render
 from unspool._core.ends.example import EXAMPLE, EXAMPLE_TOOLS, json_value
@@ -61,8 +57,6 @@ _TEMPLATE: Final = (
     "{%% if add_generation_prompt %%}%s\n{%% endif %%}"
 )
 """Prompts end where a turn begins, and hold nothing of it."""
-_PATIENCE: Final = 300
-"""Seconds until the server must be up."""
 
 
 @dataclass(frozen=True)
@@ -220,44 +214,11 @@ def prepared(dialect: str) -> Path:
     return folder
 
 
-@contextmanager
-def served(model: Path) -> Iterator[str]:
+def served(model: Path) -> AbstractContextManager[str]:
     """A server of this model, until it is not needed any more."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    log = model.with_suffix(".log")
-    with log.open("w", encoding="utf-8") as output:
-        process = subprocess.Popen(  # noqa: S603 - the engine that make installed
-            [
-                *(sys.executable, str(Path(__file__).with_name("engine_transformers_serve.py"))),
-                *("serve", str(model), "--device", "cpu", "--dtype", "float32"),
-                *("--host", "127.0.0.1", "--port", str(port)),
-            ],
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            env=os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"},
-        )
-        url = f"http://127.0.0.1:{port}"
-        try:
-            _wait(process, f"{url}/health", log)
-            yield url
-        finally:
-            process.terminate()
-            process.wait(timeout=60)
-
-
-def _wait(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
-    deadline = time.monotonic() + _PATIENCE
-    while time.monotonic() < deadline:
-        if process.poll() is not None:
-            raise SystemExit(f"the server did not start: see {log}")
-        try:
-            with urllib.request.urlopen(url, timeout=5):  # noqa: S310 - our own server
-                return
-        except OSError:
-            time.sleep(1)
-    raise SystemExit(f"the server was not up after {_PATIENCE} seconds: see {log}")
+    program = str(Path(__file__).with_name("engine_transformers_serve.py"))
+    command = [sys.executable, program, "serve", str(model), "--device", "cpu", "--dtype", "float32"]
+    return running(command, model.with_suffix(".log"), {})
 
 
 # -- the page

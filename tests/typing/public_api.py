@@ -224,11 +224,21 @@ def declare() -> None:
     assert_type(unspool.from_response_template({"fields": {"content": {}}}), Dialect)
     assert_type(unspool.to_response_template("hermes"), dict[str, Any])
     assert_type(unspool.dialect_from_json({"name": "mine"}), Dialect)
+    assert_type(unspool.dialect_to_json(dialect), dict[str, Any])
+    assert_type(unspool.dialect_schema(), dict[str, Any])
     Dialect(name="mine", call="<call>{envelope}</call>")  # type: ignore[arg-type]
     Dialect(name="mine", args="yaml")  # type: ignore[arg-type]
     Dialect(name="mine", family="Mine")  # type: ignore[arg-type]
     Dialect(name="mine", envelope=Envelope(order=("tool",)))  # type: ignore[arg-type]
     dialect.name = "yours"  # type: ignore[misc]
+
+
+def halve() -> None:
+    half = unspool.ReasoningHalf("hermes", begins_in="reasoning")
+    found = half.feed("Hm.</think>Hi.")
+    assert_type(found, unspool.Halves)
+    assert_type(found.reasoning, str)
+    assert_type(half.finish("stop").rest, str)
 
 
 def choose() -> None:

@@ -1,0 +1,53 @@
+"""An engine's server, started for as long as it is asked something."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+_PATIENCE: Final = 900
+"""Seconds until a server must be up: a slow machine takes minutes to import an engine."""
+_QUIET: Final = {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+"""It fetches nothing, and leaves the other cores alone."""
+
+
+@contextmanager
+def running(command: Sequence[str], log: Path, environment: Mapping[str, str]) -> Iterator[str]:
+    """The address of a server that this command starts; where to listen is added to it."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    url = f"http://127.0.0.1:{port}"
+    with log.open("w", encoding="utf-8") as output:
+        process = subprocess.Popen(  # noqa: S603 - the engine that make installed
+            [*command, "--host", "127.0.0.1", "--port", str(port)],
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **_QUIET, **environment},
+        )
+        try:
+            _wait(process, f"{url}/health", log)
+            yield url
+        finally:
+            process.terminate()
+            process.wait(timeout=60)
+
+
+def _wait(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
+    deadline = time.monotonic() + _PATIENCE
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise SystemExit(f"the engine did not start: see {log}")
+        try:
+            with urllib.request.urlopen(url, timeout=5):  # noqa: S310 - our own server
+                return
+        except OSError:
+            time.sleep(1)
+    raise SystemExit(f"the engine was not up after {_PATIENCE} seconds: see {log}")
