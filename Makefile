@@ -34,7 +34,7 @@ ENGINE_NEEDS := regex cachetools psutil numpy requests tqdm 'transformers>=5.16.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test quick compiled check rooms slow run templates tokenizers clients peers engine-vllm engine-transformers bench clean
+.PHONY: help test quick compiled check rooms slow run templates tokenizers clients peers engine-vllm engine-sglang engine-transformers bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -104,6 +104,9 @@ peer-harmony: .peers/harmony/.installed .peers/vocabularies/.installed
 	@touch $@
 
 # A whole engine, for models without weights.  The CPU build is a third party's; vLLM asks for its own name.
+engine-sglang: $(DEV) peer-sglang ## run SGLang's servers with unspool inside
+	@$(BIN)/python tools/engine_sglang.py $(or $(ARGS),--write)
+
 engine-vllm: .engines/vllm/.installed .tokenizers/.installed ## run a real vLLM with unspool inside; 3.4 GB, needs npm
 	@.engines/vllm/bin/python tools/engine_vllm.py $(or $(ARGS),--write)
 

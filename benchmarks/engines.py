@@ -98,7 +98,60 @@ def vllm() -> tuple[str, dict[str, Callable[[Case], Sides]]]:
     }
 
 
-ENGINES: Final[dict[str, Callable[[], tuple[str, dict[str, Callable[[Case], Sides]]]]]] = {"vllm": vllm}
+def sglang() -> tuple[str, dict[str, Callable[[Case], Sides]]]:
+    """``parse_stream_chunk`` of both parsers that its server makes for a choice, one behind the other."""
+    import logging
+
+    from sglang import __version__
+    from sglang.srt.entrypoints.openai.protocol import Tool
+    from sglang.srt.function_call.function_call_parser import FunctionCallParser
+    from sglang.srt.parser.reasoning_parser import ReasoningParser
+
+    from unspool.integrations.sglang import load
+
+    logging.disable(logging.CRITICAL)
+    load()
+    offered = [Tool(**tool) for tool in TOOLS]
+
+    def steps(case: Case, tools: str, reasoning: str) -> Steps:
+        def begin() -> Step:
+            think = ReasoningParser(
+                reasoning, force_reasoning=False, tokenizer=case.tokenizer, tool_call_parser_active=True
+            )
+            call = FunctionCallParser(offered, tools, tokenizer=case.tokenizer)
+
+            def step(text: str, _: int, last: bool) -> object:
+                found = call.parse_stream_chunk(think.parse_stream_chunk(text)[1])
+                if last:
+                    return (
+                        found,
+                        call.parse_stream_chunk(think.parse_stream_end()[1]),
+                        call.parse_stream_end(),
+                    )
+                return found
+
+            return step
+
+        return begin
+
+    def sides(tools: str, reasoning: str) -> Callable[[Case], Sides]:
+        return lambda case: Sides(
+            steps(case, tools, reasoning),
+            steps(case, f"unspool_{case.dialect}", f"unspool_{case.dialect}"),
+        )
+
+    return __version__, {
+        "hermes": sides("hermes", "qwen3"),
+        "qwen3_coder": sides("qwen3_coder", "qwen3"),
+        "deepseek_v3_1": sides("deepseekv31", "deepseek-v3"),
+        "kimi_k2": sides("kimi_k2", "kimi_k2"),
+    }
+
+
+ENGINES: Final[dict[str, Callable[[], tuple[str, dict[str, Callable[[Case], Sides]]]]]] = {
+    "vllm": vllm,
+    "sglang": sglang,
+}
 """The version, and for each dialect the two sides; by the folder in ``.peers``."""
 
 
@@ -117,9 +170,6 @@ def measured(engine: str) -> dict[str, Any]:
 
 
 def _case(dialect: str, length: int) -> Case:
-    from transformers import AutoTokenizer
-    from vllm.tokenizers.hf import get_cached_tokenizer
-
     from engine_models import write_model
     from unspool import Message, ToolCall, render
 
@@ -128,9 +178,21 @@ def _case(dialect: str, length: int) -> Case:
     text = render(dialect, Message(reasoning=None, content=None, tool_calls=(call,)))
     with tempfile.TemporaryDirectory() as folder:
         model = write_model(Path(folder), dialect)
-        tokenizer = get_cached_tokenizer(AutoTokenizer.from_pretrained(model))
+        tokenizer = _tokenizer(model)
     ids = tokenizer.encode(text, add_special_tokens=False)
     return Case(dialect, [tokenizer.decode([id]) for id in ids], ids, tokenizer)
+
+
+def _tokenizer(model: Path) -> Any:
+    """The model's tokenizer, as the engine's server has it."""
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    try:
+        from vllm.tokenizers.hf import get_cached_tokenizer
+    except ImportError:
+        return tokenizer
+    return get_cached_tokenizer(tokenizer)
 
 
 def _in_turns(sides: Sides, case: Case) -> Iterator[float]:

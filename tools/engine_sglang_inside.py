@@ -22,6 +22,7 @@ from unittest.mock import MagicMock
 
 from unspool.conformance.peers._vocabulary import EngineTokenizer
 from unspool.integrations.sglang import load
+from unspool.tokens import ReasoningIds
 
 _ENGINE: Final = (
     "sglang.srt.configs",
@@ -97,6 +98,19 @@ class Vocabulary(EngineTokenizer):
         return dict(zip(self.all_special_ids, self.all_special_tokens, strict=True))
 
 
+def real_tokenizer(folder: str) -> Any:
+    """A model's own tokenizer, with its template; its class is not guessed."""
+    from transformers import PreTrainedTokenizerFast
+
+    config = json.loads(Path(folder, "tokenizer_config.json").read_text(encoding="utf-8"))
+    eos = config["eos_token"]
+    return PreTrainedTokenizerFast(
+        tokenizer_file=str(Path(folder, "tokenizer.json")),
+        eos_token=eos if isinstance(eos, str) else eos["content"],
+        chat_template=config.get("chat_template"),
+    )
+
+
 class Manager:
     """Answers every request with the same output."""
 
@@ -153,6 +167,12 @@ class Manager:
                 "weight_version": "",
             }
             yield {"text": text, "output_ids": self.ids[:count], "meta_info": meta, "index": 0}
+
+    def closes_reasoning(self) -> bool:
+        """Whether there is a token in the output that ends reasoning for the scheduler."""
+        name = self.names["reasoning_parser"]
+        end = reasoning_parser(name, self.tokenizer).get_think_end_token_ids(self.tokenizer) if name else []
+        return len(end) == 1 and end[0] in self.ids
 
     def reasoning_tokens(self, required: bool) -> int:
         """How many tokens were reasoning, as the scheduler counts them."""
@@ -395,26 +415,45 @@ class Models:
     def __init__(self, vocabulary: Path, facts: Mapping[str, Any]) -> None:
         self._vocabulary = vocabulary
         self._facts = facts
-        self._servers: dict[tuple[str, str | None, str | None], Servers] = {}
+        self._servers: dict[tuple[str, ...], Servers] = {}
 
-    def servers(self, dialect: str, tool: str | None, reasoning: str | None) -> Servers:
-        """Its servers."""
-        key = (dialect, tool, reasoning)
+    def servers(self, case: Mapping[str, Any]) -> Servers:
+        """The servers for a case: of our parser by its dialect's name, if the case names no other.
+
+        With ``real``, the model has a vocabulary and a chat template of its own.
+        """
+        dialect, real = case["dialect"], case.get("real")
+        ours = f"unspool_{dialect}"
+        tool, reasoning = case.get("tool", ours), case.get("reasoning", ours)
+        key = (dialect, str(tool), str(reasoning), str(real))
         if key not in self._servers:
-            facts = self._facts[dialect]
-            eos = (facts["stops"] or ["</s>"])[0]
-            tokenizer = Vocabulary(self._vocabulary, facts["controls"], eos)
+            tokenizer = self._real(real, own=tool == "unspool") if real else self._made(dialect)
             self._servers[key] = Servers(tokenizer, tool, reasoning)
         return self._servers[key]
+
+    def _made(self, dialect: str) -> Any:
+        facts = self._facts[dialect]
+        return Vocabulary(self._vocabulary, facts["controls"], (facts["stops"] or ["</s>"])[0])
+
+    def _real(self, folder: str, *, own: bool) -> Any:
+        tokenizer = real_tokenizer(folder)
+
+        def prompt_of_the_case(messages: object, *, tokenize: bool = True, **_: object) -> Any:
+            del messages
+            prompt = tokenizer.prompt
+            return tokenizer.encode(prompt, add_special_tokens=False) if tokenize else prompt
+
+        if not own:
+            tokenizer.apply_chat_template = prompt_of_the_case
+        return tokenizer
 
 
 async def run(models: Models, case: Mapping[str, Any], apis: Sequence[str]) -> dict[str, Any]:
     """The answers to one case: by API, whole and streamed, with what was counted."""
-    name = f"unspool_{case['dialect']}"
-    servers = models.servers(case["dialect"], case.get("tool", name), case.get("reasoning", name))
+    servers = models.servers(case)
     manager = servers.manager
     manager.tokenizer.prompt = case["prompt"]
-    manager.ids = manager.tokenizer.encode(case["text"])
+    manager.ids = manager.tokenizer.encode(case["text"], add_special_tokens=False)
     manager.finish = case["finish"]
     answers: dict[str, Any] = {}
     for api in apis:
@@ -422,9 +461,39 @@ async def run(models: Models, case: Mapping[str, Any], apis: Sequence[str]) -> d
             counted: dict[str, int] = {}
             answer = await servers.ask(api, body_of(api, case, stream=mode == "stream"))
             answers[f"{api} {mode}"] = READERS[api](answer, counted) | {"usage": counted}
+            answers[f"{api} {mode}"]["prompt"] = len(manager.asked.input_ids)
     answers["text"] = manager.tokenizer.decode(manager.ids)
-    answers["tokens"] = {"prompt": len(manager.asked.input_ids), "completion": len(manager.ids)}
+    answers["tokens"] = {"completion": len(manager.ids), "reasoning": _reasoning_tokens(case, manager)}
+    answers["closed"] = manager.closes_reasoning()
+    answers["tag"] = manager.asked.sampling_params.get("structural_tag")
     return answers
+
+
+def _reasoning_tokens(case: Mapping[str, Any], manager: Manager) -> int:
+    """How many tokens there are until reasoning is over, by unspool; SGLang counts its markers, too."""
+    ids = ReasoningIds(case["dialect"], manager.tokenizer)
+    end = ids.end(manager.ids, prompt=list(manager.asked.input_ids))
+    return len(manager.ids) if end is None else end
+
+
+class Grammars:
+    """SGLang's own grammar backend, on a real vocabulary."""
+
+    def __init__(self, folder: str) -> None:
+        from sglang.srt.constrained.xgrammar_backend import XGrammarGrammarBackend
+
+        self._tokenizer = real_tokenizer(folder)
+        self._backend = XGrammarGrammarBackend(
+            self._tokenizer,
+            vocab_size=len(self._tokenizer),
+            model_eos_token_ids=[self._tokenizer.eos_token_id],
+        )
+
+    def accepts(self, tag: str, text: str) -> bool:
+        """Whether a model that is held to the tag can write the text and end there."""
+        matcher = self._backend.dispatch_structural_tag(tag).matcher
+        ids = self._tokenizer.encode(text, add_special_tokens=False)
+        return all(map(matcher.accept_token, [*ids, self._tokenizer.eos_token_id]))
 
 
 def begin() -> str:
@@ -444,10 +513,15 @@ def main(cases: Path, answers: Path) -> None:
     given = json.loads(cases.read_text(encoding="utf-8"))
     version = begin()
     models = Models(Path(given["vocabulary"]), given["facts"])
+    grammars = Grammars(given["real"])
     with answers.open("w", encoding="utf-8") as out:
         out.write(json.dumps({"version": version}) + "\n")
         for case in given["cases"]:
-            found = asyncio.run(run(models, case, given["apis"]))
+            found = asyncio.run(run(models, case, case["apis"]))
+            tag = found.pop("tag")
+            found["accepted"] = [
+                tag is not None and grammars.accepts(tag, text) for text in case.get("held", ())
+            ]
             out.write(json.dumps(found, ensure_ascii=False) + "\n")
 
 

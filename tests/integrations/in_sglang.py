@@ -130,9 +130,7 @@ def served(given: dict[str, Any]) -> Any:
         except Exception as error:  # noqa: BLE001 - for the test to judge
             found.append({"failed": f"{type(error).__name__}: {error}"})
             continue
-        name = f"unspool_{case['dialect']}"
-        servers = models.servers(case["dialect"], case.get("tool", name), case.get("reasoning", name))
-        asked = servers.manager.asked
+        asked = models.servers(case).manager.asked
         answers["asked"] = {
             key: asked.sampling_params.get(key)
             for key in ("stop", "structural_tag", "json_schema", "ebnf", "skip_special_tokens")

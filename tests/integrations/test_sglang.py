@@ -331,6 +331,8 @@ def test_what_a_request_says_is_done(plain: Inside) -> None:
         assert json.loads(answer["asked"]["structural_tag"])["type"] == "structural_tag"
         assert answer["asked"]["json_schema"] is None
     assert not special["asked"]["skip_special_tokens"], "reasoning is marked by special tokens"
+    # A grammar waits for the end of reasoning, so it must be known whether there is any.
+    assert (inside["require_reasoning"], off["require_reasoning"]) == (True, False)
 
 
 @installed

@@ -39,30 +39,38 @@ class Separated:
 
 
 class Untouched:
-    """Reasoning, and the rest of an output with its markup, for the detector of calls."""
+    """Reasoning, and the rest of an output with its markup, for the detector of calls.
+
+    Only line breaks around reasoning, where the rest begins, are no part of it.
+    """
 
     def __init__(self, half: ReasoningHalf) -> None:
         self._half = half
-        self._framing = half.parser.begins_in == "reasoning"
-        """Line breaks behind reasoning are no part of the answer."""
+        self._fed = 0
         self._begun = False
+        self._blanks = ""
+        """What the rest begins with, until it is known whether reasoning is next to it."""
 
     def feed(self, text: str) -> tuple[str, str]:
         """More of the output: what it adds to reasoning and to the rest."""
+        self._fed += len(text)
         found = self._half.feed(text)
-        return found.reasoning, self._rest(found.reasoning, found.rest)
+        return found.reasoning, found.rest if self._begun else self._first(found.rest, over=False)
 
     def finish(self, reason: FinishReason | None) -> tuple[str, str]:
         """No more output follows."""
         found = self._half.finish(reason)
-        return found.reasoning, self._rest(found.reasoning, found.rest)
+        return found.reasoning, found.rest if self._begun else self._first(found.rest, over=True)
 
-    def _rest(self, reasoning: str, rest: str) -> str:
-        self._framing = self._framing or bool(reasoning)
-        if not self._begun and self._framing:
-            rest = rest.lstrip("\r\n")
-        self._begun = self._begun or bool(rest)
-        return rest
+    def _first(self, rest: str, *, over: bool) -> str:
+        rest = self._blanks + rest
+        if not over and (not rest or rest.isspace()):
+            self._blanks = rest
+            return ""
+        self._begun = True
+        parser = self._half.parser
+        beside_reasoning = parser.begins_in == "reasoning" or self._fed - parser.held > len(rest)
+        return rest.lstrip("\r\n") if beside_reasoning else rest
 
 
 class ReasoningDetector:
@@ -76,8 +84,8 @@ class ReasoningDetector:
         self, tokenizer: object | None = None, tool_call_parser_active: bool = False, **options: Any
     ) -> None:
         turn = current()
-        other = None if turn is None or turn.reasoning != self.name else turn.tool
-        self.dialect = dialect_of(other, self.name, tokenizer)
+        other = turn.tool if turn is not None and turn.reasoning == self.name else None
+        self.dialect = dialect_of(other if other in STANDING else None, self.name, tokenizer)
         told = {"tokenizer": tokenizer, "tool_call_parser_active": tool_call_parser_active}
         options |= {name: value for name, value in told.items() if value and name in self.accepts}
         if is_ours(self.name):

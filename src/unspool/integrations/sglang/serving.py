@@ -9,7 +9,9 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from functools import wraps
 from typing import Any, Final
 
+from ..._core.ends.parser import Parser
 from ..._core.values.errors import MalformedOutput, UsageError
+from ..._request.prompts import closes_reasoning
 from ..._request.special import stripped_markers
 from ...dialects._registry import facts_of
 from ...wire.broken import cannot_say, is_spoilt, is_spoilt_as_malformed, without_spoiler
@@ -149,15 +151,37 @@ def _would_strip(server: Any) -> bool:
 
 def _remembers_prompt(process: Any) -> Any:
     def remember(self: Any, request: Any, *args: Any, **options: Any) -> Any:
-        with reading(Turn(self, request)):
+        turn = Turn(self, request)
+        with reading(turn):
             made = process(self, request, *args, **options)
         tail = _prompt_tail(made, self.tokenizer_manager.tokenizer)
         if tail is not None:
             setattr(request, PROMPT, tail)
             setattr(made, PROMPT, tail)
+            if is_ours(self.reasoning_parser):
+                _settle_reasoning(turn, made, tail)
         return made
 
     return remember
+
+
+def _settle_reasoning(turn: Turn, made: Any, prompt: str) -> None:
+    """Whether reasoning comes first: the prompt has the last word on what the server believes.
+
+    Where only the model may begin it, a grammar must not wait for an end that may never
+    come: it has the reasoning in it.
+    """
+    server = turn.server
+    tool = turn.tool if turn.tool in STANDING else None
+    dialect = dialect_of(tool, turn.reasoning, server.tokenizer_manager.tokenizer)
+    if Parser(dialect, prompt=prompt).begins_in == "reasoning":
+        made.require_reasoning = True
+    elif closes_reasoning(dialect, prompt):
+        made.require_reasoning = False
+    elif turn.reasoned_tag is not None and made.tool_call_constraint is not None:
+        if made.require_reasoning or facts_of(dialect).thinking.default == "model":
+            made.tool_call_constraint = ("structural_tag", turn.reasoned_tag())
+        made.require_reasoning = False
 
 
 def _prompt_tail(made: Any, tokenizer: Any) -> str | None:

@@ -12,7 +12,7 @@ from ..._core.values.events import CallEnd, CallStart, Event, FinishReason, Mark
 from ..._core.words.dialect import Dialect
 from ..._request.stages import OneCall
 from ...dialects._registry import facts_of
-from ...grammar import grammar_for
+from ...grammar import Grammar, grammar_for
 from ..deltas import Delta, Deltas
 from ..engine import DETECTED, Problems, offered
 from . import compat
@@ -31,8 +31,9 @@ class CallReader:
         self._parser = Parser(dialect, tools=tools, begins_in="content")
         self._deltas = Deltas(self._parser)
         self._one = OneCall() if one_call else None
-        self.calls: list[dict[str, str]] = []
-        """The names, and the arguments as far as they were handed on."""
+        self._arguments: list[list[str]] = []
+        self.names: list[str] = []
+        """Of the calls so far."""
         self.open: int | None = None
         """The call that is being written."""
         self.cut: set[int] = set()
@@ -70,9 +71,15 @@ class CallReader:
         delta = self._deltas.push(map(_shown, events))
         for call in delta.calls:
             if call.name is not None:
-                self.calls.append({"name": call.name, "arguments": ""})
-            self.calls[call.index]["arguments"] += call.arguments
+                self.names.append(call.name)
+                self._arguments.append([])
+            self._arguments[call.index].append(call.arguments)
         return delta
+
+    @property
+    def arguments(self) -> list[str]:
+        """Of each call, as far as they were handed on; joined when asked for, so that time stays linear."""
+        return ["".join(pieces) for pieces in self._arguments]
 
 
 def _shown(event: Event) -> Event:
@@ -98,10 +105,9 @@ class ToolDetector:
     def __init__(self, tokenizer: object | None = None, **options: Any) -> None:
         if tokenizer is not None and "tokenizer" in self.accepts:
             options["tokenizer"] = tokenizer
-        super().__init__(**options)
-        self.prev_tool_call_arr: list[dict[str, str]] = []
-        self._tokenizer = tokenizer
         self._reader: CallReader | None = None
+        super().__init__(**options)
+        self._tokenizer = tokenizer
         self._looked: tuple[str, bool] = ("", False)
         self.offered: list[dict[str, Any]] | None = None
         """The tools of the request, where they are known before the text is."""
@@ -112,8 +118,8 @@ class ToolDetector:
     def dialect(self) -> Dialect:
         """What is read."""
         turn = current()
-        other = None if turn is None or turn.tool != self.name else turn.reasoning
-        return dialect_of(self.name, other, self._tokenizer)
+        other = turn.reasoning if turn is not None and turn.tool == self.name else None
+        return dialect_of(self.name, other if other in STANDING else None, self._tokenizer)
 
     # -- reading
 
@@ -124,7 +130,7 @@ class ToolDetector:
             reader = CallReader(self.dialect, self.offered, one_call=False)
             found = (reader.feed(text), reader.finish(None if turn is None else turn.reason))
             content = "".join(delta.content for delta in found)
-            self._looked = (text, bool(reader.calls) or content != text)
+            self._looked = (text, bool(reader.names) or content != text)
         return self._looked[1]
 
     def detect_and_parse(self, text: str, tools: Sequence[Any]) -> Any:
@@ -144,6 +150,38 @@ class ToolDetector:
     def finish(self, tools: Sequence[Any]) -> Any:
         """The stream is over."""
         return self._streamed(self._finish(tools))
+
+    # What the server reads of a detector's state.  Its classes have attributes for it, and set them first.
+
+    @property
+    def prev_tool_call_arr(self) -> list[dict[str, str]]:
+        """The calls so far; nothing of them is left to be sent."""
+        if self._reader is None:
+            return []
+        pairs = zip(self._reader.names, self._reader.arguments, strict=True)
+        return [{"name": name, "arguments": arguments} for name, arguments in pairs]
+
+    @prev_tool_call_arr.setter
+    def prev_tool_call_arr(self, value: object) -> None:
+        del value
+
+    @property
+    def streamed_args_for_tool(self) -> list[str]:
+        """The arguments that were sent."""
+        return [] if self._reader is None else self._reader.arguments
+
+    @streamed_args_for_tool.setter
+    def streamed_args_for_tool(self, value: object) -> None:
+        del value
+
+    @property
+    def current_tool_id(self) -> int:
+        """The number of the last call."""
+        return -1 if self._reader is None else len(self._reader.names) - 1
+
+    @current_tool_id.setter
+    def current_tool_id(self, value: object) -> None:
+        del value
 
     @property
     def incomplete_tool_call_indices(self) -> set[int]:
@@ -172,14 +210,9 @@ class ToolDetector:
             self._reader = CallReader(
                 self.dialect, _as_mappings(tools), one_call=turn is not None and turn.one_call
             )
-            self.prev_tool_call_arr = self._reader.calls
         return self._reader
 
     def _streamed(self, delta: Delta) -> Any:
-        calls = self.prev_tool_call_arr
-        if delta.calls:
-            self.current_tool_id = len(calls) - 1
-            self.streamed_args_for_tool = [call["arguments"] for call in calls]
         items = [
             self.world.item(tool_index=call.index, name=call.name, parameters=call.arguments)
             for call in delta.calls
@@ -206,19 +239,28 @@ class ToolDetector:
         """The grammar of what may be written, from the templates that are read."""
         if not self.supports_structural_tag():
             return None
-        turn = current()
-        # Where there is a parser of reasoning, the server lets the grammar begin behind reasoning.
-        reasoning = thinking_mode and (turn is None or not turn.reasoning)
-        inside = reasoning and facts_of(self.dialect).thinking.inside
         function = getattr(tool_choice, "function", None)
-        grammar = grammar_for(
-            self.dialect,
-            _as_mappings(tools or ()),
-            choice=tool_choice if function is None else {"name": function.name},
-            parallel=parallel_tool_calls is not False,
-            reasoning=reasoning,
-            start="reasoning" if inside and self.dialect.frame is None else "message",
-        )
+
+        def tag(*, reasoning: bool) -> Any:
+            inside = reasoning and thinking_mode and facts_of(self.dialect).thinking.inside
+            grammar = grammar_for(
+                self.dialect,
+                _as_mappings(tools or ()),
+                choice=tool_choice if function is None else {"name": function.name},
+                parallel=parallel_tool_calls is not False,
+                reasoning=reasoning,
+                start="reasoning" if inside and self.dialect.frame is None else "message",
+            )
+            return self._tag(grammar)
+
+        turn = current()
+        if turn is None or not turn.reasoning:
+            return tag(reasoning=thinking_mode)
+        # Where there is a parser of reasoning, the server lets the grammar begin behind reasoning.
+        turn.reasoned_tag = lambda: tag(reasoning=True)
+        return tag(reasoning=False)
+
+    def _tag(self, grammar: Grammar) -> Any:
         tag = grammar.structural_tag()
         start = self.dialect.prompt.start
         if self.dialect.frame is not None and start:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
@@ -23,7 +23,7 @@ _REASONS: Final[dict[object, FinishReason]] = {
 class Turn:
     """One request, while its prompt is made or an output of it is read."""
 
-    __slots__ = ("finish", "request", "responses", "server")
+    __slots__ = ("finish", "reasoned_tag", "request", "responses", "server")
 
     def __init__(self, server: Any, request: Any, finish: Any = None, *, responses: bool = False) -> None:
         self.server = server
@@ -32,6 +32,8 @@ class Turn:
         """SGLang's own record of how the output ended, which its answer is made from."""
         self.responses = responses
         """Whether it is answered in OpenAI's Responses format."""
+        self.reasoned_tag: Callable[[], Any] | None = None
+        """Makes the grammar of a forced call with reasoning before it, where there is one without."""
 
     @property
     def tool(self) -> str | None:
