@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 log: Final = logging.getLogger("unspool.integrations.sglang")
 
 KNOWN: Final = "0.5.23"
-"""The release that all of this was read in and tried with."""
+"""The release that this was tried with; the names are those of 0.5.20 and later."""
 
 TOOL_NAMES: Final = "sglang.srt.function_call.parser_names"
 REASONING_NAMES: Final = "sglang.srt.parser.reasoning_parser_names"

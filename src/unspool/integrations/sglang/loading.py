@@ -71,6 +71,8 @@ def _add_names() -> None:
         (compat.TOOL_NAMES, "TOOL_CALL_PARSER_NAMES"),
         (compat.REASONING_NAMES, "REASONING_PARSER_NAMES"),
     ):
+        if find_spec(path) is None:
+            continue  # before 0.5.21 the command line asks the registries themselves
         known = getattr(import_module(path), attribute)
         known += [name for name in names if name not in known]
 

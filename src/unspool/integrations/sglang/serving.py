@@ -15,7 +15,7 @@ from ..._request.prompts import closes_reasoning
 from ..._request.special import stripped_markers
 from ...dialects._registry import facts_of
 from ...wire.broken import cannot_say, is_spoilt, is_spoilt_as_malformed, without_spoiler
-from .compat import log
+from .compat import guarded, log
 from .naming import STANDING, dialect_of, is_ours
 from .turn import PROMPT, Turn, current, reading
 
@@ -24,12 +24,9 @@ _TAIL: Final = 2048
 
 _BY_NAME: Final = {
     "deepseek_v3_2": "deepseekv32",
-    "deepseek_v4": "deepseekv4",
-    "deepseek_v41": "deepseekv41",
     "glm47": "glm47",
     "hy_v3": "hunyuan",
     "hy_v4": "hunyuan",
-    "inkling": "inkling",
     "iquest_q1": "iquest_q1",
     "k2_horizon": "k2_horizon",
     "kimi_k2": "kimi_k2",
@@ -154,15 +151,20 @@ def _remembers_prompt(process: Any) -> Any:
         turn = Turn(self, request)
         with reading(turn):
             made = process(self, request, *args, **options)
-        tail = _prompt_tail(made, self.tokenizer_manager.tokenizer)
-        if tail is not None:
-            setattr(request, PROMPT, tail)
-            setattr(made, PROMPT, tail)
-            if is_ours(self.reasoning_parser):
-                _settle_reasoning(turn, made, tail)
+        guarded(lambda: _keep_prompt(turn, made))
         return made
 
     return remember
+
+
+def _keep_prompt(turn: Turn, made: Any) -> None:
+    """Write down what the prompt ends with, and what follows from it."""
+    tail = _prompt_tail(made, turn.server.tokenizer_manager.tokenizer)
+    if tail is not None:
+        setattr(turn.request, PROMPT, tail)
+        setattr(made, PROMPT, tail)
+        if is_ours(turn.reasoning):
+            _settle_reasoning(turn, made, tail)
 
 
 def _settle_reasoning(turn: Turn, made: Any, prompt: str) -> None:
