@@ -41,6 +41,7 @@ from unspool._models.engines import (
     parsers_for,
 )
 from unspool._models.probe import Probe
+from unspool.integrations.engine import offered
 
 PEERS = ROOT / ".peers"
 NOON = "It is noon."
@@ -138,6 +139,13 @@ def test_ours_is_recommended_where_theirs_is_known_to_be_wrong() -> None:
     assert any("length limit" in reason for reason in given["vllm"].because)
 
 
+@pytest.mark.parametrize("dialect", [name for name in PARSERS if name != "response_template"])
+def test_what_is_recommended_is_there(dialect: str) -> None:
+    """The names are those that the plug-ins offer."""
+    for given in flags(Serving(dialect, "MODEL", "", "", calls=True, reasons=True)).values():
+        assert set(re.findall(r"-parser (\S+)", given.instead)) <= set(offered())
+
+
 def test_what_an_engine_has_no_parser_for_ours_reads() -> None:
     given = flags(Serving("solar_open", "MODEL", "", "", calls=True, reasons=False))
     assert given["vllm"].instead == (
@@ -150,9 +158,9 @@ def test_reasoning_of_another_dialect_is_ours_as_well() -> None:
     assert "unspool_llama3_json --reasoning-parser unspool_hermes" in given["vllm"].instead
 
 
-@pytest.mark.parametrize("dialect", ["granite4", "my_own"])
+@pytest.mark.parametrize("dialect", ["granite4", "my_own", "response_template"])
 def test_ours_is_not_recommended_without_a_reason(dialect: str) -> None:
-    """Nothing is known against the one, and the other is none of ours."""
+    """Nothing is known against the first, and the others are none of ours."""
     given = flags(Serving(dialect, "MODEL", "", "", calls=True, reasons=False))
     assert (given["vllm"].instead, given["vllm"].because) == ("", ())
 
@@ -163,6 +171,12 @@ def test_defects_are_of_dialects_that_the_engine_has_a_parser_for() -> None:
         assert defect.whole | defect.streamed, "or it is none"
         for dialect in defect.whole | defect.streamed:
             assert PARSERS[dialect][columns[defect.engine]], (defect.engine, dialect)
+
+
+def test_what_was_seen_with_the_tokens_of_every_checkpoint_is_held_against_nobody() -> None:
+    given = flags(Serving("hy_v4", "MODEL", "", "", calls=True, reasons=True))
+    assert any("hy_v4" in defect.whole for defect in DEFECTS if defect.engine == "vllm")
+    assert given["vllm"].because == ()
 
 
 def test_where_a_defect_shows() -> None:

@@ -162,6 +162,11 @@ _VARIANTS: Final = (
 )
 
 
+_MIXED: Final = ("hy_v3", "hy_v4")
+"""Dialects whose parsers choose a spelling by the vocabulary.  When defects were counted it had the markers
+of every checkpoint, which no model's has: what was seen says nothing of one."""
+
+
 class Caveat(NamedTuple):
     """What a parser does to well-formed output of its own family; seen."""
 
@@ -545,7 +550,7 @@ def _serve(engine: EngineName, parts: list[str], tool: str, reasoning: str, serv
 def _ours(engine: EngineName, serving: Serving) -> str:
     """How to start it with our parsers inside; empty if the dialect is not one of ours."""
     calls, _, reasoning = serving.dialect.partition("+")
-    if calls not in PARSERS or not serving.calls:
+    if calls not in PARSERS or calls == "response_template" or not serving.calls:
         return ""
     model = shlex.quote(serving.model)
     start = (
@@ -565,7 +570,7 @@ def _defects(engine: EngineName, serving: Serving) -> Iterator[str]:
     dialect = serving.dialect.partition("+")[0]
     for defect in DEFECTS:
         where = defect.where(dialect)
-        if defect.engine == engine and where:
+        if defect.engine == engine and where and dialect not in _MIXED:
             yield defect.text if where == "always" else f"{defect.text} ({where})"
 
 
