@@ -1,9 +1,8 @@
 """SGLang's detectors, ours: loaded by its entry-point group ``sglang.srt.plugins``.
 
 SGLang calls :func:`load` in every one of its processes, before it reads its command
-line.  Nothing of SGLang is imported for it: the names are added to the lists that
-the command line knows, and the detectors are made when, and if, the process imports
-the registries that they belong in.
+line.  Nothing of SGLang is imported for it: our names and detectors are made when, and
+if, the process imports the lists and registries that they belong in.
 
 =============  ============================================================
 ``compat``     which of SGLang's modules and names are asked for

@@ -1,31 +1,29 @@
 """What is done when SGLang imports one of its modules, and nothing before.
 
-Importing its registries takes seconds, and most of its processes never do; so the
-names go into the light lists at once, and a finder waits for the modules themselves.
+SGLang loads plug-ins in every process, and most have no use for a parser: they import
+neither its registries nor the lists of names that its command line knows.  A finder
+waits for these modules.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Final, TypeAlias
 
-from ..engine import DETECTED, offered
 from . import compat
 
 Step: TypeAlias = Callable[[ModuleType], None]
 
 
 def install() -> None:
-    """Add our names, and wait for the modules that the rest belongs in."""
+    """Wait for the modules that something of ours belongs in."""
     if any(isinstance(finder, _Waiting) for finder in sys.meta_path):
         return
-    compat.guarded(_add_names)
     waiting: dict[str, Step] = {}
     for name, step in _STEPS.items():
         module = sys.modules.get(name)
@@ -65,16 +63,18 @@ def _take(module: ModuleType, step: Step) -> None:
     compat.guarded(lambda: step(module))
 
 
-def _add_names() -> None:
-    names = [DETECTED, *offered()]
-    for path, attribute in (
-        (compat.TOOL_NAMES, "TOOL_CALL_PARSER_NAMES"),
-        (compat.REASONING_NAMES, "REASONING_PARSER_NAMES"),
-    ):
-        if find_spec(path) is None:
-            continue  # before 0.5.21 the command line asks the registries themselves
-        known = getattr(import_module(path), attribute)
-        known += [name for name in names if name not in known]
+def _tool_names(module: ModuleType) -> None:
+    _add_names(module.TOOL_CALL_PARSER_NAMES)
+
+
+def _reasoning_names(module: ModuleType) -> None:
+    _add_names(module.REASONING_PARSER_NAMES)
+
+
+def _add_names(known: list[str]) -> None:
+    from ..engine import DETECTED, offered
+
+    known += [name for name in (DETECTED, *offered()) if name not in known]
 
 
 def _tools(module: ModuleType) -> None:
@@ -108,6 +108,8 @@ def _messages(module: ModuleType) -> None:
 
 
 _STEPS: Final[dict[str, Step]] = {
+    compat.TOOL_NAMES: _tool_names,
+    compat.REASONING_NAMES: _reasoning_names,
     compat.TOOLS: _tools,
     compat.REASONING: _reasoning,
     compat.CHAT: _chat,
