@@ -24,7 +24,8 @@ _PIECE: Final = re.compile(
     r"|(?P<space>\n[ \n]*)"
 )
 _CONTROL: Final = re.compile(r"[|｜\ud800-\udfff]|^\[/?[A-Z_]{3,}\]$")
-_TOKEN_AHEAD: Final = re.compile(r"(?=<[|｜])|(?=[\ud800-\udfff])")
+# A token may stand inside a tag, too: </｜DSML｜invoke>.
+_TOKEN_AHEAD: Final = re.compile(r"(?=<[|｜\ud800-\udfff])|(?<![</])(?=[\ud800-\udfff])")
 _ATTRIBUTE: Final = re.compile(r' ([\w:.-]+)="\{(\w+)\}"')
 _ANYONES: Final = re.compile(r"(?:[\[\]\s]|```(?:json)?)*")
 
