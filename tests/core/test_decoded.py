@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unspool import Event, Message, Note, Parser, UsageError, get_dialect, list_dialects, normalise, parse
+from unspool import CallEnd, Event, Message, Note, Parser, UsageError, get_dialect, list_dialects, normalise
 from unspool._core.ends.example import EXAMPLE_TOOLS, example
 from unspool._core.tokens.alignment import Alignment
 from unspool._core.tokens.mode import literals
@@ -267,14 +267,17 @@ def test_a_prompt_may_be_given_as_ids() -> None:
 
 
 def test_a_tag_with_a_token_in_it_closes_a_broken_call_as_a_whole() -> None:
-    tokenizer = tokenizer_of("deepseek_v3_2")
+    tokenizer = Bytes("deepseek_v3_2")
+    tokenizer.markers = {"｜DSML｜": 256}
     text = (
         "<｜DSML｜function_calls>\n"
         '<｜DSML｜invoke name="f">\n'
         '<｜DSML｜parameter name="a" string="false"3</｜DSML｜parameter>\n'
         "</｜DSML｜invoke>\n"
+        '<｜DSML｜invoke name="g">\n</｜DSML｜invoke>\n'
         "</｜DSML｜function_calls>"
     )
     parser = Parser("deepseek_v3_2", tokenizer=tokenizer)
-    by_ids = parser.message(parser.feed_tokens(tokenizer.encode(text)) + parser.finish("stop"))
-    assert by_ids.content == parse(text, "deepseek_v3_2").content == text
+    by_ids = normalise(parser.feed_tokens(tokenizer.encode(text)) + parser.finish("stop"))
+    ends = [event.end for event in by_ids if isinstance(event, CallEnd)]
+    assert ends == [text.index('\n<｜DSML｜invoke name="g"'), text.index("\n</｜DSML｜function_calls>")]
