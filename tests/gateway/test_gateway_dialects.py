@@ -27,6 +27,18 @@ for found in vectors.load():
         OUTPUTS.setdefault(found.dialect, []).append(found)
 SILENT = ("deepseek_v3", "deepseek_v3_1", "gigachat35", "hy_v3", "hy_v3:opensource", "poolside_v1")
 """Families that think only if they are told to."""
+KINDS = (
+    "hermes",
+    "mistral",
+    "qwen3_coder",
+    "minimax_m3",
+    "gemma4",
+    "pythonic",
+    "deepseek_v3_2",
+    "harmony",
+    "kimi_k2",
+)
+"""Dialects of each kind; the others are in the long suite, and ``test_every_api_tells_the_same`` has all of them."""
 SIZE = 5
 """Characters per delta: nearly all markers come in pieces."""
 
@@ -89,7 +101,11 @@ def whole(gateway: GatewayThread, body: dict[str, Any]) -> Message:
     )
 
 
-@pytest.mark.parametrize(("gateway", "name"), [(name, name) for name in OUTPUTS], indirect=["gateway"])
+@pytest.mark.parametrize(
+    ("gateway", "name"),
+    [pytest.param(name, name, marks=() if name in KINDS else pytest.mark.slow) for name in OUTPUTS],
+    indirect=["gateway"],
+)
 def test_what_clients_get_is_what_parse_finds(
     engine: EngineProcess, gateway: GatewayThread, name: str
 ) -> None:

@@ -5,19 +5,16 @@ reasoning as it was written, markup and all; the tool half is a ``Parser`` that
 begins in ``content`` and reads that.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
-from ..values.events import Channel, Event, FinishReason, Markup, Note, Text
+from ..values.events import CallArgs, Channel, Event, FinishReason, Markup, Note, Text
 from ..values.policies import DEFAULTS, Policies
 from ..words.dialect import Dialect
 from .parser import Parser, ToolList
 
-_AROUND_REASONING = ("reasoning_open", "reasoning_close")
 
-
-@dataclass(frozen=True, slots=True)
-class Halves:
+class Halves(NamedTuple):
     """What a piece of output adds to each half."""
 
     reasoning: str
@@ -48,33 +45,45 @@ class ReasoningHalf:
         )
         """What tells the halves apart."""
         self._tidy = self.parser.tidy()
-        self._raw = ""  # what came in and is in no event yet
+        self._raw: list[str] = []  # what came in and is in no event yet
         self._base = 0  # its offset
 
     def feed(self, text: str) -> Halves:
         """The next piece of output."""
-        self._raw += text
+        self._raw.append(text)
         return self._split(self.parser.feed(text))
 
     def finish(self, reason: FinishReason | None = None) -> Halves:
         """No more output follows, for this reason."""
         return self._split(self.parser.finish(reason))
 
-    def _split(self, events: Iterable[Event]) -> Halves:
-        events = list(events)
+    def _split(self, events: list[Event]) -> Halves:
+        if not events:
+            return Halves("", "")
+        raw = "".join(self._raw)
+        base = end = self._base
         rest: list[str] = []
-        end = self._base
+        only_args = True
         for event in events:
             if isinstance(event, Note):
                 continue
             end = max(end, event.end)
-            if isinstance(event, Text) and event.channel == "reasoning":
-                continue
-            if isinstance(event, Markup) and event.role in _AROUND_REASONING:
-                continue
-            rest.append(self._raw[event.start - self._base : event.end - self._base])
-        self._raw = self._raw[end - self._base :]
+            if not isinstance(event, CallArgs):
+                only_args = False
+                if _is_reasoning(event):
+                    continue
+            rest.append(raw[event.start - base : event.end - base])
+        self._raw = [raw[end - base :]]
         self._base = end
-        tidy = self._tidy.push(events)
-        reasoning = [e.text for e in tidy if isinstance(e, Text) and e.channel == "reasoning"]
-        return Halves("".join(reasoning), "".join(rest))
+        return Halves("" if only_args else self._tidied(events), "".join(rest))
+
+    def _tidied(self, events: list[Event]) -> str:
+        return "".join(
+            [e.text for e in self._tidy.push(events) if isinstance(e, Text) and e.channel == "reasoning"]
+        )
+
+
+def _is_reasoning(event: Event) -> bool:
+    if isinstance(event, Text):
+        return event.channel == "reasoning"
+    return isinstance(event, Markup) and event.role in ("reasoning_open", "reasoning_close")
