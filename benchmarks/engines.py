@@ -55,6 +55,14 @@ class Sides(NamedTuple):
 # -- engines: each gives, for an output, what its server would call
 
 
+def _sides(steps: Callable[[Case, str, str], Steps], tools: str, reasoning: str) -> Callable[[Case], Sides]:
+    """Its own parsers, by name, and those of unspool for the dialect."""
+    return lambda case: Sides(
+        steps(case, tools, reasoning),
+        steps(case, f"unspool_{case.dialect}", f"unspool_{case.dialect}"),
+    )
+
+
 def vllm() -> tuple[str, dict[str, Callable[[Case], Sides]]]:
     """``parse_delta`` of the parser that its server makes for a choice."""
     import logging
@@ -84,17 +92,11 @@ def vllm() -> tuple[str, dict[str, Callable[[Case], Sides]]]:
 
         return begin
 
-    def sides(tools: str, reasoning: str) -> Callable[[Case], Sides]:
-        return lambda case: Sides(
-            steps(case, tools, reasoning),
-            steps(case, f"unspool_{case.dialect}", f"unspool_{case.dialect}"),
-        )
-
     return __version__, {
-        "hermes": sides("hermes", "qwen3"),
-        "qwen3_coder": sides("qwen3_coder", "qwen3"),
-        "deepseek_v3_1": sides("deepseek_v31", "deepseek_v3"),
-        "kimi_k2": sides("kimi_k2", "kimi_k2"),
+        "hermes": _sides(steps, "hermes", "qwen3"),
+        "qwen3_coder": _sides(steps, "qwen3_coder", "qwen3"),
+        "deepseek_v3_1": _sides(steps, "deepseek_v31", "deepseek_v3"),
+        "kimi_k2": _sides(steps, "kimi_k2", "kimi_k2"),
     }
 
 
@@ -134,17 +136,11 @@ def sglang() -> tuple[str, dict[str, Callable[[Case], Sides]]]:
 
         return begin
 
-    def sides(tools: str, reasoning: str) -> Callable[[Case], Sides]:
-        return lambda case: Sides(
-            steps(case, tools, reasoning),
-            steps(case, f"unspool_{case.dialect}", f"unspool_{case.dialect}"),
-        )
-
     return __version__, {
-        "hermes": sides("hermes", "qwen3"),
-        "qwen3_coder": sides("qwen3_coder", "qwen3"),
-        "deepseek_v3_1": sides("deepseekv31", "deepseek-v3"),
-        "kimi_k2": sides("kimi_k2", "kimi_k2"),
+        "hermes": _sides(steps, "hermes", "qwen3"),
+        "qwen3_coder": _sides(steps, "qwen3_coder", "qwen3"),
+        "deepseek_v3_1": _sides(steps, "deepseekv31", "deepseek-v3"),
+        "kimi_k2": _sides(steps, "kimi_k2", "kimi_k2"),
     }
 
 
