@@ -63,7 +63,6 @@ CORE = (
     "ends/tidy",
     "ends/fold",
     "ends/parser",
-    "ends/halves",
 )
 """What runs for every delta, or for every parser."""
 CHECKS = (
