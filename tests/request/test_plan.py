@@ -919,6 +919,17 @@ def test_text_with_its_ids_goes_through_the_same_stages() -> None:
         assert messages[0] == messages[1]
 
 
+def test_what_a_stop_string_cut_away_stays_away() -> None:
+    vocabulary = tokenizer(special=("</think>",))
+    asked = ask(tools=TOOLS, tool_choice="required")
+    decided = plan("deepseek_r1", asked, tokenizer=vocabulary, constraints=("json",))
+    parser = decided.parser(ids=True)
+    fold = parser.fold()
+    fold.push(parser.feed_decoded("", vocabulary.encode("<thi", add_special_tokens=False).ids))
+    fold.push(parser.finish("stop"))
+    assert (fold.message().reasoning, fold.message().content) == (None, None)
+
+
 # --- what else a request may ask for
 
 

@@ -262,7 +262,7 @@ class PlannedParser(Parser):
         self._openers = shape
         self._first = ""
         self._ids: list[int] = []
-        self._shown = ""  # of what waits, the text that an engine decoded
+        self._shown: str | None = None  # of what waits, the text that an engine decoded, if it does
         self._stages = stages
         self._seers = [stage for stage in stages if isinstance(stage, OneCall)]
         needs_text = shape is not None or self._seers
@@ -300,11 +300,12 @@ class PlannedParser(Parser):
 
     def feed_decoded(self, text: str, ids: Iterable[int]) -> list[Event]:
         """Take the next text as an engine decoded it, and its ids; see :meth:`Parser.feed_decoded`."""
-        self._shown += text
+        text = (self._shown or "") + text
+        self._shown = text
         found = self._looked_at(ids)
         if found is None:
             return []
-        text, self._shown = self._shown, ""
+        self._shown = ""
         return self._through(super().feed_decoded(text, found))
 
     def _looked_at(self, ids: Iterable[int]) -> Iterable[int] | None:
@@ -329,7 +330,7 @@ class PlannedParser(Parser):
             self._openers = None
             if self._decoder is None:
                 events = super().feed(self._first)
-            elif self._shown:
+            elif self._shown is not None:
                 events = super().feed_decoded(self._shown, self._ids)
             else:
                 events = super().feed_tokens(self._ids)

@@ -27,20 +27,19 @@ def offered() -> dict[str, str]:
     return {f"{DETECTED}_{dialect.name}": dialect.name for dialect in list_dialects()}
 
 
+def _asked() -> set[str]:
+    return {name.strip() for name in os.environ.get(REPLACE, "").split(",")} - {""}
+
+
 def replaced(own: Iterable[str]) -> tuple[str, ...]:
-    """Which of the engine's own names the user wants ours under; a name that it does not have is logged."""
-    asked = [name.strip() for name in os.environ.get(REPLACE, "").split(",")]
-    asked = [name for name in asked if name]
-    known = list(own)
-    if asked == ["all"]:
-        return tuple(known)
-    return tuple(name for name in known if name in asked)
+    """Which of the engine's own names the user wants ours under."""
+    asked = _asked()
+    return tuple(name for name in own if name in asked or asked == {"all"})
 
 
 def unknown(own: Iterable[str]) -> tuple[str, ...]:
     """Names that the user wants replaced and the engine does not have."""
-    asked = {name.strip() for name in os.environ.get(REPLACE, "").split(",")} - {"", "all"}
-    return tuple(sorted(asked - set(own)))
+    return tuple(sorted(_asked() - {"all", *own}))
 
 
 def dialect_of_model(tokenizer: object, *, model_type: str = "") -> tuple[Dialect, str]:

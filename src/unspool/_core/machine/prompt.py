@@ -62,7 +62,7 @@ def begin_in(channel: Channel, machine: Machine, syntax: Syntax) -> list[Event]:
         machine.stand(Start(state, visible=False, before="", held="", closed=False, thought=False))
         return []
     if machine.channel == "reasoning":
-        machine.stand(Start(syntax.fresh, visible=False, before="", held="", closed=True, thought=True))
+        machine.stand(Start(syntax.fresh, visible=False, before="", held="", closed=True, thought=False))
     machine.end_reasoning()
     return [_reasoning_closed()] if syntax.has_reasoning else []
 

@@ -10,6 +10,7 @@ from ..._core.ends.parser import Parser
 from ..._core.values.events import FinishReason
 from ..._core.words.dialect import Dialect
 from ..._core.words.facts import Thinking
+from ..._request.derived import closer, opener
 from ...dialects._registry import facts_of
 from ..deltas import Deltas
 from ..engine import DETECTED, offered
@@ -190,8 +191,7 @@ def _detector(world: compat.ReasoningWorld, name: str, base: type) -> type:
 def markers(dialect: Dialect) -> tuple[str, str]:
     """What begins and what ends reasoning; nothing where there is none."""
     if dialect.reasoning:
-        before, _, after = dialect.reasoning[0].lstrip("^").partition("{text}")
-        return before.strip(), after.strip()
+        return opener(dialect.reasoning[0]), closer(dialect.reasoning[0])
     frame = dialect.frame
     if frame is not None:
         for route in frame.routes:
