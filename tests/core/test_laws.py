@@ -60,6 +60,7 @@ from unspool.testing import (
     assert_laws,
     assert_never_raises,
     assert_order,
+    assert_places,
     assert_policy,
     assert_quotations,
     assert_round_trip,
@@ -491,6 +492,17 @@ CALLED = read("hermes", '<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_c
         (assert_tiles, replace(HELLO, events=[Text("content", "Hallo", 0, 5), Finish(None, 5)])),
         (assert_tiles, replace(HELLO, events=[*HELLO.events, Note("bad_id", "", 6)])),
         (assert_tiles, replace(CALLED, events=[*CALLED.events[:-2], CallEnd(0, "malformed", "x", 47, 59)])),
+        (assert_places, replace(CALLED, events=[CallStart(0, "f", "x", 0, 23, 19, 20)])),
+        (assert_places, replace(CALLED, events=[CallStart(0, "f", "x", 0, 23, 21, 24)])),
+        *(
+            (assert_places, replace(CALLED, events=[CALLED.events[0], *CALLED.events[1:-2], end]))
+            for end in (
+                CallEnd(0, "complete", "", 47, 59, 38, 48),
+                CallEnd(0, "complete", "", 47, 59, 37, 46),
+                CallEnd(0, "complete", "", 47, 59, 21, 46),
+                CallEnd(0, "complete", "", 47, 59, 46, 46),
+            )
+        ),
         (assert_order, replace(HELLO, events=HELLO.events[:-1])),
         (assert_order, replace(HELLO, events=[*HELLO.events, Finish(None, 5)])),
         (assert_order, replace(CALLED, events=CALLED.events[1:])),

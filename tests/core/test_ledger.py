@@ -90,7 +90,7 @@ def test_whatever_is_done_spans_tile_the_input(
             elif operation == "markup":
                 ledger.markup("border", length)
             elif operation == "begin":
-                ledger.begin_call("f", "id", length)
+                ledger.begin_call("f", "id", length, 0, length)
             elif operation == "args":
                 ledger.args("{}", length)
             else:
@@ -123,7 +123,7 @@ def test_the_text_of_a_broken_call_is_whole_however_long(status: str, size: int)
         if at:
             ledger.args("", len(ledger.buf))
         else:
-            ledger.begin_call("f", "id", 2)
+            ledger.begin_call("f", "id", 2, 0, 1)
         events += ledger.give()
     ledger.take(ledger.buf)
     ledger.end_call("malformed" if status == "malformed" else "truncated", 0)

@@ -12,6 +12,7 @@ The laws:
 
 chunking    however an output is cut into pieces, the same events come out
 tiling      the spans of the events cover the input, in order, once
+places      a name and arguments stand where their call says, apart from each other
 order       calls start, get arguments and end, one at a time; ``Finish`` is last
 hold-back   what is held is never more than ``Parser.bound``
 cuts        where generation is stopped the output is cut, and no markup becomes text
@@ -47,6 +48,7 @@ from .laws import (
     assert_laws,
     assert_never_raises,
     assert_order,
+    assert_places,
     assert_quotations,
     assert_tiles,
 )
@@ -67,6 +69,7 @@ __all__ = [
     "assert_laws",
     "assert_never_raises",
     "assert_order",
+    "assert_places",
     "assert_policy",
     "assert_quotations",
     "assert_round_trip",

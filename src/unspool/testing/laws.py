@@ -1,4 +1,4 @@
-"""The laws of a reading: chunking, tiling, order, hold-back, arguments, cuts, no error, quotations."""
+"""The laws of a reading: how it is cut, what it accounts for, what it holds back, and what may not happen."""
 
 from __future__ import annotations
 
@@ -56,6 +56,46 @@ def assert_tiles(reading: Reading) -> None:
                 reading.fail("tiling", f"{event} should have the raw text {covered!r}")
     if at != len(text):
         reading.fail("tiling", f"the events end at {at}, the input at {len(text)}")
+
+
+def assert_places(reading: Reading) -> None:
+    """A name and arguments stand where their call says, inside it and apart from each other."""
+    arguments = _arguments(reading.events)
+    head: CallStart | None = None
+    for event in reading.events:
+        if isinstance(event, CallStart):
+            head = event
+            _assert_name_in_place(reading, event)
+        elif isinstance(event, CallEnd) and head is not None:
+            _assert_arguments_in_place(reading, head, event, arguments.get(event.index, ""))
+
+
+def _assert_name_in_place(reading: Reading, head: CallStart) -> None:
+    if not head.start <= head.name_start <= head.name_end <= head.end:
+        reading.fail("places", f"the name is not in {head}: {head.name_start}:{head.name_end}")
+    written = reading.case.text[head.name_start : head.name_end]
+    # One that is escaped, or that the prompt began, is written otherwise.
+    if written not in ("", head.name) and not (set(written) & {"\\", "&"} or reading.case.prompt):
+        reading.fail("places", f"{head} has its name where {written!r} stands")
+
+
+def _assert_arguments_in_place(reading: Reading, head: CallStart, tail: CallEnd, said: str) -> None:
+    start, end = tail.args_start, tail.args_end
+    written = reading.case.text[start:end]
+    if not head.start <= start <= end <= tail.start:
+        reading.fail("places", f"the arguments are not in the call that {tail} ends: {start}:{end}")
+    if start < head.name_end and head.name_start < end:
+        reading.fail("places", f"{written!r} are the arguments, and the name stands in them")
+    if reading.case.prompt:  # which may have begun them
+        return
+    if written[:1].isspace():
+        reading.fail("places", f"{written!r} are the arguments, and begin with a blank")
+    if tail.status != "complete":
+        return
+    if not written and said != "{}":
+        reading.fail("places", f"{said!r} are the arguments, and stand nowhere")
+    if written.startswith('{"') and is_json(written) and written != said:
+        reading.fail("places", f"{said!r} are the arguments, and {written!r} is written")
 
 
 def assert_order(reading: Reading) -> None:
@@ -193,12 +233,13 @@ def _fewest_chunks(whole: Reading, chunks: list[str]) -> Reading:
 def assert_laws(
     dialect: str | Dialect, case: str | Case, ways: Iterable[Sequence[str]] | None = None
 ) -> Reading:
-    """Every law that holds for a single text: chunking, tiling, order, hold-back, arguments."""
+    """Every law that holds for a single text: chunking, tiling, places, order, hold-back, arguments."""
     return assert_chunking_invariant(dialect, case, ways, each=_laws_of_a_reading)
 
 
 def _laws_of_a_reading(reading: Reading, whole: Reading) -> None:
     assert_tiles(reading)
+    assert_places(reading)
     assert_order(reading)
     assert_hold_bound(reading)
     assert_argument_prefixes(reading, whole)

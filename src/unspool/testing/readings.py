@@ -132,7 +132,8 @@ def comparable(events: Iterable[Event], text: str) -> list[Event]:
     out: list[Event] = []
     for event in normalise(events):
         if isinstance(event, CallStart) and event.id not in text:
-            out.append(CallStart(event.index, event.name, "", event.start, event.end))
+            places = event.start, event.end, event.name_start, event.name_end
+            out.append(CallStart(event.index, event.name, "", *places))
         else:
             out.append(event)
     return out

@@ -13,7 +13,7 @@ from ..syntax.syntax import Syntax
 from ..tokens.mode import TokenReader
 from ..tokens.tokens import AnyTokenizer
 from ..values.errors import UsageError
-from ..values.events import Channel, Event, FinishReason, Markup, Text
+from ..values.events import CallStart, Channel, Event, FinishReason, Markup, Text
 from ..values.message import Message
 from ..values.native import Unchecked, mypyc_attr
 from ..values.policies import DEFAULTS, STRICT, Policies
@@ -296,6 +296,9 @@ def _clipped(event: Event) -> Event | None:
         if not event.end:
             return None
         event.text = event.text[beyond:]
+    elif isinstance(event, CallStart):
+        event.name_start = max(event.name_start, 0)
+        event.name_end = max(event.name_end, 0)
     return event
 
 

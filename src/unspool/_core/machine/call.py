@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ..search.scan import BOUND, MORE, behind_literal, behind_space
+from ..syntax.codec import NamedPayload
 from ..syntax.trial import FAIL, MATCH, NEED, follows
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class OpenCall:
     """The call that is being read."""
 
     __slots__ = (
+        "_begun",
         "_closers",
         "_codec",
         "_empty",
@@ -79,6 +81,7 @@ class OpenCall:
         self._closers: Final = frame.ends if frame is not None else (*form.closers, *section_closers)
         self._section_closer: Final = section_closers[-1] if section_closers else ""
         self._empty = frame is not None  # nothing of the body has come
+        self._begun = isinstance(codec, NamedPayload)  # its arguments have, or it knows where they do
         self._gap_noted = False  # text behind the arguments of a framed call has been noted
         self.phase = PAYLOAD
         self.over = False
@@ -127,6 +130,7 @@ class OpenCall:
         self.source = None
         if codec.notes:
             ledger.take_notes(codec)
+        self._place_arguments(codec, end)
         ledger.args(codec.text, end - ledger.pos)
         self._empty = self._empty and not codec.text
         if codec.error:
@@ -136,14 +140,33 @@ class OpenCall:
             return True
         if not final:
             # What the source reads is shown as it comes, as arguments of the output.
-            if not (ledger.silent or self._empty) and ledger.in_output:
+            if self._begun and not (ledger.silent or self._empty) and ledger.in_output:
                 self.source = codec.source
             return False
         if codec.finish(ledger.cut_short) == "truncated":
             return self._cut_off()
         ledger.args(codec.text, 0)
+        ledger.end_arguments(ledger.pos)
         self.phase = TAIL
         return True
+
+    def _place_arguments(self, codec: Codec, end: int) -> None:
+        """Where they stand in what the codec has read up to ``end``; blanks before them are not theirs."""
+        ledger = self._ledger
+        if isinstance(codec, NamedPayload):
+            if codec.args_from >= 0:
+                ledger.begin_arguments(codec.args_from)
+            if codec.args_to >= 0:
+                ledger.end_arguments(codec.args_to)
+            codec.args_from = codec.args_to = -1
+            return
+        if not self._begun:
+            first = behind_space(ledger.buf, ledger.pos)
+            if first < end:
+                self._begun = True
+                ledger.begin_arguments(first)
+        if codec.done:
+            ledger.end_arguments(end)
 
     def _cut_off(self) -> bool:
         """The input is over: what the codec held cannot become anything any more."""
@@ -169,6 +192,7 @@ class OpenCall:
                 return False
             if answer == MATCH and codec.close():
                 ledger.args(codec.text, 0)
+                ledger.end_arguments(ledger.pos)
                 ledger.take_notes(codec)
                 self.phase = TAIL
                 return True

@@ -60,10 +60,18 @@ class Gate:
         index = end.index - self._taken
         arguments = "".join(event.json for event in self._held if isinstance(event, CallArgs))
         return [
-            CallStart(index, start.name, native or start.id, start.start, start.end),
+            CallStart(
+                index,
+                start.name,
+                native or start.id,
+                start.start,
+                start.end,
+                start.name_start,
+                start.name_end,
+            ),
             CallArgs(index, arguments, start.end, end.start),
             *notes,
-            CallEnd(index, end.status, end.raw, end.start, end.end),
+            CallEnd(index, end.status, end.raw, end.start, end.end, end.args_start, end.args_end),
         ]
 
     def _take(self, start: CallStart, end: CallEnd, notes: list[Event], *, shown: bool) -> list[Event]:

@@ -35,6 +35,8 @@ class Ledger:
     """Buffer, position, and events."""
 
     __slots__ = (
+        "_args_end",
+        "_args_start",
         "_aside",
         "_base",
         "_blocks",
@@ -81,6 +83,8 @@ class Ledger:
         """Where the text of a silent call goes, if it is to be seen."""
         self.silent = False
         """The open call means 'no call': what it is made of is markup."""
+        self._args_start: i64 = -1  # of the open call, if they have begun,
+        self._args_end: i64 = -1  # ... and if they have ended
         self._called: list[str] = []  # the pieces of the last call
         self._keep_raw: Final = keep_raw
         self._raw: list[str] = []  # of the open call, in pieces as they came,
@@ -248,19 +252,25 @@ class Ledger:
         self._last = ""
         self._out.append(Markup(role, text, start, start + length))
 
-    def begin_call(self, name: str, id: str, length: int) -> None:
-        """The commit point; ``length``: of the call's head.  A silent call has no event of its own."""
+    def begin_call(self, name: str, id: str, length: int, name_from: int, name_to: int) -> None:
+        """The commit point; ``length``: of the call's head, in which the name has its place.
+
+        A silent call has no event of its own.
+        """
         start = self._base + self.pos
         raw = self.buf[self.pos : self.pos + length]
         self.pos += length
         self._last = ""
         self._raw = [raw if start >= 0 else raw[-start:]]  # without what the prompt holds
         self._join_at = start + length + BLOCK
+        self._args_start = self._args_end = -1
         if self.silent:
             self._pass_over(raw, start)
         else:
             self.index += 1
-            self._out.append(CallStart(self.index, name, id, start, start + length))
+            self._out.append(
+                CallStart(self.index, name, id, start, start + length, start + name_from, start + name_to)
+            )
 
     def _pass_over(self, raw: str, start: int) -> None:
         """A part of a silent call: markup, or text."""
@@ -290,6 +300,15 @@ class Ledger:
                 self._join_raw(start + length)
         self._out.append(CallArgs(self.index, json, start, start + length))
 
+    def begin_arguments(self, at: int) -> None:
+        """The arguments begin at this place of the buffer."""
+        self._args_start = max(self._base + at, 0)  # without what the prompt holds
+
+    def end_arguments(self, at: int) -> None:
+        """They end before this place of the buffer, if they have not yet."""
+        if self._args_end < 0:
+            self._args_end = max(self._base + at, 0)
+
     def _join_raw(self, end: int) -> None:
         """What the open call is made of, in one piece: small strings cost many times their text."""
         self._join_at = end + BLOCK
@@ -312,7 +331,9 @@ class Ledger:
             if status != "complete" and self._keep_raw:
                 self._raw.append(raw if start >= 0 else raw[-start:])
                 whole = "".join(self._blocks) + "".join(self._raw)
-            self._out.append(CallEnd(self.index, status, whole, start, start + length))
+            args_end = self._args_end if self._args_end >= 0 else max(start, 0)
+            args_start = self._args_start if self._args_start >= 0 else args_end
+            self._out.append(CallEnd(self.index, status, whole, start, start + length, args_start, args_end))
         self._called = self._blocks[:1] or self._raw
         self._raw = []
         self._blocks.clear()

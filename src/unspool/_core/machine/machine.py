@@ -624,7 +624,7 @@ class Machine:
             ledger.note("broken_header", text[:80])
         if finished and into in frame.calls and self._syntax.calls:
             if self._wanted(header.name):
-                self._start_framed_call(header.name, frame, frame.calls[into], length)
+                self._start_framed_call(header, frame, frame.calls[into], length)
             else:
                 # Not a tool that was offered, so this is text, header and all.
                 self._state = self._syntax.bodies["content"]
@@ -673,10 +673,11 @@ class Machine:
 
     # -- calls
 
-    def _start_framed_call(self, name: str, frame: FrameForm, form: CallForm, length: int) -> None:
+    def _start_framed_call(self, header: Header, frame: FrameForm, form: CallForm, length: int) -> None:
         self._section = None
         self._state = self._syntax.fresh
-        self._announce(name, "", length)
+        name = header.name
+        self._announce(name, "", length, header.name_at, header.name_at + len(name))
         self._open_call(form, self._new_codec(form, name), frame=frame)
 
     def _start_call(self, trial: Trial) -> None:
@@ -705,14 +706,30 @@ class Machine:
             self._section_is_text = refused
             if opened.lacks:
                 self.ledger.note("missing_opener", opened.lacks)
-        self._announce(name, trial.fields.get("id", native), trial.offset)
+        start = self.ledger.pos
+        name_from, name_to = self._place_of(name, trial)
+        self._announce(name, trial.fields.get("id", native), trial.offset, name_from, name_to)
         codec: Codec | None = envelope
         if envelope is not None:
+            if trial.args_from >= 0:
+                self.ledger.begin_arguments(start + trial.args_from)
+            if trial.args_to >= 0:
+                self.ledger.end_arguments(start + trial.args_to)
             self.ledger.args(envelope.text, 0)
             self.ledger.take_notes(envelope)
         elif form.payload:
             codec = self._new_codec(form, name)
         self._open_call(form, codec, opened=opened)
+
+    def _place_of(self, name: str, trial: Trial) -> tuple[int, int]:
+        """Where the name stands in the head that a trial has read; an empty place if it does not."""
+        if trial.name_from < 0:
+            return trial.offset, trial.offset
+        ledger = self.ledger
+        at = ledger.buf.find(name, ledger.pos + trial.name_from, ledger.pos + trial.name_to)
+        if at < 0:  # it is written otherwise, with escapes
+            return trial.name_from, trial.name_to
+        return at - ledger.pos, at - ledger.pos + len(name)
 
     def _read_as_text(self, program: Program) -> None:
         """The call that begins is text: it is read as a call, so that it is text to its end."""
@@ -721,8 +738,8 @@ class Machine:
         if entry is not None:
             self._released |= entry.closers - program.closers
 
-    def _announce(self, name: str, native: str, length: int) -> None:
-        """The commit point."""
+    def _announce(self, name: str, native: str, length: int, name_from: int, name_to: int) -> None:
+        """The commit point; ``length``: of the head, in which the name has its place."""
         ledger = self.ledger
         ledger.silent = (
             self._strip or ledger.shown_in is not None or name in self._syntax.dialect.names.null_calls
@@ -738,7 +755,7 @@ class Machine:
                 if native and self._ids.native:
                     ledger.note("bad_id", native, length)
                 id = self._ids.new(name, ledger.index + 1)
-        ledger.begin_call(name, id, length)
+        ledger.begin_call(name, id, length, name_from, name_to)
 
     def _open_call(
         self,

@@ -168,7 +168,7 @@ class EnvelopeCodec(NamedPayload):
             out: list[str] = []
             if value.text:
                 self._take(value, out)
-            self._value_ends(out, 0)
+            self._value_ends(out, -1)
             if self.error:
                 self.error = ""
                 return "truncated"
@@ -189,7 +189,7 @@ class EnvelopeCodec(NamedPayload):
                 return False
             self.notes.extend(value.notes)
             self._take(value, out)
-            self._value_ends(out, 0)
+            self._value_ends(out, -1)
             if self.error == NO_ARGUMENTS:
                 return False
         elif self._state not in (_NEXT, _KEY) or not self.committed:
@@ -221,14 +221,14 @@ class EnvelopeCodec(NamedPayload):
                 self._state = _VALUE
             elif state == _VALUE:
                 if char != "{" or not self._wraps:
-                    self._begin(self._role)
+                    self._begin(self._role, pos)
                     return pos
                 self._depth += 1
                 self._state = _FIRST_KEY
             elif state == _NEXT and char == ",":
                 self._state = _KEY
             elif state in (_FIRST_KEY, _KEY) and (char == '"' or (char == "'" and self._lenient)):
-                self._begin(_KEY_ROLE)
+                self._begin(_KEY_ROLE, pos)
                 return pos
             elif char == "}" and (state in (_NEXT, _FIRST_KEY) or (state == _KEY and self._lenient)):
                 if state == _KEY and not self._python:
@@ -248,8 +248,14 @@ class EnvelopeCodec(NamedPayload):
                 return pos
             pos += 1
 
-    def _begin(self, role: int) -> None:
+    def _begin(self, role: int, at: int) -> None:
         self._role = role
+        if role == _ARGS_ROLE:
+            self.args_from = at
+        elif role == _NAME_ROLE or (
+            role == _KEY_ROLE and self._dialect.envelope.keyed and not self.committed
+        ):
+            self.name_from = at + 1
         self._captured.clear()
         self._value = PythonValue() if self._python else self._json.again()
 
@@ -281,7 +287,7 @@ class EnvelopeCodec(NamedPayload):
             self._captured.append(text)
 
     def _value_ends(self, out: list[str], at: int) -> None:
-        """A key or value is complete."""
+        """A key or value is complete, and ends before ``at``; -1: where the input does."""
         role, self._value = self._role, None
         self._state = _NEXT
         text = "".join(self._captured)
@@ -290,6 +296,7 @@ class EnvelopeCodec(NamedPayload):
             return
         if role == _ARGS_ROLE:
             self._has_args = True
+            self.args_to = at
             if text:
                 arguments = arguments_in(text)
                 if not arguments:
@@ -300,6 +307,7 @@ class EnvelopeCodec(NamedPayload):
                 self.error = "the function's name as a string"
                 return
             self.name = _unquoted(text)
+            self.name_to = at - 1
             self.committed = not self._unmarked or self._has_args
         elif role == _ID_ROLE and text[:1] == '"':
             native = _unquoted(text)
@@ -321,6 +329,7 @@ class EnvelopeCodec(NamedPayload):
                 self.error = "'}': one function to an object"
                 return
             self.name = key
+            self.name_to = at - 1
             self.committed = bool(key)
             self._role = _ARGS_ROLE
         elif key in keys.name_keys and not self.name:
@@ -357,6 +366,8 @@ class UnnamedArguments(NamedPayload):
         value = self._json
         if self.done:
             return pos
+        if not self._pending:
+            self.args_from = behind_space(buf, pos)
         end = value.step(buf, pos, final)
         self.notes.extend(value.notes)
         value.notes.clear()
@@ -364,6 +375,7 @@ class UnnamedArguments(NamedPayload):
         self.error = value.error or ("'{'" if value.kind not in ("", "{") else "")
         if value.done and not self.error:
             self.text = "".join(self._pending)
+            self.args_to = end
             self.keys = _keys(self.text)
             self.committed = self.done = True
         return end

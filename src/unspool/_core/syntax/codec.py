@@ -107,12 +107,30 @@ class Value(Codec):
 class NamedPayload(Codec):
     """A payload that holds the call's name, so that a head ends inside it."""
 
-    __slots__ = ("committed", "id", "keys", "name", "only_named")
+    __slots__ = (
+        "args_from",
+        "args_to",
+        "committed",
+        "id",
+        "keys",
+        "name",
+        "name_from",
+        "name_to",
+        "only_named",
+    )
 
     def __init__(self) -> None:
         super().__init__()
         self.name: str = ""
         """The function's name, once known."""
+        self.name_from: int = -1
+        """Where the name begins, if the last step came upon that, in the buffer of that step; ..."""
+        self.name_to: int = -1
+        """... where it ends, ..."""
+        self.args_from: int = -1
+        """... where the arguments begin, ..."""
+        self.args_to: int = -1
+        """... and where they end.  Who steps it takes them, and sets them back."""
         self.id: str = ""
         """The call's id, if it came before the name."""
         self.committed: bool = False

@@ -375,15 +375,17 @@ class RouteForm:
             for key, _, value in (part.partition("=") for part in route.when.split())
         )
 
-    def match(self, fields: dict[str, str]) -> str | None:
-        """The function's name (or nothing) if the header's fields fit, else None."""
-        name = ""
+    def match(self, fields: dict[str, str]) -> tuple[str, str, int] | None:
+        """The function's name (or nothing), in which field it stands and where, if the fields fit."""
+        name = field = ""
+        at = 0
         for key, pattern in self._conditions:
             match = pattern.fullmatch(fields.get(key, ""))
             if match is None:
                 return None
-            name = match.groupdict().get("name", name)
-        return name
+            if "name" in pattern.groupindex:
+                name, field, at = match["name"], key, match.start("name")
+        return name, field, at
 
 
 class FrameForm:
@@ -467,24 +469,27 @@ class FrameForm:
         known = self._known.get(text)
         if known is None:
             fields: dict[str, str] = {}
+            places: dict[str, int] = {}
             begin, end = len(text), 0
             for pattern in self._fields:
                 for match in pattern.finditer(text):
                     fields.update(match.groupdict())
+                    places.update({field: match.start(field) for field in match.groupdict()})
                     begin = min(begin, match.start())
                     end = max(end, match.end())
-            known = Header(fields, begin, end, *self._route(fields))
+            into, name, field, at = self._route(fields)
+            known = Header(fields, begin, end, into, name, places.get(field, 0) + at)
             if len(self._known) >= _HEADERS:
                 self._known.clear()
             self._known[text] = known
         return known
 
-    def _route(self, fields: dict[str, str]) -> tuple[str, str]:
+    def _route(self, fields: dict[str, str]) -> tuple[str, str, str, int]:
         for route in self._routes:
-            name = route.match(fields)
-            if name is not None:
-                return route.into, name
-        return "content", ""
+            found = route.match(fields)
+            if found is not None:
+                return route.into, *found
+        return "content", "", "", 0
 
 
 _HEADERS: Final = 256
@@ -494,9 +499,11 @@ _HEADERS: Final = 256
 class Header:
     """What the header of a message says."""
 
-    __slots__ = ("begin", "end", "fields", "into", "name")
+    __slots__ = ("begin", "end", "fields", "into", "name", "name_at")
 
-    def __init__(self, fields: dict[str, str], begin: int, end: int, into: str, name: str) -> None:
+    def __init__(
+        self, fields: dict[str, str], begin: int, end: int, into: str, name: str, name_at: int
+    ) -> None:
         self.fields: Final = fields
         self.begin: Final = begin
         """Where the first field begins."""
@@ -505,7 +512,9 @@ class Header:
         self.into: Final = into
         """Where the message goes, and ..."""
         self.name: Final = name
-        """... the function that it names."""
+        """... the function that it names, ..."""
+        self.name_at: Final = name_at
+        """... and where."""
 
 
 def _field_pattern(template: str) -> re.Pattern[str]:

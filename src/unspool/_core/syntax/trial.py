@@ -85,6 +85,14 @@ class Trial:
     """Generation hit its limit, so a name that the input ends with may be incomplete."""
     at_end: bool = False
     """Only the end of the input confirmed what matched."""
+    name_from: int = -1
+    """Where the name that was caught begins, from the start of the window with what was laid aside; ..."""
+    name_to: int = -1
+    """... where it ends, ..."""
+    args_from: int = -1
+    """... and where arguments begin that an envelope has before it, ..."""
+    args_to: int = -1
+    """... and end."""
     failed_at: int = 0
     """Behind the key of a parameter, in the window: the step that has failed, and ..."""
     reach: int = 0
@@ -127,6 +135,10 @@ class Trial:
             self.envelope = None
         if self.at_end:
             self.at_end = False
+        if self.name_from >= 0:
+            self.name_from = self.name_to = -1
+        if self.args_from >= 0:
+            self.args_from = self.args_to = -1
 
     def run(self, buf: str, pos: int, final: bool) -> int:
         """Go on; the window starts at ``pos``.
@@ -202,6 +214,9 @@ class Trial:
                 continue
             elif kind == CAPTURE:
                 end = self._capture(step, buf, at, final)
+                if end >= 0 and step.text == "name":
+                    self.name_from = behind_space(buf, at) - pos
+                    self.name_to = self.name_from + len(self.fields["name"])
             elif kind == PEEK:
                 end = at if at < n and buf[at] in step.text else (MORE if at >= n else NO)
             elif kind == LINE_FEED:
@@ -277,6 +292,9 @@ class Trial:
             field = step.fields.get(match[1], "")
             if field and field not in self.fields:
                 value = match[2] or match[3] or match[4] or ""
+                if field == "name":
+                    group = 2 if match[2] else 3 if match[3] else 4
+                    self.name_from, self.name_to = match.start(group) - pos, match.end(group) - pos
                 self.fields[field] = html.unescape(value) if self._unescape else value
             at = match.end()
             self.offset = at - pos
@@ -347,12 +365,25 @@ class Trial:
             envelope = self.envelope = step.embed(step.text, step.unmarked)
         end = envelope.step(buf, pos + self.offset, final)
         self.offset = end - pos
+        self._place(envelope, self.aside - pos)
         # Before the commit point a note has no place of its own.
         if envelope.notes:
             envelope.notes = [(kind, detail, 0) for kind, detail, _ in envelope.notes]
         if envelope.error:
             return FAIL
         return MATCH if envelope.committed else NEED
+
+    def _place(self, envelope: NamedPayload, shift: int) -> None:
+        """Take where the envelope has come upon name and arguments."""
+        if envelope.name_from >= 0:
+            self.name_from = envelope.name_from + shift
+        if envelope.name_to >= 0:
+            self.name_to = envelope.name_to + shift
+        if envelope.args_from >= 0:
+            self.args_from = envelope.args_from + shift
+        if envelope.args_to >= 0:
+            self.args_to = envelope.args_to + shift
+        envelope.name_from = envelope.name_to = envelope.args_from = envelope.args_to = -1
 
 
 def _unless(watch: Watch, buf: str, at: int) -> int:

@@ -116,10 +116,14 @@ class TokenReader(Detokenizer):
                 event.text = restore(event.text, back)
             elif isinstance(event, CallEnd):
                 event.raw = restore(event.raw, back)
+                event.args_start = offsets.to_text(event.args_start)
+                event.args_end = offsets.to_text(event.args_end)
             elif isinstance(event, Note):
                 event.detail = restore(event.detail, back)
             elif isinstance(event, CallStart):
                 event.name = restore(event.name, back)
+                event.name_start = offsets.to_text(event.name_start)
+                event.name_end = offsets.to_text(event.name_end)
         return events
 
     def _noted(self, events: list[Event]) -> list[Event]:

@@ -56,6 +56,10 @@ class _Event:
     def _key(self) -> tuple[object, ...]:
         return ()
 
+    def _places(self) -> tuple[int, ...]:
+        """Spans inside its own."""
+        return ()
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, _Event):
             return NotImplemented
@@ -64,13 +68,14 @@ class _Event:
             and self.start == other.start
             and self.end == other.end
             and self._key() == other._key()
+            and self._places() == other._places()
         )
 
     def __hash__(self) -> int:
         return hash((type(self).__name__, self.start, self.end, self._key()))
 
     def __reduce__(self) -> tuple[type, tuple[object, ...]]:
-        return type(self), (*self._key(), self.start, self.end)
+        return type(self), (*self._key(), self.start, self.end, *self._places())
 
     def __repr__(self) -> str:
         values = ", ".join(repr(value) for value in self._key())
@@ -100,10 +105,12 @@ class Text(_Event):
 class CallStart(_Event):
     """The commit point of a call: its name is known, nothing is retracted from here on."""
 
-    __slots__ = ("id", "index", "name")
+    __slots__ = ("id", "index", "name", "name_end", "name_start")
     __match_args__: ClassVar = ("index", "name", "id")
 
-    def __init__(self, index: i64, name: str, id: str, start: i64, end: i64) -> None:
+    def __init__(
+        self, index: i64, name: str, id: str, start: i64, end: i64, name_start: i64 = 0, name_end: i64 = 0
+    ) -> None:
         self.start = start
         self.end = end
         self.index = index
@@ -112,9 +119,16 @@ class CallStart(_Event):
         """The function to call."""
         self.id = id
         """The model's own id where the dialect carries one, else a generated one."""
+        self.name_start = name_start
+        """Offset of the name's first character; an empty span where the output does not spell it ..."""
+        self.name_end = name_end
+        """... and behind its last one."""
 
     def _key(self) -> tuple[object, ...]:
         return (self.index, self.name, self.id)
+
+    def _places(self) -> tuple[int, int]:
+        return self.name_start, self.name_end
 
 
 @mypyc_attr(acyclic=True, free_list_len=1)
@@ -144,10 +158,19 @@ class CallArgs(_Event):
 class CallEnd(_Event):
     """A call is over."""
 
-    __slots__ = ("index", "raw", "status")
+    __slots__ = ("args_end", "args_start", "index", "raw", "status")
     __match_args__: ClassVar = ("index", "status", "raw")
 
-    def __init__(self, index: i64, status: Status, raw: str, start: i64, end: i64) -> None:
+    def __init__(
+        self,
+        index: i64,
+        status: Status,
+        raw: str,
+        start: i64,
+        end: i64,
+        args_start: i64 = 0,
+        args_end: i64 = 0,
+    ) -> None:
         self.start = start
         self.end = end
         self.index = index
@@ -158,9 +181,18 @@ class CallEnd(_Event):
         self.raw = raw
         """For the last two: the call exactly as the model wrote it, from its
         opener on.  Empty for a complete call."""
+        self.args_start = args_start
+        """Offset of the first character of the arguments; an empty span where there are none ..."""
+        self.args_end = args_end
+        """... and behind the last one.  Notation around them is outside: what names them, the
+        brackets of an object that holds the whole call, closing markers.  Those of a broken call
+        end where what closes it begins."""
 
     def _key(self) -> tuple[object, ...]:
         return (self.index, self.status, self.raw)
+
+    def _places(self) -> tuple[int, int]:
+        return self.args_start, self.args_end
 
 
 @mypyc_attr(acyclic=True)
