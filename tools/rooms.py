@@ -29,7 +29,7 @@ LAYERS: Final[tuple[tuple[str, ...], ...]] = (
     ("testing",),
     ("_request",),
     ("_models",),
-    ("conformance", "gateway", "integrations"),
+    ("conformance", "gateway", "integrations", "batch"),
     ("cli",),
     ("unspool",),
 )

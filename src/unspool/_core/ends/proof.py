@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..values.message import BrokenCall, TextPart, ToolCall
 from ..values.policies import Policies
-from .parser import parse
+from .parser import ToolList, parse
 
 if TYPE_CHECKING:
     from ..words.dialect import Dialect
@@ -25,14 +25,20 @@ _POLICIES = Policies(commit="call")
 
 
 def difference(
-    dialect: Dialect, text: str, parts: Sequence[TextPart | ToolCall], ids: AbstractSet[str]
+    dialect: Dialect,
+    text: str,
+    parts: Sequence[TextPart | ToolCall],
+    ids: AbstractSet[str],
+    tools: ToolList | None = None,
 ) -> str:
     """What does not come back of parts that were written as ``text``, for people; nothing if all does.
 
     :param ids: those that stand in the text as such.
+    :param tools: those that it is read with; without, such as fit the calls.
     """
-    tools = _declared([part for part in parts if isinstance(part, ToolCall)])
-    read = parse(text, dialect, tools=tools or None, policies=_POLICIES)
+    if tools is None:
+        tools = _declared([part for part in parts if isinstance(part, ToolCall)]) or None
+    read = parse(text, dialect, tools=tools, policies=_POLICIES)
     found = [part for part in read.parts if not isinstance(part, BrokenCall)]  # with this policy, none is
     for number, part in enumerate(parts):
         if isinstance(part, TextPart):

@@ -22,6 +22,7 @@ from .proof import difference
 
 if TYPE_CHECKING:
     from ..words.dialect import Dialect, Frame, Route
+    from .parser import ToolList
 
 # Where the word for a JSON value stands in ``Dialect.type_words``, by its first character; else a number.
 _TYPES = {'"': 0, "t": 2, "f": 2, "n": 3, "[": 4, "{": 5}
@@ -39,20 +40,32 @@ def render(dialect: str | Dialect, message: Message, *, check: bool = True) -> s
     :param check: whether to; without, what cannot be read back is written anyway.
     """
     spec = find(dialect)
-    if not isinstance(message, Message):
-        raise UsageError(f"render() takes a Message, got {type(message).__name__}")
-    parts = message.in_order()
-    writer = _FrameWriter(spec, spec.frame) if spec.frame is not None else _Writer(spec)
-    text = writer.write(parts)
-    # A broken call is the text that the policies gave back of it.
-    read = [TextPart(part.channel, part.text) if isinstance(part, BrokenCall) else part for part in parts]
-    wrong = difference(spec, text, read, writer.ids) if check else ""
+    text, wrong = written(spec, message, prove=check)
     if wrong:
         raise UsageError(
             f"dialect {spec.name!r} cannot write this so that it reads back: {wrong}; "
             "render(..., check=False) writes it anyway"
         )
     return text
+
+
+def written(
+    spec: Dialect, message: Message, *, prove: bool, tools: ToolList | None = None
+) -> tuple[str, str]:
+    """The text for a message, and what of it does not read back, if that is to be proved.
+
+    :param tools: those that it will be read with; without, such as fit the message.
+    """
+    if not isinstance(message, Message):
+        raise UsageError(f"render() takes a Message, got {type(message).__name__}")
+    parts = message.in_order()
+    writer = _FrameWriter(spec, spec.frame) if spec.frame is not None else _Writer(spec)
+    text = writer.write(parts)
+    if not prove:
+        return text, ""
+    # A broken call is the text that the policies gave back of it.
+    read = [TextPart(part.channel, part.text) if isinstance(part, BrokenCall) else part for part in parts]
+    return text, difference(spec, text, read, writer.ids, tools)
 
 
 class _Writer:

@@ -1,0 +1,339 @@
+"""Rows: what of a table is read how, and one reading of each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from time import perf_counter_ns
+from typing import Any, Literal, NamedTuple, TypedDict
+
+import pyarrow as pa
+
+from .._core.ends.parser import Parser, ToolList
+from .._core.schema.schema import Tools
+from .._core.tokens.tokens import AnyTokenizer
+from .._core.values.errors import UsageError
+from .._core.values.events import Event, FinishReason
+from .._core.values.message import Message
+from .._core.values.policies import Policies
+from .._core.words.dialect import Dialect
+from ..dialects._registry import find
+from .columns import ParsedColumns, call_spans, parsed_schema
+
+_REMEMBERED = 256
+"""Lists of tools that are read once: a dataset has a few, and they come again and again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """Says that an option is to be taken from a column, row by row.
+
+    >>> Column("model_dialect")
+    Column(name='model_dialect')
+    """
+
+    name: str
+    """The column's name."""
+
+
+class RowOptions(TypedDict, total=False):
+    """How the rows of a table are to be read; what is no ``Column`` counts for all of them."""
+
+    text: str
+    """The column that holds the outputs (default: ``text``)."""
+    tools: ToolList | Column | None
+    """The tools of the request; in a column as JSON text, or as a list of structs."""
+    prompt: str | Column | None
+    """The end of the prompt."""
+    finish_reason: FinishReason | Column | None
+    """Why generation stopped."""
+    policies: Policies | None
+    """Choices where users disagree."""
+    key: str | None
+    """The column whose value names a row: ids of calls follow from it, and from nothing else.
+    Without, the number of the row does."""
+    keep: Sequence[str] | Literal["all"]
+    """Columns of the input that go into the result, in front (default: none)."""
+
+
+class ParseOptions(RowOptions, total=False):
+    """``RowOptions``, with those that only parsing has."""
+
+    token_ids: str
+    """The column that holds the outputs as token ids, instead of ``text``."""
+    tokenizer: AnyTokenizer | None
+    """Whose ids they are."""
+    labels: bool
+    """Whether to say of every id what it is, in a column ``labels``."""
+    prefix: str
+    """What the names of the new columns begin with, where the input has such names already."""
+
+
+class Row(NamedTuple):
+    """What is known about a row before it is read."""
+
+    source: Any
+    """Its text, or its ids."""
+    dialect: Dialect
+    tools: ToolList | None
+    prompt: Any
+    finish_reason: FinishReason | None
+    new_id: Callable[[str, int], str]
+
+
+class RowError(Exception):
+    """What is wrong with a row; it becomes the row's error."""
+
+
+class RowReader:
+    """The options, checked once, and what reads rows by them."""
+
+    def __init__(
+        self,
+        dialect: str | Dialect | Column,
+        *,
+        text: str = "text",
+        token_ids: str = "",
+        tokenizer: AnyTokenizer | None = None,
+        tools: ToolList | Column | None = None,
+        prompt: str | Column | None = None,
+        finish_reason: FinishReason | Column | None = None,
+        policies: Policies | None = None,
+        key: str | None = None,
+        labels: bool = False,
+        keep: Sequence[str] | Literal["all"] = (),
+        prefix: str = "",
+    ) -> None:
+        if token_ids and tokenizer is None:
+            raise UsageError("token_ids= needs the tokenizer whose ids they are: tokenizer=")
+        if labels and not token_ids:
+            raise UsageError("labels=True needs ids to label: token_ids=")
+        if not isinstance(tools, Column):
+            tools = None if tools is None else list(tools)
+            Tools(tools)  # a mistake in what counts for all rows is the caller's, and said at once
+        self.source = token_ids or text
+        self.by_ids = bool(token_ids)
+        self.tokenizer = tokenizer
+        self.dialect = dialect if isinstance(dialect, Column) else find(dialect, tokenizer)
+        self.tools = tools
+        self.prompt = prompt
+        self.finish_reason = finish_reason
+        self.policies = policies
+        self.key = key
+        self.labels = labels
+        self.keep = keep
+        self.schema = parsed_schema(prefix, labels=labels, spans="tokens" if token_ids else "characters")
+        self._known_tools: dict[str, ToolList] = {}
+        if not isinstance(dialect, Column):
+            self._parser(Row("", find(dialect), None, None, None, _no_id))  # likewise
+
+    # -- columns
+
+    def rows(self, batch: pa.RecordBatch, first_row: int) -> Callable[[int], Row]:
+        """What gives a row of the batch by its place in it, or raises what is wrong with it."""
+        sources = self._sources(batch)
+        dialects = values(batch, self.dialect)
+        tools = values(batch, self.tools)
+        prompts = values(batch, self.prompt)
+        reasons = values(batch, self.finish_reason)
+        numbers = range(first_row, first_row + batch.num_rows)
+        keys = numbers if self.key is None else column(batch, self.key)
+
+        def row(number: int) -> Row:
+            source = sources[number]
+            if source is None:
+                raise RowError(f"there is no output: {self.source!r} is null")
+            key = keys[number]
+            if key is None:
+                raise RowError(f"the row has no name: {self.key!r} is null")
+            dialect = self._dialect(dialects[number])
+            offered = self.tools_of(tools[number])
+            new_id = dialect.id_format.seeded(key)
+            return Row(source, dialect, offered, prompts[number], reasons[number], new_id)
+
+        return row
+
+    def _sources(self, batch: pa.RecordBatch) -> Sequence[Any]:
+        if self.by_ids:
+            return _lists(_column(batch, self.source), self.source)
+        return texts(batch, self.source)
+
+    def _dialect(self, value: object) -> Dialect:
+        if isinstance(value, Dialect):
+            return value
+        if not isinstance(value, str):
+            raise RowError(f"a dialect is a name, got {value!r}")
+        return find(value, self.tokenizer)
+
+    def tools_of(self, value: Any) -> ToolList | None:
+        """The tools of a row, from what its column holds or what counts for all."""
+        if value is None or not isinstance(self.tools, Column):
+            return None if isinstance(self.tools, Column) else self.tools
+        if not isinstance(value, str):
+            found: ToolList = _without_nulls(value)
+            return found
+        known = self._known_tools.get(value)
+        if known is None:
+            known = tools_in(value)
+            if len(self._known_tools) >= _REMEMBERED:
+                self._known_tools.clear()
+            self._known_tools[value] = known
+        return known
+
+    # -- reading
+
+    def parse(
+        self, batch: pa.RecordBatch, first_row: int, timings: list[int] | None = None
+    ) -> pa.RecordBatch:
+        """The parsed columns of a batch, behind those that are kept.
+
+        :param timings: takes the nanoseconds of each row.
+        """
+        kept = kept_columns(batch, self.keep, self.schema)
+        columns = ParsedColumns()
+        row = self.rows(batch, first_row)
+        read = self._read_ids if self.by_ids else self._read_text
+        for number in range(batch.num_rows):
+            begun = perf_counter_ns()
+            try:
+                read(row(number), columns)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the other rows are worth having
+                columns.add_error(described(error))
+            if timings is not None:
+                timings.append(perf_counter_ns() - begun)
+        return beside(batch, kept, self.schema, columns.arrays(labels=self.labels))
+
+    def message(self, row: Row) -> Message:
+        """What a text amounts to."""
+        return self._folded(row)[0]
+
+    def _read_text(self, row: Row, columns: ParsedColumns) -> None:
+        message, events = self._folded(row)
+        columns.add(message, call_spans(events))
+
+    def _folded(self, row: Row) -> tuple[Message, list[Event]]:
+        parser = self._parser(row)
+        events = parser.feed(row.source)
+        events += parser.finish(row.finish_reason)
+        fold = parser.fold(source=row.source)
+        fold.push(events)
+        return fold.message(), events
+
+    def _parser(self, row: Row) -> Parser:
+        return Parser(
+            row.dialect, tools=row.tools, prompt=row.prompt, policies=self.policies, new_id=row.new_id
+        )
+
+    def _read_ids(self, row: Row, columns: ParsedColumns) -> None:
+        raise NotImplementedError
+
+
+def _no_id(_: str, __: int) -> str:
+    return ""
+
+
+def described(error: Exception) -> str:
+    """What the column ``error`` says: the first line, which says what and where."""
+    said = str(error).partition("\n")[0]
+    return said if isinstance(error, RowError | UsageError) else f"{type(error).__name__}: {said}"
+
+
+# -- columns
+
+
+def column(batch: pa.RecordBatch, name: str) -> list[Any]:
+    """The values of a column."""
+    values: list[Any] = _column(batch, name).to_pylist()
+    return values
+
+
+def texts(batch: pa.RecordBatch, name: str) -> list[str | None]:
+    """The values of a column of text."""
+    found = _column(batch, name)
+    kind = found.type.value_type if pa.types.is_dictionary(found.type) else found.type
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)):
+        if pa.types.is_null(kind):
+            return [None] * len(found)
+        raise UsageError(f"the column {name!r} holds {found.type}, not text")
+    values: list[str | None] = found.to_pylist()
+    return values
+
+
+def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
+    number = batch.schema.get_field_index(name)
+    if number < 0:
+        there = ", ".join(map(repr, batch.schema.names)) or "none"
+        raise UsageError(f"there is no column {name!r}, or more than one; there are: {there}")
+    return batch.column(number)
+
+
+def _lists(found: pa.Array, name: str) -> list[Any]:
+    """The members of a column of lists of numbers, as arrays that share its memory."""
+    if not (pa.types.is_list(found.type) or pa.types.is_large_list(found.type)) or not pa.types.is_integer(
+        found.type.value_type
+    ):
+        raise UsageError(f"the column {name!r} holds {found.type}, not lists of token ids")
+    offsets = found.offsets.to_numpy()
+    values = found.values.to_numpy(zero_copy_only=False)
+    return [
+        values[offsets[row] : offsets[row + 1]] if valid else None
+        for row, valid in enumerate(found.is_valid().to_pylist())
+    ]
+
+
+def values(batch: pa.RecordBatch, option: object) -> list[Any]:
+    """The values of an option, row by row."""
+    return column(batch, option.name) if isinstance(option, Column) else [option] * batch.num_rows
+
+
+def tools_in(text: str) -> ToolList:
+    """Tools as JSON text: the list, or the request that has it."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise RowError(f"the tools are not JSON: {error}") from error
+    if isinstance(value, dict):
+        value = value.get("tools")
+    if not isinstance(value, list):
+        raise RowError("the tools are neither a list nor an object with 'tools'")
+    return value
+
+
+def _without_nulls(value: Any) -> Any:
+    """A struct has every field that any row has; what this row has not is null."""
+    if isinstance(value, Mapping):
+        return {key: _without_nulls(member) for key, member in value.items() if member is not None}
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    return value
+
+
+# -- what goes in and out
+
+
+def kept_columns(
+    batch: pa.RecordBatch, keep: Sequence[str] | Literal["all"], schema: pa.Schema
+) -> Iterable[str]:
+    """The columns to keep, none of which may have the name of a new one."""
+    if isinstance(keep, str) and keep != "all":
+        raise UsageError(f"keep={keep!r}: give a list of columns, or 'all'")
+    kept = batch.schema.names if keep == "all" else list(keep)
+    twice = [name for name in kept if name in schema.names]
+    if twice:
+        raise UsageError(
+            f"{', '.join(map(repr, twice))} would be there twice: keep others, or give the new ones a prefix"
+        )
+    return kept
+
+
+def beside(
+    batch: pa.RecordBatch, kept: Iterable[str], schema: pa.Schema, arrays: Sequence[pa.Array]
+) -> pa.RecordBatch:
+    """New columns behind those that are kept."""
+    old = [_column(batch, name) for name in kept]
+    fields = [batch.schema.field(name) for name in kept]
+    metadata = {**(batch.schema.metadata or {}), **(schema.metadata or {})}
+    return pa.RecordBatch.from_arrays(
+        [*old, *arrays], schema=pa.schema([*fields, *schema], metadata=metadata or None)
+    )
