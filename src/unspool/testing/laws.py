@@ -92,7 +92,7 @@ def _assert_arguments_in_place(reading: Reading, head: CallStart, tail: CallEnd,
         reading.fail("places", f"{written!r} are the arguments, and begin with a blank")
     if tail.status != "complete":
         return
-    if not written and said != "{}":
+    if not written and any(json.loads(said).values()):  # nothing written is no arguments, or empty code
         reading.fail("places", f"{said!r} are the arguments, and stand nowhere")
     if written.startswith('{"') and is_json(written) and written != said:
         reading.fail("places", f"{said!r} are the arguments, and {written!r} is written")
