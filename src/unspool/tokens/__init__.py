@@ -4,6 +4,20 @@
 >>> reasoning.ended(prompt_ids)  # doctest: +SKIP
 """
 
+from .labels import BROKEN, KIND, SHARED, Label
+from .read import Attempt, Reading, TokenProblem, mask, read
 from .reasoning import ReasoningCounter, ReasoningIds
 
-__all__ = ["ReasoningCounter", "ReasoningIds"]
+__all__ = [
+    "BROKEN",
+    "KIND",
+    "SHARED",
+    "Attempt",
+    "Label",
+    "Reading",
+    "ReasoningCounter",
+    "ReasoningIds",
+    "TokenProblem",
+    "mask",
+    "read",
+]

@@ -213,6 +213,15 @@ class Parser:
             events = self._post(events)
         return events
 
+    def measure_tokens(self) -> list[int]:
+        """How many characters begin in each token: a list that grows with the ids that are fed.
+
+        Together with the spans of events it says which tokens these are.  Ask before the first ids.
+        """
+        if self._reader is None:
+            raise UsageError("measure_tokens() needs the model's tokenizer: Parser(..., tokenizer=...)")
+        return self._reader.measure()
+
     def tidy(self) -> Tidy:
         """A stage that takes framing white space out of this parser's events."""
         return Tidy(self)

@@ -76,15 +76,15 @@ class _Channel:
                 return None
             self.lead = ""
         body = text.rstrip()
+        start = max(event.end - len(text), event.start)
         if not body:
             if not self.blanks:
-                self.start = event.start
+                self.start = start
             self.blanks.append(text)
             return None
         self.lead = ""
         self.sure = None
         shown = body
-        start = event.start
         if self.blanks:
             shown = "".join(self.blanks) + body
             start = self.start

