@@ -51,7 +51,7 @@ def parse_batch(
     :param options: see ``ParseOptions``.
     """
     reader = RowReader(dialect, **options)
-    return _each(batch, lambda one, row: reader.parse(one, first_row + row))
+    return _each(batch, reader.parse, first_row)
 
 
 def parse_batches(
@@ -106,21 +106,20 @@ def convert_batch(
     """
     reader = RowReader(dialect, **options)
     writer = Writer(to, verify=verify, keep=options.get("keep", ()), name="converted")
-    return _each(batch, lambda one, row: converted(reader, writer, one, first_row + row))
+    return _each(batch, lambda one, rows: converted(reader, writer, one, rows), first_row)
 
 
-def _each(batch: Any, work: Callable[[pa.RecordBatch, int], pa.RecordBatch]) -> Any:
-    """A batch of a batch, a table of a table; the work is told which row is the first."""
+def _each(batch: Any, work: Callable[[pa.RecordBatch, range], pa.RecordBatch], row: int = 0) -> Any:
+    """A batch of a batch, a table of a table; the work is told which rows they are."""
     if not isinstance(batch, pa.Table):
-        return work(batch, 0)
-    empty = pa.RecordBatch.from_pylist([], schema=batch.schema)
-    return pa.Table.from_batches(list(_numbered(batch.to_batches(), work)) or [work(empty, 0)])
+        return work(batch, range(row, row + batch.num_rows))
+    batches = batch.to_batches() or [pa.RecordBatch.from_pylist([], schema=batch.schema)]
+    return pa.Table.from_batches(_numbered(batches, work, row))
 
 
 def _numbered(
-    batches: Iterable[pa.RecordBatch], work: Callable[[pa.RecordBatch, int], pa.RecordBatch]
+    batches: Iterable[pa.RecordBatch], work: Callable[[pa.RecordBatch, range], pa.RecordBatch], row: int = 0
 ) -> Iterator[pa.RecordBatch]:
-    row = 0
     for batch in batches:
-        yield work(batch, row)
+        yield work(batch, range(row, row + batch.num_rows))
         row += batch.num_rows

@@ -75,7 +75,7 @@ class _Table:
         self.offsets.append(len(self.columns[0]))
 
     def array(self) -> pa.ListArray:
-        arrays = [_array(column, field.type) for column, field in zip(self.columns, self.type, strict=True)]
+        arrays = [array(column, field.type) for column, field in zip(self.columns, self.type, strict=True)]
         structs = pa.StructArray.from_arrays(arrays, fields=list(self.type))
         return pa.ListArray.from_arrays(pa.array(self.offsets, pa.int32()), structs)
 
@@ -146,7 +146,7 @@ class ParsedColumns:
             self.calls.array(),
             strings(self.finish_reason),
             self.problems.array(),
-            *([_array(self.labels, pa.binary())] if labels else []),
+            *([array(self.labels, pa.binary())] if labels else []),
             *verdict(self.error),
         ]
 
@@ -158,10 +158,11 @@ def verdict(errors: Sequence[str | None]) -> list[pa.Array]:
 
 def strings(values: Sequence[str | None]) -> pa.Array:
     """A column of text.  Half a surrogate pair, which JSON can spell and Arrow cannot hold, is spelt out."""
-    return _array(values, pa.string())
+    return array(values, pa.string())
 
 
-def _array(values: Sequence[object], type_: pa.DataType) -> pa.Array:
+def array(values: Sequence[object], type_: pa.DataType) -> pa.Array:
+    """A column; see ``strings``."""
     try:
         made = pa.array(values, type_)
     except UnicodeEncodeError:

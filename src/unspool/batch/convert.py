@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from time import perf_counter_ns
 from typing import Any, Final, Literal
 
 import pyarrow as pa
@@ -32,7 +33,10 @@ class Writer:
         self.schema = pa.schema([WRITTEN.field(0).with_name(name), *list(WRITTEN)[1:]])
 
     def write(
-        self, batch: pa.RecordBatch, message: Callable[[int], tuple[Message, ToolList | None]]
+        self,
+        batch: pa.RecordBatch,
+        message: Callable[[int], tuple[Message, ToolList | None]],
+        timings: list[int] | None = None,
     ) -> pa.RecordBatch:
         """What the message of each row is in the dialect, behind the columns that are kept."""
         kept = kept_columns(batch, self.keep, self.schema)
@@ -40,12 +44,15 @@ class Writer:
         errors: list[str | None] = []
         for row in range(batch.num_rows):
             text, error = None, None
+            begun = perf_counter_ns()
             try:
                 text = self._text(*message(row))
             except Exception as caught:  # noqa: BLE001 - whatever it is, the other rows are worth having
                 error = described(caught)
             found.append(text)
             errors.append(error)
+            if timings is not None:
+                timings.append(perf_counter_ns() - begun)
         return beside(batch, kept, self.schema, [strings(found), *verdict(errors)])
 
     def _text(self, message: Message, tools: ToolList | None) -> str:
@@ -55,9 +62,15 @@ class Writer:
         return text
 
 
-def converted(reader: RowReader, writer: Writer, batch: pa.RecordBatch, first_row: int) -> pa.RecordBatch:
-    """Outputs of one dialect, in another."""
-    row = reader.rows(batch, first_row)
+def converted(
+    reader: RowReader,
+    writer: Writer,
+    batch: pa.RecordBatch,
+    names: Sequence[object],
+    timings: list[int] | None = None,
+) -> pa.RecordBatch:
+    """Outputs of one dialect, in another; the arguments are those of ``RowReader.parse``."""
+    row = reader.rows(batch, names)
 
     def message(number: int) -> tuple[Message, ToolList | None]:
         known = row(number)
@@ -67,7 +80,7 @@ def converted(reader: RowReader, writer: Writer, batch: pa.RecordBatch, first_ro
                 raise RowError(f"{problem.kind.replace('_', ' ')} in the output: {problem.detail}")
         return read, known.tools
 
-    return writer.write(batch, message)
+    return writer.write(batch, message, timings)
 
 
 def rendered(reader: RowReader, writer: Writer, batch: pa.RecordBatch, prefix: str) -> pa.RecordBatch:

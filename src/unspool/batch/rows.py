@@ -130,15 +130,17 @@ class RowReader:
 
     # -- columns
 
-    def rows(self, batch: pa.RecordBatch, first_row: int) -> Callable[[int], Row]:
-        """What gives a row of the batch by its place in it, or raises what is wrong with it."""
+    def rows(self, batch: pa.RecordBatch, names: Sequence[object]) -> Callable[[int], Row]:
+        """What gives a row of the batch by its place in it, or raises what is wrong with it.
+
+        :param names: of the rows, if no column has them.
+        """
         sources = self._sources(batch)
         dialects = values(batch, self.dialect)
         tools = values(batch, self.tools)
         prompts = values(batch, self.prompt)
         reasons = values(batch, self.finish_reason)
-        numbers = range(first_row, first_row + batch.num_rows)
-        keys = numbers if self.key is None else column(batch, self.key)
+        keys = names if self.key is None else column(batch, self.key)
 
         def row(number: int) -> Row:
             source = sources[number]
@@ -184,15 +186,16 @@ class RowReader:
     # -- reading
 
     def parse(
-        self, batch: pa.RecordBatch, first_row: int, timings: list[int] | None = None
+        self, batch: pa.RecordBatch, names: Sequence[object], timings: list[int] | None = None
     ) -> pa.RecordBatch:
         """The parsed columns of a batch, behind those that are kept.
 
+        :param names: as above.
         :param timings: takes the nanoseconds of each row.
         """
         kept = kept_columns(batch, self.keep, self.schema)
         columns = ParsedColumns()
-        row = self.rows(batch, first_row)
+        row = self.rows(batch, names)
         read = self._read_ids if self.by_ids else self._read_text
         for number in range(batch.num_rows):
             begun = perf_counter_ns()

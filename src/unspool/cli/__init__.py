@@ -30,6 +30,7 @@ from .._version import __version__
 from ..conformance import command as suite
 from ..dialects._registry import list_dialects
 from ..gateway import flags
+from . import batch as table
 
 _PORTION = 1 << 16
 """How much to read at once; a pipe gives less, namely what there is."""
@@ -117,6 +118,11 @@ def _options() -> argparse.ArgumentParser:
 
     dialects = commands.add_parser("dialects", help="list the dialects", description=_dialects.__doc__)
     dialects.set_defaults(run=_dialects)
+
+    batch = commands.add_parser("batch", help="parse or convert files of outputs")
+    batch.description = _batch.__doc__
+    table.add_arguments(batch)
+    batch.set_defaults(run=_batch)
 
     _add_export(commands.add_parser("export", help="write declarations in other forms"))
 
@@ -287,6 +293,11 @@ def _export_dialects(options: argparse.Namespace) -> int:
     found = dialect_schema() if options.schema else [dialect_to_json(each) for each in list_dialects()]
     print(_json(found, indent=2))
     return 0
+
+
+def _batch(options: argparse.Namespace) -> int:
+    """Parse or convert files of outputs, a row each; what was begun and killed goes on where it was."""
+    return table.main(options)
 
 
 def _conformance(options: argparse.Namespace) -> int:

@@ -1,0 +1,427 @@
+"""``unspool batch``: any kind of file, cut and killed anywhere, gives the rows that ``parse_batch`` gives."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from unspool.batch import parse_batch
+from unspool.batch.drive import Here, drive
+from unspool.batch.inputs import cut, find_inputs, read, schema_of
+from unspool.cli import main
+from unspool.cli.batch import Progress
+
+CALL = '<tool_call>\n{{"name": "now", "arguments": {{"n": {n}}}}}\n</tool_call>'
+ROWS: list[dict[str, Any]] = [
+    {"id": f"row {n}", "text": f"<think>Hm{'m' * (n * 7 % 50)}.</think>Ok. ☃\n" + CALL.format(n=n), "n": n}
+    for n in range(60)
+]
+ROWS[7]["text"] = None
+ROWS[11]["text"] = ROWS[11]["text"][:-20]
+PARSED = ["reasoning", "content", "tool_calls", "finish_reason", "problems", "ok", "error"]
+
+
+def lines(rows: list[dict[str, Any]] = ROWS) -> bytes:
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
+
+
+def packed(data: bytes, kind: str) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, kind) as file:
+        file.write(data)
+    found: bytes = sink.getvalue().to_pybytes()
+    return found
+
+
+def write(path: Path) -> Path:
+    """The rows, as the suffix says."""
+    table = pa.Table.from_pylist(ROWS)
+    match path.suffix:
+        case ".parquet":
+            pq.write_table(table, path, row_group_size=7)
+        case ".arrow":
+            with pa.ipc.new_file(path, table.schema) as file:
+                file.write_table(table, max_chunksize=7)
+        case ".arrows":
+            with pa.ipc.new_stream(path, table.schema) as file:
+                file.write_table(table, max_chunksize=7)
+        case ".gz":
+            path.write_bytes(gzip.compress(lines(ROWS[:20])) + gzip.compress(lines(ROWS[20:])))
+        case ".zst":
+            path.write_bytes(packed(lines(), "zstd"))
+        case _:
+            path.write_bytes(lines())
+    return path
+
+
+def rows_of(out: Path) -> list[dict[str, Any]]:
+    """All rows that were written, in order."""
+    found: list[dict[str, Any]] = []
+    for path in sorted(out.glob("part-*")):
+        if path.suffix == ".parquet":
+            found += pq.read_table(path).to_pylist()
+        elif path.suffix == ".arrow":
+            found += pa.ipc.open_file(path).read_all().to_pylist()
+        else:
+            kind = {".gz": "gzip", ".zst": "zstd"}.get(path.suffix)
+            found += map(json.loads, pa.input_stream(str(path), compression=kind).read().splitlines())
+    return found
+
+
+def batch(*arguments: object) -> int:
+    return main(["batch", "--quiet", *map(str, arguments)])
+
+
+def files(out: Path) -> dict[str, bytes]:
+    """What a run leaves behind, but for its own records."""
+    return {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()}
+
+
+# -- every kind of file
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet", ".arrow", ".arrows"])
+@pytest.mark.parametrize("size", [0.0005, 32])
+def test_whatever_the_rows_lie_in_they_are_parsed_as_a_batch_is(
+    tmp_path: Path, suffix: str, size: float
+) -> None:
+    source = write(tmp_path / f"rows{suffix}")
+    out = tmp_path / "out"
+    assert batch(source, out, "--dialect", "hermes", "--key", "id", "--part-size", size) == 0
+    expected = parse_batch(pa.RecordBatch.from_pylist(ROWS), "hermes", key="id", keep="all").to_pylist()
+    found = rows_of(out)
+    for row in found:
+        assert row.pop("other", None) is None
+    assert found == expected
+    assert (len(list(out.glob("part-*"))) > 1) == (size < 1)
+
+
+@pytest.mark.parametrize("kind", ["arrow", "jsonl", "jsonl.gz", "jsonl.zst"])
+def test_whatever_is_written_the_rows_are_the_same(tmp_path: Path, kind: str) -> None:
+    source = write(tmp_path / "rows.parquet")
+    batch(source, tmp_path / "as parquet", "--dialect", "hermes")
+    batch(source, tmp_path / "other", "--dialect", "hermes", "--format", kind)
+    assert rows_of(tmp_path / "other") == rows_of(tmp_path / "as parquet")
+    assert len(rows_of(tmp_path / "other")) == len(ROWS)
+
+
+def test_ids_follow_from_where_a_row_stands_and_not_from_the_cut(tmp_path: Path) -> None:
+    for suffix in (".jsonl", ".jsonl.gz", ".parquet", ".arrow"):
+        source = write(tmp_path / f"rows{suffix}")
+        for size in (0.0008, 0.003, 32):
+            batch(source, tmp_path / f"{suffix}{size}", "--dialect", "hermes", "--part-size", size)
+        first, second, whole = (rows_of(tmp_path / f"{suffix}{size}") for size in (0.0008, 0.003, 32))
+        assert first == second == whole
+        ids = [call["id"] for row in whole for call in row["tool_calls"]]
+        assert len(set(ids)) == len(ids) == len(ROWS) - 1
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", ""])
+def test_every_line_is_in_one_part_wherever_the_cuts_are(tmp_path: Path, end: str) -> None:
+    path = tmp_path / "rows.jsonl"
+    wanted = [{"text": "x" * length} for length in (0, 1, 5, 30, 2, 0, 17)]
+    text = (end or "\n").join(json.dumps(row) for row in wanted) + end
+    path.write_text(text, newline="")
+    inputs = find_inputs([str(path)])
+    schema = schema_of(inputs, {})
+    for size in range(1, len(text) + 2):
+        found = [
+            (place, row["text"])
+            for part in cut(inputs, size)
+            for rows in read(inputs[0], part, schema)
+            for place, row in zip(rows.places, rows.batch.to_pylist(), strict=True)
+        ]
+        assert [text for _, text in found] == [row["text"] for row in wanted]
+        assert all(text[place:].startswith('{"text"') for place, _ in found)
+
+
+def test_processes_write_what_one_process_writes(tmp_path: Path) -> None:
+    source = write(tmp_path / "rows.jsonl")
+    options = ("--dialect", "hermes", "--part-size", "0.002")
+    batch(source, tmp_path / "one", *options)
+    batch(source, tmp_path / "two", *options, "--jobs", "2")
+    assert files(tmp_path / "one") == files(tmp_path / "two")
+
+
+# -- what rows look like
+
+
+def test_nothing_of_a_line_is_lost(tmp_path: Path) -> None:
+    source = tmp_path / "rows.jsonl"
+    odd: list[Any] = [
+        {"text": "Hi.", "n": 1, "meta": {"a": [None, {}]}, "mixed": 1, "f": 1, "big": 1},
+        {"text": "Ho.", "n": None, "meta": "x", "mixed": "1", "f": 1.5, "big": 1 << 70},
+    ]
+    late: list[Any] = [
+        {"text": 5, "n": "one", "new": ["\ud800"], "other": {"o": 1}, "big": 2},
+        {"new": True},
+    ]
+    everything = [*odd * 500, *late]
+    source.write_text("".join(json.dumps(row) + "\n" for row in everything) + "no JSON\n\n[1]\n")
+    assert batch(source, tmp_path / "lines", "--dialect", "hermes", "--format", "jsonl") == 0
+    found = rows_of(tmp_path / "lines")
+    for before, after in zip(everything, found[:-2], strict=True):
+        assert {name: value for name, value in after.items() if name in before} == before
+    assert [row["other"] for row in found[-2:]] == ["no JSON", "[1]"]
+    assert [row["ok"] for row in found] == [True] * 1000 + [False] * 4
+
+    assert batch(source, tmp_path / "table", "--dialect", "hermes") == 0
+    table = rows_of(tmp_path / "table")
+    assert [row["meta"] for row in table[:2]] == ['{"a": [null, {}]}', '"x"']
+    assert [row["f"] for row in table[:2]] == [1.0, 1.5]
+    assert json.loads(table[1000]["other"]) == {"text": 5, "n": "one", "new": ["\ud800"], "other": {"o": 1}}
+
+
+def test_options_by_column_and_for_all(tmp_path: Path) -> None:
+    tools = [{"name": "f", "parameters": {"properties": {"n": {"type": "integer"}}}}]
+    text = "Hm.</think><tool_call>\n<function=f>\n<parameter=n>\n1\n</parameter>\n</function>\n</tool_call>"
+    row = {"text": text, "of": "qwen3_coder", "tools": tools, "start": "<think>", "why": "stop"}
+    (tmp_path / "rows.jsonl").write_bytes(lines([row]))
+    (tmp_path / "tools.json").write_text(json.dumps({"tools": tools}))
+    by_column = ("--dialect", "of", "--tools", "tools", "--prompt-column", "start", "--finish-reason", "why")
+    for_all = ("--dialect", "qwen3_coder", "--tools", tmp_path / "tools.json", "--prompt", "<think>")
+    for name, options in (("columns", by_column), ("all", for_all)):
+        assert batch(tmp_path / "rows.jsonl", tmp_path / name, *options) == 0
+    (one,), (other,) = rows_of(tmp_path / "columns"), rows_of(tmp_path / "all")
+    assert one == other
+    assert (one["reasoning"], one["tool_calls"][0]["arguments"]) == ("Hm.", '{"n": 1}')
+
+
+def test_converted_rows_prove_themselves(tmp_path: Path) -> None:
+    source = write(tmp_path / "rows.parquet")
+    assert batch(source, tmp_path / "out", "--dialect", "hermes", "--to", "mistral", "--keep", "id") == 0
+    found = rows_of(tmp_path / "out")
+    assert [row["ok"] for row in found] == [n not in (7, 11) for n in range(len(ROWS))]
+    assert found[0]["converted"].endswith('[TOOL_CALLS]now[ARGS]{"n": 0}')
+    assert list(found[0]) == ["id", "converted", "ok", "error"]
+
+
+def test_the_summary_says_what_people_want_to_know(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = write(tmp_path / "rows.jsonl")
+    assert main(["batch", str(source), str(tmp_path / "out"), "--dialect", "hermes"]) == 0
+    page = capsys.readouterr().out
+    assert page.startswith("60 rows of 1 file in 1 part: ")
+    for line in (
+        "bad rows       1\n",
+        "1  there is no output: 'text' is null\n",
+        "calls          59\n",
+        "58  complete\n",
+        " 1  truncated\n",
+        "1  truncated_call\n",
+        "slowest rows ",
+    ):
+        assert line in page
+    assert main(["batch", str(source), str(tmp_path / "out"), "--dialect", "hermes"]) == 0
+    assert "nothing: an earlier run had done all of it" in capsys.readouterr().out
+    assert main(["batch", "--json", str(source), str(tmp_path / "out"), "--dialect", "hermes"]) == 0
+    assert json.loads(capsys.readouterr().out)["calls"] == {"complete": 58, "truncated": 1}
+
+
+def test_progress_is_a_line_that_is_written_again(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    from argparse import ArgumentParser
+
+    from unspool.cli.batch import add_arguments, job_of
+
+    parser = ArgumentParser()
+    add_arguments(parser)
+    source = write(tmp_path / "rows.jsonl")
+    options = [str(source), str(tmp_path / "out"), "--dialect", "hermes", "--part-size", "0.004"]
+    job = job_of(parser.parse_args(options))
+    progress = Progress(source.stat().st_size, shown=True)
+    outcome = drive(job, Here(), progress)
+    progress.close()
+    shown = capsys.readouterr().err.split("\r\x1b[K")
+    assert outcome.parts > 1
+    assert len(shown) == outcome.parts + 3
+    assert "100%  60 rows  1 bad  " in shown[-2]
+
+
+# -- mistakes
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--dialect", "klingon"], "nor is there a column 'klingon'"),
+        (
+            ["--dialect", "hermes", "--text", "output"],
+            "the first rows have no 'output'; they have id, text, n",
+        ),
+        (["--dialect", "hermes", "--tools", "tools.json"], "no such column, and no such file"),
+        (["--dialect", "hermes", "--to", "klingon"], "klingon"),
+        (["--dialect", "hermes", "--keep", "m"], "there is no column 'm'"),
+        (["--dialect", "hermes", "--jobs", "0"], "at least one"),
+        (["--dialect", "hermes", "--prompt", "", "--prompt-column", "text"], "not both"),
+        (["--dialect", "hermes", "--labels"], "labels=True needs ids"),
+    ],
+)
+def test_mistakes_are_said_before_anything_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], said: str
+) -> None:
+    source = write(tmp_path / "rows.jsonl")
+    assert batch(source, tmp_path / "out", *options) == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_inputs_that_cannot_be_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows, table = write(tmp_path / "rows.jsonl"), write(tmp_path / "rows.parquet")
+    (tmp_path / "rows.csv").write_text("text\n")
+    other = tmp_path / "other.parquet"
+    pq.write_table(pa.table({"text": ["Hi."]}), other)
+    for inputs, said in (
+        ([tmp_path / "nowhere"], "is no file or directory"),
+        ([tmp_path / "rows.csv"], "what is in it?"),
+        ([rows, table], "one kind at a time"),
+        ([table, other], "has other columns than"),
+    ):
+        assert batch(*inputs, tmp_path / "out", "--dialect", "hermes") == 2
+        assert said in capsys.readouterr().err
+
+
+def test_a_directory_is_all_files_in_it(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for name in ("b.jsonl", "a.jsonl.gz"):
+        write(tmp_path / "in" / name)
+    (tmp_path / "in" / "_notes.jsonl").write_text("not this\n")
+    assert batch(tmp_path / "in", tmp_path / "out", "--dialect", "hermes") == 0
+    assert len(rows_of(tmp_path / "out")) == 2 * len(ROWS)
+
+
+def test_a_second_run_refuses_other_work_and_says_what_differs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, out = write(tmp_path / "rows.jsonl"), tmp_path / "out"
+    batch(source, out, "--dialect", "hermes")
+    before = files(out)
+    assert batch(source, out, "--dialect", "mistral", "--keep", "id") == 2
+    said = capsys.readouterr().err
+    assert 'dialect was "hermes", and is "mistral"; keep was "all", and is "id"' in said
+    assert batch(source, write(tmp_path / "more.jsonl"), out, "--dialect", "hermes") == 2
+    assert "more.jsonl was no input" in capsys.readouterr().err
+    source.write_bytes(lines().replace(b"Ok.", b"No."))
+    assert batch(source, out, "--dialect", "hermes") == 2
+    assert "has changed" in capsys.readouterr().err
+    source.write_bytes(lines() * 2)
+    assert batch(source, out, "--dialect", "hermes") == 2
+    assert f"had {len(lines()):,} bytes, and has {2 * len(lines()):,}" in capsys.readouterr().err
+    assert files(out) == before
+
+
+def test_a_directory_with_something_else_in_it_is_left_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, out = write(tmp_path / "rows.jsonl"), tmp_path / "out"
+    out.mkdir()
+    (out / "thesis.tex").write_text("years of work")
+    assert batch(source, out, "--dialect", "hermes") == 2
+    assert "is not empty" in capsys.readouterr().err
+    assert files(out) == {"thesis.tex": b"years of work"}
+
+
+def test_a_part_that_fails_is_told_and_done_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good, bad = write(tmp_path / "a.jsonl"), write(tmp_path / "b.jsonl.gz")
+    whole = bad.read_bytes()
+    bad.write_bytes(whole[:-10])
+    out = tmp_path / "out"
+    assert batch(good, bad, out, "--dialect", "hermes") == 1
+    assert (
+        "part-00001-00000 could not be done: OSError: Truncated compressed stream" in capsys.readouterr().err
+    )
+    assert len(rows_of(out)) == len(ROWS)
+    assert not (out / "_summary.json").exists()
+
+
+def test_a_file_that_is_gone_is_made_again(tmp_path: Path) -> None:
+    source, out = write(tmp_path / "rows.jsonl"), tmp_path / "out"
+    options = ("--dialect", "hermes", "--part-size", "0.004")
+    batch(source, out, *options)
+    before = files(out)
+    parts = sorted(out.glob("part-*"))
+    parts[0].unlink()
+    parts[1].write_bytes(b"half")
+    batch(source, out, *options)
+    assert files(out) == before
+
+
+# -- killed
+
+KILLED = """
+import os, signal, sys
+from unspool.cli import main
+
+def killing(work, last):
+    def step(*values, **options):
+        global steps
+        steps += 1
+        if steps == last:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return work(*values, **options)
+    return step
+
+for last in range(1, 100):
+    child = os.fork()
+    if not child:
+        steps = 0
+        os.fsync, os.replace = killing(os.fsync, last), killing(os.replace, last)
+        os._exit(main(sys.argv[1:]))
+    status = os.waitpid(child, 0)[1]
+    if not os.WIFSIGNALED(status):
+        print(last, status)
+        break
+"""
+"""Runs that are killed, each a step later than the one before: as a file is written, or gets its name."""
+
+
+def test_a_run_that_is_killed_at_any_step_goes_on(tmp_path: Path) -> None:
+    source = write(tmp_path / "rows.jsonl")
+    options = ["--quiet", "--dialect", "hermes", "--part-size", "0.001"]
+    batch(source, tmp_path / "whole", *options)
+    command = [sys.executable, "-c", KILLED, "batch", str(source), str(tmp_path / "out"), *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    last, status = map(int, done.stdout.split())
+    assert (last > 8, status) == (True, 0)
+    assert files(tmp_path / "out") == files(tmp_path / "whole")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["jsonl", "jsonl.gz", "parquet"])
+def test_a_run_that_is_killed_at_twenty_moments_is_the_run_that_was_not(tmp_path: Path, kind: str) -> None:
+    chance = random.Random(kind)  # noqa: S311 - the moments differ anyway
+    source, out = tmp_path / f"rows.{kind}", tmp_path / "out"
+    many = [{**row, "id": f"{row['id']} of {number}"} for number in range(400) for row in ROWS]
+    if kind == "parquet":
+        pq.write_table(pa.Table.from_pylist(many), source, row_group_size=500)
+    else:
+        source.write_bytes(lines(many) if kind == "jsonl" else packed(lines(many), "gzip"))
+    options = ["--quiet", "--dialect", "hermes", "--part-size", str(source.stat().st_size / 40 / (1 << 20))]
+    batch(source, tmp_path / "whole", *options)
+    expected = files(tmp_path / "whole")
+    command = [sys.executable, "-m", "unspool", "batch", str(source), str(out), *options, "--jobs", "2"]
+    kills = 0
+    while kills < 20:
+        run = subprocess.Popen(command)
+        try:
+            assert run.wait(timeout=chance.uniform(0.2, 4)) == 0
+        except subprocess.TimeoutExpired:
+            run.kill()
+            run.wait()
+            kills += 1
+        else:
+            assert files(out) == expected
+            shutil.rmtree(out)
+    assert subprocess.run(command, check=False).returncode == 0
+    assert files(out) == expected
+    assert len(rows_of(out)) == len(many)
