@@ -4,6 +4,7 @@
 >>> reasoning.ended(prompt_ids)  # doctest: +SKIP
 """
 
+from .conversation import Conversation, Turn, conversation, turn_openers
 from .labels import BROKEN, KIND, SHARED, Label
 from .read import Attempt, Reading, TokenProblem, mask, read
 from .reasoning import ReasoningCounter, ReasoningIds
@@ -13,11 +14,15 @@ __all__ = [
     "KIND",
     "SHARED",
     "Attempt",
+    "Conversation",
     "Label",
     "Reading",
     "ReasoningCounter",
     "ReasoningIds",
     "TokenProblem",
+    "Turn",
+    "conversation",
     "mask",
     "read",
+    "turn_openers",
 ]
