@@ -41,6 +41,7 @@ from unspool._models.engines import (
     parsers_for,
 )
 from unspool._models.probe import Probe
+from unspool.conformance.peers import of_one
 from unspool.integrations.engine import offered
 
 PEERS = ROOT / ".peers"
@@ -207,7 +208,7 @@ def case(text: str, dialect: Dialect | None, tool: str, reasoning: str) -> dict[
     suffix = "" if dialect is None else dialect.name.partition(":")[2]
     return {
         "text": text,
-        "tokens": sorted(tokens),
+        "tokens": of_one(sorted(tokens)),
         "suffix": f":{suffix}" if suffix else "",
         "tool": tool,
         "reasoning": reasoning,

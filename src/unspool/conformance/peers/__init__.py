@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -23,6 +24,8 @@ _CONTROL: Final = re.compile(
 )
 """What is one token in the vocabulary of its model: what looks like a control token, and tags that
 vocabularies are known to have."""
+_SUFFIX: Final = re.compile(r":\w+(?=｜?>)")
+"""What every marker of some checkpoints ends with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +112,27 @@ def dialects() -> dict[str, object]:
     for dialect in list_dialects():
         facts = facts_of(dialect)
         wrappers = [template.lstrip("^").partition("{text}") for template in dialect.reasoning]
-        marks = {mark for literal in literals(dialect) for mark in _CONTROL.findall(literal)}
+        marks = [mark for literal in literals(dialect) for mark in _CONTROL.findall(literal)]
         found[dialect.name] = {
-            "openers": [re.split(r"\{\w+\}", opener)[0].strip() for opener, _, _ in wrappers],
-            "closers": [closer.strip() for _, _, closer in wrappers],
+            "openers": of_one([re.split(r"\{\w+\}", opener)[0].strip() for opener, _, _ in wrappers]),
+            "closers": of_one([closer.strip() for _, _, closer in wrappers]),
             "seed": facts.thinking.seed if facts.thinking.inside else "",
             "always": facts.thinking.default == "always",
             "prompt": next((prompt for prompt in facts.prompts if prompt != "any"), ""),
-            "stops": sorted({*dialect.stop, *(eos for eos in facts.eos if eos != MODEL)}),
-            "controls": sorted(marks),
+            "stops": sorted(of_one({*dialect.stop, *(eos for eos in facts.eos if eos != MODEL)})),
+            "controls": sorted(set(of_one(marks))),
         }
     return found
+
+
+def of_one(marks: Collection[str]) -> list[str]:
+    """Those of one checkpoint, where a dialect has the markers of several, told apart by a suffix.
+
+    A vocabulary that has them all is that of no model, and parsers that look for the suffix in it
+    find any of them.
+
+    >>> of_one(["<think>", "<think:opensource>", "<seed:think>"])
+    ['<think>', '<seed:think>']
+    """
+    known = set(marks)
+    return [mark for mark in marks if (plain := _SUFFIX.sub("", mark)) == mark or plain not in known]
