@@ -8,7 +8,7 @@ so that no client runs it.  The whole answer is the same, pushed at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from .._core.ends.parser import Parser
@@ -68,8 +68,13 @@ class Deltas:
         """How the output ended, as far as it has come."""
         return self._calls.reason(self._tidy.finish_reason)
 
-    def push(self, events: Iterable[Event]) -> Delta:
+    def push(self, events: Sequence[Event]) -> Delta:
         """What these events of the parser come to."""
+        if len(events) == 1:  # the next piece of an argument, as nearly always where outputs are long
+            (event,) = events
+            if isinstance(event, CallArgs) and event.json:
+                self._calls.add(event.json)
+                return Delta("", "", [CallDelta(event.index, None, None, event.json)])
         delta = Delta()
         for event in self._tidy.push(events):
             if isinstance(event, Text):

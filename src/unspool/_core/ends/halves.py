@@ -45,13 +45,19 @@ class ReasoningHalf:
         )
         """What tells the halves apart."""
         self._tidy = self.parser.tidy()
-        self._raw: list[str] = []  # what came in and is in no event yet
+        self._raw: list[str] = []  # what came in and is in no event yet, if there is any
         self._base = 0  # its offset
 
     def feed(self, text: str) -> Halves:
         """The next piece of output."""
+        events = self.parser.feed(text)
+        if len(events) == 1 and not self._raw:  # the next piece of an argument, all of it
+            (event,) = events
+            if isinstance(event, CallArgs) and event.end - event.start == len(text):
+                self._base = event.end
+                return Halves("", text)
         self._raw.append(text)
-        return self._split(self.parser.feed(text))
+        return self._split(events)
 
     def finish(self, reason: FinishReason | None = None) -> Halves:
         """No more output follows, for this reason."""
@@ -73,7 +79,7 @@ class ReasoningHalf:
                 if _is_reasoning(event):
                     continue
             rest.append(raw[event.start - base : event.end - base])
-        self._raw = [raw[end - base :]]
+        self._raw = [raw[end - base :]] if end - base < len(raw) else []
         self._base = end
         return Halves("" if only_args else self._tidied(events), "".join(rest))
 

@@ -54,9 +54,11 @@ class Untouched:
 
     def feed(self, text: str) -> tuple[str, str]:
         """More of the output: what it adds to reasoning and to the rest."""
+        if self._begun:
+            return self._half.feed(text)
         self._fed += len(text)
         found = self._half.feed(text)
-        return found.reasoning, found.rest if self._begun else self._first(found.rest, over=False)
+        return found.reasoning, self._first(found.rest, over=False)
 
     def finish(self, reason: FinishReason | None) -> tuple[str, str]:
         """No more output follows."""
@@ -115,7 +117,11 @@ class ReasoningDetector:
         """The next piece of an output."""
         if self._streaming is None:
             self._streaming = self._reader()
-        return self._streamed(*self._streaming.feed(new_text), over=False)
+        reasoning, content = self._streaming.feed(new_text)
+        if reasoning or self._kept:
+            return self._streamed(reasoning, content, over=False)
+        self._answered = self._answered or bool(content)
+        return self.world.result(normal_text=content, reasoning_text="")
 
     def finish(self) -> Any:
         """The stream is over."""

@@ -8,7 +8,7 @@ from functools import cached_property, wraps
 from typing import Any, ClassVar, Final
 
 from ..._core.ends.parser import Parser
-from ..._core.values.events import CallEnd, CallStart, Event, FinishReason, Markup, Text
+from ..._core.values.events import CallArgs, CallEnd, CallStart, Event, FinishReason, Markup, Text
 from ..._core.words.dialect import Dialect
 from ..._request.stages import OneCall
 from ...dialects._registry import facts_of
@@ -61,14 +61,9 @@ class CallReader:
     def _read(self, events: list[Event]) -> Delta:
         if self._one is not None:
             events = self._one.push(events)
-        for event in events:
-            if isinstance(event, CallStart):
-                self.open = event.index
-            elif isinstance(event, CallEnd):
-                self.open = None
-                if event.status != "complete":
-                    (self.cut if event.status == "truncated" else self.malformed).add(event.index)
-        delta = self._deltas.push(map(_shown, events))
+        if len(events) != 1 or not isinstance(events[0], CallArgs):
+            events = list(map(self._seen, events))
+        delta = self._deltas.push(events)
         for call in delta.calls:
             if call.name is not None:
                 self.names.append(call.name)
@@ -76,19 +71,24 @@ class CallReader:
             self._arguments[call.index].append(call.arguments)
         return delta
 
+    def _seen(self, event: Event) -> Event:
+        """Follow an event; reasoning is content here: it is in the text where nobody wanted it apart."""
+        if isinstance(event, CallStart):
+            self.open = event.index
+        elif isinstance(event, CallEnd):
+            self.open = None
+            if event.status != "complete":
+                (self.cut if event.status == "truncated" else self.malformed).add(event.index)
+        elif (isinstance(event, Text) and event.channel == "reasoning") or (
+            isinstance(event, Markup) and event.role in ("reasoning_open", "reasoning_close")
+        ):
+            return Text("content", event.text, event.start, event.end)
+        return event
+
     @property
     def arguments(self) -> list[str]:
         """Of each call, as far as they were handed on; joined when asked for, so that time stays linear."""
         return ["".join(pieces) for pieces in self._arguments]
-
-
-def _shown(event: Event) -> Event:
-    """Reasoning is content here: it is in the text only where nobody wanted it apart."""
-    if isinstance(event, Text) and event.channel == "reasoning":
-        return Text("content", event.text, event.start, event.end)
-    if isinstance(event, Markup) and event.role in ("reasoning_open", "reasoning_close"):
-        return Text("content", event.text, event.start, event.end)
-    return event
 
 
 class ToolDetector:
@@ -136,7 +136,7 @@ class ToolDetector:
     def detect_and_parse(self, text: str, tools: Sequence[Any]) -> Any:
         """A whole output: the same reading, in one piece."""
         self._reader = None
-        content = self._read(text, tools).content + self._finish(tools).content
+        content = self._reading(tools).feed(text).content + self._finish(tools).content
         calls = [
             self.world.item(tool_index=index, name=call["name"], parameters=call["arguments"])
             for index, call in enumerate(self.prev_tool_call_arr)
@@ -145,7 +145,7 @@ class ToolDetector:
 
     def parse_streaming_increment(self, new_text: str, tools: Sequence[Any]) -> Any:
         """The next piece of an output."""
-        return self._streamed(self._read(new_text, tools))
+        return self._streamed((self._reader or self._reading(tools)).feed(new_text))
 
     def finish(self, tools: Sequence[Any]) -> Any:
         """The stream is over."""
@@ -193,9 +193,6 @@ class ToolDetector:
         broken = reader.cut | reader.malformed if turn is not None and turn.responses else set(reader.cut)
         return broken if reader.open is None else broken | {reader.open}
 
-    def _read(self, text: str, tools: Sequence[Any]) -> Delta:
-        return self._reading(tools).feed(text)
-
     def _finish(self, tools: Sequence[Any]) -> Delta:
         reader, turn = self._reading(tools), current()
         delta = reader.finish(None if turn is None else turn.reason)
@@ -213,10 +210,10 @@ class ToolDetector:
         return self._reader
 
     def _streamed(self, delta: Delta) -> Any:
-        items = [
-            self.world.item(tool_index=call.index, name=call.name, parameters=call.arguments)
-            for call in delta.calls
-        ]
+        make = self.world.item
+        items = []
+        for call in delta.calls:  # nearly always one: a comprehension costs more than the loop
+            items.append(make(tool_index=call.index, name=call.name, parameters=call.arguments))  # noqa: PERF401
         return self.world.result(normal_text=delta.content, calls=items)
 
     # -- what the model is held to
