@@ -22,7 +22,7 @@ from tokenizers import Tokenizer
 
 from engine_models import Recording, prompt_ends
 from engine_wires import APIS, Answer, Api, Refused, ask
-from unspool import CallEnd, CallStart, Event, Message, Parser, Text, get_dialect, parse
+from unspool import CallEnd, CallStart, Event, Message, Parser, Text, get_dialect, parse, render
 from unspool._request.derived import closer
 from unspool.dialects._registry import facts_of
 from unspool.wire import ChatStream
@@ -154,8 +154,7 @@ class Bench:
         for damaged in islice(self._damaged(), 2):
             self._everywhere("malformed", self._output(self._encode(damaged)))
         self._options(self._output(whole))
-        if self._dialect.frame is None:
-            self._grammars()
+        self._grammars()
 
     def _damaged(self) -> Iterator[str]:
         """Outputs with a call that is not well-formed: one character of it is missing."""
@@ -196,16 +195,29 @@ class Bench:
                     formatted = partial(self._formatted, api, stream=stream)
                     self._questions.append(("format behind reasoning", where, formatted))
 
-    def _free(self, api: Api) -> dict[str, Any]:
-        """Reasoning is forced, and what follows is free: random weights would never end it."""
+    def _free(self, api: Api, *, answers: bool = False) -> dict[str, Any]:
+        """Reasoning is forced, and what follows is free: random weights would never end it.
+
+        :param answers: an answer follows; where it is a message, its header is forced as well.
+        """
         ids: list[int] = []
         if self._awaited:
             head = self.recording.output[: self._thought]
-            ids = self._encode(head + closer(self._dialect.reasoning[0]))
+            ids = self._encode(head + self._closer(answers=answers))
         return {
             "vllm_xargs": {"force": ids, "free": 1} if ids else {"free": 1},
             "max_output_tokens" if api == "responses" else "max_tokens": len(ids) + 300,
         }
+
+    def _closer(self, *, answers: bool) -> str:
+        """What ends reasoning."""
+        frame = self._dialect.frame
+        if frame is None:
+            return closer(self._dialect.reasoning[0])
+        if answers:
+            shown = render(self._dialect, Message(reasoning="Hm.", content="Yes."))
+            return shown.partition("Hm.")[2].partition("Yes.")[0]
+        return next(end for end in frame.ends if self.recording.output.startswith(end, self._thought))
 
     def _called(self, api: Api, name: str, *, stream: bool) -> str:
         body = self._body(api, [], tools=_FORCED) | self._free(api) | _choice(api, name)
@@ -219,7 +231,7 @@ class Bench:
         return "" if answer.finish == wanted else f"it finished with {answer.finish}"
 
     def _formatted(self, api: Api, *, stream: bool) -> str:
-        body = self._body(api, []) | self._free(api)
+        body = self._body(api, []) | self._free(api, answers=True)
         del body["tools"]
         schema = {"name": "answer", "schema": _FORMAT}
         if api == "chat":

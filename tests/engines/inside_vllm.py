@@ -20,6 +20,7 @@ import vllm.sampling_params
 from transformers import AutoTokenizer
 from vllm import reasoning as vllm_reasoning
 from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
+from vllm.entrypoints.openai.responses.protocol import ResponsesRequest
 from vllm.parser.abstract_parser import Parser
 from vllm.parser.parser_manager import ParserManager
 from vllm.reasoning import ReasoningParser, ReasoningParserManager
@@ -67,6 +68,7 @@ def main() -> None:
             tokenizer = get_cached_tokenizer(AutoTokenizer.from_pretrained(model))
             found[f"streams {dialect}"] = streams(dialect, tokenizer)
             found[f"ends {dialect}"] = ends(dialect, tokenizer)
+            found[f"begins {dialect}"] = begins(dialect, tokenizer)
             if dialect == "hermes":
                 found["detected"] = detected(tokenizer)
                 found["forced"] = forced(tokenizer)
@@ -255,6 +257,34 @@ def ends(dialect: str, tokenizer: Any) -> dict[str, Any]:
         "start": made.reasoning_start_str,
         "end": made.reasoning_end_str,
     }
+
+
+def begins(dialect: str, tokenizer: Any) -> dict[str, bool]:
+    """Whether the engine applies the grammar of a request from the first token on."""
+    made: Any = ParserManager.get_parser(f"unspool_{dialect}", f"unspool_{dialect}", enable_auto_tools=True)
+    part: Any = ReasoningParserManager.get_reasoning_parser(f"unspool_{dialect}")
+    prompt = tokenizer.encode(prompt_ends(dialect)[0], add_special_tokens=False)
+    tools = recordings()[dialect].tools
+    offered = [{"type": "function", **tool["function"]} for tool in tools]
+    form = {"type": "json_schema", "json_schema": {"name": "answer", "schema": {"type": "object"}}}
+    text = {"format": {"type": "json_schema", "name": "answer", "schema": {"type": "object"}}}
+    chats = {
+        "forced": _request(dialect, tool_choice="required"),
+        "format": _request(dialect, response_format=form),
+    }
+    found = {}
+    for name, request in chats.items():
+        parser = made(tokenizer, request.tools, chat_template_kwargs={})
+        found[f"chat, {name}"] = parser.adjust_request(request).resolve_reasoning_ended(parser, prompt)
+    asked = {
+        "forced": ResponsesRequest(model="tiny", input="Hi", tools=offered, tool_choice="required"),
+        "format": ResponsesRequest(model="tiny", input="Hi", text=text),
+    }
+    for name, request in asked.items():
+        adjusted = made(tokenizer, request.tools, chat_template_kwargs={}).adjust_request(request)
+        core = part(tokenizer, chat_template_kwargs=adjusted.chat_template_kwargs)
+        found[f"responses, {name}"] = core.is_reasoning_end(prompt)
+    return found
 
 
 def streams(dialect: str, tokenizer: Any) -> list[str]:

@@ -122,6 +122,18 @@ def test_the_engine_core_is_told_where_reasoning_ends(inside: Any, dialect: str)
     assert dialect == "harmony" or ends["before"].endswith(ends["end"])
 
 
+def test_a_grammar_waits_for_the_end_of_reasoning(inside: Any) -> None:
+    """Also for a response format behind messages; a forced call has the messages in its grammar."""
+    waits = {
+        "chat, forced": False,
+        "chat, format": False,
+        "responses, forced": False,
+        "responses, format": False,
+    }
+    assert inside["begins qwen3_coder"] == waits
+    assert inside["begins harmony"] == waits | {"chat, forced": True, "responses, forced": True}
+
+
 @pytest.mark.parametrize("dialect", ["qwen3_coder", "kimi_k2"])
 def test_a_prompt_that_opens_reasoning_is_waited_for_and_one_that_closes_it_is_not(
     inside: Any, dialect: str

@@ -18,7 +18,7 @@ from ..._request.derived import closer, opener
 from ..deltas import Deltas
 from . import compat
 from .messages import message_of
-from .requests import Planner, is_awaited
+from .requests import WHOLE, Planner, is_awaited, variables
 from .speech import speech_of
 
 
@@ -59,8 +59,7 @@ class ReasoningPart(compat.ReasoningParser):
     def plan(self) -> Plan:
         """What the request's template variables say about reasoning."""
         if self._plan is None:
-            asked = {"chat_template_kwargs": {key: v for key, v in self._kwargs.items() if v is not None}}
-            self._plan = self._speech.plan(asked)
+            self._plan = self._speech.plan({"chat_template_kwargs": variables(self._kwargs)})
         return self._plan
 
     def adjust_request(self, request: Any) -> Any:
@@ -76,7 +75,7 @@ class ReasoningPart(compat.ReasoningParser):
 
     def lets_grammar_begin(self, prompt: Sequence[int]) -> bool:
         """Whether a grammar is to begin right behind this prompt."""
-        return self._is_over(prompt, expected=is_awaited(self.plan))
+        return WHOLE in self._kwargs or self._is_over(prompt, expected=is_awaited(self.plan))
 
     def _is_over(self, ids: Sequence[int], *, expected: bool) -> bool:
         ids = self._speech.turn(ids)

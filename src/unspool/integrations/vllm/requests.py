@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from ..._request import Constraint, Plan
 from . import compat
 from .speech import Speech, warn_once
+
+WHOLE: Final = "unspool_grammar_is_whole"
+"""A template variable that no template has: the engine core is told nothing else of a request."""
 
 
 def body(request: Any, kwargs: Mapping[str, object], *, calls: bool, reasoning: bool, strict: bool) -> Any:
@@ -21,7 +24,7 @@ def body(request: Any, kwargs: Mapping[str, object], *, calls: bool, reasoning: 
     :param strict: the server holds all tools to their schemas.
     """
     found: dict[str, object] = {
-        "chat_template_kwargs": {key: value for key, value in kwargs.items() if value is not None},
+        "chat_template_kwargs": variables(kwargs),
         "include_reasoning": getattr(request, "include_reasoning", True) is not False,
         "separate_reasoning": reasoning,
     }
@@ -38,6 +41,11 @@ def body(request: Any, kwargs: Mapping[str, object], *, calls: bool, reasoning: 
     if not is_tagged(request) and request.extract_structured_outputs() is not None:
         found["structured_outputs"] = True
     return found
+
+
+def variables(kwargs: Mapping[str, object]) -> dict[str, object]:
+    """The template variables that say something."""
+    return {key: value for key, value in kwargs.items() if value is not None and key != WHOLE}
 
 
 def is_tagged(request: Any) -> bool:
@@ -119,14 +127,21 @@ class Planner:
 
         With a reasoning parser the engine waits for the end of reasoning, unless the client is not
         to see any.  Where the model itself decides whether it reasons, it does not wait, and the
-        grammar has room for reasoning.
+        grammar has room for reasoning.  So it has where reasoning is a message: what ends that is
+        the header of the next one, which is part of the call.
         """
         constraint = made.constraint
         responses = isinstance(request, compat.ResponsesRequest)
         waits = self._gated and (responses or request.include_reasoning)
         if not waits or not is_awaited(made):
             return constraint
-        return replace(constraint, reasoning=False, start="message")
+        if constraint.dialect.frame is None:
+            return replace(constraint, reasoning=False, start="message")
+        if responses:  # it is rendered already
+            request.chat_template_kwargs = {**(request.chat_template_kwargs or {}), WHOLE: True}
+        else:
+            request._grammar_from_parser = True  # noqa: SLF001 - for parsers like this one
+        return constraint
 
 
 def is_awaited(made: Plan) -> bool:
