@@ -21,7 +21,7 @@ from tokenizers import Tokenizer as HuggingFaceTokenizer
 
 from unspool._core.tokens import tokens as _tokens
 from unspool._core.tokens.detokenizer import Detokenizer, OffsetMap, restore
-from unspool._core.tokens.tokens import Tokenizer, as_tokenizer, assign_code_points, substitute
+from unspool._core.tokens.tokens import Tokenizer, as_encoder, as_tokenizer, assign_code_points, substitute
 from unspool._core.values.errors import UsageError
 
 METASPACE = "\u2581"
@@ -484,3 +484,21 @@ def test_other_decoders(decoder: decoders.Decoder | None, ids: list[int], text: 
     tokenizer = as_tokenizer(words(decoder))
     assert text_of(ids, tokenizer) == text
     assert text_of([8], tokenizer, {"<tool_call>": "\ud800"}) == "\ud800"
+
+
+# --- text to ids ---
+
+
+def test_tekken_encodes_the_special_tokens_in_a_text() -> None:
+    encoder = as_encoder(mistral(TEKKEN))
+    special = {literal: id for id, literal in encoder.special_tokens().items()}
+    text = "[INST]Weather in 東京?[/INST]It rains.</s>"
+    ids = list(encoder.encode(text))
+    assert [ids[0], ids[-1]] == [special["[INST]"], special["</s>"]]
+    assert special["[/INST]"] in ids
+    assert text_of(ids, encoder) == text
+
+
+def test_who_cannot_encode_is_told() -> None:
+    with pytest.raises(UsageError, match="cannot encode text with special tokens in it"):
+        as_encoder(Toy("<tool_call>"))

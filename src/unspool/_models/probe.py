@@ -12,7 +12,7 @@ from ..template.environment import environment
 from .turns import FLAT_TOOLS, TOOLS, Writing
 
 if TYPE_CHECKING:
-    from jinja2 import Template
+    from jinja2 import Environment
 
 ASKED: Final[Mapping[str, object]] = {"role": "user", "content": "What is the weather like?"}
 """What the user says."""
@@ -37,15 +37,9 @@ class Probe(ChatTemplate):
         super().__init__(source, max_seconds=2.0, **tokens)  # type: ignore[arg-type]
         self._written: dict[Message, Writing] = {}
 
-    def _compile(self, *, probing: bool) -> Template:
-        from jinja2 import exceptions
-
+    def _environment(self, *, probing: bool) -> Environment:
         del probing
-        try:
-            template: Template = _lenient().from_string(self.source)
-        except exceptions.TemplateSyntaxError:
-            return super()._compile(probing=True)  # which says what is wrong
-        return template
+        return _lenient()
 
     def conversation(
         self,
@@ -87,7 +81,7 @@ class Probe(ChatTemplate):
 
 
 @cache
-def _lenient() -> Any:
+def _lenient() -> Environment:
     from jinja2.sandbox import SandboxedEnvironment
 
     found = environment(probing=True).overlay()

@@ -14,7 +14,9 @@ from .environment import Limit, check_jinja, environment, generate
 from .wants import PROBED_TOOL, THINKING_ON, ChatMessage, Wants, ask
 
 if TYPE_CHECKING:
-    from jinja2 import Template
+    from types import CodeType
+
+    from jinja2 import Environment, Template
 
 _ALIASED: Final = ("reasoning_content", "thinking", "reasoning")
 _CONTINUE: Final = "CONTINUE_FINAL_MESSAGE_TAG "
@@ -109,13 +111,20 @@ class ChatTemplate:
         """What every rendering is given."""
         self._max_length = max_length
         self._max_seconds = max_seconds
+        self._code: CodeType | None = None
         self._template = self._compile(probing=False)
+
+    def _environment(self, *, probing: bool) -> Environment:
+        return environment(probing=probing)
 
     def _compile(self, *, probing: bool) -> Template:
         from jinja2 import exceptions
 
+        found = self._environment(probing=probing)
         try:
-            return environment(probing=probing).from_string(self.source)
+            # What it is compiled to is the same in both environments, and takes longer than many renderings.
+            code = self._code = self._code or found.compile(self.source)
+            return found.template_class.from_code(found, code, found.make_globals(None))
         except RecursionError:
             raise ChatTemplateError(
                 "nested too deeply", "No model's template is: check the source."

@@ -5,6 +5,7 @@
 """
 
 from .conversation import Conversation, Turn, conversation, turn_openers
+from .extend import Extension, extend
 from .labels import BROKEN, KIND, SHARED, Label
 from .read import Attempt, Reading, TokenProblem, mask, read
 from .reasoning import ReasoningCounter, ReasoningIds
@@ -15,6 +16,7 @@ __all__ = [
     "SHARED",
     "Attempt",
     "Conversation",
+    "Extension",
     "Label",
     "Reading",
     "ReasoningCounter",
@@ -22,6 +24,7 @@ __all__ = [
     "TokenProblem",
     "Turn",
     "conversation",
+    "extend",
     "mask",
     "read",
     "turn_openers",

@@ -59,6 +59,27 @@ class Tokenizer(Protocol):
         ...
 
 
+@runtime_checkable
+class Encoder(Tokenizer, Protocol):
+    """A vocabulary that also writes."""
+
+    def encode(self, text: str) -> Sequence[int]:
+        """The ids of a text, special tokens in it included, and nothing put before or behind it."""
+        ...
+
+
+def as_encoder(obj: object) -> Encoder:
+    """The tokenizer in ``obj``, which must be able to write ids, too."""
+    tokenizer = as_tokenizer(obj)
+    if isinstance(tokenizer, Encoder):
+        return tokenizer
+    raise UsageError(
+        f"an object of type {type(obj).__module__}.{type(obj).__qualname__} cannot encode text with special "
+        "tokens in it: pass a tokenizers.Tokenizer, a fast tokenizer of transformers, a Tekken tokenizer "
+        "of mistral_common, or an object that has the method encode(text), too"
+    )
+
+
 def as_tokenizer(obj: object) -> Tokenizer:
     """The tokenizer in ``obj``, whichever package it comes from.
 
@@ -144,11 +165,12 @@ def substitute(literal: str, code_points: Mapping[str, str]) -> str:
     """
     if not code_points:
         return literal
-    return _one_of(tuple(code_points)).sub(lambda match: code_points[match[0]], literal)
+    return one_of(tuple(code_points)).sub(lambda match: code_points[match[0]], literal)
 
 
 @lru_cache(maxsize=256)
-def _one_of(tokens: tuple[str, ...]) -> re.Pattern[str]:
+def one_of(tokens: tuple[str, ...]) -> re.Pattern[str]:
+    """Finds the first of these, and at one place the longest."""
     longest_first = sorted(tokens, key=len, reverse=True)
     return re.compile("|".join(re.escape(token) for token in longest_first))
 
@@ -318,6 +340,7 @@ class _HuggingFaceSource(Protocol):
     def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = ...) -> str: ...
     def get_added_tokens_decoder(self) -> Mapping[int, _AddedToken]: ...
     def to_str(self) -> str: ...
+    def encode(self, sequence: Any, *, add_special_tokens: bool = ...) -> Any: ...
 
 
 class _HuggingFace(_Adapter):
@@ -351,6 +374,10 @@ class _HuggingFace(_Adapter):
             if (spelling.to_bytes(literal) if spelling else literal.encode()).strip()
         }
         return Learnt(special, spelling, None if spelling else self._plain_token(added), control)
+
+    def encode(self, text: str) -> list[int]:
+        ids: list[int] = self._source.encode(text, add_special_tokens=False).ids
+        return ids
 
     def _decoder(self) -> object:
         # Pickled, a decoder is its part of tokenizer.json; the whole takes up to a second.
@@ -421,6 +448,7 @@ class _TekkenSource(_SentencePieceSource, Protocol):
     """``mistral_common``'s Tekkenizer."""
 
     def id_to_byte_piece(self, token_id: int, /) -> bytes: ...
+    def encode(self, s: str, /, bos: bool, eos: bool) -> list[int]: ...
 
 
 class _Tekken(_Adapter):
@@ -439,6 +467,17 @@ class _Tekken(_Adapter):
         if not 0 <= id < self._source.n_words:
             raise KeyError(id)
         return self._source.id_to_byte_piece(id)
+
+    def encode(self, text: str) -> list[int]:
+        # It takes text for text: what is special in it must be found before.
+        ids = {literal: id for id, literal in self.learnt.special.items()}
+        out: list[int] = []
+        at = 0
+        for found in one_of(tuple(ids)).finditer(text):
+            out += self._source.encode(text[at : found.start()], bos=False, eos=False)
+            out.append(ids[found[0]])
+            at = found.end()
+        return out + self._source.encode(text[at:], bos=False, eos=False)
 
 
 _SOURCES: Final[tuple[tuple[type, Callable[[Any], _Adapter]], ...]] = (
