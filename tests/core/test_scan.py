@@ -73,3 +73,16 @@ def test_words_have_no_surrogates(text: str, at: int) -> None:
 def test_white_space_is_that_of_json(text: str, at: int) -> None:
     text, at = text.replace("a", "\t").replace("b", "\r"), min(at, len(text))
     assert scan.behind_space(text, at) == behind(text, at, lambda unit: unit in tuple(" \t\r\n"), (1,))
+
+
+@pytest.mark.parametrize(
+    "pattern", [r"[^\s<>{}'\ud800-\udfff]+", r"[^\s/\ud800][^\n{}]*", "[0-9]*", r"[\W\d]*"]
+)
+@given(texts, places)
+@example("a/é日 \n", 0)
+@example("/a", 0)
+def test_an_alphabet_is_what_its_pattern_says(pattern: str, text: str, at: int) -> None:
+    at = min(at, len(text))
+    alphabet = scan.Alphabet(pattern)
+    match = alphabet.pattern.match(text, at)
+    assert alphabet.run(text, at) == (match.end() if match is not None else at)

@@ -36,14 +36,13 @@ class OpenCall:
 
     __slots__ = (
         "_begun",
-        "_closers",
         "_codec",
         "_empty",
         "_gap_noted",
         "_ledger",
         "_repair",
         "_resync",
-        "_section_closer",
+        "_section",
         "closes_section",
         "form",
         "frame",
@@ -76,10 +75,7 @@ class OpenCall:
         self._repair: Final = repair
         self.form: Final = form
         self.frame: Final = frame
-        # The text of a broken call has the section's opener, so it gets its closer as well.
-        section_closers = section.closers if section is not None else ()
-        self._closers: Final = frame.ends if frame is not None else (*form.closers, *section_closers)
-        self._section_closer: Final = section_closers[-1] if section_closers else ""
+        self._section: Final = section
         self._empty = frame is not None  # nothing of the body has come
         self._begun = isinstance(codec, NamedPayload)  # its arguments have, or it knows where they do
         self._gap_noted = False  # text behind the arguments of a framed call has been noted
@@ -212,13 +208,16 @@ class OpenCall:
             if at < 0 and final:
                 self._end("malformed", 0)
             return at < 0 and final
-        if literal not in self._closers:
+        # The text of a broken call has the section's opener, so it gets its closer as well.
+        of_section = self._section.closers if self._section is not None else ()
+        closers = self.frame.ends if self.frame is not None else (*self.form.closers, *of_section)
+        if literal not in closers:
             self._end("malformed", 0)
             return True
-        end = behind_closers(self._closers, buf, at, final)
+        end = behind_closers(closers, buf, at, final)
         if end < 0:
             return False
-        self.closes_section = bool(self._section_closer) and buf.endswith(self._section_closer, at, end)
+        self.closes_section = bool(of_section) and buf.endswith(of_section[-1], at, end)
         self._end("malformed", end - at)
         return True
 

@@ -76,6 +76,8 @@ class Machine:
         "_calls",
         "_entry",
         "_ids",
+        "_null_calls",
+        "_only_declared",
         "_outer",
         "_policies",
         "_released",
@@ -109,6 +111,8 @@ class Machine:
         self._tools: Final = tools
         self._policies: Final = policies
         self._repair: Final = policies.malformed_call == "repair"
+        self._only_declared: Final = policies.unknown_tool == "text" and tools.known
+        self._null_calls: Final = syntax.dialect.names.null_calls
         self._strip: Final = strip
         self.ledger: Final = Ledger(base=base, keep_raw=keep_raw or bool(syntax.repetitions))
         """What has come in, and the events that account for it."""
@@ -264,10 +268,9 @@ class Machine:
             else:
                 going = self._read_text(self.ledger.pos, final)
         call = self._call
-        state = self._state if self._visible or self._state.channel == "reasoning" else None
-        if call is not None or self._trial is not None or self._between or self._repeated:
-            state = None
-        self.ledger.let_flow(state, None if call is None else call.source)
+        running = call is None and self._trial is None and not (self._between or self._repeated)
+        flows = running and (self._visible or self._state.channel == "reasoning")
+        self.ledger.let_flow(self._state if flows else None, None if call is None else call.source)
 
     # -- running text
 
@@ -371,7 +374,7 @@ class Machine:
             fresh = self._state.fresh and not self._visible and not ledger.buf[ledger.pos : at].strip()
             programs = [program for program in programs if program.suits(fresh, quoted)]
         end = at + len(entry.literal)
-        unescape = self._syntax.dialect.values.unescape
+        unescape = self._syntax.unescape
         sight = entry.first_sight(ledger.buf[end : end + AHEAD], unescape) if programs else FAIL
         if sight == NEED and len(ledger.buf) < end + AHEAD and not final:
             self._show_text(at)
@@ -482,21 +485,20 @@ class Machine:
             return self._is_header(trial) if program.action == p.FRAME else not trial.at_end
         form = program.call
         assert form is not None  # noqa: S101 - the action says so
-        if form.unnamed and not self._raw_name(trial):
+        tools = self._tools
+        written = self._raw_name(trial)
+        if form.unnamed and not written:
             return False
-        foreign = self._syntax.of(form) is not self._syntax
-        if (
-            trial.at_end
-            and (self._tools.known or foreign)
-            and not self._tools.declares(self._raw_name(trial))
-        ):
-            return False
-        name = self._syntax.refine(self._raw_name(trial), self._tools)[0]
-        if self._tools.declares(name):
+        if trial.at_end and not tools.declares(written):
+            foreign = self._syntax.of(form) is not self._syntax
+            if tools.known or foreign:
+                return False
+        trial.name, trial.native_id = self._syntax.refine(written, tools)
+        if tools.declares(trial.name):
             return True
         if program.declared or (trial.envelope is not None and trial.envelope.only_named):
             return False
-        return not (program.free_name and not self._tools.could_be(name))
+        return not (program.free_name and not tools.could_be(trial.name))
 
     def _raw_name(self, trial: Trial) -> str:
         if trial.envelope is not None:
@@ -646,9 +648,7 @@ class Machine:
 
     def _wanted(self, name: str) -> bool:
         """Whether a call to this function is to be seen as one."""
-        if self._tools.known and self._policies.unknown_tool == "text":
-            return self._tools.declares(name)
-        return self._tools.could_be(name)
+        return self._tools.declares(name) if self._only_declared else self._tools.could_be(name)
 
     def _is_header(self, trial: Trial) -> bool:
         """Whether a header counts: where no control token opens or ends it, its words tell it from text."""
@@ -656,7 +656,7 @@ class Machine:
         assert frame is not None  # noqa: S101 - only frames have headers
         fields = trial.fields
         opener = trial.program.trigger
-        if opener == frame.sep or is_control(opener) or is_control(fields["ended"]):
+        if opener == frame.sep or trial.program.control or is_control(fields["ended"]):
             return True
         text = opener + fields["header"]
         header = frame.read_header(text)
@@ -685,9 +685,8 @@ class Machine:
         form = program.call
         assert form is not None  # noqa: S101 - the action says so
         section = program.section
-        name, native = self._syntax.refine(self._raw_name(trial), self._tools)
-        only_declared = self._policies.unknown_tool == "text" and self._tools.known
-        refused = only_declared and not self._tools.declares(name)
+        name, native = trial.name, trial.native_id
+        refused = self._only_declared and not self._tools.declares(name)
         if refused:
             self._read_as_text(program)
         written = self._syntax.of(form)
@@ -741,9 +740,7 @@ class Machine:
     def _announce(self, name: str, native: str, length: int, name_from: int, name_to: int) -> None:
         """The commit point; ``length``: of the head, in which the name has its place."""
         ledger = self.ledger
-        ledger.silent = (
-            self._strip or ledger.shown_in is not None or name in self._syntax.dialect.names.null_calls
-        )
+        ledger.silent = self._strip or ledger.shown_in is not None or name in self._null_calls
         id = ""
         if ledger.silent:
             ledger.note("null_call", name, length)
@@ -821,7 +818,7 @@ class Machine:
                 self._section_markup("call", end - ledger.pos)
                 self._close_section()
                 return True
-        trial = Trial(section.between, self._syntax.dialect.values.unescape)
+        trial = Trial(section.between, self._syntax.unescape)
         trial.cut_short = ledger.cut_short
         answer = self._try(trial, ledger.pos, final)
         if answer == NEED:

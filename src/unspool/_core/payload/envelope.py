@@ -49,10 +49,10 @@ class EnvelopeCodec(NamedPayload):
     __slots__ = (
         "_captured",
         "_depth",
-        "_dialect",
         "_foreign",
         "_has_args",
         "_json",
+        "_keys",
         "_lenient",
         "_pending",
         "_python",
@@ -74,7 +74,7 @@ class EnvelopeCodec(NamedPayload):
         :param unmarked: nothing but its members says that it is a call.
         """
         super().__init__()
-        self._dialect = dialect
+        self._keys: Final = dialect.envelope
         self._repair = repair
         self._python = python
         self._unmarked: Final = unmarked
@@ -99,7 +99,8 @@ class EnvelopeCodec(NamedPayload):
         return "".join(self._captured)[1:]
 
     def step(self, buf: str, pos: int, final: bool) -> int:
-        return self._read(buf, pos, final, [])
+        self.text = ""
+        return self._read(buf, pos, final)
 
     @property
     def verbatim(self) -> bool:
@@ -115,13 +116,10 @@ class EnvelopeCodec(NamedPayload):
     def resume(self, buf: str, pos: int) -> int:
         value = self._value
         assert value is not None  # noqa: S101 - it was the source
-        out: list[str] = []
-        if not self._stepped(value, pos, out):
-            self.text = "".join(out)
-            return pos
-        return self._read(buf, pos, False, out)
+        self.text = ""
+        return self._read(buf, pos, False) if self._stepped(value, pos) else pos
 
-    def _read(self, buf: str, pos: int, final: bool, out: list[str]) -> int:
+    def _read(self, buf: str, pos: int, final: bool) -> int:
         n = len(buf)
         was_committed = self.committed
         while pos < n and not self.done and not self.error and self.committed == was_committed:
@@ -130,33 +128,32 @@ class EnvelopeCodec(NamedPayload):
                 pos = self._structure(buf, pos)
                 continue
             pos = value.step(buf, pos, final)
-            if not self._stepped(value, pos, out):
+            if not self._stepped(value, pos):
                 break
         if self.committed:
             if self.done and not self._has_args:
                 self._has_args = True
-                out.append("{}")
+                self.text += "{}"
             if self._pending:
-                out[:0] = self._pending
+                self.text = "".join(self._pending) + self.text
                 self._pending.clear()
         elif final and self._unmarked and self._foreign:
             self.error = "a call's arguments"  # rather an answer that was cut
-        self.text = out[0] if len(out) == 1 else "".join(out)
         return pos
 
-    def _stepped(self, value: Value, pos: int, out: list[str]) -> bool:
+    def _stepped(self, value: Value, pos: int) -> bool:
         """A value has read up to ``pos``.  False: it needs more, or has failed."""
         if value.notes:
             self.notes.extend(value.notes)
             value.notes.clear()
         if value.text:
-            self._take(value, out)
+            self._take(value)
         if value.error or not value.done:
             self.error = value.error
             if self.error and self._role == _ARGS_ROLE and self.committed:
-                out += self._captured
+                self.text += "".join(self._captured)
             return False
-        self._value_ends(out, pos)
+        self._value_ends(pos)
         return True
 
     def finish(self, cut: bool) -> Status:
@@ -165,14 +162,12 @@ class EnvelopeCodec(NamedPayload):
             return "complete"
         value = self._value
         if value is not None and self._role == _ARGS_ROLE and value.finish(cut) == "complete":
-            out: list[str] = []
             if value.text:
-                self._take(value, out)
-            self._value_ends(out, -1)
+                self._take(value)
+            self._value_ends(-1)
             if self.error:
-                self.error = ""
+                self.error = self.text = ""
                 return "truncated"
-            self.text = "".join(out)
         if self.committed and self._has_args and self._value is None:
             self.done = True
             return "complete"
@@ -183,21 +178,20 @@ class EnvelopeCodec(NamedPayload):
         if self.error == NO_ARGUMENTS:
             return False
         value = self._value
-        out: list[str] = []
         if value is not None:
             if self._role != _ARGS_ROLE or not value.close():
                 return False
             self.notes.extend(value.notes)
-            self._take(value, out)
-            self._value_ends(out, -1)
+            self._take(value)
+            self._value_ends(-1)
             if self.error == NO_ARGUMENTS:
+                self.text = ""
                 return False
         elif self._state not in (_NEXT, _KEY) or not self.committed:
             return False
         if not self._has_args:
-            out.append("{}")
+            self.text += "{}"
         self.notes.append(("repaired", "missing } added", 0))
-        self.text = "".join(out)
         self.error = ""
         self.done = True
         return True
@@ -252,11 +246,8 @@ class EnvelopeCodec(NamedPayload):
         self._role = role
         if role == _ARGS_ROLE:
             self.args_from = at
-        elif role == _NAME_ROLE or (
-            role == _KEY_ROLE and self._dialect.envelope.keyed and not self.committed
-        ):
+        elif role == _NAME_ROLE or (role == _KEY_ROLE and not self.committed and self._keys.keyed):
             self.name_from = at + 1
-        self._captured.clear()
         self._value = PythonValue() if self._python else self._json.again()
 
     def _object_ends(self) -> None:
@@ -271,7 +262,7 @@ class EnvelopeCodec(NamedPayload):
         else:
             self.error = "a call's arguments"
 
-    def _take(self, value: Value, out: list[str]) -> None:
+    def _take(self, value: Value) -> None:
         """Put what a value gave where its role says."""
         text = value.text
         role = self._role
@@ -280,13 +271,13 @@ class EnvelopeCodec(NamedPayload):
             if value.kind != "{":
                 self._captured.append(text)
             elif self.committed:
-                out.append(text)
+                self.text += text
             else:
                 self._pending.append(text)
         elif role != _NO_ROLE:
             self._captured.append(text)
 
-    def _value_ends(self, out: list[str], at: int) -> None:
+    def _value_ends(self, at: int) -> None:
         """A key or value is complete, and ends before ``at``; -1: where the input does."""
         role, self._value = self._role, None
         self._state = _NEXT
@@ -301,7 +292,10 @@ class EnvelopeCodec(NamedPayload):
                 arguments = arguments_in(text)
                 if not arguments:
                     self.error = NO_ARGUMENTS
-                (out if self.committed else self._pending).append(arguments or text)
+                if self.committed:
+                    self.text += arguments or text
+                else:
+                    self._pending.append(arguments or text)
         elif role == _NAME_ROLE:
             if text[:1] != '"' or len(text) < 3 or len(text) > BOUND:
                 self.error = "the function's name as a string"
@@ -319,7 +313,7 @@ class EnvelopeCodec(NamedPayload):
         self._captured.clear()
 
     def _key_ends(self, key: str, at: int) -> None:
-        keys = self._dialect.envelope
+        keys = self._keys
         self._slack += len(key)
         self._state = _COLON
         self._role = _NO_ROLE

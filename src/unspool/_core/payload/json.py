@@ -184,7 +184,7 @@ class JsonValue(Value):
         if _STRING <= self._state < _SINGLE_STRING and not pos:
             reach = string_reach(buf)
             if reach == n or escape_begun(buf, reach):
-                self.text = buf[:reach]
+                self.text = buf if reach == n else buf[:reach]
                 return reach
             pos = reach
         elif self._state == _START:

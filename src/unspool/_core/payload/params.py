@@ -49,7 +49,7 @@ class Parameters(Codec):
         self._cut = False  # the input or the turn ended where something was to follow
 
     def _new_trial(self) -> Trial:
-        return Trial(self._programs, self._syntax.dialect.values.unescape)
+        return Trial(self._programs, self._syntax.unescape)
 
     def _ends_in_tag(self, buf: str, pos: int) -> bool:
         """Whether the input ended inside a tag that is not the call's closer."""

@@ -39,6 +39,7 @@ class Tagged(Parameters):
     __slots__ = (
         "_at_start",
         "_attributes",
+        "_closer",
         "_form",
         "_key",
         "_level",
@@ -62,6 +63,7 @@ class Tagged(Parameters):
         self._streams = True
         self._skip = False  # the parameter was given before
         self._at_start = True
+        self._closer = ""  # what the last step has stopped at: whether it ends the value is not known yet
         self._raw: list[str] = []
         self._level = 0  # in the calls that a value holds: even in a value, odd between parameters
         # How line breaks are spelt out in this call; inside a value such a spelling is data until it has
@@ -74,7 +76,7 @@ class Tagged(Parameters):
         self._whole: JsonValue | None = None
 
     def step(self, buf: str, pos: int, final: bool) -> int:
-        if self._state == _VALUE and self._streams and not final and not pos:
+        if self._state == _VALUE and self._streams and not (final or pos or self._closer):
             taken = self._read_on(buf, self._form.watch)
             if taken >= 0:
                 self._at_start = self._at_start and not taken
@@ -108,10 +110,11 @@ class Tagged(Parameters):
         trial = self._trial
         if trial is None:
             follow = syntax.follow
-            if not final and (follow.after_value.pending(buf, pos) or self._spelling(buf, pos)):
+            spelling = self._spelling(buf, pos)
+            if not final and (spelling or follow.after_value.pending(buf, pos)):
                 self._held = True
                 return pos
-            if self._spelling(buf, pos):
+            if spelling:
                 return self._cut_head(pos)
             if not follow.heads.literal_at(buf, pos):
                 return self._params_end(buf, pos, final, out)
@@ -277,7 +280,8 @@ class Tagged(Parameters):
 
     def _value(self, buf: str, pos: int, final: bool, out: list[str]) -> int:
         watch = self._form.watch
-        at, literal = watch.seek(buf, pos, final)
+        at, literal = (pos, self._closer) if self._closer else watch.seek(buf, pos, final)
+        self._closer = ""
         answer = NEED
         while literal:
             answer = self._closes(literal, buf, at, at == pos and self._at_start, final)
@@ -292,6 +296,7 @@ class Tagged(Parameters):
             return at
         if answer == MATCH:
             return self._value_ends(literal, at, out)
+        self._closer = literal
         self._held = True
         return at
 
@@ -344,7 +349,7 @@ class Tagged(Parameters):
         elif marker in syntax.follow.openers:
             if not inside:
                 return FAIL
-            trial = Trial(syntax.held_calls, syntax.dialect.values.unescape)
+            trial = Trial(syntax.held_calls, syntax.unescape)
             answer = trial.run(buf, end - len(marker), final)
             step = 1
         elif marker in syntax.follow.heads.literals:

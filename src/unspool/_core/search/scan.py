@@ -75,6 +75,34 @@ def run_over(text: str, at: i64, stops: bytes) -> i64:
     return at
 
 
+class Alphabet:
+    """The characters that a name, a key or the like is spelt in."""
+
+    __slots__ = ("_first_stops", "_stops", "pattern")
+
+    def __init__(self, pattern: str) -> None:
+        """``pattern``: what a run of them matches; not every one may come first."""
+        self.pattern: Final = re.compile(pattern)
+        codes = set(map(chr, range(ASCII))) if COMPILED else set[str]()
+        first = set(filter(self.pattern.fullmatch, codes))
+        others = {char for char in codes if self.pattern.fullmatch(min(first) + char)}
+        beyond = {chr(ASCII)}  # of which only the pattern knows
+        self._first_stops: Final = flags_of(codes - first | beyond)
+        self._stops: Final = flags_of(codes - others | beyond)
+
+    def run(self, text: str, at: i64) -> i64:
+        """Behind those that stand at ``at``."""
+        if COMPILED and at < len(text):
+            end = at
+            code: i64 = ord(text[at])
+            if not self._first_stops[min(code, ASCII)]:
+                end = run_over(text, at + 1, self._stops)
+            if end == len(text) or ord(text[end]) < ASCII:
+                return end
+        match = self.pattern.match(text, at)
+        return at if match is None else match.end()
+
+
 def behind_literal(literal: str, text: str, at: i64) -> i64:
     """Behind the literal, if it stands at ``at``; ``MORE`` if it may yet, ``NO`` if it cannot."""
     if not COMPILED:

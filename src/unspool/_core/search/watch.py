@@ -113,8 +113,8 @@ class Watch:
             match = self.full.match(text, at)
             return match.group() if match is not None else ""
         if at < len(text):
-            for literal in self._by_first.get(text[at], _NONE):
-                if agreement(literal, text, at) == len(literal) and not self._ruled_out(literal, text, at):
+            for literal in self._possible(text, at):
+                if agreement(literal, text, at) == len(literal):
                     return literal
         return ""
 
@@ -122,9 +122,15 @@ class Watch:
         """Whether the rest of the text can still become a literal, or a longer one, or be ruled out."""
         return len(text) - at <= self.longest and text[at:] in self.prefixes
 
-    def _ruled_out(self, literal: str, text: str, at: int) -> bool:
-        """Whether what stands behind a literal that is one character means that it is none."""
-        return len(literal) == 1 and at + 1 < len(text) and text[at + 1] in self._unless.get(literal, "")
+    def _possible(self, text: str, at: int) -> list[str]:
+        """The literals that may stand at this place, by the character that tells them apart if it is there.
+
+        For the compiled build.
+        """
+        place = at + self._telling
+        if place < len(text):
+            return self._groups[self._group_of[min(ord(text[place]), ASCII)]]
+        return self._by_first.get(text[at], _NONE)
 
     def _compile_next(self) -> re.Pattern[str]:
         """A pattern for a literal, or what may still become one; only a literal has a group."""
@@ -166,22 +172,14 @@ class Watch:
             at = self._find(text, at)
             if at < 0:
                 return -1, ""
-            if at + self._telling < n:
-                literals = self._groups[self._group_of[min(ord(text[at + self._telling]), ASCII)]]
-            elif not final and text[at:] in self.prefixes:
+            if not final and at + self._telling >= n and text[at:] in self.prefixes:
                 return at, ""
-            else:
-                literals = self._by_first.get(text[at], _NONE)
-            found = ""
-            for literal in literals:
+            for literal in self._possible(text, at):
                 size = agreement(literal, text, at)
                 if size == len(literal):
-                    if not found:
-                        found = literal
-                elif at + size == n and not final:
+                    return at, literal
+                if at + size == n and not final:
                     return at, ""
-            if found:
-                return at, found
             at += 1
 
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from ..search.watch import ValueWatch
 from ..values.events import Status
+from ..values.native import i64
 
 
 class Codec:
@@ -123,13 +124,13 @@ class NamedPayload(Codec):
         super().__init__()
         self.name: str = ""
         """The function's name, once known."""
-        self.name_from: int = -1
+        self.name_from: i64 = -1
         """Where the name begins, if the last step came upon that, in the buffer of that step; ..."""
-        self.name_to: int = -1
+        self.name_to: i64 = -1
         """... where it ends, ..."""
-        self.args_from: int = -1
+        self.args_from: i64 = -1
         """... where the arguments begin, ..."""
-        self.args_to: int = -1
+        self.args_to: i64 = -1
         """... and where they end.  Who steps it takes them, and sets them back."""
         self.id: str = ""
         """The call's id, if it came before the name."""

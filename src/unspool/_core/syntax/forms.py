@@ -86,7 +86,7 @@ def steps_of(pieces: Sequence[Piece], *, spelt: bool = False) -> list[Step]:
 def _capture(field: str, following: str) -> Step:
     """A hole ends where its alphabet does, or earlier if what follows is spelt in that alphabet."""
     step = Step(t.CAPTURE, field)
-    if following and step.pattern.fullmatch("x" + following[0]):
+    if following and step.alphabet.pattern.fullmatch("x" + following[0]):
         return Step(t.CAPTURE, field, stop=following)
     return step
 

@@ -11,7 +11,9 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from ..search.scan import Alphabet
 from ..search.watch import Watch
+from ..words.pieces import is_control
 from .codec import NamedPayload
 
 if TYPE_CHECKING:
@@ -42,16 +44,17 @@ FRAME: Final = 6
 PARAM: Final = 7
 CLOSE_PARAM: Final = 8
 
+_NAME: Final = Alphabet(r"[^\s<>{}()\[\]\"'|｜,=\ud800-\udfff]+")
 _ALPHABETS: Final = {
-    "name": re.compile(r"[^\s<>{}()\[\]\"'|｜,=\ud800-\udfff]+"),
-    "id": re.compile(r"[^\s<>{}()\[\]\"'|｜,=\ud800-\udfff]+"),
-    "key": re.compile(r"[^\s/<>\ud800-\udfff][^<>\n\ud800-\udfff]*"),
-    "index": re.compile(r"[0-9]*"),
-    "_": re.compile(r"[^<>\n\ud800-\udfff]*"),
+    "name": _NAME,
+    "id": _NAME,
+    "key": Alphabet(r"[^\s/<>\ud800-\udfff][^<>\n\ud800-\udfff]*"),
+    "index": Alphabet(r"[0-9]*"),
+    "_": Alphabet(r"[^<>\n\ud800-\udfff]*"),
 }
 SIGN: Final = re.compile(r"[^\w\s]")
 """What markers have and words have not."""
-_WORD: Final = re.compile(r"[^\s<>\"|｜\ud800-\udfff]*")
+_WORD: Final = Alphabet(r"[^\s<>\"|｜\ud800-\udfff]*")
 
 
 Embed: TypeAlias = Callable[[str, bool], NamedPayload]
@@ -61,7 +64,7 @@ Embed: TypeAlias = Callable[[str, bool], NamedPayload]
 class Step:
     """One thing to match; what the slots mean depends on the kind."""
 
-    __slots__ = ("embed", "fields", "kind", "pattern", "stop", "text", "unmarked", "watch")
+    __slots__ = ("alphabet", "embed", "fields", "kind", "stop", "text", "unmarked", "watch")
 
     def __init__(
         self,
@@ -88,7 +91,8 @@ class Step:
         """Envelope: what makes a codec for it."""
         self.unmarked: Final = unmarked
         """Envelope: nothing around it says that it is a call."""
-        self.pattern: Final = _ALPHABETS.get(text, _WORD)
+        self.alphabet: Final = _ALPHABETS.get(text, _WORD)
+        """Capture: what it is spelt in."""
 
 
 _NO_WATCH: Final = Watch(())
@@ -102,6 +106,7 @@ class Program:
         "anchored",
         "call",
         "closers",
+        "control",
         "declared",
         "demands",
         "free_name",
@@ -144,6 +149,8 @@ class Program:
         """What closes what it begins."""
         self.trigger: Final = _trigger(self.steps)
         """The literal to search for."""
+        self.control: Final = is_control(self.trigger)
+        """It begins with a control token."""
         first = next((step for step in self.steps if step.kind != SPACE), None)
         self.marked: Final = (
             first is not None and first.kind == LITERAL and SIGN.search(first.text) is not None
@@ -187,8 +194,8 @@ def _may_follow(steps: list[Step]) -> frozenset[str] | None:
             found.update(" \t\r\n")
         elif step.kind == LITERAL:
             return frozenset(found.union(step.text[0]))
-        elif step.kind == CAPTURE and step.pattern.match("") is None:
-            return frozenset(found.union(filter(step.pattern.match, ASCII)))
+        elif step.kind == CAPTURE and step.alphabet.pattern.match("") is None:
+            return frozenset(found.union(filter(step.alphabet.pattern.match, ASCII)))
         elif step.kind == ENVELOPE:
             return frozenset(found.union(" \t\r\n{"))
         else:

@@ -79,6 +79,8 @@ class Syntax:
         :param guest: it is one of these itself.
         """
         self.dialect: Final = dialect
+        self.unescape: Final = dialect.values.unescape
+        """Whether attributes are escaped as in XML."""
         self.calls: Final = calls
         """Whether calls are looked for at all."""
         templates = _with_fences(dialect.call) if repair else dialect.call
@@ -208,10 +210,10 @@ class Syntax:
 
     def _native_id(self, match: re.Match[str], caught: str) -> str:
         """The id that a name came with, in the family's own spelling."""
-        index = match.groupdict().get("index")
-        if index is None or ":" in caught:
+        if ":" in caught or "index" not in match.re.groupindex:
             return caught
-        return self.dialect.id_format.pattern.replace("{index}", index).replace("{name}", match["name"])
+        pattern = self.dialect.id_format.pattern
+        return pattern.replace("{index}", match["index"]).replace("{name}", match["name"])
 
     def could_become(self, partial: str, tools: Tools) -> bool:
         """Whether what is there of a name may still become that of a tool."""

@@ -17,8 +17,9 @@ import html
 import re
 from typing import Final
 
-from ..search.scan import BOUND, MORE, NO, behind_literal, behind_space
+from ..search.scan import BOUND, MORE, NO, Alphabet, behind_literal, behind_space
 from ..search.watch import Watch, agreement
+from ..values.native import i64
 from ..words.pieces import is_control
 from .codec import NamedPayload
 from .program import (
@@ -65,7 +66,7 @@ _ESCAPED_ATTRIBUTE: Final = _attribute(r"\ud800-\udfff")
 """Where quotes are escaped, a value holds anything but a quote."""
 
 
-_NO_LETTER: Final = re.compile(r"[\W\d]*")
+_NO_LETTER: Final = Alphabet(r"[\W\d]*")
 """What is no name: a number, a counter."""
 
 
@@ -85,13 +86,17 @@ class Trial:
     """Generation hit its limit, so a name that the input ends with may be incomplete."""
     at_end: bool = False
     """Only the end of the input confirmed what matched."""
-    name_from: int = -1
-    """Where the name that was caught begins, from the start of the window with what was laid aside; ..."""
-    name_to: int = -1
+    name: str = ""
+    """The function that a head which counts is for, ..."""
+    native_id: str = ""
+    """... the id that came with its name, ..."""
+    name_from: i64 = -1
+    """... where the name begins, from the start of the window with what was laid aside; ..."""
+    name_to: i64 = -1
     """... where it ends, ..."""
-    args_from: int = -1
+    args_from: i64 = -1
     """... and where arguments begin that an envelope has before it, ..."""
-    args_to: int = -1
+    args_to: i64 = -1
     """... and end."""
     failed_at: int = 0
     """Behind the key of a parameter, in the window: the step that has failed, and ..."""
@@ -175,13 +180,16 @@ class Trial:
             return
         if self._step == 0 and not (self.envelope and self.envelope.partial_name):
             return
+        step = self.program.steps[self._step]
         if self.envelope is not None:
             self._cut_name = self.envelope.partial_name
+        elif step.kind == CAPTURE and step.text == "name" and not step.stop:
+            self._cut_name = buf[pos + self.offset :]
         else:
             self._cut_name = self.fields.get("name") or self.fields.get("?name", "")
         self.only_declared = self.program.declared and (self.only_declared or not self.can_cut)
         self.can_cut = True
-        in_literal = self.program.steps[self._step].kind == LITERAL and pos + self.offset < len(buf)
+        in_literal = step.kind == LITERAL and pos + self.offset < len(buf)
         self._begun = self._begun or in_literal or bool(self._cut_name) or self.envelope is not None
 
     def _remember_key(self, buf: str, pos: int) -> None:
@@ -213,10 +221,7 @@ class Trial:
                 self._step += 1
                 continue
             elif kind == CAPTURE:
-                end = self._capture(step, buf, at, final)
-                if end >= 0 and step.text == "name":
-                    self.name_from = behind_space(buf, at) - pos
-                    self.name_to = self.name_from + len(self.fields["name"])
+                end = self._capture(step, buf, pos, final)
             elif kind == PEEK:
                 end = at if at < n and buf[at] in step.text else (MORE if at >= n else NO)
             elif kind == LINE_FEED:
@@ -250,25 +255,23 @@ class Trial:
             end = behind_literal(spelt, buf, at)
         return MORE if end == MORE and at < len(buf) else at
 
-    def _capture(self, step: Step, buf: str, at: int, final: bool) -> int:
-        match = step.pattern.match(buf, at)
-        end = match.end() if match is not None else at
+    def _capture(self, step: Step, buf: str, pos: int, final: bool) -> int:
+        at = pos + self.offset
+        end = step.alphabet.run(buf, at)
         if step.stop:
             stop = buf.find(step.stop, at, end + len(step.stop))
             if stop < 0 and not final and (end == len(buf) or _ends_inside(step.stop, buf, at, end)):
                 return MORE
             end = stop if stop >= 0 else end
         elif end == len(buf) and not final:
-            if step.text == "name":
-                self.fields["?name"] = buf[at:end]
             return MORE
-        if end == len(buf) and step.text == "name":
-            self.fields["?name"] = buf[at:end]
         caught = buf[at:end].strip()
         if not caught and step.text in ("name", "id", "key"):
             return MORE if at == len(buf) else NO
-        if step.text == "name" and _NO_LETTER.fullmatch(caught):
-            return NO
+        if step.text == "name":
+            if _NO_LETTER.run(caught, 0) == len(caught):
+                return NO
+            self.name_from, self.name_to = at - pos, end - pos
         self.fields[step.text] = caught
         return end
 
@@ -321,8 +324,10 @@ class Trial:
                 return MORE
         limit = at + BOUND // 2
         found = at + self._searched
-        broken = (_LINE_HEADER_BREAK if step.stop == "\n" else _HEADER_BREAK).search(buf, found, limit)
-        end = broken.start() if broken is not None else min(limit, len(buf))
+        ahead = buf[found:limit]
+        fits = (_LINE_HEADER if step.stop == "\n" else _HEADER).run(ahead, 0)
+        broken = fits < len(ahead)
+        end = found + fits
         window = buf[found : end + step.watch.longest]
         place, literal = step.watch.seek(window, 0, final)
         found += place
@@ -331,21 +336,21 @@ class Trial:
                 self._searched = found - at
                 return MORE
             behind = found + len(literal)
-            if behind == len(buf) and not final and not is_control(literal):
+            if behind == len(buf) and not (final or step.text or is_control(literal)):
                 self._searched = found - at
                 return MORE
             self.fields["header"] = buf[at:found]
             self.fields["ended"] = literal
             self.fields["next"] = buf[behind : behind + 1]
             return found if step.text or literal == step.stop else NO
-        if broken is None and end < limit and not final:
+        if not broken and end < limit and not final:
             self._searched = end - at
             return MORE
-        if not step.text and (broken is not None or end == limit):
+        if not step.text and (broken or end == limit):
             return NO
         self.fields["header"] = buf[at:end]
         self.fields["ended"] = ""
-        self.at_end = final and broken is None and end < limit
+        self.at_end = final and not broken and end < limit
         return end
 
     def _followed(self, step: Step, buf: str, at: int, final: bool) -> int:
@@ -414,6 +419,6 @@ def follows(what: Watch, buf: str, at: int, final: bool) -> int:
     return FAIL
 
 
-# What no header contains; a header that a line break ends may contain anything else.
-_HEADER_BREAK: Final = re.compile(r"[\n{}\"'!?,]")
-_LINE_HEADER_BREAK: Final = re.compile(r"[<>{}\"'!?,]")
+_HEADER: Final = Alphabet(r"[^\n{}\"'!?,]*")
+_LINE_HEADER: Final = Alphabet(r"[^<>{}\"'!?,]*")
+"""What a header that a line break ends is spelt in."""
