@@ -11,6 +11,7 @@ from .._core.words.dialect import Dialect
 from .._request.decide import WHY
 from .detect import Detection
 from .engines import VERSIONS, EngineName, Flags
+from .training import CASES, PrefixCase, Training
 
 Level: TypeAlias = Literal["problem", "warning", "note"]
 _WORDS: Final = ("Dialect", "Envelope", "Names", "RequestFacts", "Thinking", "Values")
@@ -68,6 +69,8 @@ class Diagnosis:
     """What common settings of servers would do to the output, silently."""
     flags: Mapping[EngineName, Flags]
     """By engine."""
+    training: Training
+    """What those who train the model must know of the template."""
 
     @property
     def healthy(self) -> bool:
@@ -95,6 +98,7 @@ class Diagnosis:
             ],
             "findings": [each._asdict() for each in self.findings],
             "breaks": [each._asdict() for each in self.breaks],
+            "training": self.training.to_dict(),
             "flags": {
                 engine: {
                     "command": flags.command,
@@ -211,11 +215,84 @@ def _diagnosis_lines(diagnosis: Diagnosis) -> Iterator[str]:
         yield "## What would break without a word"
         yield ""
         yield from _finding_lines(diagnosis.breaks)
+    yield from _training_lines(diagnosis.training)
     if diagnosis.flags:
         yield "## Flags"
         yield ""
         for engine, flags in diagnosis.flags.items():
             yield from _flag_lines(engine, flags)
+
+
+_VERDICTS: Final = {
+    "kept": "kept",
+    "broken": "**broken**",
+    "refused": "refused by the template",
+    "opens": "every prompt opens reasoning",
+}
+
+
+def _training_lines(training: Training) -> Iterator[str]:
+    yield "## For training"
+    yield ""
+    yield "Whether the next prompt begins with what was sampled, when this is appended:"
+    yield ""
+    titles = {False: "without reasoning", True: "with reasoning"}
+    modes = [thinking for thinking in titles if any(case.thinking is thinking for case in training.prefixes)]
+    verdicts = {(case.appended, case.thinking): _VERDICTS[case.verdict] for case in training.prefixes}
+    rows = [
+        (appended, *(verdicts[appended, thinking] for thinking in modes))
+        for appended in CASES
+        if (appended, False) in verdicts
+    ]
+    yield from _table(("appended", *(titles[thinking] for thinking in modes)), rows)
+    yield from _difference_lines(training.prefixes)
+    yield f"- {_mask_sentence(training)}"
+    if training.empty_block:
+        yield (
+            f"- Told not to reason, a prompt ends with `{training.empty_block!r}`, which is not the model's: "
+            "a mask leaves it out."
+        )
+    yield ""
+
+
+def _difference_lines(cases: Sequence[PrefixCase]) -> Iterator[str]:
+    shown: set[tuple[str, str]] = set()
+    for case in cases:
+        if case.difference is None:
+            continue
+        parted = (
+            case.difference.was[case.difference.at :][:20],
+            case.difference.now[case.difference.at :][:20],
+        )
+        if parted not in shown:
+            shown.add(parted)
+            yield f"{case.appended.capitalize()}, {'with' if case.thinking else 'without'} reasoning:"
+            yield ""
+            yield from _fenced("text", case.difference.show())
+
+
+def _mask_sentence(training: Training) -> str:
+    mask = training.mask
+    if not mask.answer:
+        return (
+            "`{% generation %}` marks nothing: the mask of assistant tokens that Transformers makes is all "
+            "zeros. Take the labels of `unspool.tokens.read`"
+        )
+    outside = [
+        name
+        for name, inside in (
+            ("the end of the turn", mask.end_of_turn),
+            ("calls", mask.calls),
+            ("reasoning", mask.reasoning),
+        )
+        if inside is False
+    ]
+    words = (
+        f"`{{% generation %}}` marks what the model says{', but not ' + listed(outside) if outside else ''}"
+    )
+    if mask.empty_block:
+        words += "; an empty block of reasoning, which the template writes by itself, is marked with it"
+    return f"{words}."
 
 
 def _flag_lines(engine: EngineName, flags: Flags) -> Iterator[str]:

@@ -33,6 +33,7 @@ from .diagnosis import LEVELS, Diagnosis, Finding, Level, Marker, TypicalRequest
 from .engines import EngineName, Flags, Serving, flags
 from .files import ModelFiles, read_json, read_model
 from .probe import Probe
+from .training import training
 from .turns import FLAT_TOOLS
 from .vocabulary import load_vocabulary
 
@@ -78,6 +79,7 @@ class _Doctor:
             findings=tuple(sorted(findings, key=lambda each: LEVELS.index(each.level))),
             breaks=tuple(self.breaks()),
             flags=self.flags(),
+            training=training(self.template, FLAT_TOOLS),
         )
 
     def end_of_turn(self) -> str:

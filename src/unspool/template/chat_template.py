@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from .._core.values.errors import UnspoolError, UsageError
-from .environment import Limit, check_jinja, environment, generate
+from .environment import WRITTEN, Limit, check_jinja, environment, generate, marking
 from .wants import PROBED_TOOL, THINKING_ON, ChatMessage, Wants, ask
 
 if TYPE_CHECKING:
@@ -167,6 +167,25 @@ class ChatTemplate:
         variables |= {"messages": chat, "tools": schemas, "add_generation_prompt": add_generation_prompt}
         text = self._run(self._template, variables)
         return _cut_end(text, final) if continue_final_message else text
+
+    def written(
+        self, messages: Iterable[object], tools: Iterable[object] | None = None, **kwargs: Any
+    ) -> tuple[str, list[tuple[int, int]]]:
+        """A rendering, and the spans that ``{% generation %}`` says are the model's.
+
+        Transformers makes its mask of assistant tokens from them, all zeros where there are none.
+        """
+        token = marking.set(True)
+        try:
+            marked = self.render(messages, tools, **kwargs)
+        finally:
+            marking.reset(token)
+        text, spans = "", []
+        for piece in re.split(f"({WRITTEN[0]}[^{WRITTEN[1]}]*{WRITTEN[1]})", marked):
+            if piece.startswith(WRITTEN[0]):
+                spans.append((len(text), len(text) + len(piece) - 2))
+            text += piece.strip("".join(WRITTEN))
+        return text, spans
 
     def _mark_end(self, chat: list[ChatMessage], field: str) -> str:
         """Mark where the last message ends; returns its text."""

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from .._core.values.errors import UsageError
 
@@ -42,6 +42,10 @@ class _Bounds:
 
 
 _bounds: ContextVar[_Bounds] = ContextVar("_bounds")
+marking: ContextVar[bool] = ContextVar("marking", default=False)
+"""Whether a rendering shows what ``{% generation %}`` marks, between the two of ``WRITTEN``."""
+WRITTEN: Final = ("\ud800", "\udfff")
+"""No text has these: half a character each."""
 
 
 def check_jinja() -> None:
@@ -81,7 +85,7 @@ def environment(*, probing: bool) -> ImmutableSandboxedEnvironment:  # noqa: C90
     from jinja2 import nodes as tree
 
     class Generation(ext.Extension):
-        """``{% generation %}`` marks what the model wrote; it has no effect on the text."""
+        """``{% generation %}`` marks what the model wrote: no effect on the text, unless it is asked for."""
 
         tags = {"generation"}  # noqa: RUF012 - Jinja's own declaration
 
@@ -91,7 +95,7 @@ def environment(*, probing: bool) -> ImmutableSandboxedEnvironment:  # noqa: C90
             return tree.CallBlock(self.call_method("_written"), [], [], body).set_lineno(line)
 
         def _written(self, caller: Macro) -> str:
-            return caller()
+            return f"{WRITTEN[0]}{caller()}{WRITTEN[1]}" if marking.get() else caller()
 
     class TemplateDict:
         """``dict`` without the attributes of the type."""

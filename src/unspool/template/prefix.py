@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple
 from .._core.words.pieces import split_marks
 from ..dialects._registry import list_dialects
 from .chat_template import ChatTemplate, ChatTemplateError
-from .wants import ChatMessage, Wants, text_part
+from .wants import REASONING_KEYS, ChatMessage, Wants, text_part
 
 CONTENT: Final = "Unspool's answer."
 THOUGHT: Final = "Unspool's thought."
@@ -48,10 +48,13 @@ class Difference(NamedTuple):
     at: int
     """The first character that is another."""
 
+    def around(self, text: str, width: int = 60) -> str:
+        """What of one of the two is around that place."""
+        return text[max(0, self.at - width // 2) : self.at + width // 2]
+
     def show(self, width: int = 60) -> str:
         """Both around that place, and a caret under it."""
-        start = max(0, self.at - width // 2)
-        shared = json.dumps(self.was[start : self.at], ensure_ascii=False)[:-1]
+        shared = json.dumps(self.around(self.was[: self.at], width), ensure_ascii=False)[:-1]
         lines = [
             shared + json.dumps(text[self.at : self.at + width // 2], ensure_ascii=False)[1:]
             for text in (self.was, self.now)
@@ -124,6 +127,8 @@ class Marks(NamedTuple):
     closer: str
     own: bool = True
     """What closes reasoning closes nothing else."""
+    key: str = ""
+    """Where the template reads it; empty: nowhere but in the content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,18 +142,18 @@ class Call:
 def turn(wants: Wants, marks: Marks | None, *, thought: bool, calls: Sequence[Call] = ()) -> ChatMessage:
     """A turn of the model, of stand-ins: calls, or an answer."""
     text = "" if calls else CONTENT
-    if thought and marks is not None and not wants.reasoning:
+    key = marks.key if marks is not None and thought else ""
+    if thought and marks is not None and not key:
         # The template does not write reasoning; it may look for it in the content.
         text = f"{marks.opener}\n{THOUGHT}\n{marks.closer}\n\n{text}"
-        thought = False
     content: object = text or (wants.empty if calls else "")
-    if thought and wants.reasoning == "parts":
+    if key == "parts":
         content = [{"type": "thinking", "thinking": THOUGHT}, *text_part(text)]
     elif text and "assistant" in wants.only_parts:
         content = text_part(text)
     message: ChatMessage = {"role": "assistant", "content": content}
-    if thought and wants.reasoning not in ("", "parts"):
-        message[wants.reasoning] = THOUGHT
+    if key not in ("", "parts"):
+        message[key] = THOUGHT
     if calls:
         arguments: object = {"unspool": 1} if wants.arguments == "object" else '{"unspool": 1}'
         message["tool_calls"] = [
@@ -310,18 +315,20 @@ def switched(template: ChatTemplate, *, on: bool) -> dict[str, Any]:
 def marks_of(template: ChatTemplate) -> Marks | None:
     """What stands around reasoning, as the template writes it; None: it knows of none."""
     wants = template.wants
-    if wants.reasoning:
-        variables = switched(template, on=True)
-        question = [said(wants, "user", QUESTION)]
+    question = said(wants, "user", QUESTION)
+    # Some write the reasoning of the last message only: that they want any does not show in a history.
+    for key in [wants.reasoning] if wants.reasoning else REASONING_KEYS:
+        answer = turn(wants, Marks("", "", key=key), thought=True)
         try:
-            text = template.render(
-                [*question, turn(wants, None, thought=True)], add_generation_prompt=False, **variables
-            )
+            variables = switched(template, on=True)
+            text = template.render([question, answer], add_generation_prompt=False, **variables)
         except ChatTemplateError:
-            text = ""
+            continue
         if THOUGHT in text:
-            return _around(text)
-    return next((marks for marks in _known_marks() if marks.closer in template.source), None)
+            return _around(text)._replace(key=key)
+    # It may write it beside calls only.
+    known = next((marks for marks in _known_marks() if marks.closer in template.source), None)
+    return known and known._replace(key=wants.reasoning)
 
 
 def _around(text: str) -> Marks:
