@@ -227,6 +227,8 @@ class Bench:
             return str(answer)
         for called, arguments in answer.calls:
             jsonschema.validate(json.loads(arguments), schemas[called])
+        if answer.content or answer.reasoning != (self._reasoning() if self._awaited else ""):
+            return str(answer)
         wanted = "stop" if name and api == "chat" else "tool_calls"
         return "" if answer.finish == wanted else f"it finished with {answer.finish}"
 
@@ -240,8 +242,11 @@ class Bench:
             body["text"] = {"format": {"type": "json_schema", **schema}}
         (answer,) = ask(self.url, api, body, stream=stream)
         jsonschema.validate(json.loads(answer.content), _FORMAT)
-        wanted = self._output(self._encode(self.recording.output)).expected.reasoning
-        return "" if answer.reasoning == wanted else f"the reasoning is {answer.reasoning!r}"
+        return "" if answer.reasoning == self._reasoning() else f"the reasoning is {answer.reasoning!r}"
+
+    def _reasoning(self) -> str:
+        """The reasoning of the recording."""
+        return self._output(self._encode(self.recording.output)).expected.reasoning
 
     # -- asking
 
