@@ -109,8 +109,9 @@ class ToolDetector:
         super().__init__(**options)
         self._tokenizer = tokenizer
         self._looked: tuple[str, bool] = ("", False)
-        self.offered: list[dict[str, Any]] | None = None
+        self.told: Sequence[Any] | None = None
         """The tools of the request, where they are known before the text is."""
+        self._offered: tuple[object, list[dict[str, Any]] | None] = (None, None)
         if is_ours(self.name):
             self.bot_token, self.eot_token = _markers(self.dialect)
 
@@ -127,7 +128,7 @@ class ToolDetector:
         """Whether the text is not what clients are to see as it is."""
         if self._looked[0] != text:
             turn = current()
-            reader = CallReader(self.dialect, self.offered, one_call=False)
+            reader = CallReader(self.dialect, self._mappings(self.told), one_call=False)
             found = (reader.feed(text), reader.finish(None if turn is None else turn.reason))
             content = "".join(delta.content for delta in found)
             self._looked = (text, bool(reader.names) or content != text)
@@ -205,9 +206,15 @@ class ToolDetector:
         if self._reader is None:
             turn = current()
             self._reader = CallReader(
-                self.dialect, _as_mappings(tools), one_call=turn is not None and turn.one_call
+                self.dialect, self._mappings(tools), one_call=turn is not None and turn.one_call
             )
         return self._reader
+
+    def _mappings(self, tools: Sequence[Any] | None) -> list[dict[str, Any]] | None:
+        """The tools as mappings; made once, as whoever asks has the same list."""
+        if self._offered[0] is not tools:
+            self._offered = (tools, None if tools is None else _as_mappings(tools))
+        return self._offered[1]
 
     def _streamed(self, delta: Delta) -> Any:
         make = self.world.item
@@ -289,7 +296,7 @@ def _tell_tools(parser: Any) -> None:
     def __init__(self: Any, tools: Sequence[Any], *args: Any, **options: Any) -> None:  # noqa: N807
         make(self, tools, *args, **options)
         if isinstance(self.detector, ToolDetector):
-            self.detector.offered = _as_mappings(tools or ())
+            self.detector.told = self.tools or []
 
     parser.__init__ = __init__
 
