@@ -38,6 +38,8 @@ from unspool.testing.round_trips import Ability
 
 PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "coming-from.md"
 ENGINES: Final = {"vllm": "vLLM", "sglang": "SGLang"}
+PATIENCE: Final = 600.0
+"""Seconds for one output: a busy machine is no error of a parser's."""
 
 NAME: Final = "get_weather"
 TOOLS: Final[tuple[dict[str, Any], ...]] = (
@@ -354,7 +356,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if engine not in peers.available():
             print(f"{engine} is not installed: make peer-{engine}", file=sys.stderr)
             continue
-        program = Program(peers.command(engine))
+        program = Program(peers.command(engine), time_limit=PATIENCE)
         identity = program.identity()
         outcomes: Outcomes = {}
         table = "\n".join(rows(program, engine, outcomes))

@@ -158,6 +158,16 @@ def test_programs_know_every_dialect() -> None:
     assert facts["hy_v4:opensource"].seed == "<think:opensource>"
 
 
+def test_a_vocabulary_has_the_markers_of_one_checkpoint() -> None:
+    facts = {name: Facts(**row) for name, row in peers.dialects().items()}  # type: ignore[arg-type]
+    for name in ("hy_v3", "hy_v4"):
+        of_it = [*facts[name].controls, *facts[name].stops, *facts[name].openers, *facts[name].closers]
+        assert not [mark for mark in of_it if ":" in mark]
+    for name, suffix in (("hy_v3", "opensource"), ("hy_v4", "opensource"), ("hy_v4", "6124c78e")):
+        assert all(f":{suffix}" in mark for mark in facts[f"{name}:{suffix}"].controls)
+    assert "<seed:think>" in facts["seed_oss"].controls
+
+
 def test_a_missing_environment_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UNSPOOL_PEERS", str(tmp_path))
     assert peers.available() == []

@@ -174,12 +174,6 @@ def test_defects_are_of_dialects_that_the_engine_has_a_parser_for() -> None:
             assert PARSERS[dialect][columns[defect.engine]], (defect.engine, dialect)
 
 
-def test_what_was_seen_with_the_tokens_of_every_checkpoint_is_held_against_nobody() -> None:
-    given = flags(Serving("hy_v4", "MODEL", "", "", calls=True, reasons=True))
-    assert any("hy_v4" in defect.whole for defect in DEFECTS if defect.engine == "vllm")
-    assert given["vllm"].because == ()
-
-
 def test_where_a_defect_shows() -> None:
     (defect,) = (each for each in DEFECTS if each.engine == "vllm" and "cut" in each.text)
     shows = [defect.where(dialect) for dialect in ("gemma4", "jamba", "glm45", "hermes")]

@@ -162,11 +162,6 @@ _VARIANTS: Final = (
 )
 
 
-_MIXED: Final = ("hy_v3", "hy_v4")
-"""Dialects whose parsers choose a spelling by the vocabulary.  When defects were counted it had the markers
-of every checkpoint, which no model's has: what was seen says nothing of one."""
-
-
 class Caveat(NamedTuple):
     """What a parser does to well-formed output of its own family; seen."""
 
@@ -329,8 +324,8 @@ DEFECTS: Final = (
         "text after a call",
         "no call",
         "A call with text behind it is not found",
-        whole="ernie45 gigachat3 hy_v4 pythonic xlam",
-        streamed="hy_v4 phi4mini",
+        whole="ernie45 gigachat3 pythonic xlam",
+        streamed="phi4mini",
     ),
     _defect(
         "sglang",
@@ -570,7 +565,7 @@ def _defects(engine: EngineName, serving: Serving) -> Iterator[str]:
     dialect = serving.dialect.partition("+")[0]
     for defect in DEFECTS:
         where = defect.where(dialect)
-        if defect.engine == engine and where and dialect not in _MIXED:
+        if defect.engine == engine and where:
             yield defect.text if where == "always" else f"{defect.text} ({where})"
 
 
