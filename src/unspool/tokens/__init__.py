@@ -1,12 +1,13 @@
-"""Token ids: what they say about an output, beyond the parser that reads them.
+"""Token ids: what every one of them is, in an output or in a conversation.
 
->>> reasoning = ReasoningIds("hermes", tokenizer)  # doctest: +SKIP
->>> reasoning.ended(prompt_ids)  # doctest: +SKIP
+>>> reading = read(ids, "hermes", tokenizer=tokenizer)  # doctest: +SKIP
+>>> reading.message, reading.labels, reading.mask()  # doctest: +SKIP
 """
 
 from .conversation import Conversation, Turn, conversation, turn_openers
 from .extend import Extension, extend
 from .labels import BROKEN, KIND, SHARED, Label
+from .picture import page, terminal
 from .read import Attempt, Reading, TokenProblem, mask, read
 from .reasoning import ReasoningCounter, ReasoningIds
 
@@ -26,6 +27,8 @@ __all__ = [
     "conversation",
     "extend",
     "mask",
+    "page",
     "read",
+    "terminal",
     "turn_openers",
 ]

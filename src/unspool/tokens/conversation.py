@@ -22,7 +22,7 @@ from .._core.words.dialect import Dialect
 from .._core.words.pieces import is_control
 from ..dialects._registry import find
 from .labels import SHARED, Label
-from .read import Ids, Reading, as_ids, ends_of_turn, read
+from .read import Ids, Reading, as_ids, behind_last, end_ids, ends_of_turn, read
 
 if TYPE_CHECKING:
     from ..template import ChatTemplate
@@ -88,11 +88,10 @@ def conversation(
                 "where do turns begin?  Give the model's template, or openers={...} with a text for each role"
             )
         openers = turn_openers(template, spec, **kwargs)
-    first, last = _within_padding(given, pad)
+    ends = end_ids(spec, tokenizer)
+    last = behind_last(given, pad, ends)
+    first = next((at for at in range(last) if given[at] >= 0 and given[at] != pad), last)
     known = given[first:last]
-    special = as_tokenizer(tokenizer).special_tokens()
-    literals = ends_of_turn(spec)
-    ends = frozenset(id for id, literal in special.items() if literal in literals)
     labels = bytearray([Label.PADDING]) * first
     turns: list[Turn] = []
     for mark in _marks(known, openers, tokenizer, ends):
@@ -118,18 +117,6 @@ def conversation(
         labels += bytes(end - len(labels))
     labels += bytes([Label.PADDING]) * (len(given) - last)
     return Conversation(bytes(labels), tuple(turns))
-
-
-def _within_padding(ids: list[int], pad: int | None) -> tuple[int, int]:
-    """The first id that is no padding, and the one behind the last."""
-    first, last = 0, len(ids)
-    while first < last and (ids[first] < 0 or ids[first] == pad):
-        first += 1
-    while last > first and (ids[last - 1] < 0 or ids[last - 1] == pad):
-        last -= 1
-    if last < len(ids) and ids[last] >= 0:
-        last += 1  # the same id may end the last turn
-    return first, last
 
 
 class _Mark(NamedTuple):

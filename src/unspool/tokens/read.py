@@ -179,19 +179,14 @@ def read(
         new_id=new_id,
     )
     widths = parser.measure_tokens()
-    ends = ends_of_turn(parser.dialect)
-    length = _unpadded(sampled, pad)
-    if (
-        length < len(sampled)
-        and special_of(tokenizer, sampled[length]) in ends
-        and not (length and special_of(tokenizer, sampled[length - 1]) in ends)
-    ):
-        length += 1  # the padding begins behind the end of the turn, for which the same id stands
+    length = behind_last(sampled, pad, end_ids(parser.dialect, tokenizer))
     events = parser.feed_tokens(sampled if length == len(sampled) else sampled[:length])
     events += parser.finish(finish_reason)
     starts = list(accumulate(widths, initial=0))
     del starts[-1]
-    labels = labels_of(starts, widths, stretches(events, parser.tidy().push(events), ends))
+    labels = labels_of(
+        starts, widths, stretches(events, parser.tidy().push(events), ends_of_turn(parser.dialect))
+    )
     labels += bytes([Label.PADDING]) * (len(sampled) - length)
     return Reading(parser.message(events), bytes(labels), events, starts, widths)
 
@@ -202,9 +197,11 @@ def ends_of_turn(dialect: Dialect) -> frozenset[str]:
     return frozenset((*dialect.stop, *eos))
 
 
-def special_of(tokenizer: AnyTokenizer, id: int) -> str:
-    """What a special token says; nothing if it is none."""
-    return as_tokenizer(tokenizer).special_tokens().get(id, "")
+def end_ids(dialect: Dialect, tokenizer: AnyTokenizer) -> frozenset[int]:
+    """The ids that end a turn of the model."""
+    ends = ends_of_turn(dialect)
+    special = as_tokenizer(tokenizer).special_tokens()
+    return frozenset(id for id, literal in special.items() if literal in ends)
 
 
 def as_ids(ids: Ids) -> list[int]:
@@ -217,9 +214,11 @@ def as_ids(ids: Ids) -> list[int]:
     return found
 
 
-def _unpadded(ids: list[int], pad: int | None) -> int:
-    """How many ids there are before the padding."""
+def behind_last(ids: list[int], pad: int | None, ends: frozenset[int]) -> int:
+    """Where the padding begins; what ends a turn may be what sequences are filled up with, too."""
     length = len(ids)
     while length and (ids[length - 1] < 0 or ids[length - 1] == pad):
         length -= 1
+    if length < len(ids) and ids[length] in ends and not (length and ids[length - 1] in ends):
+        length += 1
     return length

@@ -1,0 +1,61 @@
+"""Pictures of tokens."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from unspool import UsageError
+from unspool.tokens import page, read, terminal
+from vocabularies import bytes_for
+
+TEXT = "<think>é <b>&amp;\n</think>Yes<|im_end|>"
+
+
+class Page(HTMLParser):
+    """The text of the tokens of a page, and what it loads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said: list[str] = []
+        self.titles: list[str] = []
+        self.loads: list[str] = []
+        self._inside = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = dict(attrs)
+        self.loads += [value for key in ("src", "href") if (value := found.get(key))]
+        self._inside = tag == "p" or (self._inside and tag != "ul")
+        if tag == "span" and found.get("title"):
+            self.titles.append(found["title"] or "")
+
+    def handle_data(self, data: str) -> None:
+        if self._inside:
+            self.said.append(data)
+
+
+def test_a_page_shows_every_token_and_needs_nothing_else() -> None:
+    tokenizer = bytes_for("hermes")
+    ids = tokenizer.encode(TEXT)
+    shown = Page()
+    shown.feed(page([*ids, -100], read([*ids, -100], "hermes", tokenizer=tokenizer).labels, tokenizer))
+    assert len(shown.titles) == len(ids) + 1
+    assert "".join(shown.said).strip() == TEXT.replace("é", "é·").replace("\n", "⏎") + "·"
+    assert shown.loads == []
+    assert shown.titles[-2:] == [f"{tokenizer.markers['<|im_end|>']}: end of turn", "-100: padding"]
+
+
+def test_a_terminal_shows_every_token() -> None:
+    tokenizer = bytes_for("hermes")
+    ids = tokenizer.encode(TEXT)
+    shown = terminal(ids, read(ids, "hermes", tokenizer=tokenizer).labels, tokenizer)
+    plain = re.sub(r"\x1b\[[\d;]*m", "", shown)
+    assert plain.startswith(TEXT.replace("é", "é·").replace("\n", "⏎\n"))
+    assert "reasoning" in plain.splitlines()[-1]
+
+
+def test_labels_of_other_ids_are_an_error() -> None:
+    with pytest.raises(UsageError, match="belong together"):
+        page([65], b"", bytes_for("hermes"))
