@@ -106,8 +106,8 @@ class Ledger:
             return []
         if self.buf:
             text = self.buf + text
+            self.buf = ""
         channel = self._channel
-        rest = ""
         if channel is not None:
             # Where markers begin in several ways the sign is empty, and so is in every text.
             if self._sign in text:
@@ -115,11 +115,10 @@ class Ledger:
                 if reach < 0:
                     return self._ask(machine, text)
                 if reach < len(text):
-                    rest = text[reach:]
+                    self.buf = text[reach:]
+                    if not reach:
+                        return []
                     text = text[:reach]
-            self.buf = rest
-            if not text:
-                return []
             start = self._base
             self._base = end = start + len(text)
             self._last = text
@@ -133,11 +132,10 @@ class Ledger:
             machine.resume(reach)
             return self.give()
         if reach < len(text):
-            rest = text[reach:]
+            self.buf = text[reach:]
+            if not reach and not source.text:
+                return []
             text = text[:reach]
-        self.buf = rest
-        if not text and not source.text:
-            return []
         start = self._base
         self._base = end = start + len(text)
         if self._keep_raw:

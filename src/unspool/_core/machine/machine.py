@@ -444,7 +444,9 @@ class Machine:
         cut = final and ledger.cut_short and (trial.program.marked or not self._in_text)
         while True:
             answer = trial.run(ledger.buf, at, final and not cut)
-            if answer == NEED and cut:
+            if answer == NEED:
+                if not cut:
+                    return NEED
                 answer = trial.cut_off(ledger.buf, at)
             if answer == RESTART:
                 ledger.take_back()
@@ -453,7 +455,7 @@ class Machine:
                 trial.reject()
             else:
                 break
-        if trial.aside and answer != NEED:
+        if trial.aside:
             ledger.take_back()
             trial.offset += trial.aside
             trial.aside = 0
