@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import cache
 from itertools import product, zip_longest
 from typing import Any
@@ -29,6 +29,7 @@ from unspool import (
 from unspool._core.ends.example import EXAMPLE, EXAMPLE_TOOLS, calls_of, example
 from unspool.batch import PARSED, Column, convert_batch, parse_batch, parse_batches, render_batch
 from vectors import Vector
+from vocabularies import bytes_for
 
 NAMES = [dialect.name for dialect in list_dialects()]
 HERMES = '<tool_call>\n{"name": "now", "arguments": {"zone": "Oslo"}}\n</tool_call>'
@@ -226,6 +227,50 @@ def test_text_of_any_type_is_text(kind: pa.DataType) -> None:
     assert parsed["ok"].to_pylist() == [True, False]
 
 
+# -- token ids
+
+
+def test_a_batch_of_ids_is_read_in_a_loop() -> None:
+    from unspool.tokens import read
+
+    dialects = ("hermes", "qwen3_coder", "deepseek_v3_1", "harmony", "mistral")
+    for name in dialects:
+        found = [vector for vector in cases() if vector.dialect == name]
+        vocabulary = bytes_for(name)
+        rows = [vocabulary.encode(vector.raw) for vector in found]
+        table = pa.record_batch({"ids": pa.array([*rows, None, [10_000]], pa.list_(pa.int32()))})
+        parsed = parse_batch(table, name, token_ids="ids", tokenizer=vocabulary, labels=True)
+        assert parsed.schema.names == [*PARSED.names[:-2], "labels", *PARSED.names[-2:]]
+        assert json.loads(parsed.schema.metadata[b"unspool"]) == {"spans": "tokens", "labels": 1}
+        *good, empty, foreign = parsed.to_pylist()
+        assert (empty["ok"], foreign["ok"]) == (False, False)
+        for number, (ids, row) in enumerate(zip(rows, good, strict=True)):
+            reading = read(ids, name, tokenizer=vocabulary, new_id=seeded_ids(number, name))
+            places = [(call.pop("start"), call.pop("end")) for call in row["tool_calls"]]
+            assert places == [(attempt.start, attempt.end) for attempt in reading.attempts]
+            assert row.pop("labels") == reading.labels
+            assert row == row_of(reading.message) | {"problems": [asdict(one) for one in reading.problems]}
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.list_(pa.int32()), pa.large_list(pa.uint16()), pa.list_(pa.int64(), 5)], ids=str
+)
+def test_ids_may_lie_in_any_list(kind: pa.DataType) -> None:
+    vocabulary = bytes_for("hermes")
+    ids = pa.array([list(b"Hello"), None, list(b"World")], kind)
+    whole = pa.record_batch({"ids": ids})
+    for batch_ in (whole, whole.slice(1)):
+        parsed = parse_batch(batch_, "hermes", token_ids="ids", tokenizer=vocabulary)
+        assert parsed["content"].to_pylist() == ["Hello", None, "World"][-batch_.num_rows :]
+
+
+def test_padding_is_no_output() -> None:
+    rows = batch(ids=[[*b"Hi", 0, 0], [*b"Hi", -100, -100]])
+    parsed = parse_batch(rows, "hermes", token_ids="ids", tokenizer=bytes_for("hermes"), pad=0, labels=True)
+    assert parsed["content"].to_pylist() == ["Hi", "Hi"]
+    assert parsed["labels"].to_pylist() == [bytes([1, 1, 8, 8])] * 2
+
+
 # -- callers' mistakes
 
 
@@ -240,6 +285,8 @@ def test_text_of_any_type_is_text(kind: pa.DataType) -> None:
         ({"keep": ["m"]}, "there is no column 'm'"),
         ({"labels": True}, "labels=True needs ids"),
         ({"token_ids": "n"}, "token_ids= needs the tokenizer"),
+        ({"token_ids": "text", "tokenizer": bytes_for("hermes")}, "holds string, not lists of token ids"),
+        ({"token_ids": "n", "tokenizer": bytes_for("hermes"), "prompt": "x"}, "the prompt is ids, too"),
         ({"policies": "strict"}, "policies must be a Policies value"),
     ],
 )

@@ -197,6 +197,37 @@ def test_options_by_column_and_for_all(tmp_path: Path) -> None:
     assert (one["reasoning"], one["tool_calls"][0]["arguments"]) == ("Hm.", '{"n": 1}')
 
 
+@pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
+def test_ids_are_labelled(tmp_path: Path, suffix: str) -> None:
+    vocabulary = small_vocabulary(tmp_path / "model")
+    ids = vocabulary.encode("Hi <tool_call> { } </tool_call>").ids
+    rows = [{"ids": ids, "start": None}, {"ids": None, "start": ids[:1]}, {"ids": [99], "start": []}]
+    source = tmp_path / f"rows{suffix}"
+    if suffix == ".jsonl":
+        source.write_bytes(lines(rows))
+    else:
+        pq.write_table(pa.Table.from_pylist(rows), source)
+    options = ("--dialect", "hermes", "--token-ids", "ids", "--tokenizer", tmp_path / "model", "--labels")
+    out = tmp_path / "out"
+    assert batch(source, out, *options, "--prompt-column", "start", "--format", "jsonl") == 0
+    found = rows_of(out)
+    assert [row["ok"] for row in found] == [True, False, False]
+    assert len(found[0]["labels"]) == len(ids)
+    assert found[0]["labels"][0] == 1
+
+
+def small_vocabulary(directory: Path) -> Any:
+    """That of a model with four words."""
+    from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
+
+    vocabulary = Tokenizer(models.WordLevel({"Hi": 0, "{": 1, "}": 2, "?": 3}, unk_token="?"))
+    vocabulary.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    vocabulary.add_special_tokens([AddedToken("<tool_call>"), AddedToken("</tool_call>")])
+    directory.mkdir()
+    vocabulary.save(str(directory / "tokenizer.json"))
+    return vocabulary
+
+
 def test_converted_rows_prove_themselves(tmp_path: Path) -> None:
     source = write(tmp_path / "rows.parquet")
     assert batch(source, tmp_path / "out", "--dialect", "hermes", "--to", "mistral", "--keep", "id") == 0
@@ -265,6 +296,7 @@ def test_progress_is_a_line_that_is_written_again(capsys: pytest.CaptureFixture[
         (["--dialect", "hermes", "--jobs", "0"], "at least one"),
         (["--dialect", "hermes", "--prompt", "", "--prompt-column", "text"], "not both"),
         (["--dialect", "hermes", "--labels"], "labels=True needs ids"),
+        (["--dialect", "hermes", "--token-ids", "n", "--tokenizer", "."], "no tokenizer.json"),
     ],
 )
 def test_mistakes_are_said_before_anything_is_written(

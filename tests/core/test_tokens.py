@@ -457,7 +457,7 @@ def test_a_vocabulary_is_read_once_and_forgotten_with_its_tokenizer() -> None:
 
 def words(decoder: decoders.Decoder | None) -> HuggingFaceTokenizer:
     vocabulary = {"[UNK]": 0, "play": 1, "##ing": 2, "foxes": 3, "ß": 4, ".": 5, "play</w>": 6, "re": 7}
-    tokenizer = HuggingFaceTokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))  # noqa: S106
+    tokenizer = HuggingFaceTokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
     if decoder is not None:
         tokenizer.decoder = decoder
     tokenizer.add_tokens(["<tool_call>"])

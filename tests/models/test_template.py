@@ -61,7 +61,7 @@ def test_variables() -> None:
     source = (
         "{{ bos_token }}|{{ eos_token is defined }}|{{ pad_token }}|{{ enable_thinking }}|{{ documents }}"
     )
-    template = ChatTemplate(source, bos_token="<s>", eos_token=None, pad_token="<p>")  # noqa: S106
+    template = ChatTemplate(source, bos_token="<s>", eos_token=None, pad_token="<p>")
     assert (
         template.render([USER], enable_thinking=True, documents=[{"a": 1}]) == "<s>|False|<p>|True|[{'a': 1}]"
     )

@@ -125,7 +125,7 @@ def cases() -> Iterator[tuple[str, dict[str, Any]]]:
 
 @cache
 def compiled(source: str) -> ChatTemplate:
-    return ChatTemplate(source, bos_token="<s>", eos_token="</s>")  # noqa: S106 - tokens of another kind
+    return ChatTemplate(source, bos_token="<s>", eos_token="</s>")
 
 
 def ours(case: dict[str, Any]) -> dict[str, str]:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from .._core.values.errors import UsageError
 from .._core.values.events import CallEnd, CallStart, Event
 from .._core.values.message import BrokenCall, Message, Problem, ToolCall
+from ..tokens import TokenProblem
 
 LABELS_VERSION: Final = 1
 """What the numbers in ``labels`` mean; it stands in the table's metadata."""
@@ -92,19 +93,26 @@ class ParsedColumns:
         self.calls = _Table(CALL)
         self.problems = _Table(PROBLEM)
 
-    def add(self, message: Message, spans: Iterable[tuple[int, int]], labels: bytes | None = None) -> None:
+    def add(
+        self,
+        message: Message,
+        spans: Iterable[tuple[int, int]],
+        problems: Sequence[Problem | TokenProblem],
+        labels: bytes | None = None,
+    ) -> None:
         """A row that was read.
 
         :param spans: where each attempt at a call stands, in their order.
+        :param problems: those of the message, with the same kind of places.
         """
         self.reasoning.append(message.reasoning)
         self.content.append(message.content)
         self.finish_reason.append(message.finish_reason)
         self.error.append(None)
         self.labels.append(labels)
-        if message.tool_calls or message.problems:
+        if message.tool_calls or problems:
             self._add_calls(message, spans)
-            self._add_problems(message.problems)
+            self._add_problems(problems)
         self.calls.end_row()
         self.problems.end_row()
 
@@ -119,7 +127,7 @@ class ParsedColumns:
             starts.append(start)
             ends.append(end)
 
-    def _add_problems(self, problems: Iterable[Problem]) -> None:
+    def _add_problems(self, problems: Iterable[Problem | TokenProblem]) -> None:
         kinds, details, starts, ends, raws = self.problems.columns
         for problem in problems:
             kinds.append(problem.kind)

@@ -118,7 +118,7 @@ def find_inputs(paths: Iterable[str]) -> list[Input]:
             raise UsageError(f"{name} is no file or directory")
     if not found:
         raise UsageError(f"there is nothing to read in {', '.join(paths)}")
-    inputs = [Input(os.fspath(path), path.stat().st_size, _digest(path)) for path in found]
+    inputs = [Input(os.fspath(path), path.stat().st_size, digest(path)) for path in found]
     kinds = {one.suffixes[0] for one in inputs}
     if len(kinds) > 1:
         raise UsageError(f"the inputs are {' and '.join(sorted(kinds))}: one kind at a time")
@@ -130,7 +130,8 @@ def _is_input(path: Path) -> bool:
     return known and path.is_file() and not path.name.startswith((".", "_"))
 
 
-def _digest(path: Path) -> str:
+def digest(path: Path) -> str:
+    """Tells a file from another, quickly."""
     size = path.stat().st_size
     found = hashlib.blake2b(digest_size=16)
     with path.open("rb") as file:

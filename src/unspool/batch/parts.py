@@ -43,6 +43,9 @@ class Options:
     text: str = "text"
     token_ids: str = ""
     tokenizer: str = ""
+    tokenizer_digest: str = ""
+    """So that another vocabulary of that name is noticed."""
+    pad: int | None = None
     tools: str = ""
     """As JSON text."""
     tools_column: str = ""
@@ -70,6 +73,7 @@ class Options:
             text=self.text,
             token_ids=self.token_ids,
             tokenizer=_tokenizer(self.tokenizer) if self.tokenizer else None,
+            pad=self.pad,
             tools=_chosen(self.tools_column, json.loads(self.tools) if self.tools else None),
             prompt=_chosen(self.prompt_column, self.prompt),
             finish_reason=_chosen(self.finish_reason_column, None),
@@ -97,8 +101,28 @@ def _chosen(column: str, value: Any) -> Any:
     return Column(column) if column else value
 
 
+def tokenizer_file(path: str) -> Path:
+    """The file of a model directory that has its vocabulary."""
+    for name in ("tokenizer.json", "tekken.json"):
+        if (Path(path) / name).is_file():
+            return Path(path) / name
+    raise UsageError(f"{path} has no tokenizer.json and no tekken.json")
+
+
 def _tokenizer(path: str) -> Any:
-    raise UsageError(f"{path}: token ids cannot be read yet")
+    """The tokenizer of a model directory, by the package that reads it best."""
+    file = tokenizer_file(path)
+    try:
+        if file.name == "tokenizer.json":
+            from tokenizers import Tokenizer
+
+            return Tokenizer.from_file(str(file))
+        from mistral_common.tokens.tokenizers.tekken import Tekkenizer
+
+        return Tekkenizer.from_file(str(file))
+    except ImportError as error:
+        extra = "tokenizers" if file.name == "tokenizer.json" else "mistral"
+        raise UsageError(f"{file} needs a package: pip install 'unspool[{extra}]'") from error
 
 
 @dataclass(frozen=True)

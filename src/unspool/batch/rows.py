@@ -19,6 +19,7 @@ from .._core.values.message import Message
 from .._core.values.policies import Policies
 from .._core.words.dialect import Dialect
 from ..dialects._registry import find
+from ..tokens import read
 from .columns import ParsedColumns, call_spans, parsed_schema
 
 _REMEMBERED = 256
@@ -44,8 +45,8 @@ class RowOptions(TypedDict, total=False):
     """The column that holds the outputs (default: ``text``)."""
     tools: ToolList | Column | None
     """The tools of the request; in a column as JSON text, or as a list of structs."""
-    prompt: str | Column | None
-    """The end of the prompt."""
+    prompt: str | Sequence[int] | Column | None
+    """The end of the prompt; ids where the outputs are ids."""
     finish_reason: FinishReason | Column | None
     """Why generation stopped."""
     policies: Policies | None
@@ -64,6 +65,8 @@ class ParseOptions(RowOptions, total=False):
     """The column that holds the outputs as token ids, instead of ``text``."""
     tokenizer: AnyTokenizer | None
     """Whose ids they are."""
+    pad: int | None
+    """The id that sequences are filled up with; those below 0 are taken for that, too."""
     labels: bool
     """Whether to say of every id what it is, in a column ``labels``."""
     prefix: str
@@ -97,10 +100,11 @@ class RowReader:
         token_ids: str = "",
         tokenizer: AnyTokenizer | None = None,
         tools: ToolList | Column | None = None,
-        prompt: str | Column | None = None,
+        prompt: str | Sequence[int] | Column | None = None,
         finish_reason: FinishReason | Column | None = None,
         policies: Policies | None = None,
         key: str | None = None,
+        pad: int | None = None,
         labels: bool = False,
         keep: Sequence[str] | Literal["all"] = (),
         prefix: str = "",
@@ -109,12 +113,15 @@ class RowReader:
             raise UsageError("token_ids= needs the tokenizer whose ids they are: tokenizer=")
         if labels and not token_ids:
             raise UsageError("labels=True needs ids to label: token_ids=")
+        if token_ids and isinstance(prompt, str):
+            raise UsageError("where outputs are token ids, the prompt is ids, too")
         if not isinstance(tools, Column):
             tools = None if tools is None else list(tools)
             Tools(tools)  # a mistake in what counts for all rows is the caller's, and said at once
         self.source = token_ids or text
         self.by_ids = bool(token_ids)
         self.tokenizer = tokenizer
+        self.pad = pad
         self.dialect = dialect if isinstance(dialect, Column) else find(dialect, tokenizer)
         self.tools = tools
         self.prompt = prompt
@@ -196,11 +203,11 @@ class RowReader:
         kept = kept_columns(batch, self.keep, self.schema)
         columns = ParsedColumns()
         row = self.rows(batch, names)
-        read = self._read_ids if self.by_ids else self._read_text
+        add = self._read_ids if self.by_ids else self._read_text
         for number in range(batch.num_rows):
             begun = perf_counter_ns()
             try:
-                read(row(number), columns)
+                add(row(number), columns)
             except Exception as error:  # noqa: BLE001 - whatever it is, the other rows are worth having
                 columns.add_error(described(error))
             if timings is not None:
@@ -213,7 +220,7 @@ class RowReader:
 
     def _read_text(self, row: Row, columns: ParsedColumns) -> None:
         message, events = self._folded(row)
-        columns.add(message, call_spans(events))
+        columns.add(message, call_spans(events), message.problems)
 
     def _folded(self, row: Row) -> tuple[Message, list[Event]]:
         parser = self._parser(row)
@@ -229,7 +236,20 @@ class RowReader:
         )
 
     def _read_ids(self, row: Row, columns: ParsedColumns) -> None:
-        raise NotImplementedError
+        assert self.tokenizer is not None  # noqa: S101 - asked for in the beginning
+        reading = read(
+            row.source,
+            row.dialect,
+            tokenizer=self.tokenizer,
+            tools=row.tools,
+            prompt_ids=row.prompt,
+            finish_reason=row.finish_reason,
+            policies=self.policies,
+            new_id=row.new_id,
+            pad=self.pad,
+        )
+        spans = [(attempt.start, attempt.end) for attempt in reading.attempts]
+        columns.add(reading.message, spans, reading.problems, reading.labels)
 
 
 def _no_id(_: str, __: int) -> str:
@@ -272,15 +292,17 @@ def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
 
 
 def _lists(found: pa.Array, name: str) -> list[Any]:
-    """The members of a column of lists of numbers, as arrays that share its memory."""
-    if not (pa.types.is_list(found.type) or pa.types.is_large_list(found.type)) or not pa.types.is_integer(
-        found.type.value_type
-    ):
-        raise UsageError(f"the column {name!r} holds {found.type}, not lists of token ids")
-    offsets = found.offsets.to_numpy()
-    values = found.values.to_numpy(zero_copy_only=False)
+    """The members of a column of lists of numbers; as arrays that share its memory, where that can be."""
+    kind = found.type
+    a_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    if not (a_list or pa.types.is_fixed_size_list(kind)) or not pa.types.is_integer(kind.value_type):
+        raise UsageError(f"the column {name!r} holds {kind}, not lists of token ids")
+    if not a_list or found.values.null_count:
+        rows: list[Any] = found.to_pylist()
+        return rows
+    offsets, ids = found.offsets.to_numpy(), found.values.to_numpy()
     return [
-        values[offsets[row] : offsets[row + 1]] if valid else None
+        ids[offsets[row] : offsets[row + 1]] if valid else None
         for row, valid in enumerate(found.is_valid().to_pylist())
     ]
 

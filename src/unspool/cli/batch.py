@@ -37,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--text", default="text", metavar="COLUMN", help="the outputs (default: text)")
     parser.add_argument("--token-ids", default="", metavar="COLUMN", help="the outputs, as token ids")
     parser.add_argument("--tokenizer", default="", metavar="DIR", help="whose ids they are")
+    parser.add_argument("--pad", type=int, metavar="ID", help="the id that sequences are filled up with")
     parser.add_argument(
         "--tools",
         default="",
@@ -131,7 +132,7 @@ def job_of(options: argparse.Namespace) -> Job:
         chosen.token_ids: "ids",
         chosen.dialect_column: "string",
         chosen.tools_column: "json",
-        chosen.prompt_column: "string",
+        chosen.prompt_column: "ids" if chosen.token_ids else "string",
         chosen.finish_reason_column: "string",
     }
     named = {name: kind for name, kind in types.items() if name}
@@ -147,7 +148,8 @@ def job_of(options: argparse.Namespace) -> Job:
 
 
 def _options(options: argparse.Namespace, columns: Sequence[str]) -> Options:
-    from ..batch.parts import Options
+    from ..batch.inputs import digest
+    from ..batch.parts import Options, tokenizer_file
 
     dialect, dialect_column = _dialect(options.dialect, columns)
     tools, tools_column = _tools(options.tools, columns)
@@ -159,6 +161,8 @@ def _options(options: argparse.Namespace, columns: Sequence[str]) -> Options:
         text=options.text,
         token_ids=options.token_ids,
         tokenizer=options.tokenizer,
+        tokenizer_digest=digest(tokenizer_file(options.tokenizer)) if options.tokenizer else "",
+        pad=options.pad,
         tools=tools,
         tools_column=tools_column,
         prompt=options.prompt,
