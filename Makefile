@@ -34,7 +34,7 @@ ENGINE_NEEDS := regex cachetools psutil numpy requests tqdm 'transformers>=5.16.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test quick compiled check rooms slow run templates tokenizers clients peers engine-vllm engine-sglang engine-transformers bench clean
+.PHONY: help test quick compiled check rooms slow run templates tokenizers clients peers engine-vllm engine-sglang engine-transformers ray bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -130,6 +130,15 @@ engine-transformers: .engines/transformers/.installed .tokenizers/.installed ## 
 	@$(PYTHON) -m venv .engines/transformers
 	@.engines/transformers/bin/python -m pip install -qq --no-input torch==2.13.0 'transformers[serving]==5.22.2' 'jinja2>=3.1.6'
 	@.engines/transformers/bin/python -m pip install -qq --no-input --no-deps -e .
+	@touch $@
+
+ray: .peers/ray/.installed ## run unspool batch on a Ray cluster of three nodes, and kill some
+	@.peers/ray/bin/python tools/ray_cluster.py $(or $(ARGS),--write)
+
+.peers/ray/.installed: pyproject.toml
+	@echo "installing Ray into .peers/ray"
+	@$(PYTHON) -m venv .peers/ray
+	@.peers/ray/bin/python -m pip install -qq --no-input -e '.[ray]'
 	@touch $@
 
 # The vocabulary of gpt-oss is in a JavaScript package.

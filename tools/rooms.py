@@ -31,6 +31,7 @@ LAYERS: Final[tuple[tuple[str, ...], ...]] = (
     ("_request",),
     ("_models",),
     ("conformance", "gateway", "integrations", "batch"),
+    ("ray",),
     ("cli",),
     ("unspool",),
 )

@@ -40,6 +40,9 @@ class Workers(Protocol):
     def record(self, handle: Any) -> Record:
         """Its record; raises what went wrong."""
 
+    def close(self) -> None:
+        """Wait for nobody."""
+
 
 @dataclass
 class Outcome:
@@ -53,6 +56,8 @@ class Outcome:
     """Bytes of the inputs that are done."""
     memory: int = 0
     """The most that a worker had in memory."""
+    seconds: float = 0
+    """Of CPU, that parts took."""
     failed: dict[str, str] = field(default_factory=dict)
     """Parts that could not be done, and why."""
 
@@ -61,6 +66,7 @@ class Outcome:
         self.parts += 1
         self.weight += part.weight
         self.memory = max(self.memory, record["memory"])
+        self.seconds += record["seconds"]
         self.counts.merge(record)
 
 
@@ -146,6 +152,8 @@ class Here:
             raise self._record
         return self._record
 
+    def close(self) -> None: ...
+
 
 class Processes:
     """Processes of this machine, which end when this one does, however it ends."""
@@ -166,7 +174,6 @@ class Processes:
         return handle.result()
 
     def close(self) -> None:
-        """Wait for nobody."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 

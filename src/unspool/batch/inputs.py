@@ -109,7 +109,7 @@ def find_inputs(paths: Iterable[str]) -> list[Input]:
     """The files, in the order given; of a directory all files in it that are of a known kind."""
     found: list[Path] = []
     for name in paths:
-        path = Path(name)
+        path = Path(name).absolute()  # a node of a cluster has another working directory
         if path.is_dir():
             found += sorted(one for one in path.iterdir() if _is_input(one))
         elif path.is_file():

@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 import json
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -158,6 +159,7 @@ Record = dict[str, Any]
 
 def do_part(job: Job, part: Part) -> Record:
     """Do a part; the result is its record.  This is the one task of every kind of worker."""
+    begun = time.process_time()
     work = _work(job.options, tuple(job.schema.names))
     counts = Counts()
     origin = job.inputs[part.input]
@@ -168,7 +170,12 @@ def do_part(job: Job, part: Part) -> Record:
             counts.add(batch, job.options.prefix)
             counts.time(Path(origin.path).name, rows.places, timings)
             file.write(batch)
-    record = {"bytes": job.file(part).stat().st_size, "memory": peak_memory(), **asdict(counts)}
+    record = {
+        "bytes": job.file(part).stat().st_size,
+        "memory": peak_memory(),
+        "seconds": round(time.process_time() - begun, 3),
+        **asdict(counts),
+    }
     write_json(job.record(part), record)
     return record
 

@@ -61,6 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--part-size", type=_megabytes, default=32, metavar="MB", help="of the inputs (default: 32)"
     )
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes (default: 1)")
+    parser.add_argument("--ray", default="", metavar="ADDRESS", help="do it on a Ray cluster; auto finds one")
     parser.add_argument("--json", action="store_true", help="print the summary as JSON")
     parser.add_argument("--quiet", action="store_true", help="no progress, no summary")
 
@@ -83,8 +84,12 @@ def main(options: argparse.Namespace) -> int:
         raise UsageError(f"unspool batch needs {error.name}: pip install 'unspool[batch]'") from error
     if options.jobs < 1:
         raise UsageError(f"--jobs {options.jobs}: at least one")
+    if options.ray and options.jobs > 1:
+        raise UsageError("give either --jobs or --ray: a cluster has as many hands as it has CPUs")
     job = job_of(options)
-    workers: Workers = Here() if options.jobs == 1 else Processes(options.jobs)
+    workers: Workers = _cluster(options.ray) if options.ray else Here()
+    if options.jobs > 1:
+        workers = Processes(options.jobs)
     try:
         return report(options, job, lambda shown: drive(job, workers, shown))
     except BrokenExecutor:
@@ -93,8 +98,13 @@ def main(options: argparse.Namespace) -> int:
         )
         return 1
     finally:
-        if isinstance(workers, Processes):
-            workers.close()
+        workers.close()
+
+
+def _cluster(address: str) -> Workers:
+    from ..ray import Cluster
+
+    return Cluster(address)
 
 
 def report(
@@ -108,7 +118,13 @@ def report(
     finally:
         progress.close()
     if options.json:
-        print(json.dumps({"parts": outcome.parts, **outcome.counts.stable()}, indent=2, ensure_ascii=False))
+        print(
+            json.dumps(
+                {"parts": outcome.parts, "seconds": round(outcome.seconds, 3), **outcome.counts.stable()},
+                indent=2,
+                ensure_ascii=False,
+            )
+        )
     elif not options.quiet:
         print("\n".join(summary(job, outcome, time.monotonic() - begun)))
     for part, error in outcome.failed.items():
@@ -142,7 +158,7 @@ def job_of(options: argparse.Namespace) -> Job:
         if missing and len(plain.names) > 1:
             there = ", ".join(plain.names[:-1])
             raise UsageError(f"the first rows have no {', '.join(map(repr, missing))}; they have {there}")
-    job = Job(tuple(inputs), schema_of(inputs, named), chosen, options.out)
+    job = Job(tuple(inputs), schema_of(inputs, named), chosen, str(Path(options.out).absolute()))
     result_schema(job)
     return job
 

@@ -1,0 +1,170 @@
+"""``unspool batch`` on a real Ray cluster of three nodes, some of which die: ``make ray``.
+
+A table of outputs is parsed by one process, then on a cluster: left alone, with
+a node killed when so much of the work was done, and with the driver killed and
+started again.  Every result must be that of the one process, byte for byte.  The
+table goes into ``docs/batch.md``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+PAGE: Final = ROOT / "docs" / "batch.md"
+BEGIN: Final = "<!-- ray: written by tools/ray_cluster.py -->"
+END: Final = "<!-- /ray -->"
+PARTS: Final = 40
+COMMAND: Final = [sys.executable, "-m", "unspool", "batch", "--json", "--dialect", "hermes", "--key", "id"]
+
+
+def outputs(rows: int) -> Iterator[dict[str, Any]]:
+    """Rows of about three thousand characters."""
+    chance = random.Random(1)  # noqa: S311 - the same rows each time
+    words = ("the", "weather", "in", "Oslo", "is", "cold", "and", "wet", "so", "take", "a", "coat")
+    for number in range(rows):
+        thought = " ".join(chance.choices(words, k=350))
+        answer = " ".join(chance.choices(words, k=120))
+        arguments = json.dumps({"city": "Oslo", "day": number, "note": answer[:200]})
+        call = f'<tool_call>\n{{"name": "get_weather", "arguments": {arguments}}}\n</tool_call>'
+        text = f"<think>\n{thought}\n</think>\n\n{answer}\n\n{call}"
+        yield {"id": f"row {number}", "text": text[:-40] if number % 97 == 0 else text}
+
+
+def result(out: Path) -> dict[str, bytes]:
+    """What was written, but for the manifest, which names the options."""
+    return {path.name: path.read_bytes() for path in out.glob("part-*")}
+
+
+def rows_of(out: Path) -> list[str]:
+    """The names of all rows that were written."""
+    import pyarrow.parquet as pq
+
+    return [
+        row
+        for path in sorted(out.glob("part-*"))
+        for row in pq.read_table(path, columns=["id"])["id"].to_pylist()
+    ]
+
+
+def started(source: Path, out: Path, size: float, *options: str) -> subprocess.Popen[bytes]:
+    """The command, under way."""
+    command = [*COMMAND, "--part-size", str(size), str(source), str(out), *options]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)  # noqa: S603 - our own
+
+
+def until(run: subprocess.Popen[bytes], out: Path, parts: int) -> None:
+    """Wait until so many parts are done."""
+    while len(list((out / "_done").glob("part-*.json"))) < parts:
+        if run.poll() is not None:
+            raise SystemExit("the work was over before anything was killed: give it more rows")
+        time.sleep(0.02)
+
+
+class Measured:
+    """The runs, held against that of one process."""
+
+    def __init__(self, folder: Path, rows: int) -> None:
+        self.folder = folder
+        self.rows = rows
+        self.source = folder / "rows.jsonl"
+        with self.source.open("w", encoding="utf-8") as file:
+            file.writelines(json.dumps(row) + "\n" for row in outputs(rows))
+        self.size = self.source.stat().st_size / PARTS / (1 << 20)
+        self.expected: dict[str, bytes] = {}
+        self.seconds = 0.0
+        self.lines: list[str] = []
+
+    def run(
+        self, what: str, *options: str, disturb: Callable[[subprocess.Popen[bytes], Path], bool] | None = None
+    ) -> None:
+        """Do the work; the disturbance says whether the command must be started again."""
+        out = self.folder / what.replace(" ", "-")
+        begun = time.monotonic()
+        run = started(self.source, out, self.size, *options)
+        if disturb is not None and disturb(run, out):
+            run.wait()
+            run = started(self.source, out, self.size, *options)
+        said, _ = run.communicate()
+        if run.returncode:
+            raise SystemExit(f"{what}: the command failed")
+        summary = json.loads(said)
+        written = rows_of(out)
+        lost, doubled = self.rows - len(set(written)), len(written) - len(set(written))
+        left = len([path for path in out.rglob("*") if path.suffix == ".tmp"])
+        self.expected = self.expected or result(out)
+        self.seconds = self.seconds or summary["seconds"]
+        same = "yes" if result(out) == self.expected else "NO"
+        cpu = f"{summary['seconds'] / self.seconds - 1:+.0%}" if what != "one process" else ""
+        print(
+            f"{what}: {time.monotonic() - begun:.0f} s, {summary['seconds']:.1f} s of CPU in parts",
+            flush=True,
+        )
+        self.lines.append(f"| {what} | {lost} | {doubled} | {same} | {left} | {cpu} |")
+
+
+def main() -> int:
+    """Run it all, and write the table."""
+    options = argparse.ArgumentParser(description=main.__doc__)
+    options.add_argument("--rows", type=int, default=20_000)
+    options.add_argument("--write", action="store_true", help="write the table into docs/batch.md")
+    given = options.parse_args()
+
+    import ray
+    from ray.cluster_utils import Cluster
+
+    with tempfile.TemporaryDirectory() as folder:
+        measured = Measured(Path(folder), given.rows)
+        measured.run("one process")
+        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+        try:
+            nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]
+            cluster.wait_for_nodes()
+            there = ("--ray", cluster.address)
+            measured.run("three nodes", *there)
+            for share in (10, 50, 90):
+
+                def kill_node(run: subprocess.Popen[bytes], out: Path, share: int = share) -> bool:
+                    until(run, out, PARTS * share // 100)
+                    cluster.remove_node(nodes.pop(), allow_graceful=False)
+                    return False
+
+                measured.run(f"a node killed at {share} %", *there, disturb=kill_node)
+                nodes.append(cluster.add_node(num_cpus=1))
+                cluster.wait_for_nodes()
+
+            def kill_driver(run: subprocess.Popen[bytes], out: Path) -> bool:
+                until(run, out, PARTS // 2)
+                os.killpg(run.pid, signal.SIGKILL)
+                return True
+
+            measured.run("the driver killed at 50 % and started again", *there, disturb=kill_driver)
+        finally:
+            cluster.shutdown()
+    table = [
+        f"{given.rows:,} rows in {PARTS} parts, Ray {ray.__version__}, a head and two nodes with a CPU each:",
+        "",
+        "| | rows lost | doubled | same bytes | files left behind | CPU in parts |",
+        "|---|---|---|---|---|---|",
+        *measured.lines,
+    ]
+    print(*table, sep="\n")
+    if given.write:
+        before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+        PAGE.write_text("\n".join([before + BEGIN, *table, END + rest.partition(END)[2]]), encoding="utf-8")
+    return int(any("| 0 | 0 | yes | 0 |" not in line for line in measured.lines))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
