@@ -10,8 +10,9 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -90,15 +91,21 @@ def main(options: argparse.Namespace) -> int:
     workers: Workers = _cluster(options.ray) if options.ray else Here()
     if options.jobs > 1:
         workers = Processes(options.jobs)
+    progress = Progress(sum(one.size for one in job.inputs), shown=sys.stderr.isatty() and not options.quiet)
+    begun = time.monotonic()
     try:
-        return report(options, job, lambda shown: drive(job, workers, shown))
+        with redirect_stdout(sys.stderr):  # what a cluster has to say is no part of the summary
+            outcome = drive(job, workers, progress)
     except BrokenExecutor:
         sys.stderr.write(
             "unspool: a worker was killed, for want of memory perhaps; the same command goes on from here\n"
         )
         return 1
     finally:
+        progress.close()
         workers.close()
+    _report(options, job, outcome, time.monotonic() - begun)
+    return int(bool(outcome.failed))
 
 
 def _cluster(address: str) -> Workers:
@@ -107,29 +114,14 @@ def _cluster(address: str) -> Workers:
     return Cluster(address)
 
 
-def report(
-    options: argparse.Namespace, job: Job, work: Callable[[Callable[[Outcome], None]], Outcome]
-) -> int:
-    """Do the work, and say how it goes and how it went; the result is the exit code."""
-    begun = time.monotonic()
-    progress = Progress(sum(one.size for one in job.inputs), shown=sys.stderr.isatty() and not options.quiet)
-    try:
-        outcome = work(progress)
-    finally:
-        progress.close()
+def _report(options: argparse.Namespace, job: Job, outcome: Outcome, seconds: float) -> None:
     if options.json:
-        print(
-            json.dumps(
-                {"parts": outcome.parts, "seconds": round(outcome.seconds, 3), **outcome.counts.stable()},
-                indent=2,
-                ensure_ascii=False,
-            )
-        )
+        said = {"parts": outcome.parts, "seconds": round(outcome.seconds, 3), **outcome.counts.stable()}
+        print(json.dumps(said, indent=2, ensure_ascii=False))
     elif not options.quiet:
-        print("\n".join(summary(job, outcome, time.monotonic() - begun)))
+        print("\n".join(summary(job, outcome, seconds)))
     for part, error in outcome.failed.items():
         sys.stderr.write(f"unspool: {part} could not be done: {error}\n")
-    return int(bool(outcome.failed))
 
 
 # -- what is to be done
