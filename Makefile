@@ -34,7 +34,7 @@ ENGINE_NEEDS := regex cachetools psutil numpy requests tqdm 'transformers>=5.16.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test quick compiled check rooms slow run templates tokenizers clients peers engine-vllm engine-sglang engine-transformers ray bench clean
+.PHONY: help test quick compiled check rooms slow run templates tokenizers clients peers engine-vllm engine-sglang engine-transformers ray examples bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -139,6 +139,16 @@ ray: .peers/ray/.installed ## run unspool batch on a Ray cluster of three nodes,
 	@echo "installing Ray into .peers/ray"
 	@$(PYTHON) -m venv .peers/ray
 	@.peers/ray/bin/python -m pip install -qq --no-input -e '.[ray]'
+	@touch $@
+
+examples: .peers/tables/.installed .peers/ray/.installed ## run the examples: Polars, pandas, datasets, Spark, Ray; Spark needs Java
+	@for name in polars pandas datasets spark; do .peers/tables/bin/python examples/batch_$$name.py || exit 1; done
+	@.peers/ray/bin/python examples/batch_ray.py
+
+.peers/tables/.installed: pyproject.toml
+	@echo "installing Polars, pandas, datasets and Spark into .peers/tables"
+	@$(PYTHON) -m venv .peers/tables
+	@.peers/tables/bin/python -m pip install -qq --no-input polars pandas datasets pyspark -e '.[batch]'
 	@touch $@
 
 # The vocabulary of gpt-oss is in a JavaScript package.

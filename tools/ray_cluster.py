@@ -61,7 +61,8 @@ def rows_of(out: Path) -> list[str]:
 def started(source: Path, out: Path, size: float, *options: str) -> subprocess.Popen[bytes]:
     """The command, under way."""
     command = [*COMMAND, "--part-size", str(size), str(source), str(out), *options]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)  # noqa: S603 - our own
+    with Path(f"{out}.log").open("ab") as log:  # where Ray tells of dead nodes, at length
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, start_new_session=True)  # noqa: S603
 
 
 def until(run: subprocess.Popen[bytes], out: Path, parts: int) -> None:
@@ -98,6 +99,7 @@ class Measured:
             run = started(self.source, out, self.size, *options)
         said, _ = run.communicate()
         if run.returncode:
+            print(Path(f"{out}.log").read_text(encoding="utf-8"), file=sys.stderr)
             raise SystemExit(f"{what}: the command failed")
         summary = json.loads(said)
         written = rows_of(out)

@@ -93,17 +93,17 @@ def main(options: argparse.Namespace) -> int:
         workers = Processes(options.jobs)
     progress = Progress(sum(one.size for one in job.inputs), shown=sys.stderr.isatty() and not options.quiet)
     begun = time.monotonic()
-    try:
-        with redirect_stdout(sys.stderr):  # what a cluster has to say is no part of the summary
+    with redirect_stdout(sys.stderr):  # what a cluster has to say is no part of the summary
+        try:
             outcome = drive(job, workers, progress)
-    except BrokenExecutor:
-        sys.stderr.write(
-            "unspool: a worker was killed, for want of memory perhaps; the same command goes on from here\n"
-        )
-        return 1
-    finally:
-        progress.close()
-        workers.close()
+        except BrokenExecutor:
+            print(
+                "unspool: a worker was killed, for want of memory perhaps; the same command goes on from here"
+            )
+            return 1
+        finally:
+            progress.close()
+            workers.close()
     _report(options, job, outcome, time.monotonic() - begun)
     return int(bool(outcome.failed))
 

@@ -1,0 +1,244 @@
+"""Whole outputs by the thousand: beside SGLang's own parser, through Arrow, and through files.
+
+    python benchmarks/batch.py [--rows N] [--rounds N] [--gigabytes N] [--jobs N]
+
+Three questions, each answered side by side in one run, in seconds of CPU:
+
+* how fast whole outputs are parsed, pure and compiled, beside SGLang's parser: the contenders
+  read the same rows in turns, and the best round of each counts;
+* what a table costs over ``parse`` in a loop, both with ids that follow from the row;
+* with ``--gigabytes``: JSON lines, made here, through ``unspool batch``, and how much memory that takes.
+
+``make peer-sglang build/compiled/unspool`` installs what is measured against.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from itertools import cycle
+from pathlib import Path
+from typing import Any, Final, Self
+
+from parse import CONTENDERS, HERE, Contender
+from parsing.workloads import CODE, PROSE, TOOLS, filled
+
+DIALECTS: Final = (
+    "hermes",
+    "mistral",
+    "qwen3_coder",
+    "deepseek_v3",
+    "kimi_k2",
+    "llama3_json",
+    "pythonic",
+    "glm45",
+)
+WANTED: Final = ("SGLang", "unspool", "unspool compiled")
+
+
+def outputs(dialect: str, rows: int) -> Iterator[str]:
+    """Answers of one to three thousand characters, with a call or two."""
+    from unspool import Message, ToolCall, render
+
+    for number in range(rows):
+        content = "" if dialect in ("llama3_json", "pythonic") else filled(PROSE, 200 + number * 37 % 1500)
+        first = {"location": f"Oslo {number}", "unit": "C", "days": number % 7}
+        second = {"path": f"{number}.py", "content": filled(CODE, 300 + number * 53 % 900)}
+        calls = [ToolCall("call00000", "get_weather", json.dumps(first))]
+        if number % 3:
+            calls.append(ToolCall("call00001", "write_file", json.dumps(second)))
+        yield render(dialect, Message(content=content or None, tool_calls=tuple(calls)), check=False)
+
+
+# -- the contenders, each in a process of its own, which reads all rows when it is told to
+
+
+def serve(module: str, dialect: str, file: str) -> None:
+    """Read all rows for each line of the input; print the seconds of CPU that it took."""
+    rows: list[str] = json.loads(Path(file).read_text(encoding="utf-8"))
+    for task in _tasks(module, dialect, rows):
+        print(json.dumps(task[0]), flush=True)
+        sys.stdin.readline()
+        begun = time.process_time()
+        task[1]()
+        print(time.process_time() - begun, flush=True)
+
+
+def _tasks(module: str, dialect: str, rows: list[str]) -> Iterator[tuple[str, Callable[[], object]]]:
+    contender: Any = importlib.import_module(f"parsing.contenders.{module}")
+    found = contender.reader(dialect, "whole").whole
+
+    def whole() -> None:
+        for row in rows:
+            found(row)
+
+    tasks = {"whole": whole}
+    if module == "unspool":
+        tasks |= _table(dialect, rows)
+    return cycle(tasks.items())
+
+
+def _table(dialect: str, rows: list[str]) -> dict[str, Callable[[], None]]:
+    import pyarrow as pa
+
+    from unspool import parse, seeded_ids
+    from unspool.batch import parse_batches
+
+    batches = pa.table({"text": rows}).to_batches(max_chunksize=256)
+
+    def loop() -> None:
+        for number, row in enumerate(rows):
+            parse(row, dialect, tools=TOOLS, new_id=seeded_ids(number, dialect))
+
+    def table() -> None:
+        for _ in parse_batches(batches, dialect, tools=TOOLS):
+            pass
+
+    return {"loop": loop, "table": table}
+
+
+class Process:
+    """A contender that waits for its turn."""
+
+    def __init__(self, contender: Contender, dialect: str, file: str) -> None:
+        self.name = contender.name
+        self.best: dict[str, float] = {}
+        self._waiting = ""
+        environment = dict(os.environ, PYTHONPATH=str(HERE.parent / (contender.path or "src")))
+        self._process = subprocess.Popen(  # noqa: S603 - our own
+            [str(contender.python), "-m", "batch", "--serve", contender.module, dialect, file],
+            cwd=HERE,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def turn(self) -> None:
+        """Read all rows, in every way that it has."""
+        process = self._process
+        assert process.stdin is not None  # noqa: S101 - pipes were asked for
+        assert process.stdout is not None  # noqa: S101
+        done: set[str] = set()
+        while True:
+            line = self._waiting or process.stdout.readline()
+            self._waiting = ""
+            if not line:
+                raise SystemExit(f"{self.name} ended")
+            name = json.loads(line)
+            if name in done:
+                self._waiting = line
+                return
+            process.stdin.write("\n")
+            process.stdin.flush()
+            seconds = float(process.stdout.readline())
+            self.best[name] = min(seconds, self.best.get(name, seconds))
+            done.add(name)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+def beside(rows: int, rounds: int) -> None:
+    """Print the table of whole outputs, and that of Arrow."""
+    contenders = [one for one in CONTENDERS if one.name in WANTED and not one.missing]
+    for one in CONTENDERS:
+        if one.name in WANTED and one.missing:
+            print(f"{one.name}: {one.missing}")
+    print("million characters a second, whole outputs; in brackets, how much of SGLang's speed")
+    arrow: list[str] = []
+    for dialect in DIALECTS:
+        texts = list(outputs(dialect, rows))
+        size = sum(map(len, texts)) / 1e6
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file, ExitStack() as stack:
+            json.dump(texts, file)
+            file.flush()
+            running = {one.name: stack.enter_context(Process(one, dialect, file.name)) for one in contenders}
+            for _ in range(rounds):
+                for process in running.values():
+                    process.turn()
+        speeds = {name: size / process.best["whole"] for name, process in running.items()}
+        floor = speeds.get("SGLang")
+        cells = [
+            f"{name} {speed:6.1f}" + (f" ({speed / floor:.1f})" if floor and name != "SGLang" else "")
+            for name, speed in speeds.items()
+        ]
+        print(f"  {dialect:<14}" + "   ".join(cells), flush=True)
+        costs = [
+            f"{name} {process.best['table'] / process.best['loop'] - 1:+.0%}"
+            for name, process in running.items()
+            if "table" in process.best
+        ]
+        arrow.append(f"  {dialect:<14}" + "   ".join(costs))
+    print("what a table costs over parse in a loop")
+    print(*arrow, sep="\n")
+
+
+# -- files
+
+
+def through_files(gigabytes: float, jobs: int) -> None:
+    """Make JSON lines and send them through ``unspool batch``; print what that takes."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, out = Path(folder, "rows.jsonl"), Path(folder, "out")
+        texts = list(outputs("hermes", 2000))
+        block = "".join(json.dumps({"id": number, "text": text}) + "\n" for number, text in enumerate(texts))
+        data = block.encode()
+        with source.open("wb") as file:
+            while file.tell() < gigabytes * 1e9:
+                file.write(data)
+        size = source.stat().st_size
+        begun = time.monotonic()
+        command = [sys.executable, "-m", "unspool", "batch", str(source), str(out), "--dialect", "hermes"]
+        run = subprocess.Popen([*command, "--jobs", str(jobs), "--quiet"])  # noqa: S603 - our own
+        _, status, used = os.wait4(run.pid, 0)
+        seconds = time.monotonic() - begun
+        if status:
+            raise SystemExit("unspool batch failed")
+        memory = [
+            json.loads(record.read_text(encoding="utf-8"))["memory"] / 1e6
+            for record in sorted(
+                (out / "_done").glob("part-*.json"), key=lambda path: path.stat().st_mtime_ns
+            )
+        ]
+        tenth = max(1, len(memory) // 10)
+        print(
+            f"{size / 1e9:.1f} GB in {len(memory)} parts by {jobs} processes: {seconds:.0f} s, "
+            f"{size / 1e6 / seconds:.1f} MB/s\n"
+            f"  most memory of a worker: {max(memory[:tenth]):.0f} MB after a tenth of the parts, "
+            f"{max(memory):.0f} MB after all; of the main process {used.ru_maxrss / 1e3:.0f} MB"
+        )
+
+
+def main() -> None:
+    """Measure and print."""
+    if sys.argv[1:2] == ["--serve"]:
+        serve(*sys.argv[2:])
+        return
+    options = argparse.ArgumentParser(usage=__doc__)
+    options.add_argument("--rows", type=int, default=1000)
+    options.add_argument("--rounds", type=int, default=5)
+    options.add_argument("--gigabytes", type=float, default=0)
+    options.add_argument("--jobs", type=int, default=2)
+    given = options.parse_args()
+    if given.gigabytes:
+        through_files(given.gigabytes, given.jobs)
+    else:
+        beside(given.rows, given.rounds)
+
+
+if __name__ == "__main__":
+    main()
