@@ -34,7 +34,7 @@ ENGINE_NEEDS := regex cachetools psutil numpy requests tqdm 'transformers>=5.16.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test quick compiled check rooms slow run templates tokenizers clients peers engine-vllm engine-sglang engine-transformers ray examples bench clean
+.PHONY: help test quick compiled check rooms slow run templates tokenizers clients peers peer-trainers engine-vllm engine-sglang engine-transformers ray examples bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -83,6 +83,17 @@ peer-vllm peer-sglang: peer-%: .peers/%/.installed .tokenizers/.installed .peers
 peer-transformers: .peers/transformers/.installed
 
 peer-harmony: .peers/harmony/.installed .peers/vocabularies/.installed
+
+peer-trainers: .peers/trainers/.installed .tokenizers/.installed .templates/.installed ## hold what trainers say of templates against us, and our parsers under their contracts
+	@PYTHONPATH=src .peers/trainers/bin/python tools/training_peers.py
+
+# Trainers without what trains.
+.peers/trainers/.installed:
+	@echo "installing TRL, verl and renderers into .peers/trainers"
+	@$(PYTHON) -m venv .peers/trainers
+	@.peers/trainers/bin/python -m pip install -qq --no-input 'transformers>=5.22,<6' datasets httpx regex renderers==0.1.12
+	@.peers/trainers/bin/python -m pip install -qq --no-input --no-deps trl==1.16.0 verl==0.9.1
+	@touch $@
 
 .peers/vllm/.installed:
 	@echo "installing vLLM's parsers into .peers/vllm"

@@ -246,8 +246,10 @@ def a_round(wants: Wants, marks: Marks | None, *, thought: bool, call: Call) -> 
 
 
 def _border(text: str, at: int) -> int:
-    """A place that is not inside a tag, here or before it: tags begin alike."""
-    return at if at == len(text) else max(text.rfind(mark, 0, at) for mark in ("\n", ">", "]")) + 1
+    """The place, or where the tag begins that it is inside of: tags begin alike."""
+    around = max(0, at - 60)
+    inside = (tag.start() for tag in re.finditer(TAG, text[around:]) if tag.start() < at - around < tag.end())
+    return around + next(inside, at - around)
 
 
 def _cut_header(body: str, prompt: Prompt) -> tuple[str, str]:
@@ -333,10 +335,10 @@ def marks_of(template: ChatTemplate) -> Marks | None:
 
 def _around(text: str) -> Marks:
     before, _, after = text.partition(THOUGHT)
+    asked = before.find(QUESTION)
     for known in _known_marks():
         if before.rstrip().endswith(known.opener) and after.lstrip().startswith(known.closer):
-            return known
-    asked = before.find(QUESTION)
+            return known._replace(own=known.closer not in before[asked:])
     opener = _TAG_AT_END.search(before)
     closer = _TAG_AHEAD.match(after)
     if opener and opener[0].strip() in before[max(0, asked - 40) : asked]:

