@@ -84,7 +84,7 @@ peer-transformers: .peers/transformers/.installed
 
 peer-harmony: .peers/harmony/.installed .peers/vocabularies/.installed
 
-peer-trainers: .peers/trainers/.installed .tokenizers/.installed .templates/.installed ## hold what trainers say of templates against us, and our parsers under their contracts
+peer-trainers: .peers/trainers/.installed .tokenizers/.installed .templates/.installed ## hold TRL, verl and renderers against us
 	@PYTHONPATH=src .peers/trainers/bin/python tools/training_peers.py
 
 # Trainers without what trains.
