@@ -46,15 +46,16 @@ WANTED: Final = ("SGLang", "unspool", "unspool compiled")
 
 def outputs(dialect: str, rows: int) -> Iterator[str]:
     """Answers of one to three thousand characters, with a call or two."""
-    from unspool import Message, ToolCall, render
+    from unspool import Message, ToolCall, get_dialect, render
 
     for number in range(rows):
         content = "" if dialect in ("llama3_json", "pythonic") else filled(PROSE, 200 + number * 37 % 1500)
         first = {"location": f"Oslo {number}", "unit": "C", "days": number % 7}
         second = {"path": f"{number}.py", "content": filled(CODE, 300 + number * 53 % 900)}
-        calls = [ToolCall("call00000", "get_weather", json.dumps(first))]
+        new_id = get_dialect(dialect).id_format.seeded(number)  # some read a call only if its id is theirs
+        calls = [ToolCall(new_id("get_weather", 0), "get_weather", json.dumps(first))]
         if number % 3:
-            calls.append(ToolCall("call00001", "write_file", json.dumps(second)))
+            calls.append(ToolCall(new_id("write_file", 1), "write_file", json.dumps(second)))
         yield render(dialect, Message(content=content or None, tool_calls=tuple(calls)), check=False)
 
 
@@ -74,7 +75,11 @@ def serve(module: str, dialect: str, file: str) -> None:
 
 def _tasks(module: str, dialect: str, rows: list[str]) -> Iterator[tuple[str, Callable[[], object]]]:
     contender: Any = importlib.import_module(f"parsing.contenders.{module}")
-    found = contender.reader(dialect, "whole").whole
+    reader = contender.reader(dialect, "whole")
+    found = reader.whole
+    calls = sum(len(reader.answer([found(row)]).calls) for row in rows)
+    if calls != sum(row.count("get_weather") + row.count("write_file") for row in rows):
+        raise SystemExit(f"{module} does not find every call of {dialect}, so its speed says nothing")
 
     def whole() -> None:
         for row in rows:
@@ -119,7 +124,7 @@ class Process:
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
             text=True,
         )
 
@@ -133,7 +138,7 @@ class Process:
             line = self._waiting or process.stdout.readline()
             self._waiting = ""
             if not line:
-                raise SystemExit(f"{self.name} ended")
+                raise SystemExit(f"{self.name} ended: {process.communicate()[1]}")
             name = json.loads(line)
             if name in done:
                 self._waiting = line
