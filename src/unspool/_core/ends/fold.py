@@ -1,7 +1,6 @@
 """The fold: events to a message."""
 
 from collections.abc import Iterable
-from itertools import groupby
 from typing import TYPE_CHECKING
 
 from ..payload.json import canonical_json
@@ -128,11 +127,23 @@ class Fold:
             for problem in self._problems:
                 if problem.kind in UNFINISHED:
                     raise self._error(problem)
-        parts = _merged([part.part(policies) for part in self._parts])
+        parts: list[Part] = []
+        calls: list[ToolCall] = []
+        for part in self._parts:
+            made = part.part(policies)
+            parts.append(made)
+            if isinstance(made, ToolCall):
+                calls.append(made)
+            elif (
+                isinstance(made, BrokenCall)
+                and isinstance(part, _OpenCall)
+                and policies.for_broken(made.status) == "keep"
+            ):
+                calls.append(part.kept(made))
         return Message(
             reasoning=_joined(parts, "reasoning"),
             content=_joined(parts, "content"),
-            tool_calls=tuple([call for part in self._parts for call in part.calls(policies)]),
+            tool_calls=tuple(calls),
             problems=tuple(self._problems),
             finish_reason=self.finish_reason,
             parts=tuple(parts),
@@ -150,9 +161,6 @@ class _Run:
 
     def part(self, _: Policies) -> Part:
         return TextPart(self.channel, "".join(self.pieces))
-
-    def calls(self, _: Policies) -> tuple[ToolCall, ...]:
-        return ()
 
 
 class _OpenCall:
@@ -183,28 +191,12 @@ class _OpenCall:
         text = self.before + self.raw if policy in ("text", "repair") else ""
         return BrokenCall(self.id, self.name, arguments, self.status, self.raw, self.channel, text)
 
-    def calls(self, policies: Policies) -> tuple[ToolCall, ...]:
-        """The call, if it is among those of the message: a broken one only where it is to be kept."""
-        part = self.part(policies)
-        if isinstance(part, ToolCall):
-            return (part,)
-        if not isinstance(part, BrokenCall) or policies.for_broken(part.status) != "keep":
-            return ()
+    def kept(self, part: BrokenCall) -> ToolCall:
+        """The call among those of the message, although it is broken."""
         arguments = part.arguments
         if part.status == "malformed" and not (arguments and arguments in self.raw):  # it is no JSON
             arguments = self.raw[self.head : self.tail]
-        return (ToolCall(self.id, self.name, arguments),)
-
-
-def _merged(parts: list[Part]) -> list[Part]:
-    """Neighbouring text of one channel is one part; each run is joined once."""
-    out: list[Part] = []
-    for channel, group in groupby(parts, lambda part: part.channel if isinstance(part, TextPart) else None):
-        if channel is None:
-            out += group
-        else:
-            out.append(TextPart(channel, "".join(part.text for part in group if isinstance(part, TextPart))))
-    return out
+        return ToolCall(self.id, self.name, arguments)
 
 
 def _joined(parts: list[Part], channel: str) -> str | None:
