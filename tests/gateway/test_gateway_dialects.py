@@ -28,7 +28,12 @@ for found in vectors.load():
 SILENT = ("deepseek_v3", "deepseek_v3_1", "gigachat35", "hy_v3", "hy_v3:opensource", "poolside_v1")
 """Families that think only if they are told to."""
 KINDS = ("hermes", "mistral", "qwen3_coder", "minimax_m3", "gemma4", "pythonic", "deepseek_v3_2", "harmony")
-"""A dialect of each kind; the others are in the long suite, and the test of all APIs has all of them."""
+"""A dialect of each kind; the others are in the long suite, and all of them in the tests of the wires."""
+through_the_gateway = pytest.mark.parametrize(
+    ("gateway", "name"),
+    [pytest.param(name, name, marks=() if name in KINDS else pytest.mark.slow) for name in OUTPUTS],
+    indirect=["gateway"],
+)
 SIZE = 5
 """Characters per delta: nearly all markers come in pieces."""
 
@@ -91,11 +96,7 @@ def whole(gateway: GatewayThread, body: dict[str, Any]) -> Message:
     )
 
 
-@pytest.mark.parametrize(
-    ("gateway", "name"),
-    [pytest.param(name, name, marks=() if name in KINDS else pytest.mark.slow) for name in OUTPUTS],
-    indirect=["gateway"],
-)
+@through_the_gateway
 def test_what_clients_get_is_what_parse_finds(
     engine: EngineProcess, gateway: GatewayThread, name: str
 ) -> None:
@@ -129,7 +130,7 @@ def comparable(message: Message) -> tuple[object, ...]:
     return message.content, message.reasoning, calls_of(message), message.finish_reason
 
 
-@pytest.mark.parametrize(("gateway", "name"), [(name, name) for name in OUTPUTS], indirect=["gateway"])
+@through_the_gateway
 def test_every_api_tells_the_same(engine: EngineProcess, gateway: GatewayThread, name: str) -> None:
     vector = max(
         OUTPUTS[name], key=lambda one: (not one.finish and "broken" not in one.title, len(one.calls))
