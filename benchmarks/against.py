@@ -83,7 +83,8 @@ def measure(orders: IO[str], without: str) -> Iterator[float]:
             took = thread_time() - began
             parser.finish("stop")
             spent += took
-            best = min(best, took)
+            if took > 0:  # the clock of some machines stands still now and then
+                best = min(best, took)
         yield best / len(deltas) * 1e9
 
 
