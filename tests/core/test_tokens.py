@@ -16,13 +16,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mistral_common.tokens.tokenizers.base import SpecialTokenPolicy
 from mistral_common.tokens.tokenizers.mistral import MistralTokenizer
-from tokenizers import AddedToken, decoders, models, pre_tokenizers, trainers
+from tokenizers import AddedToken, decoders, models, pre_tokenizers
 from tokenizers import Tokenizer as HuggingFaceTokenizer
 
 from unspool._core.tokens import tokens as _tokens
 from unspool._core.tokens.detokenizer import Detokenizer, OffsetMap, restore
 from unspool._core.tokens.tokens import Tokenizer, as_encoder, as_tokenizer, assign_code_points, substitute
 from unspool._core.values.errors import UsageError
+from vocabularies import trained_on
 
 METASPACE = "\u2581"
 BAR = "\uff5c"  # of DeepSeek's markers
@@ -48,16 +49,7 @@ SENTENCES = [
 
 @cache
 def byte_level() -> HuggingFaceTokenizer:
-    tokenizer = HuggingFaceTokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=400,
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        special_tokens=["<|im_end|>"],
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator(SENTENCES, trainer)
+    tokenizer = trained_on(SENTENCES, size=400, special=["<|im_end|>"])
     tokenizer.add_tokens([AddedToken(literal, special=False, normalized=False) for literal in ADDED])
     tokenizer.add_tokens(["   ", "\n\n"])  # as Phi and OLMo do
     return tokenizer

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from chatml import CHATML
 from unspool import UsageError
 from unspool.integrations import slime, trl, verl
 from vocabularies import Bytes, bytes_for
@@ -32,21 +33,12 @@ TOOLS = [
 CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"days": 3}}\n</tool_call>'
 OUTPUT = f"<think>\nThree days.\n</think>\n\nLet me look.\n{CALL}<|im_end|>"
 BROKEN = '<tool_call>\n{"name": "get_weather", "arguments": {"days": }}\n</tool_call>'
-TEMPLATE = r"""
-{%- for message in messages %}<|im_start|>{{ message.role }}
-{{ message.content or '' }}
-{%- for call in message.tool_calls or [] %}
-{{- '\n<tool_call>\n' + call.function | tojson + '\n</tool_call>' }}
-{%- endfor %}<|im_end|>
-{% endfor %}
-{%- if add_generation_prompt %}<|im_start|>assistant
-{% endif %}"""
 
 
 class Tokenizer(Bytes):
     """As much of a tokenizer of Transformers as trainers ask for."""
 
-    chat_template: str | None = TEMPLATE
+    chat_template: str | None = CHATML
     response_template: Any = None
 
     def decode(self, ids: list[int], *, skip_special_tokens: bool = False) -> str:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final
 
 import pytest
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from places import ROOT
 from unspool import get_dialect
 from unspool._core.tokens.mode import literals
-from unspool.tokens.read import ends_of_turn
+from unspool.dialects._registry import ends_of_turn
 
 _MARKER: Final = re.compile(r"\]<\]minimax\[>\[|(?<!\[)<[^<>{}\s]+>|\[/?[A-Z_]{3,}\]")
 _FOLDER: Final = Path(os.environ.get("UNSPOOL_TOKENIZERS") or ROOT / ".tokenizers")
@@ -49,6 +50,21 @@ class Bytes:
 def bytes_for(dialect: str) -> Bytes:
     """The vocabulary of bytes with the markers of a dialect."""
     return Bytes(dialect)
+
+
+def trained_on(texts: Sequence[str], *, size: int, special: Sequence[str] = ()) -> Tokenizer:
+    """A small byte-level vocabulary that these texts gave."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=size,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        special_tokens=list(special),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    return tokenizer
 
 
 @cache

@@ -15,15 +15,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import AddedToken, Tokenizer
 
+from chatml import CHATML
 from places import MORE_TEMPLATES, TEMPLATES, real
 from unspool import UsageError
 from unspool._core.tokens.tokens import Encoder, as_encoder
 from unspool.template import ChatTemplate, ChatTemplateError
 from unspool.template.prefix import TAG, switched
 from unspool.tokens import Extension, extend
-from vocabularies import real_vocabulary
+from vocabularies import real_vocabulary, trained_on
 
 EVERY = {**TEMPLATES, **MORE_TEMPLATES}
 
@@ -41,14 +42,7 @@ def tekken() -> Encoder:
 
 @cache
 def trained() -> str:
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=700, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
-    )
-    tokenizer.train_from_iterator([path.read_text("utf-8") for path in TEMPLATES.values()], trainer)
-    return tokenizer.to_str()
+    return trained_on([path.read_text("utf-8") for path in TEMPLATES.values()], size=700).to_str()
 
 
 def made_for(texts: Sequence[str]) -> Encoder:
@@ -262,15 +256,6 @@ def test_every_template_in_a_vocabulary_made_for_it(name: str) -> None:
 
 # -- examples
 
-CHATML = r"""
-{%- for message in messages %}<|im_start|>{{ message.role }}
-{{ message.content or '' }}
-{%- for call in message.tool_calls or [] %}
-{{- '\n<tool_call>\n' + call.function | tojson + '\n</tool_call>' }}
-{%- endfor %}<|im_end|>
-{% endfor %}
-{%- if add_generation_prompt %}<|im_start|>assistant
-{% endif %}"""
 THINKING = r"""
 {%- for message in messages %}<|im_start|>{{ message.role }}
 {% if message.reasoning_content and loop.last %}<think>{{ message.reasoning_content }}</think>{% endif %}
@@ -286,13 +271,7 @@ RESULT = {"role": "tool", "content": "21 degrees"}
 
 @cache
 def small() -> Tokenizer:
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=400, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
-    )
-    tokenizer.train_from_iterator([PROMPT, CALL, "It is raining. And tomorrow?"], trainer)
+    tokenizer = trained_on([PROMPT, CALL, "It is raining. And tomorrow?"], size=400)
     tokenizer.add_tokens([AddedToken(tag, normalized=False) for tag in TAGS])
     return tokenizer
 

@@ -61,8 +61,7 @@ def prompt_text(prompt: str | Sequence[int] | None, tokenizer: AnyTokenizer | No
         raise UsageError(f"prompt is a {type(prompt).__name__}: pass the rendered prompt, as text or ids")
     if tokenizer is None:
         raise UsageError("the prompt is given as token ids: pass the model's tokenizer, or the text")
-    reader = Detokenizer(as_tokenizer(tokenizer), {})
-    return reader.feed(map(int, prompt)) + reader.finish()
+    return Detokenizer(as_tokenizer(tokenizer), {}).whole(map(int, prompt))
 
 
 def tail(text: str) -> str:

@@ -16,9 +16,7 @@ from .._core.values.errors import UsageError
 from .._core.values.events import CallEnd, CallStart, Event
 from .._core.values.message import BrokenCall, Message, Problem, ToolCall
 from ..tokens import TokenProblem
-
-LABELS_VERSION: Final = 1
-"""What the numbers in ``labels`` mean; it stands in the table's metadata."""
+from ..tokens.labels import VERSION
 
 CALL: Final = pa.struct(
     [
@@ -60,7 +58,7 @@ def parsed_schema(prefix: str, *, labels: bool, spans: str) -> pa.Schema:
     fields = [field.with_name(prefix + field.name) for field in PARSED]
     if labels:
         fields.insert(-2, pa.field(f"{prefix}labels", pa.binary()))
-    says = {"spans": spans, **({"labels": LABELS_VERSION} if labels else {})}
+    says = {"spans": spans, **({"labels": VERSION} if labels else {})}
     return pa.schema(fields, metadata={"unspool": json.dumps(says)})
 
 

@@ -259,6 +259,13 @@ def facts_of(dialect: Dialect) -> RequestFacts:
     )
 
 
+@lru_cache(maxsize=256)
+def ends_of_turn(dialect: Dialect) -> frozenset[str]:
+    """What ends a turn of the model."""
+    eos = facts_of(dialect).eos if dialect.request is not None else ()
+    return frozenset((*dialect.stop, *eos))
+
+
 def checkpoint(name: str) -> tuple[str, Thinking] | None:
     """The dialect that a checkpoint shares with others, and how it is told to reason."""
     plain = plain_name(name)

@@ -28,6 +28,7 @@ from .wants import REASONING_KEYS, ChatMessage, Wants, text_part
 CONTENT: Final = "Unspool's answer."
 THOUGHT: Final = "Unspool's thought."
 QUESTION: Final = "Unspool's question?"
+RESULT: Final = "Unspool's result."
 
 TAG: Final = r"(?:<[^<>\s]{1,60}>|\[/?[A-Z_]{2,}\]|[\[\]]~?!?\w~?[\[\]]|◁[^◁▷\s]{1,40}▷)"
 """What looks like a marker of any family; there may be no vocabulary to ask."""
@@ -178,8 +179,8 @@ class Follower:
 
     def prompt(self, history: Sequence[ChatMessage]) -> Prompt:
         """The prompt behind which the model writes its turn."""
-        text = self._render(history, generation=True)
-        ended = self._render(history, generation=False)
+        text = self.render(history, generation=True)
+        ended = self.render(history, generation=False)
         seed = _seed(text, marks_of(self.template))
         finale = ended[_border(ended, _shared(text, ended)) :]
         return Prompt(text[: len(text) - len(seed)], seed, finale, always=text == ended)
@@ -187,7 +188,7 @@ class Follower:
     def header(self, history: Sequence[ChatMessage]) -> str:
         """What only a prompt has behind these messages, or the last tags of it."""
         prompt = self.prompt(history)
-        ended = self._render(history, generation=False).removesuffix(prompt.finale)
+        ended = self.render(history, generation=False).removesuffix(prompt.finale)
         added = prompt.header.removeprefix(ended) if prompt.header.startswith(ended) else ""
         found = _HEADER_AT_END.search(prompt.header) or _TAG_AT_END.search(prompt.header)
         return added if added.strip() else found[0] if found else ""
@@ -209,8 +210,8 @@ class Follower:
         """
         prompt = self.prompt(history)
         seed = prompt.seed if begun is None or begun.startswith(prompt.seed) else ""
-        now = self._render([*history, turn, *new], generation=True)
-        alone = self._render([*history, turn], generation=False).removesuffix(prompt.finale)
+        now = self.render([*history, turn, *new], generation=True)
+        alone = self.render([*history, turn], generation=False).removesuffix(prompt.finale)
         body = alone.removeprefix(prompt.header) if alone.startswith(prompt.header) else ""
         body, next_header = _cut_header(body, prompt) if prompt.always else (body, "")
         end = "" if next_header else self._end(turn, body)
@@ -233,7 +234,8 @@ class Follower:
         found = _TAGS_AT_END.search(body)
         return found[0] if found else ""
 
-    def _render(self, messages: Sequence[ChatMessage], *, generation: bool) -> str:
+    def render(self, messages: Sequence[ChatMessage], *, generation: bool) -> str:
+        """What the template writes for these messages; ``generation``: with a prompt for the model."""
         return self.template.render(messages, self.tools, add_generation_prompt=generation, **self.variables)
 
 
@@ -241,7 +243,7 @@ def a_round(wants: Wants, marks: Marks | None, *, thought: bool, call: Call) -> 
     """A turn of the model, and what was said to it: the result of its call, or another question."""
     if wants.calls == "none":
         return [turn(wants, marks, thought=thought), said(wants, "user", QUESTION)]
-    result = said(wants, "tool", "Unspool's result.", tool_call_id=call.id, name=call.name)
+    result = said(wants, "tool", RESULT, tool_call_id=call.id, name=call.name)
     return [turn(wants, marks, thought=thought, calls=[call]), result]
 
 

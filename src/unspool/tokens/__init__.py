@@ -4,7 +4,8 @@
 >>> reading.message, reading.labels, reading.mask()  # doctest: +SKIP
 """
 
-from .conversation import Conversation, Turn, conversation, turn_openers
+from ..template.openers import turn_openers
+from .conversation import Conversation, Turn, conversation
 from .extend import Extension, extend
 from .labels import BROKEN, KIND, SHARED, Label
 from .picture import page, terminal

@@ -11,26 +11,23 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
-from os.path import commonprefix
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .._core.ends.parser import ToolList
 from .._core.tokens.detokenizer import PRIVATE, Detokenizer
 from .._core.tokens.tokens import AnyTokenizer, as_tokenizer, assign_code_points, substitute
 from .._core.values.errors import UsageError
 from .._core.words.dialect import Dialect
-from .._core.words.pieces import is_control
 from ..dialects._registry import find
+from ..template.openers import turn_openers
 from .labels import SHARED, Label
-from .read import Ids, Reading, as_ids, behind_last, end_ids, ends_of_turn, is_padding, read
+from .read import Ids, Reading, as_ids, behind_last, end_ids, is_padding, read
 
 if TYPE_CHECKING:
     from ..template import ChatTemplate
 
 Openers = Mapping[str, str]
 """What begins a turn, and whose it is."""
-_TAG: Final = re.compile(r"<[^<>\s]+>|\[/?[A-Z_]{3,}\]|\]~!?b[\]\[]")
-_TAGS_AT_END: Final = re.compile(rf"(?:(?:{_TAG.pattern})\s*)*\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +143,7 @@ def _marks(
             )
     decoder = Detokenizer(vocabulary, code_points)
     widths = decoder.measure()
-    text = decoder.feed(ids) + decoder.finish()
+    text = decoder.whole(ids)
     starts = list(accumulate(widths, initial=0))
     found = [_Mark("system", 0, 0, False, len(ids))]
     for match in re.finditer("|".join(map(re.escape, sorted(roles, key=len, reverse=True))), text):
@@ -159,111 +156,3 @@ def _marks(
         found[-1] = last._replace(end=start)
         found.append(_Mark(role, start, after - start, starts[after] != behind, len(ids)))
     return (mark for mark in found if mark.start < mark.end)
-
-
-# -- what a template writes before the words of each role
-
-
-def turn_openers(template: "ChatTemplate", dialect: str | Dialect, **kwargs: Any) -> dict[str, str]:
-    """What begins the turns of each role, by what the template writes before their words.
-
-    :param kwargs: further variables for the template, such as ``enable_thinking``.
-    """
-    spec = find(dialect)
-    ends = ends_of_turn(spec)
-    found: dict[str, str] = {}
-    # Twice, with other names: what differs is no part of an opener.
-    one, other = (_openers(template, spec, word, kwargs) for word in ("first", "second"))
-    for (role, opener), (_, again) in zip(one, other, strict=True):
-        shared = _behind_end(commonprefix((opener, again)), ends)  # noqa: RUF071 - no paths
-        if shared.strip():
-            found.setdefault(shared, role)
-    models = [opener for opener, role in found.items() if role == "assistant"]
-    if not models:
-        raise UsageError("the template does not show where a turn of the model begins: give openers={...}")
-    for opener, role in found.items():
-        if role != "assistant" and any(begun in opener for begun in models):
-            raise UsageError(
-                f"the template does not show where a turn of the model ends and one of {role} begins: "
-                "give openers={...}"
-            )
-    return found
-
-
-def _openers(
-    template: "ChatTemplate", dialect: Dialect, word: str, kwargs: Mapping[str, Any]
-) -> list[tuple[str, str]]:
-    """Roles, and what a template writes before what they say, in a conversation about a tool of this name."""
-    from ..template import ChatTemplateError, normalise_history
-
-    call = {"id": f"{word}call"[:9], "type": "function", "function": {"name": word, "arguments": {}}}
-    schema = {"type": "object", "properties": {}}
-    tool = {"type": "function", "function": {"name": word, "description": word, "parameters": schema}}
-    plain: list[dict[str, object]] = [
-        {"role": "user", "content": "said0said"},
-        {"role": "assistant", "content": "said1said"},
-        {"role": "user", "content": "said2said"},
-    ]
-    called: list[dict[str, object]] = [
-        {"role": "assistant", "content": "", "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": call["id"], "name": word, "content": "said3said"},
-        {"role": "assistant", "content": "said4said"},
-    ]
-    found: list[tuple[str, str]] = []
-    for messages, tools in ((plain, None), (plain + called, [tool])):
-        try:
-            history = normalise_history(messages, template, dialect=dialect)
-            text = template.render(history[: len(plain)], tools, add_generation_prompt=False, **kwargs)
-            prompt = template.render(history[: len(plain)], tools, add_generation_prompt=True, **kwargs)
-            whole = template.render(history, tools, add_generation_prompt=False, **kwargs)
-        except ChatTemplateError:
-            continue
-        prompted = prompt.removeprefix(text).lstrip() if prompt.startswith(text) else ""
-        found += _before_words(messages, whole, prompted, dialect)
-    return found
-
-
-def _before_words(
-    messages: list[dict[str, object]], text: str, prompted: str, dialect: Dialect
-) -> list[tuple[str, str]]:
-    """What stands before the words of each message but the first; ``prompted``: what a prompt ends with."""
-    found: list[tuple[str, str]] = [("assistant", prompted)]
-    ends = ends_of_turn(dialect)
-    behind = 0
-    for message in messages:
-        said = str(message["content"])
-        place = text.find(said, behind) if said else -1
-        if place < 0:
-            continue
-        gap, role = text[behind:place], str(message["role"])
-        if role != "assistant":
-            found.append((role, _from_end(gap, ends) if behind else ""))
-        elif prompted:  # history may have less of what a prompt ends with
-            found.append((role, _longest_within(prompted, gap)))
-        else:
-            tags = _TAGS_AT_END.search(gap)
-            found.append((role, tags[0] if tags is not None else ""))
-        behind = place + len(said)
-    return found
-
-
-def _longest_within(text: str, other: str) -> str:
-    """The longest beginning of a text that another one holds, up to the end of a tag or a line."""
-    for length in range(len(text), 0, -1):
-        if (length == len(text) or text[length - 1] in ">]\n") and text[:length] in other:
-            return text[:length]
-    return ""
-
-
-def _from_end(gap: str, ends: frozenset[str]) -> str:
-    """What stands between two turns, from what ends the first."""
-    return gap[max([0, *(gap.rfind(end) for end in ends)]) :].lstrip()
-
-
-def _behind_end(opener: str, ends: frozenset[str]) -> str:
-    """What begins a turn; where nothing else marks it, that is what ends the one before."""
-    for end in ends:
-        rest = opener.removeprefix(end).lstrip()
-        if rest != opener and any(map(is_control, _TAG.findall(rest))):
-            return rest
-    return opener

@@ -197,7 +197,7 @@ class _Extender:
         marks = marks_of(self.template)
         headers = self.headers()
         code_points = assign_code_points([*headers.values(), *(marks[:2] if marks else ())], self.tokenizer)
-        text = _text(self.ids, self.tokenizer, code_points)
+        text = Detokenizer(self.tokenizer, code_points).whole(self.ids)
         places: list[tuple[int, _Behind]] = []
         turns = 0
         for behind, header in headers.items():
@@ -290,7 +290,7 @@ class _Extender:
             return  # which is said of the whole conversation, too
         expected = list(self.tokenizer.encode(prompt.header))
         if self.ids[: len(expected)] != expected:
-            given = _text(self.ids[: len(expected) + 20], self.tokenizer, {})
+            given = Detokenizer(self.tokenizer, {}).whole(self.ids[: len(expected) + 20])
             raise _NoAnswer(
                 "The ids do not begin with the prompt that the template writes for these messages.",
                 first_difference(given, prompt.header),
@@ -395,8 +395,3 @@ def _reasoning(
     inside = last[opened + len(opener) : closed] if opened >= 0 else last[:closed]
     lead = "" if closed < 0 else None if inside.strip() else last[: closed + len(closer)]
     return lead, opener in emptied
-
-
-def _text(ids: Sequence[int], tokenizer: Encoder, code_points: Mapping[str, str]) -> str:
-    decoder = Detokenizer(tokenizer, code_points)
-    return decoder.feed(ids) + decoder.finish()

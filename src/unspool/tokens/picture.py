@@ -38,7 +38,7 @@ def pieces(ids: Ids, labels: bytes, tokenizer: AnyTokenizer) -> Iterator[tuple[i
     there = [id for id, label in zip(known, labels, strict=True) if id >= 0 or label & KIND != Label.PADDING]
     decoder = Detokenizer(as_tokenizer(tokenizer), {})
     widths = decoder.measure()
-    text = decoder.feed(there) + decoder.finish()
+    text = decoder.whole(there)
     ends = accumulate(widths)
     spans = zip(ends, widths, strict=True)
     for id, label in zip(known, labels, strict=True):

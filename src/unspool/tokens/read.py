@@ -3,7 +3,7 @@
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import accumulate
 from typing import Protocol, runtime_checkable
 
@@ -14,7 +14,7 @@ from .._core.values.events import CallArgs, CallEnd, CallStart, Event, FinishRea
 from .._core.values.message import Message
 from .._core.values.policies import Policies
 from .._core.words.dialect import Dialect
-from ..dialects._registry import facts_of
+from ..dialects._registry import ends_of_turn
 from .labels import BROKEN, KIND, WRITTEN, Label, labels_of, stretches
 
 Span = tuple[int, int]
@@ -191,13 +191,6 @@ def read(
     )
     labels += bytes([Label.PADDING]) * (len(sampled) - length)
     return Reading(parser.message(events), bytes(labels), events, starts, widths)
-
-
-@lru_cache(maxsize=256)
-def ends_of_turn(dialect: Dialect) -> frozenset[str]:
-    """What ends a turn of the model."""
-    eos = facts_of(dialect).eos if dialect.request is not None else ()
-    return frozenset((*dialect.stop, *eos))
 
 
 def end_ids(dialect: Dialect, tokenizer: AnyTokenizer) -> frozenset[int]:

@@ -69,24 +69,17 @@ class ReasoningHalf:
         raw = "".join(self._raw)
         base = end = self._base
         rest: list[str] = []
-        only_args = True
         for event in events:
             if isinstance(event, Note):
                 continue
             end = max(end, event.end)
-            if not isinstance(event, CallArgs):
-                only_args = False
-                if _is_reasoning(event):
-                    continue
-            rest.append(raw[event.start - base : event.end - base])
+            if not _is_reasoning(event):
+                rest.append(raw[event.start - base : event.end - base])
         self._raw = [raw[end - base :]] if end - base < len(raw) else []
         self._base = end
-        return Halves("" if only_args else self._tidied(events), "".join(rest))
-
-    def _tidied(self, events: list[Event]) -> str:
-        return "".join(
-            [e.text for e in self._tidy.push(events) if isinstance(e, Text) and e.channel == "reasoning"]
-        )
+        shown = self._tidy.push(events)
+        reasoning = "".join([e.text for e in shown if isinstance(e, Text) and e.channel == "reasoning"])
+        return Halves(reasoning, "".join(rest))
 
 
 def _is_reasoning(event: Event) -> bool:

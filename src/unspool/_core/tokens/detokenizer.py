@@ -137,6 +137,10 @@ class Detokenizer:
         self._length += len(text)
         return text
 
+    def whole(self, ids: Iterable[int]) -> str:
+        """The text of all there is."""
+        return self.feed(ids) + self.finish()
+
     def measure(self) -> list[int]:
         """The list of widths, which is kept from here on."""
         if self.widths is None:

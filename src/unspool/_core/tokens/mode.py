@@ -68,8 +68,7 @@ class TokenReader(Detokenizer):
 
     def spell(self, ids: Iterable[int]) -> str:
         """The plain text of ids that are not of this output."""
-        decoder = Detokenizer(self._tokenizer, {})
-        return decoder.feed(ids) + decoder.finish()
+        return Detokenizer(self._tokenizer, {}).whole(ids)
 
     def text_of(self, id: int) -> str:
         """One token by itself, as the machine would read it; U+FFFD for what is no whole character."""

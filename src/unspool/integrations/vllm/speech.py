@@ -66,8 +66,7 @@ class Speech:
         """Whether these last ids, or those just before them, have what closes reasoning."""
         if not self._closers:  # it is a message of its own, which ends where the next one begins
             return True
-        reader = Detokenizer(self.tokenizer, {})
-        text = reader.feed(ids[-len(delta) - _NEAR :]) + reader.finish()
+        text = Detokenizer(self.tokenizer, {}).whole(ids[-len(delta) - _NEAR :])
         return any(closer in text for closer in self._closers)
 
     def is_end(self, id: int) -> bool:
