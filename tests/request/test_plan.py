@@ -277,6 +277,15 @@ def test_spellings_of_no(word: object) -> None:
         ("minimax_m3", {"thinking": {"type": "enabled"}}, True, {"thinking_mode": "enabled"}),
         ("minimax_m3", {"enable_thinking": False}, False, {"thinking_mode": "disabled"}),
         ("minimax_m3", {"thinking": {"type": "adaptive"}}, True, {"thinking_mode": "adaptive"}),
+        ("qwen3", {"thinking": {"type": "adaptive"}}, True, {}),
+        ("granite", {"thinking": {"type": "adaptive"}}, True, {"thinking": True}),
+        ("llama3_json", {"thinking": {"type": "adaptive"}}, False, {}),
+        (
+            "harmony",
+            {"thinking": {"type": "adaptive"}, "reasoning_effort": "high"},
+            True,
+            {"reasoning_effort": "high"},
+        ),
         (
             "deepseek_v4",
             {"chat_template_kwargs": {"thinking_mode": "Chat"}},
@@ -1047,6 +1056,14 @@ def test_every_decision_is_explained(name: str) -> None:
         assert len(str(decided).splitlines()) >= 6
 
 
+def test_a_forced_call_wins_over_a_json_answer() -> None:
+    """Libraries that ask for structured output send both."""
+    both = plan("hermes", ask(tools=TOOLS, tool_choice="required", response_format={"type": "json_object"}))
+    call = plan("hermes", ask(tools=TOOLS, tool_choice="required"))
+    assert (both.tool_output, both.constraint.kind) == (call.tool_output, call.constraint.kind)
+    assert both.warnings == (*call.warnings, "response_format has no effect: tool_choice demands a call")
+
+
 # --- refusals
 
 BLANK: dict[str, Any] = {}
@@ -1061,7 +1078,7 @@ BLANK: dict[str, Any] = {}
         ("qwen3", ask(enable_thinkng=False), {}, "'enable_thinkng': did you mean enable_thinking"),
         ("qwen3", with_kwargs(enable_thinking="perhaps"), {}, "choose true or false"),
         ("qwen3", with_kwargs(thinking_mode="deep"), {}, "knows disabled, enabled"),
-        ("qwen3", ask(thinking={"type": "adaptive"}), {}, "thinking_mode='adaptive'"),
+        ("qwen3", with_kwargs(thinking_mode="adaptive"), {}, "thinking_mode='adaptive'"),
         ("qwen3", ask(thinking={"type": "deep"}), {}, r"thinking\.type='deep'"),
         ("qwen3", ask(reasoning={"depth": 3}), {}, "unknown keys depth"),
         ("qwen3", ask(thinking_budget=100), {}, "listens to enable_thinking, thinking"),
@@ -1091,12 +1108,6 @@ BLANK: dict[str, Any] = {}
         ),
         ("qwen3", ask(thinking=True, reasoning_effort="none"), {}, "contradict each other"),
         ("kimi_k3", with_kwargs(reasoning_effort="low", thinking_effort="high"), {}, "contradict each other"),
-        (
-            "hermes",
-            ask(tools=TOOLS, tool_choice="required", response_format={"type": "json_object"}),
-            {},
-            "demands a call and response_format demands a JSON answer: remove one",
-        ),
         (
             "hermes",
             ask(tools=TOOLS, tool_choice=NAMED, guided_json={}),

@@ -158,6 +158,8 @@ class _Planner:
         self.kwargs = self.wish.kwargs
         self.why: dict[str, str] = {}
         self.warnings = list(self.wish.warnings)
+        if self.request.overruled:
+            self.warnings.append(f"{self.request.overruled} has no effect: tool_choice demands a call")
 
     def plan(self) -> Plan:
         request = self.request

@@ -45,6 +45,8 @@ class Request:
     """A tool wants its schema enforced."""
     json_answer: bool
     """The answer itself is to be JSON."""
+    overruled: str
+    """A field that has no effect, because there must be a call."""
     guided: str
     """Which constraint of the caller's own there is."""
     skip_special_tokens: bool | None
@@ -79,11 +81,6 @@ def read_request(request: Mapping[str, object]) -> Request:
     guided = next((key for key in _GUIDED if request.get(key) is not None), "")
     if choice in ("required", "named"):
         spelt = "tool_choice=required" if choice == "required" else f"tool_choice naming {name!r}"
-        if json_answer:
-            raise UsageError(
-                f"{spelt} demands a call and response_format demands a JSON answer: remove one of them, "
-                "or use tool_choice=auto"
-            )
         if guided:
             raise UsageError(f"{spelt} and {guided} both decide what the output looks like: remove one")
     last = _last_message(request)
@@ -95,7 +92,8 @@ def read_request(request: Mapping[str, object]) -> Request:
         name=name,
         parallel=_flag(request, "parallel_tool_calls", default=True),
         strict=any(_is_strict(tool) for tool in tools),
-        json_answer=json_answer,
+        json_answer=json_answer and choice not in ("required", "named"),
+        overruled="response_format" if json_answer and choice in ("required", "named") else "",
         guided=guided,
         skip_special_tokens=_optional_flag(request, "skip_special_tokens"),
         ignore_eos=_flag(request, "ignore_eos", default=False),

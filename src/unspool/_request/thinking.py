@@ -92,7 +92,7 @@ def _given(request: Mapping[str, object], thinking: Thinking, warnings: list[str
         if key == "reasoning" and isinstance(value, Mapping):
             _add_reasoning(given, sources, value)
         elif key == "thinking" and isinstance(value, Mapping):
-            _add_thinking(given, sources, value, budgeted="thinking_budget" in thinking.switches)
+            _add_thinking(given, sources, value, thinking)
             if value.get("budget_tokens") is not None and "thinking_budget" not in thinking.switches:
                 warnings.append("thinking.budget_tokens is not enforced: there is no such switch")
         else:
@@ -135,19 +135,36 @@ def _add_reasoning(given: dict[str, object], sources: dict[str, str], value: Map
 
 
 def _add_thinking(
-    given: dict[str, object], sources: dict[str, str], value: Mapping[str, object], *, budgeted: bool
+    given: dict[str, object], sources: dict[str, str], value: Mapping[str, object], thinking: Thinking
 ) -> None:
     """``thinking: {"type": "enabled"}``."""
     kind = value.get("type")
     if kind not in ("enabled", "disabled", "adaptive"):
         raise UsageError(f"thinking.type={kind!r}: choose one of enabled, disabled, adaptive")
     budget = value.get("budget_tokens")
-    if budgeted and kind != "adaptive":
+    if kind == "adaptive":
+        # The model decides, which is what most families do that nobody tells anything.
+        if kind in dict(thinking.modes):
+            _add(given, sources, "thinking_mode", kind, "thinking.type")
+        elif thinking.default == "off":
+            _add(given, sources, "thinking", True, "thinking.type")
+    elif "thinking_budget" in thinking.switches:
         _add(given, sources, "thinking_budget", 0 if kind == "disabled" else budget, "thinking")
-    elif kind == "adaptive":
-        _add(given, sources, "thinking_mode", kind, "thinking.type")
     else:
         _add(given, sources, "thinking", kind == "enabled", "thinking.type")
+
+
+def near_efforts(word: object) -> tuple[str, ...]:
+    """Words for an effort that are nearest to this one; none that would switch reasoning off.
+
+    >>> near_efforts("max")[:2]
+    ('xhigh', 'high')
+    """
+    if word not in _EFFORTS:
+        return ()
+    at = _EFFORTS.index(str(word))
+    others = [other for other in _EFFORTS[1:] if other != word]
+    return tuple(sorted(others, key=lambda other: abs(_EFFORTS.index(other) - at)))
 
 
 class _Reader:

@@ -323,7 +323,13 @@ def reader_tells(job: Job, reader: Reader) -> bool:
 
 def responses_stream(job: Job, model: str, reader: Reader) -> ResponsesStream:
     """The encoder of a response."""
-    return ResponsesStream(reader.planned, model=model, custom_tools=job.custom_tools, echo=job.echo)
+    return ResponsesStream(
+        reader.planned,
+        model=model,
+        custom_tools=job.custom_tools,
+        namespaces=job.namespaces,
+        echo=job.echo,
+    )
 
 
 # -- token counts
@@ -362,7 +368,7 @@ def responses_code(failure: Failure) -> str:
 def error_object(api: Api, failure: Failure, request_id: str | None = None) -> Chunk:
     """An error as the API spells it."""
     if api == "messages":
-        out = error_event(failure.message, kind=ANTHROPIC_TYPES[failure.kind])
+        out = error_event(failure.message, kind=ANTHROPIC_TYPES[failure.kind], details=failure.details)
         return out if request_id is None else {**out, "request_id": request_id}
     return error_chunk(
         failure.message, kind=OPENAI_TYPES[failure.kind], param=failure.param, code=failure.code

@@ -48,12 +48,13 @@ from .failure import Failure
 from .from_messages import messages_job
 from .from_responses import responses_job
 from .guard import Guard
-from .logs import LOGGER, log
+from .logs import LOGGER, log, log_once
 from .metrics import CONTENT_TYPE, Metrics
 from .model import Model, Prepared
 from .parsing import parse_body
 from .reading import Reader
 from .settings import Settings
+from .soft import prepare_softly
 from .store import Store
 from .upstreams.base import Batch, Stream, Task, Upstream, Usage
 
@@ -242,6 +243,8 @@ class Gateway:
         body = await self._body(exchange)
         self._check_model(body)
         job = read(body)
+        for what in job.left_out:
+            log_once("left out of requests", what)
         policies = self.model.policies
         if malformed_in_a_row(job.request["messages"]) >= self.settings.malformed_retries:
             policies = replace(policies, malformed_call="error")
@@ -262,7 +265,7 @@ class Gateway:
             stop=job.stop,
             logprobs=job.logprobs,
             token_ids=job.token_ids or ids,
-            schema=None if prepared.plan.tool_output == "guided_json" else job.schema,
+            schema=None if prepared.plan.forced else job.schema,
             sampling=job.sampling,
         )
         readers = [Reader(prepared.plan, ids=ids) for _ in range(job.n)]
@@ -286,16 +289,13 @@ class Gateway:
         )
         try:
             prepared = prepare(job.request)
-        except Failure as failure:
+        except Failure:
             if not any(key in job.request for key in job.soft):
                 raise
-            # Clients of this API send such switches to every model.
-            request = {key: value for key, value in job.request.items() if key not in job.soft}
-            try:
-                prepared = prepare(request)
-            except Failure:
-                raise failure from None
-            log(logging.WARNING, "switches ignored", id=exchange.id, reason=failure.message)
+            # Clients of these APIs send such switches to every model.
+            prepared, ignored = prepare_softly(prepare, job)
+            for reason in ignored:
+                log(logging.WARNING, "switch ignored", id=exchange.id, reason=reason)
         for warning in prepared.plan.warnings:
             log(logging.WARNING, "plan", id=exchange.id, warning=warning)
         return prepared

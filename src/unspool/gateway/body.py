@@ -54,12 +54,16 @@ class Job:
     """Everything for the engine."""
     custom_tools: tuple[str, ...] = ()
     """Names of free-form tools."""
+    namespaces: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """By the name that the model is shown, the namespace of a tool and its name there."""
     echo: dict[str, Any] = field(default_factory=dict)
     """Fields that the response repeats."""
     items: Sequence[Mapping[str, Any]] | None = None
     """The conversation as items, if the response is to be kept."""
     soft: tuple[str, ...] = ()
     """Switches that clients send unasked: left out where the model has no ear for them."""
+    left_out: Sequence[str] = ()
+    """What of the request the answer does without: for the log."""
 
 
 class _Part(msgspec.Struct):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias
 
 Kind: TypeAlias = Literal[
@@ -67,6 +68,7 @@ class Failure(Exception):
         param: str | None = None,
         code: str | None = None,
         status: int | None = None,
+        details: Mapping[str, object] | None = None,
     ) -> None:
         super().__init__(message)
         self.kind: Kind = kind
@@ -79,6 +81,8 @@ class Failure(Exception):
         """For programs."""
         self.status = status or STATUS[kind]
         """The HTTP status, if the answer has not begun."""
+        self.details = details
+        """For programs that know the vendor's own codes (Messages)."""
 
 
 def invalid(message: str, param: str | None = None, code: str = "invalid_value") -> Failure:

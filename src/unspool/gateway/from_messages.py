@@ -8,28 +8,24 @@ user's own text.  A last message of the assistant's is the beginning of the answ
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
 import msgspec
 
 from .body import Count, Job, Share, checked, stops, string_at
-from .failure import invalid
+from .failure import Failure, invalid
+from .message_tools import MessageTool, read_tools
 
 _SAMPLING: Final = ("temperature", "top_p", "top_k")
+_BILLING: Final = re.compile(r"x-anthropic-billing-header:[^\n]*\n*")
+"""What an agent tells its vendor first, another line in every session: no prompt would share its prefix."""
 
 
 class _Message(msgspec.Struct):
     role: Literal["user", "assistant", "system"]
     content: str | list[dict[str, Any]]
-
-
-class _Tool(msgspec.Struct):
-    name: str
-    type: str | None = None
-    description: str | None = None
-    input_schema: dict[str, Any] | None = None
-    strict: bool | None = None
 
 
 class _Choice(msgspec.Struct):
@@ -45,7 +41,7 @@ class MessagesBody(msgspec.Struct):
     max_tokens: Count
     model: str | None = None
     system: str | list[dict[str, Any]] | None = None
-    tools: list[_Tool] | None = None
+    tools: list[MessageTool] | None = None
     tool_choice: _Choice | None = None
     stop_sequences: list[str] | None = None
     stream: bool | None = None
@@ -56,9 +52,10 @@ class MessagesBody(msgspec.Struct):
     output_config: dict[str, Any] | None = None
     output_format: dict[str, Any] | None = None
     chat_template_kwargs: dict[str, Any] | None = None
+    thread: dict[str, Any] | None = None
 
 
-def messages_job(body: Mapping[str, Any], *, hosted: str = "reject") -> Job:
+def messages_job(body: Mapping[str, Any], *, hosted: str = "ignore") -> Job:
     """A message's request.
 
     :param hosted: what to do with tools that only their vendor can run.
@@ -67,13 +64,21 @@ def messages_job(body: Mapping[str, Any], *, hosted: str = "reject") -> Job:
     shape = checked(request, MessagesBody)
     if not shape.messages:
         raise invalid("messages is empty: there is nothing to answer", "messages")
+    if shape.thread is not None:
+        raise Failure(
+            "invalid_request",
+            "thread: this gateway keeps no conversations of this API; send the whole conversation",
+            param="thread",
+            code="thread_unsupported_request",
+            details={"error_code": "thread_unsupported_request", "unsupported": ["thread"]},
+        )
     messages = _system(shape.system)
     for at, message in enumerate(shape.messages):
         messages += _turn(message, f"messages[{at}]")
     chat: dict[str, Any] = {"messages": messages}
     if messages[-1]["role"] == "assistant" and not messages[-1].get("tool_calls"):
         chat["continue_final_message"] = True
-    tools = _tools(shape.tools or [], hosted)
+    tools, left_out = read_tools(shape.tools or [], hosted)
     if tools:
         chat["tools"] = tools
     _choose(shape.tool_choice, chat)
@@ -100,6 +105,7 @@ def messages_job(body: Mapping[str, Any], *, hosted: str = "reject") -> Job:
         schema=schema,
         sampling={key: request[key] for key in _SAMPLING if key in request},
         soft=tuple(soft),
+        left_out=left_out,
     )
 
 
@@ -108,36 +114,6 @@ def _thinking(given: Mapping[str, Any]) -> dict[str, Any]:
     if kind not in ("enabled", "disabled", "adaptive"):
         raise invalid(f"thinking.type is {kind!r}; choose enabled, disabled or adaptive", "thinking.type")
     return {key: given[key] for key in ("type", "budget_tokens") if key in given}
-
-
-def _tools(given: Sequence[_Tool], hosted: str) -> list[dict[str, Any]]:
-    out: list[dict[str, Any]] = []
-    for at, tool in enumerate(given):
-        if tool.type not in (None, "custom"):
-            if hosted == "ignore":
-                continue
-            raise invalid(
-                f"tools[{at}].type is {tool.type!r}; this gateway offers custom tools, "
-                "the vendor's own tools run elsewhere",
-                f"tools[{at}].type",
-            )
-        if tool.input_schema is None:
-            raise invalid(
-                f"tools[{at}].input_schema is required",
-                f"tools[{at}].input_schema",
-                "missing_required_parameter",
-            )
-        if not tool.name:
-            raise invalid(f"tools[{at}].name is empty", f"tools[{at}].name")
-        if any(tool.name == other["function"]["name"] for other in out):
-            raise invalid(f"tools[{at}]: there are two tools named {tool.name!r}", f"tools[{at}].name")
-        function: dict[str, Any] = {"name": tool.name, "parameters": tool.input_schema}
-        if tool.description is not None:
-            function["description"] = tool.description
-        if tool.strict is not None:
-            function["strict"] = tool.strict
-        out.append({"type": "function", "function": function})
-    return out
 
 
 def _choose(given: _Choice | None, chat: dict[str, Any]) -> None:
@@ -171,7 +147,10 @@ def _format(shape: MessagesBody, chat: dict[str, Any]) -> Mapping[str, Any] | No
 def _system(given: str | Sequence[Mapping[str, Any]] | None) -> list[dict[str, Any]]:
     if not given:
         return []
-    return [{"role": "system", "content": given if isinstance(given, str) else _text(given, "system")}]
+    text = given if isinstance(given, str) else _text(given, "system")
+    found = _BILLING.match(text)
+    text = text if found is None else text[found.end() :]
+    return [{"role": "system", "content": text}] if text else []
 
 
 def _turn(message: _Message, place: str) -> list[dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 Items of the input become messages: a reasoning item, the message and the calls
 that follow it are one turn of the assistant; outputs of calls are messages of the
-role tool.  A free-form tool is offered to the model as a function with one text.
+role tool.  Its tools are read in ``response_tools.py``.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from msgspec import Meta
 from ..wire.responses import CUSTOM_INPUT
 from .body import Count, Job, Share, Temperature, checked, string_at
 from .failure import invalid
+from .response_tools import model_name, read_tools
 
 Recall: TypeAlias = Callable[[str], Sequence[Mapping[str, Any]] | None]
 
@@ -91,7 +92,7 @@ class ResponsesBody(msgspec.Struct):
     stop: str | list[str] | None = None
 
 
-def responses_job(body: Mapping[str, Any], *, hosted: str = "reject", recall: Recall = lambda _: None) -> Job:
+def responses_job(body: Mapping[str, Any], *, hosted: str = "ignore", recall: Recall = lambda _: None) -> Job:
     """A response's request.
 
     :param hosted: what to do with tools that only their vendor can run.
@@ -103,7 +104,8 @@ def responses_job(body: Mapping[str, Any], *, hosted: str = "reject", recall: Re
         raise invalid(
             "background: this gateway answers at once, or streams", "background", "unsupported_parameter"
         )
-    tools, custom = _tools(shape.tools or [], hosted)
+    offered = read_tools(shape.tools or [], hosted)
+    tools = offered.functions
     before, now = _before(shape.previous_response_id, recall), _items(shape.input)
     messages = _messages(before, now)
     if shape.instructions:
@@ -114,7 +116,7 @@ def responses_job(body: Mapping[str, Any], *, hosted: str = "reject", recall: Re
     if tools:
         chat["tools"] = tools
     if shape.tool_choice is not None and (tools or shape.tool_choice not in ("auto", "none")):
-        chat["tool_choice"] = _choice(shape.tool_choice)
+        chat["tool_choice"] = offered.choice(shape.tool_choice)
     if shape.parallel_tool_calls is not None:
         chat["parallel_tool_calls"] = shape.parallel_tool_calls
     schema = _format(shape.text, chat)
@@ -139,92 +141,12 @@ def responses_job(body: Mapping[str, Any], *, hosted: str = "reject", recall: Re
         logprobs=logprobs,
         schema=schema,
         sampling={key: request[key] for key in _SAMPLING if key in request},
-        custom_tools=custom,
+        custom_tools=tuple(offered.custom),
+        namespaces=offered.namespaces,
         echo={key: request[key] for key in _ECHOED if key in request},
         items=None if shape.store is False else [*before, *now],
         soft=soft,
-    )
-
-
-# -- tools
-
-
-def _tools(given: Sequence[Mapping[str, Any]], hosted: str) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
-    """The tools as functions, and the names of those that are free-form."""
-    out: list[dict[str, Any]] = []
-    custom: list[str] = []
-    for at, tool in enumerate(given):
-        kind = tool.get("type")
-        if kind not in ("function", "custom"):
-            if hosted == "ignore" and isinstance(kind, str):
-                continue
-            raise invalid(
-                f"tools[{at}].type is {kind!r}; this gateway offers function and custom tools, "
-                "the vendor's own tools run elsewhere",
-                f"tools[{at}].type",
-            )
-        name = tool.get("name")
-        if not isinstance(name, str) or not name:
-            raise invalid(f"tools[{at}].name is required", f"tools[{at}].name", "missing_required_parameter")
-        if any(name == other["function"]["name"] for other in out):
-            raise invalid(f"tools[{at}]: there are two tools named {name!r}", f"tools[{at}].name")
-        if kind == "custom":
-            custom.append(name)
-            out.append(_free_form(tool))
-            continue
-        function = {
-            key: tool[key]
-            for key in ("name", "description", "parameters", "strict")
-            if tool.get(key) is not None
-        }
-        if not isinstance(function.get("parameters", {}), Mapping):
-            raise invalid(
-                f"tools[{at}].parameters is not an object", f"tools[{at}].parameters", "invalid_type"
-            )
-        out.append({"type": "function", "function": function})
-    return out, tuple(custom)
-
-
-def _free_form(tool: Mapping[str, Any]) -> dict[str, Any]:
-    """A free-form tool as a function."""
-    value: dict[str, Any] = {"type": "string"}
-    description = str(tool.get("description") or "")
-    form = tool.get("format")
-    if isinstance(form, Mapping) and form.get("type") == "grammar":
-        definition = str(form.get("definition", ""))
-        if form.get("syntax") == "regex":
-            value["pattern"] = f"^(?:{definition})$"
-        else:
-            description += f"\n\nThe input must follow this {form.get('syntax')} grammar:\n{definition}"
-    return {
-        "type": "function",
-        "function": {
-            "name": tool["name"],
-            "description": description.strip(),
-            "parameters": {
-                "type": "object",
-                "properties": {CUSTOM_INPUT: value},
-                "required": [CUSTOM_INPUT],
-                "additionalProperties": False,
-            },
-        },
-    }
-
-
-def _choice(given: str | Mapping[str, Any]) -> object:
-    if isinstance(given, str):
-        return given
-    kind = given.get("type")
-    if kind in ("function", "custom"):
-        return {"type": "function", "function": {"name": given.get("name")}}
-    if kind == "allowed_tools":
-        listed = given.get("tools")
-        if not isinstance(listed, list) or not all(isinstance(one, Mapping) for one in listed):
-            raise invalid("tool_choice.tools is not a list of tools", "tool_choice.tools")
-        named = [{"type": "function", "function": {"name": one.get("name")}} for one in listed]
-        return {"type": "allowed_tools", "allowed_tools": {"mode": given.get("mode", "auto"), "tools": named}}
-    raise invalid(
-        f"tool_choice.type is {kind!r}; choose function, custom or allowed_tools", "tool_choice.type"
+        left_out=offered.left_out,
     )
 
 
@@ -342,7 +264,7 @@ class _History:
             turn["reasoning_content"] = text
 
     def _call(self, item: Mapping[str, Any], place: str, *, custom: bool) -> None:
-        name = string_at(item, "name", place)
+        name = model_name(string_at(item, "name", place), item.get("namespace"))
         id = string_at(item, "call_id", place)
         arguments = string_at(item, "input" if custom else "arguments", place)
         if custom:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from functools import lru_cache
 from typing import Final
 
 from .settings import Settings
@@ -63,3 +64,9 @@ def log(level: int, event: str, **fields: object) -> None:
     """Write a line."""
     if LOGGER.isEnabledFor(level):
         LOGGER.log(level, event, extra={"fields": fields})
+
+
+@lru_cache(maxsize=256)
+def log_once(event: str, reason: str) -> None:
+    """Warn of something that every request of a client would repeat."""
+    log(logging.WARNING, event, reason=reason)

@@ -70,8 +70,8 @@ class Settings:
     strict_tools: Annotated[bool, "hold calls to their schemas although the request does not ask"] = False
     token_ids: Annotated[bool, "read token ids instead of text (vllm; needs model_dir)"] = False
     hosted_tools: Annotated[
-        Literal["reject", "ignore"], "what to do with tools that only their vendor can run"
-    ] = "reject"
+        Literal["ignore", "reject"], "what to do with tools that only their vendor can run"
+    ] = "ignore"
     policies: Annotated[Mapping[str, str], "choices where users disagree; see the page on policies"] = field(
         default_factory=dict
     )

@@ -200,9 +200,14 @@ def messages_sse(chunk: Mapping[str, object]) -> str:
     return f"event: {chunk['type']}\ndata: {json.dumps(chunk, separators=(',', ':'))}\n\n"
 
 
-def error_event(message: str, *, kind: str = "api_error") -> Chunk:
+def error_event(
+    message: str, *, kind: str = "api_error", details: Mapping[str, object] | None = None
+) -> Chunk:
     """An error as this API spells it."""
-    return {"type": "error", "error": {"type": kind, "message": message}}
+    error: Chunk = {"type": kind, "message": message}
+    if details is not None:
+        error["details"] = dict(details)
+    return {"type": "error", "error": error}
 
 
 def _block(part: TextPart | ToolCall) -> Chunk:

@@ -59,12 +59,14 @@ class ResponsesStream:
         id: str | None = None,
         created: int | None = None,
         custom_tools: Iterable[str] = (),
+        namespaces: Mapping[str, tuple[str, str]] | None = None,
         echo: Mapping[str, object] | None = None,
     ) -> None:
         """Prepare a stream.
 
         :param parser: whose events they are.
         :param custom_tools: names of free-form tools.
+        :param namespaces: by the name that the model calls it, the namespace of a tool and its name there.
         :param echo: fields of the request that the response repeats.
         """
         self.model = model
@@ -79,6 +81,7 @@ class ResponsesStream:
         """Log probabilities for the next piece of the answer, which takes them."""
         self._error: Chunk | None = None
         self._custom = frozenset(custom_tools)
+        self._namespaces = dict(namespaces or {})
         self._echo = dict(echo or {})
         self._tidy = tidy_of(parser)
         self._calls = SentCalls(parser)
@@ -174,7 +177,8 @@ class ResponsesStream:
             self._end(out, "incomplete")
 
     def _call(self, id: str, name: str) -> _Call:
-        return _Call(id, name, custom=name in self._custom)
+        namespace, shown = self._namespaces.get(name, ("", name))
+        return _Call(id, shown, custom=name in self._custom, namespace=namespace)
 
     def _text(self, channel: Channel, text: str, out: list[Chunk]) -> None:
         if self._open is None or self._open.kind != channel:
@@ -375,11 +379,12 @@ class _Answer(_Item):
 class _Call(_Item):
     kind = "call"
 
-    def __init__(self, id: str, name: str, *, custom: bool) -> None:
+    def __init__(self, id: str, name: str, *, custom: bool, namespace: str) -> None:
         super().__init__()
         self.id = _ITEM_IDS["call"].new("", 0)
         self.call_id = id
         self.name = name
+        self.namespace = namespace
         self.custom = custom
         self.member = _TextMember()
         self.sent: list[str] = []
@@ -393,6 +398,8 @@ class _Call(_Item):
     def _item(self, text: str, status: str) -> Chunk:
         kind, field = ("custom_tool_call", "input") if self.custom else ("function_call", "arguments")
         item: Chunk = {"id": self.id, "type": kind, "call_id": self.call_id, "name": self.name, field: text}
+        if self.namespace:
+            item["namespace"] = self.namespace
         if not self.custom:
             item["status"] = status
         return item

@@ -95,6 +95,8 @@ class ChatUpstream(CompletionsUpstream):
             **task.sampling,
             **{key: task.request[key] for key in _SENT if key in task.request},
         }
+        if task.plan.forced:
+            body.pop("response_format", None)  # there will be a call, and no answer
         body |= {
             "messages": with_json_arguments(task.request["messages"]),
             "stream": True,
