@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Final
 
 from unspool import UnspoolError
-from unspool._models.files import read_model
 from unspool._models.probe import Probe
+from unspool._models.sources import read_source
 from unspool._models.training import CASES, Training, training
 from unspool._models.turns import FLAT_TOOLS
 
@@ -58,7 +58,7 @@ def main() -> int:
     print("|---" * (len(COLUMNS) + 1) + "|")
     for name, path in sources(options.path):
         try:
-            model = read_model(path)
+            model = read_source(path)
             cells = row(training(Probe(model.template, model.tokens), FLAT_TOOLS))
         except UnspoolError as error:
             print(f"{name}: {error}", file=sys.stderr)

@@ -40,8 +40,8 @@ from unspool._core.words.check import check_facts
 from unspool._core.words.facts import RequestFacts, Thinking
 from unspool._models.declaration import declaration
 from unspool._models.detect import Detection, detect, examine
-from unspool._models.files import ModelFiles, read_model
 from unspool._models.infer import infer
+from unspool._models.sources import Source, read_source
 from unspool._models.turns import TOOLS, Writing
 from unspool.dialects._registry import facts_of
 from unspool.template import ChatTemplate, ChatTemplateError
@@ -122,7 +122,7 @@ def path(name: str) -> Path:
 
 @cache
 def detection(name: str) -> Detection:
-    return examine(read_model(path(name)))
+    return examine(read_source(path(name)))
 
 
 # -- real templates
@@ -164,7 +164,7 @@ def test_takes_a_moment(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(Parser, "__init__", counting("read", Parser.__init__))
     monkeypatch.setattr(ChatTemplate, "render", counting("written", ChatTemplate.render))
-    examine(read_model(path(name)))
+    examine(read_source(path(name)))
     assert counts["read"] or EXPECTED[name] is None
     assert counts["read"] <= 2 * len(list_dialects())
     assert 0 < counts["written"] <= 40
@@ -205,7 +205,7 @@ def test_what_transformers_refuses_is_said() -> None:
 @real
 @pytest.mark.parametrize("name", [name for name, family in EXPECTED.items() if family])
 def test_inferred_where_no_dialect_is_known(name: str) -> None:
-    found = examine(read_model(path(name)), dialects=())
+    found = examine(read_source(path(name)), dialects=())
     assert found.renders_calls
     if name in BEYOND_INFERENCE:
         assert found.dialect is None
@@ -236,7 +236,7 @@ def test_inferred_where_no_dialect_is_known(name: str) -> None:
     ],
 )
 def test_inferred_templates_are_those_of_the_family(name: str, call: str, section: str) -> None:
-    found = examine(read_model(path(name)), dialects=()).dialect
+    found = examine(read_source(path(name)), dialects=()).dialect
     assert found is not None
     assert found.call == (call,)
     assert found.section == (section,)
@@ -378,12 +378,12 @@ def test_inference(kind: str) -> None:
 
 def test_registered_dialects_do_not_read_what_is_synthetic() -> None:
     for kind, (calls, _) in SYNTHETIC.items():
-        found = examine(read_model(chatml(calls)))
+        found = examine(read_source(chatml(calls)))
         assert found.inferred, (kind, found.dialect)
 
 
 def test_an_inferred_dialect_reads_seeded_reasoning() -> None:
-    found = examine(read_model(chatml(SYNTHETIC["an object in tags"][0], seed="<think>\n")))
+    found = examine(read_source(chatml(SYNTHETIC["an object in tags"][0], seed="<think>\n")))
     assert found.dialect is not None
     assert found.dialect.reasoning == ("<think>\n{text}\n</think>\n\n",)
     assert found.reasoning.seed == "<think>\n"
@@ -576,10 +576,10 @@ def test_sources(tmp_path: Path) -> None:
         tmp_path / "tokenizer_config.json",
         tmp_path / "template.jinja",
         tmp_path / "chat_template.json",
-        read_model(source),
+        read_source(source),
     ):
         assert detect(given).dialect is get_dialect("hermes")
-    assert read_model(config).tokens == {"eos_token": "<|im_end|>"}
+    assert read_source(config).tokens == {"eos_token": "<|im_end|>"}
 
 
 ONE_LINE = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
@@ -588,7 +588,7 @@ ONE_LINE = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
 @pytest.mark.parametrize("length", [1, 100, 5000])
 def test_a_template_of_one_line_is_no_path(length: int) -> None:
     source = ONE_LINE + "." * length
-    assert read_model(source).template == source
+    assert read_source(source).template == source
     assert not detect(source).renders_calls
 
 
@@ -596,8 +596,8 @@ def test_what_text_means_does_not_depend_on_files(tmp_path: Path, monkeypatch: p
     monkeypatch.chdir(tmp_path)
     name = "{{ messages[0].content }}"
     Path(name).write_text(chatml(HERMES_CALLS), encoding="utf-8")
-    assert read_model(name).template == name
-    assert read_model(Path(name)).template == chatml(HERMES_CALLS)
+    assert read_source(name).template == name
+    assert read_source(Path(name)).template == chatml(HERMES_CALLS)
 
 
 def test_of_named_templates_the_one_for_tools_counts() -> None:
@@ -605,10 +605,10 @@ def test_of_named_templates_the_one_for_tools_counts() -> None:
         {"name": "default", "template": chatml("").replace("<think>", "")},
         {"name": "tool_use", "template": chatml(HERMES_CALLS)},
     ]
-    model = read_model({"chat_template": named})
+    model = read_source({"chat_template": named})
     assert examine(model).dialect is get_dialect("hermes")
     assert list(model.others) == ["the template 'default'"]
-    assert read_model({"chat_template": named[:1]}).template == named[0]["template"]
+    assert read_source({"chat_template": named[:1]}).template == named[0]["template"]
 
 
 def test_a_response_template_is_used_where_no_dialect_reads() -> None:
@@ -677,7 +677,7 @@ def test_a_directory_without_a_template_is_refused(tmp_path: Path) -> None:
 
 def test_a_broken_response_template_does_not_matter() -> None:
     config = {"chat_template": chatml(SYNTHETIC["Python"][0]), "response_template": {"fields": {}}}
-    assert examine(read_model(config)).inferred
+    assert examine(read_source(config)).inferred
     with pytest.raises(SpecError):
         Dialect("")
 
@@ -694,7 +694,7 @@ def test_detection_as_json() -> None:
 
 
 def test_a_model_is_a_value() -> None:
-    model = ModelFiles(chatml(HERMES_CALLS), "here")
+    model = Source(chatml(HERMES_CALLS), "here")
     assert examine(model).dialect is get_dialect("hermes")
     call = ToolCall("a", "get_weather", "{}")
     assert examine(model, dialects=[get_dialect("hermes")]).runners_up == ()

@@ -15,8 +15,8 @@ from unspool import UsageError, get_dialect
 from unspool._models import doctor
 from unspool._models.diagnosis import Diagnosis, Finding
 from unspool._models.doctor import diagnose
-from unspool._models.files import read_model
-from unspool._models.vocabulary import Vocabulary
+from unspool._models.sources import read_source
+from unspool._models.sources.source import Vocabulary
 from unspool.cli import main
 
 LLAMA = (
@@ -344,7 +344,7 @@ def test_markers_in_pieces() -> None:
     vocabulary = Vocabulary("here", {1: "<a>", 2: "<b>", 3: "<a><b>"}, [1])
     with pytest.raises(LookupError):
         vocabulary.token_bytes(1)
-    examination = doctor._Doctor(read_model(chatml(HERMES_CALLS)))
+    examination = doctor._Doctor(read_source(chatml(HERMES_CALLS)))
     examination.vocabulary = vocabulary
     assert examination.marker("<a><b>x<b>", "call")[2:] == ("token", (3, 2))
     assert examination.marker("<a>x<b>", "call")[2:] == ("mixed", (1, 2))
@@ -444,9 +444,9 @@ def test_unusable_templates(
     [
         (
             "no/such/model",
-            "does not exist: give a chat template, a tokenizer_config.json or a model directory",
+            "does not exist: there is no such path",
         ),
-        ("Qwen/Qwen3-8B", "if it is a model's name, download it, and give the directory"),
+        ("Qwen/Qwen3-8B", "and no such model in"),
         ("templates/qwen.jinja", "does not exist: give a chat template"),
         ("/dev/null", "is neither a file nor a directory"),
     ],
@@ -461,7 +461,7 @@ def test_a_path_that_does_not_exist(
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("model.gguf", "save it as chat_template.jinja"),
+        ("model.gguf", "ends inside its GGUF header"),
         ("tokenizer.json", "holds no chat template: give the directory"),
         ("notes.txt", "is not a chat template"),
         ("other.json", "has no field chat_template"),
@@ -475,7 +475,7 @@ def test_files_that_are_something_else(tmp_path: Path, name: str, message: str) 
 
 def test_a_directory_with_nothing_but_weights(tmp_path: Path) -> None:
     (tmp_path / "model.gguf").write_bytes(b"GGUF\x03")
-    with pytest.raises(UsageError, match="not read: save it"):
+    with pytest.raises(UsageError, match="ends inside its GGUF header"):
         diagnose(tmp_path)
 
 

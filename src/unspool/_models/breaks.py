@@ -19,7 +19,7 @@ from ..dialects._registry import get_dialect
 from .detect import Reasoning
 from .diagnosis import Finding, Marker, listed
 from .engines import ASSUME_OPEN, COMMON_PARSERS, DIFFERS, Verdict, parsers_for
-from .vocabulary import Vocabulary
+from .sources.source import Vocabulary
 
 ANSWER: Final = "It is 21 degrees."
 

@@ -31,10 +31,10 @@ from .._core.words.pieces import is_control, literals, parse_template, split_mar
 from ..dialects._registry import combined, find, get_dialect, list_dialects
 from ..template import ChatTemplate, ChatTemplateError, normalise_history
 from .declaration import declaration
-from .files import ModelFiles, read_model
 from .infer import infer
 from .probe import ASKED, Probe, as_dict
 from .response_template import from_response_template
+from .sources import Source, read_source
 from .turns import FLAT_TOOLS, TOOLS, Writing
 
 Begins: TypeAlias = Literal["content", "reasoning", "header"]
@@ -147,19 +147,19 @@ class Detection:
 def detect(
     source: object, *, tokenizer: object | None = None, dialects: Iterable[Dialect] | None = None
 ) -> Detection:
-    """The dialect of a chat template, a tokenizer configuration or a model directory.
+    """The dialect of a model, by its chat template.
 
     A dialect that had to be inferred comes with a warning: it reads what the
     template writes, which need not be all that the model writes.
 
-    :param source: the template's text; the mapping of ``tokenizer_config.json``;
-        or a path to either, or to a directory that holds them.  Text that holds
-        ``{{``, ``{%`` or a line break is a template, and any other a path; give a
-        ``Path`` where a path looks like a template.
+    :param source: the template's text; the mapping of ``tokenizer_config.json``; a path
+        to either, to a directory that holds them, or to a GGUF file; the name of a model
+        in the Hugging Face cache; ``-`` for standard input.  Text that holds ``{{``, ``{%``
+        or a line break is a template; give a ``Path`` where a path looks like a template.
     :param tokenizer: selects the variant of the dialect that its vocabulary calls for.
     :param dialects: the dialects to choose from; by default all that are registered.
     """
-    found = examine(read_model(source), tokenizer=tokenizer, dialects=dialects)
+    found = examine(read_source(source), tokenizer=tokenizer, dialects=dialects)
     if found.inferred:
         warnings.warn(
             "no dialect reads what this chat template writes, so one was inferred from it: "
@@ -171,7 +171,7 @@ def detect(
 
 
 def examine(
-    model: ModelFiles, *, tokenizer: object | None = None, dialects: Iterable[Dialect] | None = None
+    model: Source, *, tokenizer: object | None = None, dialects: Iterable[Dialect] | None = None
 ) -> Detection:
     """As ``detect``, without the warning."""
     candidates = list_dialects() if dialects is None else tuple(dialects)
@@ -190,7 +190,12 @@ def examine(
 class _Examination:
     """One template being examined."""
 
-    def __init__(self, model: ModelFiles, dialects: Sequence[Dialect]) -> None:
+    def __init__(self, model: Source, dialects: Sequence[Dialect]) -> None:
+        if not model.template:
+            raise UsageError(
+                f"{model.origin} has no chat template: give that of the model it was made from "
+                "(base models have none)"
+            )
         self.model = model
         self.dialects = dialects
         self.template = Probe(model.template, model.tokens)

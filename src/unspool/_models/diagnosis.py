@@ -11,6 +11,7 @@ from .._core.words.dialect import Dialect
 from .._request.decide import WHY
 from .detect import Detection
 from .engines import VERSIONS, EngineName, Flags
+from .sources import Source
 from .training import CASES, PrefixCase, Training
 
 Level: TypeAlias = Literal["problem", "warning", "note"]
@@ -52,8 +53,8 @@ class TypicalRequest(NamedTuple):
 class Diagnosis:
     """What the doctor found."""
 
-    origin: str
-    """Where the chat template was found."""
+    source: Source
+    """What was examined."""
     detection: Detection
     dialect: Dialect | None
     """What the rest of the report is about: the dialect, or the one that the template hints at."""
@@ -81,7 +82,8 @@ class Diagnosis:
         """The same as JSON values."""
         return {
             "healthy": self.healthy,
-            "template": self.origin,
+            "template": self.source.origin,
+            "source": self.source.to_dict(),
             "tokenizer": self.tokenizer,
             "dialect": None if self.dialect is None else self.dialect.name,
             "checkpoint": self.checkpoint,
@@ -138,12 +140,12 @@ _KINDS: Final = {
 }
 
 
-def detection_page(found: Detection, origin: str) -> str:
+def detection_page(found: Detection, source: Source) -> str:
     """A detection for people, as Markdown."""
-    return "\n".join(_detection_lines(found, origin)).rstrip() + "\n"
+    return "\n".join(_detection_lines(found, source)).rstrip() + "\n"
 
 
-def _detection_lines(found: Detection, origin: str) -> Iterator[str]:
+def _detection_lines(found: Detection, source: Source) -> Iterator[str]:
     if found.dialect is not None and found.renders_calls:
         yield f"# {found.dialect.name}"
     elif not found.renders_calls:
@@ -151,8 +153,12 @@ def _detection_lines(found: Detection, origin: str) -> Iterator[str]:
     else:
         yield "# No dialect reads these calls"
     yield ""
-    yield f"Template: {origin}. Confidence: {found.confidence:.2f}."
+    yield f"Template: {source.origin}. Confidence: {found.confidence:.2f}."
     yield ""
+    told = ", ".join(_told(source))
+    if told:
+        yield f"Model: {told}."
+        yield ""
     for sentence in found.evidence:
         yield f"- {_escaped(sentence)}"
     for warning in found.warnings:
@@ -173,8 +179,24 @@ def _detection_lines(found: Detection, origin: str) -> Iterator[str]:
         yield from _fenced("text", found.turn)
 
 
+def _told(source: Source) -> Iterator[str]:
+    """What else the source tells of the model."""
+    if source.name:
+        yield source.name
+    if source.model_type:
+        yield f"architecture {source.model_type}"
+    if source.context_length is not None:
+        yield f"{source.context_length:,} tokens of context"
+    if source.end_ids:
+        known = {} if source.vocabulary is None else source.vocabulary.special_tokens()
+        ends = (f"{id} {known[id]}" if id in known else str(id) for id in source.end_ids)
+        yield f"ends with {_escaped(' or '.join(ends))}"
+    if source.vocabulary is not None:
+        yield f"{len(source.vocabulary.special_tokens()):,} tokens that are matched as a whole"
+
+
 def _diagnosis_lines(diagnosis: Diagnosis) -> Iterator[str]:
-    yield from _detection_lines(diagnosis.detection, diagnosis.origin)
+    yield from _detection_lines(diagnosis.detection, diagnosis.source)
     yield "## Does it fit together?"
     yield ""
     if not diagnosis.healthy:

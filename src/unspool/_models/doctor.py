@@ -31,19 +31,19 @@ from .breaks import ANSWER, Breaks
 from .detect import WITHOUT_TOOLS, examine
 from .diagnosis import LEVELS, Diagnosis, Finding, Level, Marker, TypicalRequest, listed
 from .engines import EngineName, Flags, Serving, flags
-from .files import ModelFiles, read_json, read_model
 from .probe import Probe
+from .sources import Source, read_source
+from .sources.vocabulary import load_vocabulary
 from .training import training
 from .turns import FLAT_TOOLS
-from .vocabulary import load_vocabulary
 
 _CONTROL: Final = re.compile(r"<[|｜][^<>|｜\s]{1,40}[|｜]>|\[/?[A-Z_]{3,}\]|<(?:start|end)_of_turn>")
 """What a template writes that must be a token of its own."""
 
 
 def diagnose(source: object) -> Diagnosis:
-    """Examine a model directory, a tokenizer configuration or a chat template."""
-    model = read_model(source)
+    """Examine a model: whatever :func:`read_source` takes."""
+    model = read_source(source)
     return _Doctor(model).diagnosis()
 
 
@@ -53,7 +53,7 @@ def diagnose(source: object) -> Diagnosis:
 class _Doctor:
     """One model being examined."""
 
-    def __init__(self, model: ModelFiles) -> None:
+    def __init__(self, model: Source) -> None:
         self.model = model
         self.vocabulary = load_vocabulary(model)
         self.detection = examine(model, tokenizer=self.vocabulary)
@@ -63,13 +63,13 @@ class _Doctor:
             self.dialect = get_dialect(self.detection.hint, tokenizer=self.vocabulary)
         self.checkpoint = self.find_checkpoint()
         self.end = self.end_of_turn()
-        self.eos = self.eos_token_ids()
+        self.eos = model.end_ids
 
     def diagnosis(self) -> Diagnosis:
         cases = tuple(self.cases())
         findings = tuple(dict.fromkeys(self.findings(cases)))
         return Diagnosis(
-            origin=self.model.origin,
+            source=self.model,
             detection=self.detection,
             dialect=self.dialect,
             checkpoint=self.checkpoint,
@@ -88,18 +88,6 @@ class _Doctor:
         behind = (writing.turn.partition(ANSWER)[2] + writing.rest).strip()
         found = re.match(r"<[^<>\s]+>|\[[^\[\]\s]+\]", behind)
         return found[0] if found else ""
-
-    def eos_token_ids(self) -> tuple[int, ...] | None:
-        """What ends generation, by the files."""
-        for name in ("generation_config.json", "config.json"):
-            path = None if self.model.directory is None else self.model.directory / name
-            if path is not None and path.is_file():
-                found = read_json(path).get("eos_token_id")
-                ids = found if isinstance(found, list) else [found]
-                numbers = tuple(id for id in ids if isinstance(id, int))
-                if numbers:
-                    return numbers
-        return None
 
     # -- markers
 
@@ -366,7 +354,7 @@ class _Doctor:
             )
 
     def eos_findings(self) -> Iterator[Finding]:
-        if self.model.directory is None or not self.end:
+        if (self.model.directory is None and self.eos is None) or not self.end:
             return
         ids = {} if self.vocabulary is None else {v: k for k, v in self.vocabulary.special_tokens().items()}
         named = f"{self.end} ({ids[self.end]})" if self.end in ids else self.end
@@ -385,13 +373,7 @@ class _Doctor:
                 f"Add it, with the id of {named}",
             )
         elif self.end in ids and ids[self.end] not in self.eos:
-            except_for = ", except in engines that stop at the tokenizer's eos_token, too (vLLM, SGLang)"
-            yield Finding(
-                "problem",
-                f"A turn ends with {named}, but generation stops at {', '.join(map(str, self.eos))} only: "
-                f"the model will run on{except_for if of_tokenizer else ''}.",
-                f"Add {ids[self.end]} to eos_token_id in generation_config.json",
-            )
+            yield self.runs_on(named, ids[self.end], of_tokenizer=of_tokenizer)
         if self.dialect is not None:
             text = f"{ANSWER}{self.end}"
             read = parse(text, self.dialect, prompt="" if self.dialect.frame is None else None)
@@ -401,6 +383,23 @@ class _Doctor:
                     f"{self.dialect.name} does not know {self.end}, which ends a turn of this template.",
                     "Engines drop it as an EOS token; where they do not, it stays in the content",
                 )
+
+    def runs_on(self, named: str, id: int, *, of_tokenizer: bool) -> Finding:
+        """Nothing stops generation where a turn ends."""
+        stops = ", ".join(map(str, self.eos or ()))
+        said = f"A turn ends with {named}, but generation stops at {stops} only: the model will run on"
+        if self.model.kind == "gguf":
+            return Finding(
+                "warning",
+                f"{said}, unless the engine knows that token by its name (llama.cpp knows many).",
+                f"Set tokenizer.ggml.eot_token_id to {id} (gguf-set-metadata does)",
+            )
+        except_for = ", except in engines that stop at the tokenizer's eos_token, too (vLLM, SGLang)"
+        return Finding(
+            "problem",
+            f"{said}{except_for if of_tokenizer else ''}.",
+            f"Add {id} to eos_token_id in generation_config.json",
+        )
 
     def breaks(self) -> Iterator[Finding]:
         if self.dialect is None:
@@ -428,6 +427,7 @@ class _Doctor:
         return Serving(
             dialect=dialect.name,
             model=str(self.model.directory or "MODEL"),
+            weights=str(self.model.weights or "MODEL.gguf"),
             template=self.model.template,
             template_file=self.named_template(),
             calls=bool(dialect.call) or dialect.frame is not None,

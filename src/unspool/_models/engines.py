@@ -505,6 +505,8 @@ class Serving(NamedTuple):
     """The dialect has calls."""
     reasons: bool
     """The template has something to do with reasoning."""
+    weights: str = "MODEL.gguf"
+    """The model's file for llama.cpp."""
 
 
 def flags(serving: Serving) -> dict[EngineName, Flags]:
@@ -571,7 +573,7 @@ def _defects(engine: EngineName, serving: Serving) -> Iterator[str]:
 
 def _llama_cpp(reads: LlamaCpp, serving: Serving) -> Flags:
     # --jinja comes first: before it, only templates that are built in are taken.
-    parts = ["llama-server -m MODEL.gguf --jinja"]
+    parts = [f"llama-server -m {shlex.quote(serving.weights)} --jinja"]
     notes: list[str] = []
     if serving.template_file:
         parts.append(f"--chat-template-file {shlex.quote(serving.template_file)}")

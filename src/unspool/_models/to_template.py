@@ -43,9 +43,10 @@ from .._core.words.pieces import (
     tokens_apart,
 )
 from ..dialects._registry import facts_of, find
-from .files import read_json, read_model
 from .probe import ASKED, Probe
 from .response_template import CALLS, CONTENT, THINKING
+from .sources import read_source
+from .sources.files import read_json
 
 _CHATML_STOP: Final = "<|im_end|>"
 _CHATML_TURN: Final = "<|im_start|>assistant"
@@ -105,7 +106,7 @@ def install_template(dialect: Dialect | str, directory: Path, *, anchor: str = "
 
 def _turn(directory: Path, dialect: Dialect) -> str:
     """What the chat template writes for the model to go on from, up to what opens reasoning."""
-    model = read_model(directory)
+    model = read_source(directory)
     probe = Probe(model.template, model.tokens)
     asked, prompt = probe.conversation(ASKED), probe.prompt()
     seeded = prompt.removeprefix(asked) if prompt.startswith(asked) else ""

@@ -34,6 +34,9 @@ from . import batch as table
 
 _PORTION = 1 << 16
 """How much to read at once; a pipe gives less, namely what there is."""
+_SOURCE = (
+    "a model directory, a chat template, tokenizer_config.json, a GGUF file, a model's name, or - for stdin"
+)
 
 
 class _InputError(Exception):
@@ -100,19 +103,13 @@ def _options() -> argparse.ArgumentParser:
     explained.add_argument("dialect", metavar="DIALECT", help="by any of its names")
     explained.set_defaults(run=_explain)
 
-    detected = commands.add_parser(
-        "detect", help="find the dialect of a chat template", description=_detect.__doc__
-    )
-    detected.add_argument(
-        "path", metavar="PATH", help="a chat template, tokenizer_config.json or a model directory"
-    )
+    detected = commands.add_parser("detect", help="find the dialect of a model", description=_detect.__doc__)
+    detected.add_argument("source", metavar="MODEL", help=_SOURCE)
     detected.add_argument("--json", action="store_true", help="print JSON")
     detected.set_defaults(run=_detect)
 
-    doctor = commands.add_parser("doctor", help="examine a model directory", description=_doctor.__doc__)
-    doctor.add_argument(
-        "path", metavar="PATH", help="a model directory, tokenizer_config.json or a chat template"
-    )
+    doctor = commands.add_parser("doctor", help="examine a model", description=_doctor.__doc__)
+    doctor.add_argument("source", metavar="MODEL", help=_SOURCE)
     doctor.add_argument("--json", action="store_true", help="print JSON")
     doctor.set_defaults(run=_doctor)
 
@@ -241,17 +238,17 @@ def _explain(options: argparse.Namespace) -> int:
 
 
 def _detect(options: argparse.Namespace) -> int:
-    """Say which dialect a chat template speaks, and why; the exit code is 1 if none can be told."""
+    """Say which dialect a model speaks, and why; the exit code is 1 if none can be told."""
     from .._models.detect import examine
     from .._models.diagnosis import detection_page
-    from .._models.files import read_model
+    from .._models.sources import find_source
 
-    model = read_model(Path(options.path))
+    model = find_source(options.source)
     found = examine(model)
     if options.json:
-        print(_json(found.to_dict(), indent=2))
+        print(_json({**found.to_dict(), "source": model.to_dict()}, indent=2))
     else:
-        _print_page(detection_page(found, model.origin))
+        _print_page(detection_page(found, model))
     return int(found.renders_calls and found.dialect is None)
 
 
@@ -261,8 +258,9 @@ def _doctor(options: argparse.Namespace) -> int:
     The exit code is 1 if something must be changed.
     """
     from .._models.doctor import diagnose
+    from .._models.sources import find_source
 
-    diagnosis = diagnose(Path(options.path))
+    diagnosis = diagnose(find_source(options.source))
     if options.json:
         print(_json(diagnosis.to_dict(), indent=2))
     else:

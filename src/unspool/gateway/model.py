@@ -15,7 +15,7 @@ from .._core.values.errors import UnspoolError, UsageError
 from .._core.values.policies import Policies
 from .._core.words.dialect import Dialect
 from .._models.detect import Detection, examine
-from .._models.files import ModelFiles, read_model
+from .._models.sources import Source, read_source
 from .._request import Plan, plan
 from ..dialects._registry import get_dialect
 from ..template import ChatTemplate, ChatTemplateError, normalise_history
@@ -238,24 +238,24 @@ def load_model(
     )
 
 
-def _source(settings: Settings, told: Mapping[str, Any] | None) -> ModelFiles | None:
+def _source(settings: Settings, told: Mapping[str, Any] | None) -> Source | None:
     """The chat template, and the tokens it needs."""
     found = None
     if settings.model_dir:
         try:
-            found = read_model(Path(settings.model_dir))
+            found = read_source(Path(settings.model_dir))
         except UsageError:
             if not settings.template:
                 raise
     elif told and told.get("chat_template"):
-        found = read_model(told)
+        found = read_source(told)
     if settings.template:
-        own = read_model(Path(settings.template))
+        own = read_source(Path(settings.template))
         found = own if found is None else replace(own, tokens={**found.tokens, **own.tokens})
     return found
 
 
-def _detected(source: ModelFiles | None, tokenizer: AnyTokenizer | None) -> Dialect:
+def _detected(source: Source | None, tokenizer: AnyTokenizer | None) -> Dialect:
     if source is None:
         raise UsageError(
             "how does the model write its calls? Set dialect, or template or model_dir to tell it by"

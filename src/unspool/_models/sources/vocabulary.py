@@ -6,34 +6,14 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from .files import ModelFiles, read_json, read_text
+from .files import read_json, read_text
+from .source import Source, Vocabulary
 
 
-class Vocabulary:
-    """The tokens that are matched as a whole, read off the files of a tokenizer.
-
-    Enough of a tokenizer to plan with, and it needs no package to be installed.
-    """
-
-    def __init__(self, origin: str, tokens: Mapping[int, str], special: Iterable[int]) -> None:
-        self.origin = origin
-        self._tokens = tokens
-        self._special = frozenset(special)
-
-    def token_bytes(self, id: int) -> bytes:
-        """Ordinary tokens are not known."""
-        raise KeyError(id)
-
-    def special_tokens(self) -> Mapping[int, str]:
-        return self._tokens
-
-    def skipped_tokens(self) -> Mapping[int, str]:
-        """What ``skip_special_tokens`` removes."""
-        return {id: token for id, token in self._tokens.items() if id in self._special}
-
-
-def load_vocabulary(model: ModelFiles) -> Vocabulary | None:
-    """The vocabulary beside a template, if there is one."""
+def load_vocabulary(model: Source) -> Vocabulary | None:
+    """The vocabulary of a source, or beside its template, if there is one."""
+    if model.vocabulary is not None:
+        return model.vocabulary
     directory = model.directory or (model.file.parent if model.file is not None else None)
     if directory is not None:
         for name, read in (("tokenizer.json", _added_tokens), ("tekken.json", _tekken_tokens)):

@@ -1,0 +1,106 @@
+"""What a source is: whatever tells what a model is told by, and how it ends its turns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
+
+SourceKind: TypeAlias = Literal["text", "file", "folder", "gguf", "hub", "ollama", "server"]
+
+_TOKENS: Final = ("bos_token", "eos_token", "pad_token", "unk_token", "sep_token", "cls_token", "mask_token")
+
+
+class Vocabulary:
+    """The tokens that are matched as a whole.
+
+    Enough of a tokenizer to plan with, and it needs no package to be installed.
+    """
+
+    def __init__(self, origin: str, tokens: Mapping[int, str], special: Iterable[int]) -> None:
+        self.origin = origin
+        self._tokens = tokens
+        self._special = frozenset(special)
+
+    def token_bytes(self, id: int) -> bytes:
+        """Ordinary tokens are not known."""
+        raise KeyError(id)
+
+    def special_tokens(self) -> Mapping[int, str]:
+        return self._tokens
+
+    def skipped_tokens(self) -> Mapping[int, str]:
+        """What ``skip_special_tokens`` removes."""
+        return {id: token for id, token in self._tokens.items() if id in self._special}
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What is known of a model, and from where."""
+
+    template: str
+    """The chat template; empty: none was found."""
+    origin: str
+    """Where it was found, for people."""
+    tokens: Mapping[str, str] = field(default_factory=dict)
+    """Special tokens that the template is given."""
+    config: Mapping[str, object] = field(default_factory=dict)
+    """``tokenizer_config.json``."""
+    model_type: str = ""
+    """``model_type`` of ``config.json``, or the architecture that a GGUF names."""
+    directory: Path | None = None
+    """The directory that holds it all."""
+    file: Path | None = None
+    """The file that the template came from."""
+    others: Mapping[str, str] = field(default_factory=dict)
+    """Other templates that were found, by where."""
+    kind: SourceKind = "text"
+    """What was given."""
+    name: str = ""
+    """What the model is called there."""
+    vocabulary: Vocabulary | None = None
+    """The tokens that are matched as a whole, where the source itself has them."""
+    end_ids: tuple[int, ...] | None = None
+    """Which tokens end generation; None: nothing says."""
+    context_length: int | None = None
+    """How many tokens the model takes."""
+    weights: Path | None = None
+    """Its weights, where they are a GGUF file."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """What was found and where, as JSON values."""
+        vocabulary = self.vocabulary
+        skipped = {} if vocabulary is None else vocabulary.skipped_tokens()
+        known = {} if vocabulary is None else vocabulary.special_tokens()
+        return {
+            "kind": self.kind,
+            "name": self.name,
+            "origin": self.origin,
+            "template": bool(self.template),
+            "other_templates": list(self.others),
+            "model_type": self.model_type,
+            "context_length": self.context_length,
+            "end_ids": None if self.end_ids is None else list(self.end_ids),
+            "tokens": {
+                str(id): {"text": text, "kind": "special" if id in skipped else "token"}
+                for id, text in known.items()
+            },
+            "weights": "" if self.weights is None else str(self.weights),
+        }
+
+
+def is_template(text: str) -> bool:
+    """Whether a text can be a chat template."""
+    return "{{" in text or "{%" in text
+
+
+def token_texts(config: Mapping[str, object]) -> dict[str, str]:
+    """The special tokens that a tokenizer configuration names."""
+    tokens: dict[str, str] = {}
+    for name in _TOKENS:
+        token = config.get(name)
+        token = token.get("content") if isinstance(token, Mapping) else token
+        if isinstance(token, str):
+            tokens[name] = token
+    return tokens
