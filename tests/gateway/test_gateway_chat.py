@@ -13,7 +13,7 @@ pytest.importorskip("starlette")
 pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
-from serving import EngineProcess, GatewayThread, events, post, send, serving, template_file
+from serving import EngineProcess, GatewayThread, events, get, post, send, serving, template_file
 from unspool.wire import Reconstructor
 from unspool.wire.broken import is_spoilt
 
@@ -392,10 +392,10 @@ def test_a_bad_request_names_the_field(gateway: GatewayThread, body: dict[str, A
     assert error["message"]
 
 
-def test_another_model_is_not_found(gateway: GatewayThread) -> None:
-    status, data, _ = send(f"{gateway.url}/v1/chat/completions", {"model": "gpt-9", "messages": ASK})
-    assert status == 404
-    assert json.loads(data)["error"]["code"] == "model_not_found"
+def test_any_name_is_the_one_models_name(gateway: GatewayThread) -> None:
+    answer = post(f"{gateway.url}/v1/chat/completions", {"model": "gpt-9", "messages": ASK})
+    assert answer["model"] == "engine-model"
+    assert get(f"{gateway.url}/v1/models/gpt-9")["id"] == "engine-model"
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ pytest.importorskip("tokenizers")
 from tokenizers import AddedToken, Tokenizer
 from tokenizers.models import WordLevel
 
-from serving import CHATML, EngineProcess, GatewayThread, post, serving
+from serving import CHATML, EngineProcess, GatewayThread, fetch, post, serving
 
 WORDS = ["<unk>", "Hi", "<", "tool_call", ">", '{"name":"f","arguments":{}}', "</", "a"]
 TOOL = {"type": "function", "function": {"name": "f"}}
@@ -127,12 +127,13 @@ def test_what_a_client_may_not_change(engine: EngineProcess, directory: Path) ->
 
 def test_names(engine: EngineProcess, directory: Path) -> None:
     settings = {"upstream": "completions", "url": engine.url, "model_dir": str(directory)}
-    with serving(**settings, model="mine", aliases=("also",)) as gateway:
+    with serving(**settings, model="mine", aliases=("also",), strict_model_names=True) as gateway:
         for name in ("mine", "also", "", None):
             engine.script("Hi")
             assert ask(gateway, model=name)["model"] == "mine"
         assert ask(gateway, model="engine-model")["error"]["code"] == "model_not_found"
-    with serving(**settings, aliases=("*",)) as gateway:
+        assert fetch(f"{gateway.url}/v1/models/engine-model")[0] == 404
+    with serving(**settings, aliases=("*",), strict_model_names=True) as gateway:
         engine.script("Hi")
         assert ask(gateway, model="claude-x")["model"] == "engine-model"
 

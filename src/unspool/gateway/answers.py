@@ -350,7 +350,7 @@ def responses_usage(usage: Usage, thoughts: int) -> dict[str, Any]:
     """As Responses have them."""
     return {
         "input_tokens": usage.prompt,
-        "input_tokens_details": {"cached_tokens": usage.cached},
+        "input_tokens_details": {"cached_tokens": usage.cached, "cache_write_tokens": 0},
         "output_tokens": usage.completion,
         "output_tokens_details": {"reasoning_tokens": min(thoughts, usage.completion)},
         "total_tokens": usage.prompt + usage.completion,

@@ -15,7 +15,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -26,43 +25,32 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp
 
-from .._core.values.errors import MalformedOutput
-from .._core.values.events import CallStart, Event, FinishReason, Text
-from .._core.values.ids import IdFormat
 from .._core.values.policies import Policies
-from ..wire.broken import is_spoilt_as_malformed
-from .answers import (
-    ANSWERS,
-    JSON_ERROR_APIS,
-    Answer,
-    ChatAnswer,
-    ResponsesAnswer,
-    Whole,
-    encode,
-    error_object,
-)
-from .body import Api, Job, chat_job, decode, wrong_model
+from .answers import encode
+from .body import Job, chat_job, decode, wrong_model
 from .broken_history import malformed_in_a_row, without_spoilers
-from .exchange import EVENTS, JSON, ClientGone, Exchange, Receive, Scope, Send
+from .endpoint import Endpoint, Handler
+from .exchange import Exchange
 from .failure import Failure
 from .from_messages import messages_job
 from .from_responses import responses_job
 from .guard import Guard
-from .logs import LOGGER, log, log_once
+from .logs import log, log_once
 from .metrics import CONTENT_TYPE, Metrics
 from .model import Model, Prepared
+from .output import Output
 from .parsing import parse_body
+from .past import recall
 from .reading import Reader
 from .settings import Settings
 from .soft import prepare_softly
-from .store import Store
-from .upstreams.base import Batch, Stream, Task, Upstream, Usage
+from .sqlite_store import SqliteStore
+from .store import MemoryStore, Store
+from .stored import Stored
+from .upstreams.base import Task, Upstream
 
-_REQUEST_ID: Final = IdFormat("req_{random}")
 _GRAIN: Final = 1.0
 """Seconds between looks at clients that do not read."""
-
-Handler = Callable[[Exchange], Awaitable[None]]
 
 
 class Gateway:
@@ -73,7 +61,7 @@ class Gateway:
         self.model = model
         self.upstream = upstream
         self.metrics = Metrics()
-        self.store = Store(settings.max_stored_bytes)
+        self.store = _store(settings)
         self._guard = Guard(settings.api_keys, settings.host, settings.hosts)
         self._active: set[Exchange] = set()
         self._reaper: asyncio.Task[None] | None = None
@@ -82,29 +70,54 @@ class Gateway:
 
     def _app(self) -> ASGIApp:
         routes = [
-            Route("/v1/chat/completions", _Endpoint(self, "chat", self._generate_chat, "POST")),
-            Route("/v1/responses", _Endpoint(self, "responses", self._generate_responses, "POST")),
-            Route("/v1/messages", _Endpoint(self, "messages", self._generate_messages, "POST")),
-            Route("/v1/messages/count_tokens", _Endpoint(self, "count_tokens", self._count_tokens, "POST")),
-            Route("/v1/parse", _Endpoint(self, "parse", self._parse, "POST")),
-            Route("/v1/models", _Endpoint(self, "models", self._models, "GET")),
-            Route("/v1/models/{id:path}", _Endpoint(self, "models", self._models, "GET")),
-            Route("/metrics", _Endpoint(self, "metrics", self._metrics, "GET")),
-            Route("/health", _Endpoint(self, "health", self._health, "GET", public=True)),
-            Route("/ready", _Endpoint(self, "ready", self._ready, "GET", public=True)),
+            self._route("/v1/chat/completions", "chat", POST=self._generate_chat),
+            self._route("/v1/responses", "responses", POST=self._generate_responses),
+            self._route("/v1/messages", "messages", POST=self._generate_messages),
+            self._route("/v1/messages/count_tokens", "count_tokens", POST=self._count_tokens),
+            *self._stored_routes(),
+            self._route("/v1/parse", "parse", POST=self._parse),
+            self._route("/v1/models", "models", GET=self._models),
+            self._route("/v1/models/{id:path}", "models", GET=self._models),
+            self._route("/metrics", "metrics", GET=self._metrics),
+            self._route("/health", "health", public=True, GET=self._health),
+            self._route("/ready", "ready", public=True, GET=self._ready),
         ]
         # Without Starlette's own layers: every one of them is run through for every delta.
-        nowhere = _Endpoint(self, "unknown", self._nowhere, "")
+        nowhere = Endpoint(self, "unknown", {"": self._nowhere})
         router = Router(routes, default=nowhere, lifespan=self._lifespan)
         if not self.settings.cors_origins:
             return router
         return CORSMiddleware(
             router,
             allow_origins=list(self.settings.cors_origins),
-            allow_methods=["GET", "POST"],
+            allow_methods=["GET", "POST", "DELETE"],
             allow_headers=["*"],
             expose_headers=["x-request-id"],
         )
+
+    def _route(self, path: str, name: str, *, public: bool = False, **handlers: Handler) -> Route:
+        return Route(path, Endpoint(self, name, handlers, public=public))
+
+    def _stored_routes(self) -> list[Route]:
+        stored = Stored(self.store, self.settings)
+        responses, conversations = "/v1/responses/{id}", "/v1/conversations/{id}"
+        return [
+            self._route(responses, "stored", GET=stored.get_response, DELETE=stored.delete_response),
+            self._route(f"{responses}/cancel", "stored", POST=stored.cancel_response),
+            self._route(f"{responses}/input_items", "stored", GET=stored.input_items),
+            self._route("/v1/conversations", "stored", POST=stored.create_conversation),
+            self._route(
+                conversations,
+                "stored",
+                GET=stored.get_conversation,
+                POST=stored.update_conversation,
+                DELETE=stored.delete_conversation,
+            ),
+            self._route(f"{conversations}/items", "stored", GET=stored.list_items, POST=stored.add_items),
+            self._route(
+                f"{conversations}/items/{{item}}", "stored", GET=stored.get_item, DELETE=stored.delete_item
+            ),
+        ]
 
     @asynccontextmanager
     async def _lifespan(self, _: object) -> AsyncIterator[None]:
@@ -115,7 +128,7 @@ class Gateway:
             await self.stop()
 
     async def start(self) -> None:
-        """Begin to serve; the upstream has been started."""
+        """Begin to serve; the upstream and the store have been started."""
         if self._reaper is None:
             self._reaper = asyncio.create_task(self._reap())
 
@@ -127,6 +140,7 @@ class Gateway:
                 await self._reaper
             self._reaper = None
             await self.upstream.stop()
+            await self.store.stop()
 
     async def _reap(self) -> None:
         """Look after the clients, for ever."""
@@ -188,7 +202,7 @@ class Gateway:
                 "last_id": self.model.name,
             }
             await exchange.respond(200, encode(listed))
-        elif self.model.answers_to(wanted):
+        elif self._is_here(wanted):
             await exchange.respond(200, encode(one))
         else:
             raise wrong_model(wanted, self.model.name)
@@ -201,9 +215,12 @@ class Gateway:
     async def _body(self, exchange: Exchange) -> dict[str, Any]:
         return decode(await exchange.body(self.settings.max_request_bytes, self.settings.client_timeout))
 
+    def _is_here(self, name: object) -> bool:
+        return not self.settings.strict_model_names or (isinstance(name, str) and self.model.answers_to(name))
+
     def _check_model(self, body: Mapping[str, Any]) -> None:
         name = body.get("model")
-        if name is not None and not (isinstance(name, str) and self.model.answers_to(name)):
+        if name is not None and not self._is_here(name):
             raise wrong_model(name, self.model.name)
 
     async def _count_tokens(self, exchange: Exchange) -> None:
@@ -227,22 +244,33 @@ class Gateway:
     # -- generation
 
     async def _generate_chat(self, exchange: Exchange) -> None:
-        await self._generate(exchange, chat_job)
+        async def read(body: Mapping[str, Any]) -> Job:
+            return chat_job(body)
+
+        await self._generate(exchange, read)
 
     async def _generate_responses(self, exchange: Exchange) -> None:
-        hosted, recall = self.settings.hosted_tools, self.store.get
-        await self._generate(exchange, lambda body: responses_job(body, hosted=hosted, recall=recall))
+        async def read(body: Mapping[str, Any]) -> Job:
+            past = await recall(self.store, exchange.owner, body)
+            return responses_job(body, hosted=self.settings.hosted_tools, past=past)
+
+        await self._generate(exchange, read)
 
     async def _generate_messages(self, exchange: Exchange) -> None:
-        await self._generate(exchange, lambda body: messages_job(body, hosted=self.settings.hosted_tools))
+        async def read(body: Mapping[str, Any]) -> Job:
+            return messages_job(body, hosted=self.settings.hosted_tools)
 
-    async def _generate(self, exchange: Exchange, read: Callable[[Mapping[str, Any]], Job]) -> None:
+        await self._generate(exchange, read)
+
+    async def _generate(
+        self, exchange: Exchange, read: Callable[[Mapping[str, Any]], Awaitable[Job]]
+    ) -> None:
         limit = self.settings.max_concurrency
         if limit and self.metrics.active.value() > limit:
             raise Failure("overloaded", f"more than {limit} requests at once; try again", code="overloaded")
         body = await self._body(exchange)
         self._check_model(body)
-        job = read(body)
+        job = await read(body)
         for what in job.left_out:
             log_once("left out of requests", what)
         policies = self.model.policies
@@ -269,7 +297,7 @@ class Gateway:
             sampling=job.sampling,
         )
         readers = [Reader(prepared.plan, ids=ids) for _ in range(job.n)]
-        output = _Output(self, exchange, job, readers)
+        output = Output(self, exchange, job, readers)
         try:
             stream = await self.upstream.open(task)
             try:
@@ -311,226 +339,14 @@ class Gateway:
         self.metrics.active.add(amount=-1)
         exchange.unwatch()
 
-    def check(self, exchange: Exchange, method: str, *, public: bool) -> None:
-        """Refuse those who may not come in, or not like that."""
+    def check(self, exchange: Exchange, *, public: bool) -> None:
+        """Refuse those who may not come in, and know the others."""
         self._guard.check_host(exchange)
         if not public:
-            self._guard.check_key(exchange)
-        if method and exchange.method.replace("HEAD", "GET") != method:
-            told = f"{exchange.path} takes {method}, not {exchange.method}"
-            raise Failure("invalid_request", told, code="method_not_allowed", status=405)
+            exchange.owner = self._guard.check_key(exchange)
 
 
-class _Output:
-    """The output of one request, on its way from the upstream to the client."""
-
-    def __init__(self, gateway: Gateway, exchange: Exchange, job: Job, readers: list[Reader]) -> None:
-        self.gateway = gateway
-        self.exchange = exchange
-        self.job = job
-        self.readers = readers
-        self._first = False
-        self._usage: Usage | None = None
-        self._arguments = (job, gateway.model.name, readers)
-        self._finish_reasons: Callable[[], list[FinishReason]] = list
-
-    async def stream(self, stream: Stream) -> None:
-        """Send while it comes in."""
-        answer = ANSWERS[self.job.api](*self._arguments)
-        self._finish_reasons = answer.finish_reasons
-        self.exchange.failing = answer.failing
-        await self.exchange.start(200, EVENTS)
-        await self.exchange.send(answer.opening())
-        self.exchange.ping = answer.ping
-        while (batch := await stream.next()) is not None:
-            data = self._encoded(batch, answer)
-            if data:
-                await self.exchange.send(data)
-            if answer.failed:
-                self.exchange.fields["error"] = "malformed_output"
-                await self.exchange.send(answer.end, more=False)
-                return
-        answer.usage = self._counted()
-        last = answer.closing()
-        if isinstance(answer, ResponsesAnswer):
-            self._keep(answer.response)
-        await self.exchange.send(last, more=False)
-
-    def _encoded(self, batch: Batch, answer: Answer) -> bytes:
-        """All that one read brought, to be sent at once."""
-        if isinstance(answer, ChatAnswer) and batch.prompt_token_ids is not None:
-            answer.prompt_token_ids = batch.prompt_token_ids
-        found: dict[int, list[Event]] = {}
-        for delta in batch.deltas:
-            events = self.readers[delta.choice].feed(delta)
-            if delta.choice in found:
-                found[delta.choice] += events
-            else:
-                found[delta.choice] = events
-        self._bounded(batch)
-        if self.job.continuous_usage:
-            answer.usage = self._counted()
-        out: list[bytes] = []
-        for choice, events in found.items():
-            if events:
-                out.append(answer.feed(choice, events))
-                self._see(events)
-        return b"".join(out)
-
-    async def whole(self, stream: Stream) -> None:
-        """Send when all has come in."""
-        answer = Whole(*self._arguments)
-        self._finish_reasons = answer.finish_reasons
-        while (batch := await stream.next()) is not None:
-            answer.prompt_token_ids = batch.prompt_token_ids or answer.prompt_token_ids
-            for delta in batch.deltas:
-                events = self.readers[delta.choice].feed(delta)
-                answer.feed(delta.choice, events)
-                self._see(events)
-            self._bounded(batch)
-        answer.usage = self._counted()
-        body = answer.body()
-        if self.job.api == "responses":
-            self._keep(body)
-        await self.exchange.respond(200, encode(body))
-
-    def _keep(self, response: Mapping[str, Any]) -> None:
-        """Keep the conversation, if the request did not forbid it: another may go on from here."""
-        if self.job.items is not None:
-            said = [item for item in response["output"] if _can_be_answered(item)]
-            self.gateway.store.put(response["id"], [*self.job.items, *said])
-
-    def _see(self, events: list[Any]) -> None:
-        if not self._first and any(isinstance(event, (Text, CallStart)) for event in events):
-            self._first = True
-            elapsed = time.monotonic() - self.exchange.began
-            self.exchange.fields["first_delta"] = round(elapsed, 4)
-            self.gateway.metrics.first_delta.observe(elapsed, self.job.api)
-
-    def _bounded(self, batch: Batch) -> None:
-        self._usage = batch.usage or self._usage
-        limit = self.gateway.settings.max_output_bytes
-        if sum([reader.size for reader in self.readers]) > limit:
-            raise Failure("upstream", f"the output is larger than {limit} bytes", code="output_too_large")
-
-    def _counted(self) -> Usage:
-        """Token counts: the upstream's, else our own."""
-        return self._usage or Usage(0, sum(reader.tokens for reader in self.readers))
-
-    def count(self) -> None:
-        """Tell metrics and the log what came of it."""
-        metrics, usage = self.gateway.metrics, self._counted()
-        dialect = self.readers[0].plan.dialect.name
-        thoughts = sum(reader.reasoning_tokens for reader in self.readers)
-        for kind, amount in (
-            ("prompt", usage.prompt),
-            ("completion", usage.completion),
-            ("reasoning", thoughts),
-        ):
-            if amount:
-                metrics.tokens.add(kind, amount=amount)
-        reasons = [
-            reason
-            for reader, reason in zip(self.readers, self._finish_reasons(), strict=False)
-            if reader.finished
-        ]
-        for reason in reasons:
-            metrics.ended.add(self.job.api, reason)
-        for reader in self.readers:
-            metrics.held.observe(reader.peak_held, dialect)
-            for outcome, amount in reader.outcomes.items():
-                metrics.outcomes.add(dialect, outcome, amount=amount)
-        self.exchange.fields |= {
-            "model": self.gateway.model.name,
-            "dialect": dialect,
-            "stream": self.job.stream,
-            "prompt_tokens": usage.prompt,
-            "completion_tokens": usage.completion,
-            "finish_reasons": reasons,
-            "outcomes": dict(sum((reader.outcomes for reader in self.readers), start=Counter())),
-        }
-
-
-def _can_be_answered(item: Mapping[str, Any]) -> bool:
-    """Whether a conversation can go on from an item: not from half a call; what is wrong with one is told."""
-    if item.get("status") != "incomplete" or "content" in item:
-        return True
-    return is_spoilt_as_malformed(str(item.get("arguments")))
-
-
-class _Endpoint:
-    """An ASGI application for one path: admission, errors, the log."""
-
-    def __init__(
-        self, gateway: Gateway, name: str, handler: Handler, method: str, *, public: bool = False
-    ) -> None:
-        self._gateway = gateway
-        self._name = name
-        self._handler = handler
-        self._method = method
-        self._public = public
-        self._api: Api = JSON_ERROR_APIS.get(name, "chat")
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return
-        exchange = Exchange(_REQUEST_ID.new("", 0), scope, receive, send)
-        gateway = self._gateway
-        gateway.enter(exchange)
-        failed: Failure | None = None
-        try:
-            gateway.check(exchange, self._method, public=self._public)
-            await self._handler(exchange)
-        except Failure as failure:
-            failed = failure
-        except ClientGone:
-            exchange.gone = "gone"
-        except MalformedOutput as error:
-            failed = Failure("upstream", str(error), code=error.kind)
-        except asyncio.CancelledError:
-            if not exchange.gone:
-                await self._fail(
-                    exchange, Failure("overloaded", "the gateway is shutting down", code="shutdown")
-                )
-                raise
-            task = asyncio.current_task()
-            if task is not None:
-                task.uncancel()
-        except Exception:  # noqa: BLE001 - it is logged, and the client is told
-            LOGGER.exception("internal error", extra={"fields": {"id": exchange.id, "api": self._name}})
-            failed = Failure("internal", f"internal error; the log has more under {exchange.id}")
-        finally:
-            gateway.exit(exchange)
-        if failed is not None:
-            await self._fail(exchange, failed)
-        self._report(exchange, failed)
-
-    async def _fail(self, exchange: Exchange, failure: Failure) -> None:
-        if not exchange.begun:
-            body = encode(error_object(self._api, failure, exchange.id))
-            await exchange.respond(failure.status, body, JSON)
-        elif exchange.failing is not None:
-            await exchange.send(exchange.failing(failure), more=False)
-
-    def _report(self, exchange: Exchange, failed: Failure | None) -> None:
-        metrics = self._gateway.metrics
-        elapsed = time.monotonic() - exchange.began
-        metrics.requests.add(self._name, str(exchange.status or 499))
-        if self._name in JSON_ERROR_APIS:
-            metrics.duration.observe(elapsed, self._name)
-        level = logging.INFO if not self._public else logging.DEBUG
-        fields = {"id": exchange.id, "api": self._name, "status": exchange.status or 499}
-        fields |= {"seconds": round(elapsed, 4)} | exchange.fields
-        if exchange.gone:
-            metrics.clients_gone.add()
-            fields["client"] = exchange.gone
-        if failed is not None:
-            if failed.kind in ("upstream", "timeout", "overloaded", "rate_limit") and failed.code.startswith(
-                ("upstream", "output")
-            ):
-                metrics.upstream_errors.add(failed.code)
-            fields |= {"error": failed.code, "param": failed.param}
-            if failed.kind not in ("invalid_request", "authentication", "not_found", "too_large"):
-                level = logging.WARNING
-                fields["reason"] = failed.message
-        log(level, "request", **fields)
+def _store(settings: Settings) -> Store:
+    if settings.store:
+        return SqliteStore(settings.store, settings.max_stored_bytes)
+    return MemoryStore(settings.max_stored_bytes)

@@ -58,8 +58,12 @@ class Job:
     """By the name that the model is shown, the namespace of a tool and its name there."""
     echo: dict[str, Any] = field(default_factory=dict)
     """Fields that the response repeats."""
-    items: Sequence[Mapping[str, Any]] | None = None
-    """The conversation as items, if the response is to be kept."""
+    items: list[dict[str, Any]] = field(default_factory=list)
+    """Its own input as items, each with an id."""
+    store: bool = True
+    """Whether the response is to be kept."""
+    conversation: str | None = None
+    """What its input and its output are to be added to."""
     soft: tuple[str, ...] = ()
     """Switches that clients send unasked: left out where the model has no ear for them."""
     left_out: Sequence[str] = ()

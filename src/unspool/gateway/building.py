@@ -20,15 +20,16 @@ from .upstreams.replay import ReplayUpstream
 
 
 async def build(settings: Settings) -> Gateway:
-    """A gateway that is ready to be served; its upstream has been started."""
+    """A gateway that is ready to be served; its upstream and its store have been started."""
     upstream = _upstream(settings)
     try:
         await upstream.start()
-        model = await _model(settings, upstream)
+        gateway = Gateway(settings, await _model(settings, upstream), upstream)
+        await gateway.store.start()
     except BaseException:
         await upstream.stop()
         raise
-    return Gateway(settings, model, upstream)
+    return gateway
 
 
 def _upstream(settings: Settings) -> Upstream:

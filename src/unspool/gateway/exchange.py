@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any, Final, TypeAlias
+from urllib.parse import parse_qsl
 
 from .failure import Failure, invalid
 
@@ -45,6 +46,8 @@ class Exchange:
         self.status = 0
         self.method = str(scope["method"])
         self.path = str(scope["path"])
+        self.owner = ""
+        """Whose request it is: what is kept for another owner it does not find."""
         self.fields: dict[str, Any] = {}
         """More for the log."""
         self.ping = b""
@@ -63,6 +66,14 @@ class Exchange:
             if key == name:
                 return str(value, "latin-1")
         return ""
+
+    def part(self, name: str) -> str:
+        """A part of the path."""
+        return str(self._scope["path_params"][name])
+
+    def query(self) -> dict[str, str]:
+        """What the address asks for behind the path."""
+        return dict(parse_qsl(self._scope.get("query_string", b"").decode("latin-1")))
 
     async def body(self, limit: int, seconds: float) -> bytes:
         """The request's body, if it is not too large and comes in time."""

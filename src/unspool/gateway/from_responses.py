@@ -8,8 +8,8 @@ role tool.  Its tools are read in ``response_tools.py``.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, Final, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import Meta
@@ -17,9 +17,8 @@ from msgspec import Meta
 from ..wire.responses import CUSTOM_INPUT
 from .body import Count, Job, Share, Temperature, checked, string_at
 from .failure import invalid
+from .past import Past, as_item
 from .response_tools import model_name, read_tools
-
-Recall: TypeAlias = Callable[[str], Sequence[Mapping[str, Any]] | None]
 
 _TEXT_PARTS: Final = ("input_text", "output_text", "text", "summary_text", "reasoning_text", "refusal")
 _ECHOED: Final = (
@@ -88,16 +87,18 @@ class ResponsesBody(msgspec.Struct):
     previous_response_id: str | None = None
     background: bool | None = None
     store: bool | None = None
+    conversation: str | dict[str, Any] | None = None
     chat_template_kwargs: dict[str, Any] | None = None
     stop: str | list[str] | None = None
 
 
-def responses_job(body: Mapping[str, Any], *, hosted: str = "ignore", recall: Recall = lambda _: None) -> Job:
+def responses_job(body: Mapping[str, Any], *, hosted: str = "ignore", past: Past | None = None) -> Job:
     """A response's request.
 
     :param hosted: what to do with tools that only their vendor can run.
-    :param recall: the items of a conversation that is referred back to; None: it is not there.
+    :param past: what it refers back to.
     """
+    past = past or Past()
     request = {key: value for key, value in body.items() if value is not None}
     shape = checked(request, ResponsesBody)
     if shape.background:
@@ -106,8 +107,8 @@ def responses_job(body: Mapping[str, Any], *, hosted: str = "ignore", recall: Re
         )
     offered = read_tools(shape.tools or [], hosted)
     tools = offered.functions
-    before, now = _before(shape.previous_response_id, recall), _items(shape.input)
-    messages = _messages(before, now)
+    now = _items(shape.input, past)
+    messages = _messages(past.items, now)
     if shape.instructions:
         messages.insert(0, {"role": "system", "content": shape.instructions})
     if not messages:
@@ -132,6 +133,9 @@ def responses_job(body: Mapping[str, Any], *, hosted: str = "ignore", recall: Re
     stop = (shape.stop,) if isinstance(shape.stop, str) else tuple(shape.stop or ())
     if stop:
         chat["stop"] = list(stop)
+    echo: dict[str, Any] = {key: request[key] for key in _ECHOED if key in request}
+    if past.conversation is not None:
+        echo["conversation"] = {"id": past.conversation}
     return Job(
         api="responses",
         request=chat,
@@ -143,8 +147,10 @@ def responses_job(body: Mapping[str, Any], *, hosted: str = "ignore", recall: Re
         sampling={key: request[key] for key in _SAMPLING if key in request},
         custom_tools=tuple(offered.custom),
         namespaces=offered.namespaces,
-        echo={key: request[key] for key in _ECHOED if key in request},
-        items=None if shape.store is False else [*before, *now],
+        echo=echo,
+        items=[as_item(item) for item in now],
+        store=shape.store is not False,
+        conversation=past.conversation,
         soft=soft,
         left_out=offered.left_out,
     )
@@ -174,25 +180,24 @@ def _format(text: _Text | None, chat: dict[str, Any]) -> Mapping[str, Any] | Non
 # -- the input
 
 
-def _before(id: str | None, recall: Recall) -> Sequence[Mapping[str, Any]]:
-    """What the request refers back to."""
-    if not id:
-        return ()
-    found = recall(id)
-    if found is None:
-        raise invalid(
-            f"previous_response_id: {id!r} is not kept here, or not any more; "
-            "send the whole conversation as input",
-            "previous_response_id",
-            "previous_response_not_found",
-        )
-    return found
-
-
-def _items(given: str | Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+def _items(given: str | Sequence[Mapping[str, Any]], past: Past) -> Sequence[Mapping[str, Any]]:
+    """The input, with the items that it refers to in their places."""
     if isinstance(given, str):
         return [{"role": "user", "content": given}] if given else []
-    return given
+    out: list[Mapping[str, Any]] = []
+    for at, item in enumerate(given):
+        if item.get("type") != "item_reference":
+            out.append(item)
+            continue
+        id = string_at(item, "id", f"input[{at}]")
+        if id not in past.referred:
+            raise invalid(
+                f"input[{at}]: the item {id!r} is not kept here, or not any more; send the item itself",
+                f"input[{at}].id",
+                "item_not_found",
+            )
+        out.append(past.referred[id])
+    return out
 
 
 def _messages(before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -228,12 +233,6 @@ class _History:
                         "tool_call_id": string_at(item, "call_id", place),
                         "content": _output(item.get("output"), f"{place}.output"),
                     }
-                )
-            case "item_reference":
-                raise invalid(
-                    f"{place}: this gateway keeps no items; send the item itself",
-                    f"{place}.type",
-                    "unsupported_value",
                 )
             case _:
                 raise invalid(f"{place}.type is {kind!r}, which this gateway cannot read", f"{place}.type")

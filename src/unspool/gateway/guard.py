@@ -38,10 +38,10 @@ class Guard:
                 status=421,
             )
 
-    def check_key(self, exchange: Exchange) -> None:
-        """Refuse requests without a valid key."""
+    def check_key(self, exchange: Exchange) -> str:
+        """Refuse requests without a valid key; whose key it is, in a form that does not tell the key."""
         if not self._keys:
-            return
+            return ""
         scheme, _, token = exchange.header(b"authorization").partition(" ")
         shown = token.strip() if scheme.lower() == "bearer" else ""
         shown = shown or exchange.header(b"x-api-key")
@@ -53,6 +53,7 @@ class Guard:
                 "the API key is not valid" if shown else "an API key is required: Authorization: Bearer ..."
             )
             raise Failure("authentication", told, code="invalid_api_key")
+        return digest.hex()
 
 
 def _digest(key: str) -> bytes:

@@ -36,6 +36,7 @@ class Settings:
     upstream_model: Annotated[str, "the model's name there (default: the first it lists)"] = ""
     model: Annotated[str, "the model's name here (default: as there)"] = ""
     aliases: Annotated[tuple[str, ...], "other names that requests may use; * for any"] = ()
+    strict_model_names: Annotated[bool, "refuse requests for any other name than the model's"] = False
     model_dir: Annotated[str, "directory of the model's tokenizer and template"] = ""
     template: Annotated[str, "file with the chat template"] = ""
     dialect: Annotated[str, "how calls are written (default: as the template)"] = "auto"
@@ -62,7 +63,8 @@ class Settings:
     max_request_bytes: Annotated[int, "size of a request"] = 32 << 20
     max_output_bytes: Annotated[int, "how much it may send for a request"] = 16 << 20
     max_concurrency: Annotated[int, "requests at once; 0: no limit"] = 0
-    max_stored_bytes: Annotated[int, "conversations kept for previous_response_id; 0: none"] = 64 << 20
+    store: Annotated[str, "SQLite file that keeps responses and conversations (default: in memory)"] = ""
+    max_stored_bytes: Annotated[int, "size of the responses and conversations that are kept"] = 64 << 20
     max_tokens: Annotated[
         int, "length of an answer where a request does not say and the engine must know"
     ] = 4096

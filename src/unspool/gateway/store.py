@@ -1,40 +1,178 @@
-"""Conversations that requests refer back to, as many as there is room for."""
+"""What requests refer back to: responses and conversations, as many as there is room for.
+
+Whatever is kept has a head, which says what it is, and items in their order, each
+under an id of its own.  It belongs to an owner, who is named by the API key, and
+nobody else finds it.  Where there is no more room, those go first that have not been
+asked for the longest.
+
+This store is in memory and lives as long as the process; ``sqlite_store.py`` has the
+one that outlives it.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
+Item: TypeAlias = dict[str, Any]
+Given: TypeAlias = Mapping[str, Any]
+"""What is to be kept; an item has an ``id``."""
 
-class Store:
-    """Conversations, by the id of the response that they end with.
 
-    They live in memory, encoded, so that their size is known and nobody changes
-    them.  Where there is no more room, those go first that nobody has asked for.
-    """
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Something that was kept, as it was given."""
+
+    head: dict[str, Any]
+    items: list[Item]
+
+
+class Store(Protocol):
+    """Keeps things for their owners."""
+
+    async def start(self) -> None:
+        """Get ready."""
+        ...
+
+    async def stop(self) -> None:
+        """Let go of everything."""
+        ...
+
+    async def put(self, owner: str, id: str, head: Given, items: Sequence[Given]) -> bool:
+        """Keep this, instead of what was kept under the id; whether there was room."""
+        ...
+
+    async def get(self, owner: str, id: str) -> Kept | None:
+        """What is kept, if it is still there."""
+        ...
+
+    async def extend(self, owner: str, id: str, items: Sequence[Given]) -> bool:
+        """Add items at the end, whoever else does so, too; whether they are kept now."""
+        ...
+
+    async def change(self, owner: str, id: str, head: Given) -> bool:
+        """Give it another head; whether it is there."""
+        ...
+
+    async def delete(self, owner: str, id: str, item: str | None = None) -> bool:
+        """Forget it, or one item of it; whether that was there."""
+        ...
+
+    async def item(self, owner: str, id: str) -> Item | None:
+        """The item of that id, in whatever it is kept."""
+        ...
+
+
+class _Entry:
+    """Something that is kept, encoded: its size is known, and nobody changes it."""
+
+    __slots__ = ("head", "items", "size")
+
+    def __init__(self, head: bytes, items: list[tuple[str, bytes]]) -> None:
+        self.head = head
+        self.items = items
+        self.size = len(head) + sum(len(data) for _, data in items)
+
+
+class MemoryStore:
+    """Keeps things in memory."""
 
     def __init__(self, room: int) -> None:
         self._room = room
         self._size = 0
-        self._kept: dict[str, bytes] = {}
+        self._kept: dict[tuple[str, str], _Entry] = {}
+        self._places: dict[tuple[str, str], tuple[str, str]] = {}
+        """Where an item is kept; where there are several, the last."""
 
-    def put(self, id: str, items: Sequence[Mapping[str, Any]]) -> None:
-        """Keep a conversation."""
-        data = msgspec.json.encode(items)
-        if len(data) > self._room:
-            return
-        self._kept[id] = data
-        self._size += len(data)
-        while self._size > self._room:
-            self._size -= len(self._kept.pop(next(iter(self._kept))))
+    async def start(self) -> None:
+        """Nothing to do."""
 
-    def get(self, id: str) -> list[dict[str, Any]] | None:
-        """A conversation, if it is still there."""
-        data = self._kept.pop(id, None)
-        if data is None:
+    async def stop(self) -> None:
+        """Nothing to do: what is kept is gone with the process."""
+
+    async def put(self, owner: str, id: str, head: Given, items: Sequence[Given]) -> bool:
+        """Keep this."""
+        self._drop((owner, id))
+        return self._place((owner, id), _Entry(encoded(head), encoded_items(items)))
+
+    async def get(self, owner: str, id: str) -> Kept | None:
+        """What is kept."""
+        entry = self._kept.pop((owner, id), None)
+        if entry is None:
             return None
-        self._kept[id] = data  # it is the youngest again
-        items: list[dict[str, Any]] = msgspec.json.decode(data)
-        return items
+        self._kept[owner, id] = entry  # it is the youngest again
+        return Kept(decoded(entry.head), [decoded(data) for _, data in entry.items])
+
+    async def extend(self, owner: str, id: str, items: Sequence[Given]) -> bool:
+        """Add items."""
+        entry = self._drop((owner, id))
+        if entry is None:
+            return False
+        return self._place((owner, id), _Entry(entry.head, entry.items + encoded_items(items)))
+
+    async def change(self, owner: str, id: str, head: Given) -> bool:
+        """Give it another head."""
+        entry = self._drop((owner, id))
+        return entry is not None and self._place((owner, id), _Entry(encoded(head), entry.items))
+
+    async def delete(self, owner: str, id: str, item: str | None = None) -> bool:
+        """Forget it, or one item of it."""
+        entry = self._drop((owner, id))
+        if entry is None or item is None:
+            return entry is not None
+        left = [one for one in entry.items if one[0] != item]
+        self._place((owner, id), _Entry(entry.head, left))
+        return len(left) < len(entry.items)
+
+    async def item(self, owner: str, id: str) -> Item | None:
+        """The item of that id."""
+        place = self._places.get((owner, id))
+        if place is None:
+            return None
+        return decoded(dict(self._kept[place].items)[id])
+
+    def _place(self, key: tuple[str, str], entry: _Entry) -> bool:
+        if entry.size > self._room:
+            return False
+        self._kept[key] = entry
+        self._size += entry.size
+        for id, _ in entry.items:
+            self._places[key[0], id] = key
+        while self._size > self._room:
+            self._drop(next(iter(self._kept)))
+        return True
+
+    def _drop(self, key: tuple[str, str]) -> _Entry | None:
+        entry = self._kept.pop(key, None)
+        if entry is not None:
+            self._size -= entry.size
+            for id, _ in entry.items:
+                if self._places.get((key[0], id)) == key:
+                    del self._places[key[0], id]
+        return entry
+
+
+def encoded(value: Given) -> bytes:
+    """A value as it is kept."""
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:  # a lone surrogate, from a model
+        return json.dumps(value).encode()
+
+
+def decoded(data: bytes) -> dict[str, Any]:
+    """A value that was kept."""
+    try:
+        found: dict[str, Any] = msgspec.json.decode(data)
+    except msgspec.DecodeError:
+        found = json.loads(data)
+    return found
+
+
+def encoded_items(items: Sequence[Given]) -> list[tuple[str, bytes]]:
+    """Items as they are kept, with their ids."""
+    return [(str(item["id"]), encoded(item)) for item in items]

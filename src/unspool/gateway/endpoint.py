@@ -1,0 +1,113 @@
+"""A path of the gateway: admission, errors, the log."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from .._core.values.errors import MalformedOutput
+from .._core.values.ids import IdFormat
+from .answers import JSON_ERROR_APIS, encode, error_object
+from .body import Api
+from .exchange import JSON, ClientGone, Exchange, Receive, Scope, Send
+from .failure import Failure
+from .logs import LOGGER, log
+
+if TYPE_CHECKING:
+    from .app import Gateway
+
+Handler: TypeAlias = Callable[[Exchange], Awaitable[None]]
+
+_REQUEST_ID: Final = IdFormat("req_{random}")
+
+
+class Endpoint:
+    """An ASGI application for one path: admission, errors, the log."""
+
+    def __init__(
+        self, gateway: Gateway, name: str, handlers: Mapping[str, Handler], *, public: bool = False
+    ) -> None:
+        """Prepare to answer.
+
+        :param handlers: by the method of the request; empty: for all others.
+        """
+        self._gateway = gateway
+        self._name = name
+        self._handlers = handlers
+        self._public = public
+        self._api: Api = JSON_ERROR_APIS.get(name, "chat")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        exchange = Exchange(_REQUEST_ID.new("", 0), scope, receive, send)
+        gateway = self._gateway
+        gateway.enter(exchange)
+        failed: Failure | None = None
+        try:
+            gateway.check(exchange, public=self._public)
+            await self._handler(exchange.method)(exchange)
+        except Failure as failure:
+            failed = failure
+        except ClientGone:
+            exchange.gone = "gone"
+        except MalformedOutput as error:
+            failed = Failure("upstream", str(error), code=error.kind)
+        except asyncio.CancelledError:
+            if not exchange.gone:
+                await self._fail(
+                    exchange, Failure("overloaded", "the gateway is shutting down", code="shutdown")
+                )
+                raise
+            task = asyncio.current_task()
+            if task is not None:
+                task.uncancel()
+        except Exception:  # noqa: BLE001 - it is logged, and the client is told
+            LOGGER.exception("internal error", extra={"fields": {"id": exchange.id, "api": self._name}})
+            failed = Failure("internal", f"internal error; the log has more under {exchange.id}")
+        finally:
+            gateway.exit(exchange)
+        if failed is not None:
+            await self._fail(exchange, failed)
+        self._report(exchange, failed)
+
+    def _handler(self, method: str) -> Handler:
+        found = self._handlers.get(method.replace("HEAD", "GET")) or self._handlers.get("")
+        if found is None:
+            known = " or ".join(self._handlers)
+            told = f"this path takes {known}, not {method}"
+            raise Failure("invalid_request", told, code="method_not_allowed", status=405)
+        return found
+
+    async def _fail(self, exchange: Exchange, failure: Failure) -> None:
+        if not exchange.begun:
+            body = encode(error_object(self._api, failure, exchange.id))
+            await exchange.respond(failure.status, body, JSON)
+        elif exchange.failing is not None:
+            await exchange.send(exchange.failing(failure), more=False)
+
+    def _report(self, exchange: Exchange, failed: Failure | None) -> None:
+        metrics = self._gateway.metrics
+        elapsed = time.monotonic() - exchange.began
+        metrics.requests.add(self._name, str(exchange.status or 499))
+        if self._name in JSON_ERROR_APIS:
+            metrics.duration.observe(elapsed, self._name)
+        level = logging.INFO if not self._public else logging.DEBUG
+        fields = {"id": exchange.id, "api": self._name, "status": exchange.status or 499}
+        fields |= {"seconds": round(elapsed, 4)} | exchange.fields
+        if exchange.gone:
+            metrics.clients_gone.add()
+            fields["client"] = exchange.gone
+        if failed is not None:
+            if failed.kind in ("upstream", "timeout", "overloaded", "rate_limit") and failed.code.startswith(
+                ("upstream", "output")
+            ):
+                metrics.upstream_errors.add(failed.code)
+            fields |= {"error": failed.code, "param": failed.param}
+            if failed.kind not in ("invalid_request", "authentication", "not_found", "too_large"):
+                level = logging.WARNING
+                fields["reason"] = failed.message
+        log(level, "request", **fields)

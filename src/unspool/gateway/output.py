@@ -1,0 +1,161 @@
+"""The output of one request, on its way from the upstream to the client."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from .._core.values.events import CallStart, Event, FinishReason, Text
+from .answers import ANSWERS, Answer, ChatAnswer, ResponsesAnswer, Whole, encode
+from .body import Job
+from .exchange import EVENTS, Exchange
+from .failure import Failure
+from .logs import log
+from .past import keep
+from .reading import Reader
+from .upstreams.base import Batch, Stream, Usage
+
+if TYPE_CHECKING:
+    from .app import Gateway
+
+
+class Output:
+    """The output of one request, on its way from the upstream to the client."""
+
+    def __init__(self, gateway: Gateway, exchange: Exchange, job: Job, readers: list[Reader]) -> None:
+        self.gateway = gateway
+        self.exchange = exchange
+        self.job = job
+        self.readers = readers
+        self._first = False
+        self._usage: Usage | None = None
+        self._arguments = (job, gateway.model.name, readers)
+        self._finish_reasons: Callable[[], list[FinishReason]] = list
+
+    async def stream(self, stream: Stream) -> None:
+        """Send while it comes in."""
+        answer = ANSWERS[self.job.api](*self._arguments)
+        self._finish_reasons = answer.finish_reasons
+        self.exchange.failing = answer.failing
+        await self.exchange.start(200, EVENTS)
+        await self.exchange.send(answer.opening())
+        self.exchange.ping = answer.ping
+        while (batch := await stream.next()) is not None:
+            data = self._encoded(batch, answer)
+            if data:
+                await self.exchange.send(data)
+            if answer.failed:
+                self.exchange.fields["error"] = "malformed_output"
+                await self.exchange.send(answer.end, more=False)
+                return
+        answer.usage = self._counted()
+        last = answer.closing()
+        if isinstance(answer, ResponsesAnswer):
+            await self._keep(answer.response)
+        await self.exchange.send(last, more=False)
+
+    def _encoded(self, batch: Batch, answer: Answer) -> bytes:
+        """All that one read brought, to be sent at once."""
+        if isinstance(answer, ChatAnswer) and batch.prompt_token_ids is not None:
+            answer.prompt_token_ids = batch.prompt_token_ids
+        found: dict[int, list[Event]] = {}
+        for delta in batch.deltas:
+            events = self.readers[delta.choice].feed(delta)
+            if delta.choice in found:
+                found[delta.choice] += events
+            else:
+                found[delta.choice] = events
+        self._bounded(batch)
+        if self.job.continuous_usage:
+            answer.usage = self._counted()
+        out: list[bytes] = []
+        for choice, events in found.items():
+            if events:
+                out.append(answer.feed(choice, events))
+                self._see(events)
+        return b"".join(out)
+
+    async def whole(self, stream: Stream) -> None:
+        """Send when all has come in."""
+        answer = Whole(*self._arguments)
+        self._finish_reasons = answer.finish_reasons
+        while (batch := await stream.next()) is not None:
+            answer.prompt_token_ids = batch.prompt_token_ids or answer.prompt_token_ids
+            for delta in batch.deltas:
+                events = self.readers[delta.choice].feed(delta)
+                answer.feed(delta.choice, events)
+                self._see(events)
+            self._bounded(batch)
+        answer.usage = self._counted()
+        body = answer.body()
+        if self.job.api == "responses":
+            await self._keep(body)
+        await self.exchange.respond(200, encode(body))
+
+    async def _keep(self, response: Mapping[str, Any]) -> None:
+        """Keep the response, if the request did not forbid it: another may go on from here."""
+        job = self.job
+        try:
+            await keep(
+                self.gateway.store,
+                self.exchange.owner,
+                response,
+                job.items,
+                conversation=job.conversation,
+                stored=job.store,
+            )
+        except Failure as failure:
+            log(logging.WARNING, "not kept", id=self.exchange.id, reason=failure.message)
+
+    def _see(self, events: list[Any]) -> None:
+        if not self._first and any(isinstance(event, (Text, CallStart)) for event in events):
+            self._first = True
+            elapsed = time.monotonic() - self.exchange.began
+            self.exchange.fields["first_delta"] = round(elapsed, 4)
+            self.gateway.metrics.first_delta.observe(elapsed, self.job.api)
+
+    def _bounded(self, batch: Batch) -> None:
+        self._usage = batch.usage or self._usage
+        limit = self.gateway.settings.max_output_bytes
+        if sum([reader.size for reader in self.readers]) > limit:
+            raise Failure("upstream", f"the output is larger than {limit} bytes", code="output_too_large")
+
+    def _counted(self) -> Usage:
+        """Token counts: the upstream's, else our own."""
+        return self._usage or Usage(0, sum(reader.tokens for reader in self.readers))
+
+    def count(self) -> None:
+        """Tell metrics and the log what came of it."""
+        metrics, usage = self.gateway.metrics, self._counted()
+        dialect = self.readers[0].plan.dialect.name
+        thoughts = sum(reader.reasoning_tokens for reader in self.readers)
+        for kind, amount in (
+            ("prompt", usage.prompt),
+            ("completion", usage.completion),
+            ("reasoning", thoughts),
+        ):
+            if amount:
+                metrics.tokens.add(kind, amount=amount)
+        reasons = [
+            reason
+            for reader, reason in zip(self.readers, self._finish_reasons(), strict=False)
+            if reader.finished
+        ]
+        for reason in reasons:
+            metrics.ended.add(self.job.api, reason)
+        for reader in self.readers:
+            metrics.held.observe(reader.peak_held, dialect)
+            for outcome, amount in reader.outcomes.items():
+                metrics.outcomes.add(dialect, outcome, amount=amount)
+        self.exchange.fields |= {
+            "model": self.gateway.model.name,
+            "dialect": dialect,
+            "stream": self.job.stream,
+            "prompt_tokens": usage.prompt,
+            "completion_tokens": usage.completion,
+            "finish_reasons": reasons,
+            "outcomes": dict(sum((reader.outcomes for reader in self.readers), start=Counter())),
+        }

@@ -1,0 +1,382 @@
+"""What is kept: stores, responses that are fetched again, conversations."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TypeAlias, TypeVar
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("starlette")
+pytest.importorskip("aiohttp")
+pytest.importorskip("msgspec")
+pytest.importorskip("openai")
+
+import openai
+
+from serving import EngineProcess, GatewayThread, call_text, fetch, get, post, send, serving, template_file
+from unspool import UsageError
+from unspool.gateway.sqlite_store import SqliteStore
+from unspool.gateway.store import MemoryStore, Store
+
+Found = TypeVar("Found")
+Make: TypeAlias = Callable[[Path, int], Store]
+STORES: dict[str, Make] = {
+    "memory": lambda _, room: MemoryStore(room),
+    "sqlite": lambda folder, room: SqliteStore(str(folder / "kept.db"), room),
+}
+
+
+def using(
+    kind: str, room: int, work: Callable[[Store], Awaitable[Found]], folder: Path | None = None
+) -> Found:
+    async def run(place: Path) -> Found:
+        store = STORES[kind](place, room)
+        await store.start()
+        try:
+            return await work(store)
+        finally:
+            await store.stop()
+
+    if folder is not None:
+        return asyncio.run(run(folder))
+    with TemporaryDirectory() as made:
+        return asyncio.run(run(Path(made)))
+
+
+# -- the laws of a store
+
+
+@pytest.mark.parametrize("kind", STORES)
+@given(
+    steps=st.lists(
+        st.tuples(
+            st.sampled_from(("put", "get", "extend", "change", "delete", "drop")),
+            st.sampled_from("ab"),
+            st.sampled_from("xyz"),
+            st.integers(0, 25),
+        ),
+        max_size=25,
+    )
+)
+def test_a_store_is_a_dictionary_that_forgets_what_is_oldest(
+    kind: str, steps: list[tuple[str, str, str, int]]
+) -> None:
+    room = 120
+    model: dict[tuple[str, str], tuple[dict[str, Any], list[dict[str, Any]]]] = {}
+
+    def size(key: tuple[str, str]) -> int:
+        head, items = model[key]
+        return sum(len(json.dumps(value, separators=(",", ":"))) for value in (head, *items))
+
+    def settle(key: tuple[str, str]) -> bool:
+        model[key] = model.pop(key)
+        if size(key) > room:
+            del model[key]
+            return False
+        while sum(map(size, model)) > room:
+            del model[next(iter(model))]
+        return True
+
+    async def follow(store: Store) -> None:
+        for number, (step, owner, id, length) in enumerate(steps):
+            key = owner, id
+            head, item = {"n": number}, {"id": f"i{number}", "x": "y" * length}
+            if step == "put":
+                model.pop(key, None)
+                model[key] = head, [item]
+                assert await store.put(owner, id, head, [item]) == settle(key)
+            elif key not in model:
+                assert await store.get(owner, id) is None
+                assert not await store.extend(owner, id, [item])
+                assert not await store.change(owner, id, head)
+                assert not await store.delete(owner, id, item["id"])
+                assert not await store.delete(owner, id)
+            elif step == "get":
+                settle(key)
+                kept = await store.get(owner, id)
+                assert kept is not None
+                assert (kept.head, kept.items) == model[key]
+            elif step == "extend":
+                model[key] = model[key][0], [*model[key][1], item]
+                assert await store.extend(owner, id, [item]) == settle(key)
+            elif step == "change":
+                model[key] = head, model[key][1]
+                assert await store.change(owner, id, head) == settle(key)
+            elif step == "drop" and model[key][1]:
+                gone = model[key][1].pop(0)
+                settle(key)
+                assert await store.delete(owner, id, gone["id"])
+            else:
+                del model[key]
+                assert await store.delete(owner, id)
+        for owner, id in list(model):
+            kept = await store.get(owner, id)
+            assert kept is not None
+            assert (kept.head, kept.items) == model[owner, id]
+            for item in kept.items:
+                assert await store.item(owner, item["id"]) == item
+                assert await store.item("somebody", item["id"]) is None
+
+    using(kind, room, follow)
+
+
+@pytest.mark.parametrize("kind", STORES)
+def test_an_item_is_found_where_it_was_kept_last(kind: str) -> None:
+    async def work(store: Store) -> None:
+        await store.put("a", "first", {}, [{"id": "i", "text": "old"}])
+        await store.put("a", "second", {}, [{"id": "i", "text": "new"}, {"id": "j", "text": "\ud83d"}])
+        assert await store.item("a", "i") == {"id": "i", "text": "new"}
+        assert await store.item("a", "j") == {"id": "j", "text": "\ud83d"}
+        await store.delete("a", "second")
+        assert await store.item("a", "j") is None
+
+    using(kind, 1000, work)
+
+
+def test_a_file_outlives_the_process_and_is_shared(tmp_path: Path) -> None:
+    async def work(store: Store) -> None:
+        other = SqliteStore(str(tmp_path / "kept.db"), 1000)
+        await other.start()
+        await store.put("a", "x", {"n": 1}, [])
+        adding = [one.extend("a", "x", [{"id": f"{n}"}]) for n in range(10) for one in (store, other)]
+        assert all(await asyncio.gather(*adding))
+        kept = await other.get("a", "x")
+        assert kept is not None
+        assert sorted(item["id"] for item in kept.items) == sorted(f"{n}" for n in range(10) for _ in "ab")
+        await other.stop()
+
+    using("sqlite", 1000, work, tmp_path)
+    assert (tmp_path / "kept.db").stat().st_mode & 0o077 == 0
+
+    async def again(store: Store) -> None:
+        kept = await store.get("a", "x")
+        assert kept is not None
+        assert len(kept.items) == 20
+
+    using("sqlite", 1000, again, tmp_path)
+
+
+def test_a_file_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    (tmp_path / "kept.db").write_text(
+        "This is not a database, but it is long enough to be taken for one." * 20
+    )
+    with pytest.raises(UsageError, match=r"kept\.db"):
+        using("sqlite", 1000, lambda store: store.start(), tmp_path)
+    (tmp_path / "kept.db").unlink()
+    with sqlite3.connect(tmp_path / "kept.db") as database:
+        database.execute("PRAGMA user_version = 99")
+    database.close()
+    with pytest.raises(UsageError, match="another version"):
+        using("sqlite", 1000, lambda store: store.start(), tmp_path)
+
+
+# -- responses and conversations, by the published client
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return template_file(tmp_path_factory.mktemp("template"))
+
+
+@pytest.fixture(scope="module", params=STORES)
+def gateway(
+    request: pytest.FixtureRequest,
+    engine: EngineProcess,
+    template: str,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[GatewayThread]:
+    store = str(tmp_path_factory.mktemp("store") / "kept.db") if request.param == "sqlite" else ""
+    keys = ("sk-one", "sk-two")
+    with serving(
+        upstream="completions", url=engine.url, template=template, store=store, api_keys=keys
+    ) as found:
+        yield found
+
+
+@pytest.fixture
+def client(gateway: GatewayThread) -> Iterator[Any]:
+    with openai.OpenAI(
+        base_url=f"{gateway.url}/v1", api_key="sk-one", max_retries=0, _strict_response_validation=True
+    ) as found:
+        yield found
+
+
+@pytest.fixture
+def stranger(gateway: GatewayThread) -> Iterator[Any]:
+    with openai.OpenAI(base_url=f"{gateway.url}/v1", api_key="sk-two", max_retries=0) as found:
+        yield found
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_response_is_fetched_as_it_was_sent(client: Any, engine: EngineProcess, stream: bool) -> None:
+    engine.script("<think>\nHm.\n</think>\n\nWait.\n", call_text("get_weather", '{"city": "Paris"}'))
+    tools = [{"type": "function", "name": "get_weather", "parameters": {"type": "object"}, "strict": False}]
+    if stream:
+        sent = list(client.responses.create(model="m", input="Hi", tools=tools, stream=True))[-1].response
+    else:
+        sent = client.responses.create(model="m", input="Hi", tools=tools)
+    assert client.responses.retrieve(sent.id) == sent
+    items = client.responses.input_items.list(sent.id, order="asc").data
+    assert [(item.role, item.content[0].text) for item in items] == [("user", "Hi")]
+    client.responses.delete(sent.id)
+    with pytest.raises(openai.NotFoundError):
+        client.responses.retrieve(sent.id)
+    with pytest.raises(openai.BadRequestError, match="not kept here"):
+        client.responses.create(model="m", input="And?", previous_response_id=sent.id)
+
+
+def test_what_is_kept_is_found_by_its_owner_only(client: Any, stranger: Any, engine: EngineProcess) -> None:
+    engine.script("Hello.")
+    response = client.responses.create(model="m", input="Hi")
+    conversation = client.conversations.create(items=[{"role": "user", "content": "Hi"}])
+    item = response.output[0].id
+    attempts: list[Callable[[], object]] = [
+        lambda: stranger.responses.retrieve(response.id),
+        lambda: stranger.responses.delete(response.id),
+        lambda: stranger.responses.input_items.list(response.id),
+        lambda: stranger.responses.create(model="m", input="And?", previous_response_id=response.id),
+        lambda: stranger.responses.create(model="m", input="And?", conversation=conversation.id),
+        lambda: stranger.responses.create(model="m", input=[{"type": "item_reference", "id": item}]),
+        lambda: stranger.conversations.retrieve(conversation.id),
+        lambda: stranger.conversations.items.create(
+            conversation.id, items=[{"role": "user", "content": "x"}]
+        ),
+        lambda: stranger.conversations.delete(conversation.id),
+    ]
+    for attempt in attempts:
+        with pytest.raises((openai.NotFoundError, openai.BadRequestError), match="not kept here"):
+            attempt()
+    assert client.responses.retrieve(response.id).id == response.id
+
+
+def test_items_that_were_sent_can_be_referred_to(client: Any, engine: EngineProcess) -> None:
+    engine.script(call_text("now", "{}"))
+    tools = [{"type": "function", "name": "now", "parameters": {"type": "object"}, "strict": False}]
+    first = client.responses.create(model="m", input="What time is it?", tools=tools)
+    engine.script("Noon.")
+    call = first.output[0]
+    client.responses.create(
+        model="m",
+        tools=tools,
+        input=[
+            {"role": "user", "content": "What time is it?"},
+            {"type": "item_reference", "id": call.id},
+            {"type": "function_call_output", "call_id": call.call_id, "output": "12:00"},
+        ],
+    )
+    prompt = engine.last()["prompt"]
+    assert prompt.index("What time") < prompt.index('"name": "now", "arguments": {}') < prompt.index("12:00")
+
+
+def test_a_response_lists_what_it_went_on_from(client: Any, engine: EngineProcess) -> None:
+    engine.script("Hello.")
+    first = client.responses.create(model="m", input="Hi")
+    engine.script("Fine.")
+    second = client.responses.create(model="m", input="How are you?", previous_response_id=first.id)
+    texts = [
+        item.content[0].text for item in client.responses.input_items.list(second.id, limit=1, order="asc")
+    ]
+    assert texts == ["Hi", "Hello.", "How are you?"]  # in pages of one
+    newest = client.responses.input_items.list(second.id, limit=2)
+    assert [item.content[0].text for item in newest.data] == ["How are you?", "Hello."]
+    assert newest.has_more
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_conversation_grows(client: Any, engine: EngineProcess, stream: bool) -> None:
+    conversation = client.conversations.create(
+        items=[{"role": "developer", "content": "Be brief."}], metadata={"a": "b"}
+    )
+    assert client.conversations.retrieve(conversation.id).metadata == {"a": "b"}
+    assert client.conversations.update(conversation.id, metadata={"c": "d"}).metadata == {"c": "d"}
+    for question, answer in (("Hi", "Hello."), ("And?", "Well.")):
+        engine.script(answer)
+        made = client.responses.create(
+            model="m", input=question, conversation=conversation.id, stream=stream, store=False
+        )
+        if stream:
+            made = list(made)[-1].response
+        assert made.conversation.id == conversation.id
+    prompt = engine.last()["prompt"]
+    said = ["Be brief.", "Hi", "Hello.", "And?"]
+    places = [prompt.index(text) for text in said]
+    assert places == sorted(places)
+    items = list(client.conversations.items.list(conversation.id, order="asc"))
+    assert [item.content[0].text for item in items] == [*said, "Well."]
+    assert client.conversations.items.retrieve(items[1].id, conversation_id=conversation.id) == items[1]
+    client.conversations.items.delete(items[1].id, conversation_id=conversation.id)
+    added = client.conversations.items.create(conversation.id, items=[{"role": "user", "content": "Bye."}])
+    left = client.conversations.items.list(conversation.id, order="asc").data
+    assert left == [items[0], *items[2:], *added.data]
+    assert client.conversations.delete(conversation.id).deleted
+    with pytest.raises(openai.NotFoundError):
+        client.conversations.items.list(conversation.id)
+
+
+def test_a_response_of_a_conversation_lists_what_came_before(client: Any, engine: EngineProcess) -> None:
+    conversation = client.conversations.create(items=[{"role": "user", "content": "Hi"}])
+    made = client.responses.create(model="m", input="And?", conversation=conversation.id)
+    client.responses.create(model="m", input="More?", conversation=conversation.id)
+    listed = client.responses.input_items.list(made.id, order="asc").data
+    assert [item.content[0].text for item in listed] == ["Hi", "And?"]
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ({"conversation": "conv_none"}, "conversation"),
+        ({"conversation": 5}, "conversation"),
+        ({"conversation": "c", "previous_response_id": "r"}, "conversation"),
+        ({"previous_response_id": "resp_none"}, "previous_response_id"),
+    ],
+)
+def test_what_is_not_there_is_named(gateway: GatewayThread, body: dict[str, Any], param: str) -> None:
+    headers = {"authorization": "Bearer sk-one"}
+    status, data, _ = send(f"{gateway.url}/v1/responses", {"input": "x", **body}, headers)
+    assert status in (400, 404)
+    assert json.loads(data)["error"]["param"] == param
+
+
+def test_what_cannot_be_done_is_said(client: Any, engine: EngineProcess) -> None:
+    engine.script("Hello.")
+    made = client.responses.create(model="m", input="Hi")
+    for attempt in (
+        lambda: client.responses.cancel(made.id),
+        lambda: list(client.responses.retrieve(made.id, stream=True)),
+        lambda: client.responses.input_items.list(made.id, limit=1000),
+        lambda: client.responses.input_items.list(made.id, after="nothing"),
+    ):
+        with pytest.raises(openai.BadRequestError):
+            attempt()
+
+
+def test_a_restart_finds_what_was_kept(engine: EngineProcess, template: str, tmp_path: Path) -> None:
+    settings = {
+        "upstream": "completions",
+        "url": engine.url,
+        "template": template,
+        "store": str(tmp_path / "kept.db"),
+    }
+    with serving(**settings) as gateway:
+        engine.script("Hello.")
+        first = post(f"{gateway.url}/v1/responses", {"input": "Hi"})
+    with serving(**settings) as gateway:
+        assert get(f"{gateway.url}/v1/responses/{first['id']}") == first
+        post(f"{gateway.url}/v1/responses", {"input": "And?", "previous_response_id": first["id"]})
+    assert "Hello." in engine.last()["prompt"]
+
+
+def test_where_there_is_no_room_it_is_said(engine: EngineProcess, template: str) -> None:
+    with serving(upstream="completions", url=engine.url, template=template, max_stored_bytes=0) as gateway:
+        status, data, _ = send(f"{gateway.url}/v1/conversations", {})
+        assert (status, json.loads(data)["error"]["code"]) == (413, "store_full")
+        made = post(f"{gateway.url}/v1/responses", {"input": "Hi"})
+        assert fetch(f"{gateway.url}/v1/responses/{made['id']}")[0] == 404
