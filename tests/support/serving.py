@@ -104,10 +104,12 @@ class Engine:
             pass
         note["gone"] = True
 
-    async def answer(self, writer: asyncio.StreamWriter, value: object, status: int = 200) -> bool:
+    async def answer(
+        self, writer: asyncio.StreamWriter, value: object, status: int = 200, headers: str = ""
+    ) -> bool:
         data = json.dumps(value).encode()
-        head = f"HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {len(data)}\r\n\r\n"
-        writer.write(head.encode() + data)
+        head = f"HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {len(data)}\r\n"
+        writer.write(f"{head}{headers}\r\n".encode() + data)
         await writer.drain()
         return True
 
@@ -116,7 +118,8 @@ class Engine:
     ) -> None:
         await asyncio.sleep(script.get("wait", 0))
         if "status" in script:
-            await self.answer(writer, script.get("error", {"error": {"message": "no"}}), script["status"])
+            error = script.get("error", {"error": {"message": "no"}})
+            await self.answer(writer, error, script["status"], script.get("headers", ""))
             return
         kind = script.get("type", "text/event-stream")
         writer.write(

@@ -15,19 +15,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from functools import partial
 from typing import Any, Final
 
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp
 
-from .._core.values.policies import Policies
 from .answers import encode
-from .body import Job, chat_job, decode, wrong_model
+from .body import Job, chat_job, decode
 from .broken_history import malformed_in_a_row, without_spoilers
 from .endpoint import Endpoint, Handler
 from .exchange import Exchange
@@ -37,29 +35,32 @@ from .from_responses import responses_job
 from .guard import Guard
 from .logs import log, log_once
 from .metrics import CONTENT_TYPE, Metrics
-from .model import Model, Prepared
+from .model import Model
 from .output import Output
 from .parsing import parse_body
 from .past import recall
 from .reading import Reader
+from .served import Models, Served
 from .settings import Settings
-from .soft import prepare_softly
 from .sqlite_store import SqliteStore
 from .store import MemoryStore, Store
 from .stored import Stored
-from .upstreams.base import Task, Upstream
+from .upstreams.balanced import Balanced
+from .upstreams.base import Task
 
 _GRAIN: Final = 1.0
 """Seconds between looks at clients that do not read."""
 
 
 class Gateway:
-    """A model behind an upstream, in front of clients."""
+    """Models behind their upstreams, in front of clients."""
 
-    def __init__(self, settings: Settings, model: Model, upstream: Upstream) -> None:
+    def __init__(self, settings: Settings, served: Sequence[Served]) -> None:
         self.settings = settings
-        self.model = model
-        self.upstream = upstream
+        self.models = Models(served, strict=settings.strict_model_names)
+        self.model = served[0].model
+        """The model of requests that name none."""
+        self.upstream = served[0].upstream
         self.metrics = Metrics()
         self.store = _store(settings)
         self._guard = Guard(settings.api_keys, settings.host, settings.hosts)
@@ -139,7 +140,8 @@ class Gateway:
             with suppress(asyncio.CancelledError):
                 await self._reaper
             self._reaper = None
-            await self.upstream.stop()
+            for served in self.models.all:
+                await served.upstream.stop()
             await self.store.stop()
 
     async def _reap(self) -> None:
@@ -174,65 +176,54 @@ class Gateway:
         await exchange.respond(200, b'{"status":"ok"}')
 
     async def _ready(self, exchange: Exchange) -> None:
-        ready = await self.upstream.ready()
-        body = {"status": "ready" if ready else "the upstream does not answer", "model": self.model.name}
+        """Ready is a gateway that could answer some request; it tells which."""
+        answers = await asyncio.gather(*(one.upstream.ready() for one in self.models.all))
+        ready = any(answers)
+        body = {
+            "status": "ready" if ready else "the upstream does not answer",
+            "model": self.model.name,
+            "models": {one.model.name: up for one, up in zip(self.models.all, answers, strict=True)},
+        }
         await exchange.respond(200 if ready else 503, encode(body))
 
     async def _metrics(self, exchange: Exchange) -> None:
+        for served in self.models.all:
+            if isinstance(served.upstream, Balanced):
+                for member in served.upstream.members:
+                    self.metrics.upstream_up.put(float(member.resting is None), served.model.name, member.url)
         text = self.metrics.text().encode()
         await exchange.respond(200, text, ((b"content-type", CONTENT_TYPE.encode()),))
 
     async def _models(self, exchange: Exchange) -> None:
-        one = {
-            "id": self.model.name,
-            "object": "model",
-            "type": "model",
-            "display_name": self.model.name,
-            "created": self.model.created,
-            "owned_by": "unspool",
-            "dialect": self.model.family,
-        }
         wanted = exchange.path.removeprefix("/v1/models").strip("/")
-        if not wanted:
-            listed = {
-                "object": "list",
-                "data": [one],
-                "has_more": False,
-                "first_id": self.model.name,
-                "last_id": self.model.name,
-            }
-            await exchange.respond(200, encode(listed))
-        elif self._is_here(wanted):
-            await exchange.respond(200, encode(one))
-        else:
-            raise wrong_model(wanted, self.model.name)
+        if wanted:
+            await exchange.respond(200, encode(_shown(self.models.find(wanted).model)))
+            return
+        names = [one.model.name for one in self.models.all]
+        listed = {
+            "object": "list",
+            "data": [_shown(one.model) for one in self.models.all],
+            "has_more": False,
+            "first_id": names[0],
+            "last_id": names[-1],
+        }
+        await exchange.respond(200, encode(listed))
 
     async def _parse(self, exchange: Exchange) -> None:
         body = await self._body(exchange)
-        answer = await asyncio.to_thread(parse_body, body, self.model)
+        served = self.models.find(body.get("model"))
+        answer = await asyncio.to_thread(parse_body, body, served.model)
         await exchange.respond(200, encode(answer))
 
     async def _body(self, exchange: Exchange) -> dict[str, Any]:
         return decode(await exchange.body(self.settings.max_request_bytes, self.settings.client_timeout))
 
-    def _is_here(self, name: object) -> bool:
-        return not self.settings.strict_model_names or (isinstance(name, str) and self.model.answers_to(name))
-
-    def _check_model(self, body: Mapping[str, Any]) -> None:
-        name = body.get("model")
-        if name is not None and not self._is_here(name):
-            raise wrong_model(name, self.model.name)
-
     async def _count_tokens(self, exchange: Exchange) -> None:
         body = await self._body(exchange)
-        self._check_model(body)
+        served = self.models.find(body.get("model"))
         job = messages_job({"max_tokens": 1, **body}, hosted=self.settings.hosted_tools)
-        prompt = (await asyncio.to_thread(self._prepare, job, exchange)).prompt
-        count = None
-        if prompt is not None:
-            count = await asyncio.to_thread(self.model.count, prompt)
-            if count is None:
-                count = await self.upstream.count(prompt)
+        prompt = (await asyncio.to_thread(served.prepare, job, exchange.id)).prompt
+        count = None if prompt is None else await served.count(prompt)
         if count is None:
             raise Failure(
                 "not_found",
@@ -267,21 +258,23 @@ class Gateway:
     ) -> None:
         limit = self.settings.max_concurrency
         if limit and self.metrics.active.value() > limit:
-            raise Failure("overloaded", f"more than {limit} requests at once; try again", code="overloaded")
+            told = f"more than {limit} requests at once; try again"
+            raise Failure("overloaded", told, code="overloaded", retry_after="1")
         body = await self._body(exchange)
-        self._check_model(body)
+        served = self.models.find(body.get("model"))
+        model = served.model
         job = await read(body)
         for what in job.left_out:
             log_once("left out of requests", what)
-        policies = self.model.policies
-        if malformed_in_a_row(job.request["messages"]) >= self.settings.malformed_retries:
+        policies = model.policies
+        if malformed_in_a_row(job.request["messages"]) >= served.settings.malformed_retries:
             policies = replace(policies, malformed_call="error")
         job.request["messages"] = without_spoilers(job.request["messages"])
         exchange.watch()
         if self.settings.log_contents:
             log(logging.INFO, "request contents", id=exchange.id, body=body)
-        prepared = await asyncio.to_thread(self._prepare, job, exchange, policies)
-        ids = self.settings.token_ids and self.model.tokenizer is not None
+        prepared = await asyncio.to_thread(served.prepare, job, exchange.id, policies)
+        ids = served.settings.token_ids and model.tokenizer is not None
         task = Task(
             id=exchange.id,
             request=job.request,
@@ -297,36 +290,15 @@ class Gateway:
             sampling=job.sampling,
         )
         readers = [Reader(prepared.plan, ids=ids) for _ in range(job.n)]
-        output = Output(self, exchange, job, readers)
+        output = Output(self, served, exchange, job, readers)
         try:
-            stream = await self.upstream.open(task)
+            stream = await served.upstream.open(task)
             try:
                 await (output.stream(stream) if job.stream else output.whole(stream))
             finally:
                 await stream.close()
         finally:
             output.count()
-
-    def _prepare(self, job: Job, exchange: Exchange, policies: Policies | None = None) -> Prepared:
-        """Plan and render; off the loop, because templates and schemas may be large."""
-        prepare = partial(
-            self.model.prepare,
-            constraints=self.upstream.constraints,
-            renders=self.upstream.renders,
-            policies=policies,
-        )
-        try:
-            prepared = prepare(job.request)
-        except Failure:
-            if not any(key in job.request for key in job.soft):
-                raise
-            # Clients of these APIs send such switches to every model.
-            prepared, ignored = prepare_softly(prepare, job)
-            for reason in ignored:
-                log(logging.WARNING, "switch ignored", id=exchange.id, reason=reason)
-        for warning in prepared.plan.warnings:
-            log(logging.WARNING, "plan", id=exchange.id, warning=warning)
-        return prepared
 
     def enter(self, exchange: Exchange) -> None:
         """A request begins."""
@@ -344,6 +316,19 @@ class Gateway:
         self._guard.check_host(exchange)
         if not public:
             exchange.owner = self._guard.check_key(exchange)
+
+
+def _shown(model: Model) -> dict[str, Any]:
+    """A model as both vendors' clients list it."""
+    return {
+        "id": model.name,
+        "object": "model",
+        "type": "model",
+        "display_name": model.name,
+        "created": model.created,
+        "owned_by": "unspool",
+        "dialect": model.family,
+    }
 
 
 def _store(settings: Settings) -> Store:

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 import msgspec
 from msgspec import Meta
 
-from .failure import Failure, invalid
+from .failure import invalid
 
 Api: TypeAlias = Literal["chat", "responses", "messages"]
 Struct = TypeVar("Struct", bound=msgspec.Struct)
@@ -316,16 +316,6 @@ def answer_schema(given: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     inner = given.get("json_schema")
     schema = inner.get("schema") if isinstance(inner, Mapping) else None
     return schema if isinstance(schema, Mapping) else {"type": "object"}
-
-
-def wrong_model(name: object, known: str) -> Failure:
-    """A model that is not here."""
-    return Failure(
-        "not_found",
-        f"the model {name!r} does not exist; there is {known!r} (the gateway's setting aliases adds names)",
-        param="model",
-        code="model_not_found",
-    )
 
 
 def string_at(item: Mapping[str, Any], key: str, place: str) -> str:

@@ -10,7 +10,9 @@ from typing import Any
 from .._core.values.errors import UsageError
 from .app import Gateway
 from .model import Model, load_model
+from .served import Served
 from .settings import Settings
+from .upstreams.balanced import Balanced
 from .upstreams.base import Upstream
 from .upstreams.chat import ChatUpstream
 from .upstreams.completions import CompletionsUpstream, short_name
@@ -20,16 +22,30 @@ from .upstreams.replay import ReplayUpstream
 
 
 async def build(settings: Settings) -> Gateway:
-    """A gateway that is ready to be served; its upstream and its store have been started."""
-    upstream = _upstream(settings)
+    """A gateway that is ready to be served; its upstreams and its store have been started."""
+    upstreams: list[Upstream] = []
     try:
-        await upstream.start()
-        gateway = Gateway(settings, await _model(settings, upstream), upstream)
+        served: list[Served] = []
+        for one in settings.each():
+            upstreams.append(_upstream(one))
+            served.append(
+                await _served(one, upstreams[-1], f"models.{one.model}: " if settings.models else "")
+            )
+        gateway = Gateway(settings, served)
         await gateway.store.start()
     except BaseException:
-        await upstream.stop()
+        for upstream in upstreams:
+            await upstream.stop()
         raise
     return gateway
+
+
+async def _served(settings: Settings, upstream: Upstream, place: str) -> Served:
+    try:
+        await upstream.start()
+        return Served(settings, await _model(settings, upstream), upstream)
+    except UsageError as error:
+        raise UsageError(f"{place}{error}") from error
 
 
 def _upstream(settings: Settings) -> Upstream:
@@ -39,27 +55,35 @@ def _upstream(settings: Settings) -> Upstream:
         from .upstreams.embedded import EmbeddedUpstream
 
         return EmbeddedUpstream(settings)
-    connection = Connection(
-        settings.url,
-        key=settings.upstream_key,
-        connect=settings.connect_timeout,
-        idle=settings.idle_timeout,
-        limit=settings.max_output_bytes,
-    )
     kind = ChatUpstream if settings.upstream == "chat" else CompletionsUpstream
-    return kind(
-        connection,
-        engine=None if settings.engine == "auto" else ENGINES[settings.engine],
-        model=settings.upstream_model,
-        default_tokens=settings.max_tokens,
-    )
+    upstreams = [
+        kind(
+            Connection(
+                url,
+                key=settings.upstream_key,
+                connect=settings.connect_timeout,
+                idle=settings.idle_timeout,
+                limit=settings.max_output_bytes,
+            ),
+            engine=None if settings.engine == "auto" else ENGINES[settings.engine],
+            model=settings.upstream_model,
+            default_tokens=settings.max_tokens,
+        )
+        for url in (settings.url, *settings.urls)
+    ]
+    return upstreams[0] if len(upstreams) == 1 else Balanced(upstreams)
 
 
 async def _model(settings: Settings, upstream: Upstream) -> Model:
     """The model behind an upstream that runs."""
     created = int(time.time())
-    if not isinstance(upstream, CompletionsUpstream):
+    several = [member.upstream for member in upstream.members] if isinstance(upstream, Balanced) else []
+    if isinstance(upstream, CompletionsUpstream):
+        several = [upstream]
+    if not several:
         return load_model(settings, name="replay", created=created)
+    # Any that answers can tell what is to be known.
+    asked = next((one for one in several if one.model), several[0])
     source: Mapping[str, Any] | None = None
     if settings.upstream == "embedded":
         # A small model calls well only where a grammar holds it to that.
@@ -67,14 +91,15 @@ async def _model(settings: Settings, upstream: Upstream) -> Model:
         if not settings.file and settings.dialect == "auto":
             settings = replace(settings, dialect="hermes")
     if not settings.model_dir and not settings.template:
-        source = await upstream.tokenizer_config()
-        if source is None and not upstream.renders and not await upstream.ready():
+        source = await asked.tokenizer_config()
+        if source is None and not asked.renders and not await asked.ready():
             raise UsageError(
                 f"{settings.url} does not answer, so it cannot tell the model's chat template: "
                 "start it first, or set model_dir or template"
             )
-    model = load_model(settings, source=source, name=short_name(upstream.model), created=created)
-    if model.template is None and not upstream.renders:
+    model = load_model(settings, source=source, name=short_name(asked.model), created=created)
+    if model.template is None and not asked.renders:
         raise UsageError("upstream=completions needs the model's chat template: set model_dir or template")
-    upstream.bos_token = model.bos_token
+    for one in several:
+        one.bos_token = model.bos_token
     return model

@@ -85,7 +85,8 @@ class Endpoint:
     async def _fail(self, exchange: Exchange, failure: Failure) -> None:
         if not exchange.begun:
             body = encode(error_object(self._api, failure, exchange.id))
-            await exchange.respond(failure.status, body, JSON)
+            later = ((b"retry-after", failure.retry_after.encode("latin-1")),) if failure.retry_after else ()
+            await exchange.respond(failure.status, body, (*JSON, *later))
         elif exchange.failing is not None:
             await exchange.send(exchange.failing(failure), more=False)
 

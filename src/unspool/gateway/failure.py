@@ -69,6 +69,7 @@ class Failure(Exception):
         code: str | None = None,
         status: int | None = None,
         details: Mapping[str, object] | None = None,
+        retry_after: str = "",
     ) -> None:
         super().__init__(message)
         self.kind: Kind = kind
@@ -83,6 +84,8 @@ class Failure(Exception):
         """The HTTP status, if the answer has not begun."""
         self.details = details
         """For programs that know the vendor's own codes (Messages)."""
+        self.retry_after = retry_after
+        """When to try again, as the header has it."""
 
 
 def invalid(message: str, param: str | None = None, code: str = "invalid_value") -> Failure:

@@ -47,6 +47,10 @@ class Gauge(Counter):
 
     kind = "gauge"
 
+    def put(self, value: float, *labels: str) -> None:
+        """Set the number for these labels."""
+        self._values[labels] = value
+
 
 class Histogram:
     """How often a value was how large."""
@@ -126,6 +130,11 @@ class Metrics:
             "The most that was held back in one output",
             _CHARACTERS,
             ("dialect",),
+        )
+        self.upstream_up = Gauge(
+            "unspool_upstream_up",
+            "Whether requests are sent to it, for each of a model's several upstreams",
+            ("model", "url"),
         )
         self.upstream_errors = Counter("unspool_upstream_errors_total", "Failures of the upstream", ("code",))
         self.clients_gone = Counter("unspool_clients_gone_total", "Clients that left before the end")

@@ -69,10 +69,6 @@ class Model:
         """The dialect's name."""
         return self.dialect if isinstance(self.dialect, str) else self.dialect.name
 
-    def answers_to(self, name: str | None) -> bool:
-        """Whether a request for this name is for this model."""
-        return not name or name == self.name or name in self.aliases or "*" in self.aliases
-
     def count(self, prompt: str) -> int | None:
         """How many tokens a prompt has; None: there is no tokenizer that could tell."""
         encode = getattr(self.tokenizer, "encode", None)

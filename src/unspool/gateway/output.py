@@ -20,19 +20,23 @@ from .upstreams.base import Batch, Stream, Usage
 
 if TYPE_CHECKING:
     from .app import Gateway
+    from .served import Served
 
 
 class Output:
     """The output of one request, on its way from the upstream to the client."""
 
-    def __init__(self, gateway: Gateway, exchange: Exchange, job: Job, readers: list[Reader]) -> None:
+    def __init__(
+        self, gateway: Gateway, served: Served, exchange: Exchange, job: Job, readers: list[Reader]
+    ) -> None:
         self.gateway = gateway
+        self.served = served
         self.exchange = exchange
         self.job = job
         self.readers = readers
         self._first = False
         self._usage: Usage | None = None
-        self._arguments = (job, gateway.model.name, readers)
+        self._arguments = (job, served.model.name, readers)
         self._finish_reasons: Callable[[], list[FinishReason]] = list
 
     async def stream(self, stream: Stream) -> None:
@@ -119,7 +123,7 @@ class Output:
 
     def _bounded(self, batch: Batch) -> None:
         self._usage = batch.usage or self._usage
-        limit = self.gateway.settings.max_output_bytes
+        limit = self.served.settings.max_output_bytes
         if sum([reader.size for reader in self.readers]) > limit:
             raise Failure("upstream", f"the output is larger than {limit} bytes", code="output_too_large")
 
@@ -151,7 +155,7 @@ class Output:
             for outcome, amount in reader.outcomes.items():
                 metrics.outcomes.add(dialect, outcome, amount=amount)
         self.exchange.fields |= {
-            "model": self.gateway.model.name,
+            "model": self.served.model.name,
             "dialect": dialect,
             "stream": self.job.stream,
             "prompt_tokens": usage.prompt,

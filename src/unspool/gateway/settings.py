@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
@@ -23,6 +23,38 @@ EngineName: TypeAlias = Literal["auto", "vllm", "sglang", "llamacpp", "tgi", "ml
 PREFIX: Final = "UNSPOOL_"
 PORT: Final = 8765
 _SECRETS: Final = ("api_keys", "upstream_key")
+_ONE_MODELS: Final = (
+    "url",
+    "urls",
+    "upstream_key",
+    "upstream_model",
+    "model",
+    "aliases",
+    "model_dir",
+    "template",
+    "file",
+)
+"""Settings that say which model it is: where there are several, each has its own."""
+_PER_MODEL: Final = (
+    *_ONE_MODELS,
+    "upstream",
+    "engine",
+    "dialect",
+    "replay_delay",
+    "threads",
+    "context",
+    "slots",
+    "connect_timeout",
+    "idle_timeout",
+    "max_output_bytes",
+    "max_tokens",
+    "strict_tools",
+    "token_ids",
+    "policies",
+    "malformed_retries",
+    "chat_template_kwargs",
+)
+"""Settings that the table of a model may have; what it does not have is as for all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +63,7 @@ class Settings:
 
     upstream: Annotated[UpstreamKind, "embedded (the default), completions, chat or replay"] = "embedded"
     url: Annotated[str, "the upstream's address, as http://127.0.0.1:8000"] = ""
+    urls: Annotated[tuple[str, ...], "further upstreams that serve the same model"] = ()
     engine: Annotated[EngineName, "vllm, sglang, llamacpp, tgi, mlx, openai or auto"] = "auto"
     upstream_key: Annotated[str, "API key for the upstream"] = ""
     upstream_model: Annotated[str, "the model's name there (default: the first it lists)"] = ""
@@ -84,6 +117,11 @@ class Settings:
         Mapping[str, Any], "variables for the template, such as enable_thinking"
     ] = field(default_factory=dict)
 
+    models: Annotated[
+        Mapping[str, Mapping[str, Any]],
+        "a table of settings for each of several models (file only)",
+    ] = field(default_factory=dict)
+
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"], "debug, info, warning or error (default: info)"
     ] = "info"
@@ -108,13 +146,33 @@ class Settings:
         for name in ("connect_timeout", "idle_timeout", "client_timeout", "ping_interval"):
             if not getattr(self, name) > 0:
                 raise UsageError(f"{name}={getattr(self, name)}: a number of seconds, more than 0")
+        if self.models:
+            self.each()
+        else:
+            self._check_upstream()
+        self.parser_policies()
+
+    def _check_upstream(self) -> None:
         if self.upstream in ("completions", "chat") and not self.url:
             raise UsageError(f"upstream={self.upstream} needs the address of the upstream: set url")
-        if self.url and not self.url.startswith(("http://", "https://")):
-            raise UsageError(f"url={self.url!r}: an address that begins with http:// or https://")
+        for url in (self.url, *self.urls):
+            if url and not url.startswith(("http://", "https://")):
+                raise UsageError(f"url={url!r}: an address that begins with http:// or https://")
         if self.upstream == "replay" and not self.file:
             raise UsageError("upstream=replay needs recorded streams: set file")
-        self.parser_policies()
+
+    def each(self) -> tuple[Settings, ...]:
+        """The settings of each model: its own, else those that are for all of them."""
+        if not self.models:
+            return (self,)
+        names = {one.name: _default(one) for one in fields(self) if one.name in _ONE_MODELS}
+        out: list[Settings] = []
+        for name, own in self.models.items():
+            try:
+                out.append(replace(self, models={}, **{**names, "model": name, **own}))
+            except UsageError as error:
+                raise UsageError(f"models.{name}: {error}") from error
+        return tuple(out)
 
     def parser_policies(self) -> Policies:
         """The policies for parsers and wires."""
@@ -127,6 +185,11 @@ class Settings:
             value = getattr(self, one.name)
             if value != _default(one):
                 out[one.name] = "set" if one.name in _SECRETS else value
+        if self.models:
+            out["models"] = {
+                one.model: {name: value for name, value in one.shown().items() if name in _PER_MODEL}
+                for one in self.each()
+            }
         return out
 
 
@@ -173,12 +236,30 @@ def _from_file(path: str, hints: Mapping[str, object]) -> dict[str, object]:
         raise UsageError(f"cannot read {path}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} is not TOML: {error}") from error
+    out = _table(found, hints, f"{path}: ", tuple(hints))
+    if "models" in out:
+        out["models"] = _models(out["models"], hints, path)
+    return out
+
+
+def _table(
+    found: Mapping[str, object], hints: Mapping[str, object], place: str, known: tuple[str, ...]
+) -> dict[str, object]:
     out: dict[str, object] = {}
     for key, value in found.items():
         name = key.replace("-", "_")
-        if name not in hints:
-            raise UsageError(f"{path}: there is no setting {key!r}")
-        out[name] = _typed(name, value, hints[name], f"{path}: {key}")
+        if name not in known:
+            raise UsageError(f"{place}there is no setting {key!r} here")
+        out[name] = _typed(name, value, hints[name], f"{place}{key}")
+    return out
+
+
+def _models(given: object, hints: Mapping[str, object], path: str) -> dict[str, dict[str, object]]:
+    out: dict[str, dict[str, object]] = {}
+    for name, table in given.items() if isinstance(given, dict) else ():
+        if not isinstance(table, dict):
+            raise UsageError(f"{path}: models.{name} = {table!r}: a table")
+        out[name] = _table(table, hints, f"{path}: models.{name}: ", _PER_MODEL)
     return out
 
 
@@ -238,6 +319,8 @@ def from_text(name: str, text: str, place: str | None = None) -> object:
     elif get_origin(hint) is Literal:
         if text in get_args(hint):
             return text
+    elif name == "models":
+        raise UsageError(f"{place}: several models are set in the file (--config)")
     elif isinstance(_default_of(name), dict):
         return dict(_pair(part, place) for part in text.split(",") if part.strip())
     else:

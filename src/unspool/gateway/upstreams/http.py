@@ -10,7 +10,7 @@ from typing import Any, Final
 import aiohttp
 import msgspec
 
-from ..failure import Failure
+from ..failure import Failure, Kind
 from .sse import EventReader
 
 _DONE: Final = b"[DONE]"
@@ -91,11 +91,10 @@ class Connection:
             try:
                 response = await self._session.post(self.url + path, data=data, headers=headers)
                 break
-            except aiohttp.ClientConnectorError as error:
+            except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+                told = getattr(error, "strerror", None) or error
                 raise Failure(
-                    "upstream",
-                    f"cannot reach the upstream: {error.strerror or error}",
-                    code="upstream_refused",
+                    "upstream", f"cannot reach the upstream: {told}", code="upstream_refused"
                 ) from error
             except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
                 # As a rule it was a pooled connection that the upstream had just given up.
@@ -130,11 +129,13 @@ class Connection:
                     "invalid_request", f"the upstream rejects this: {told}", code="upstream_rejected"
                 )
             case 429:
-                return Failure("rate_limit", f"the upstream is busy: {told}", code="upstream_busy")
+                kind: Kind = "rate_limit"
             case 503:
-                return Failure("overloaded", f"the upstream is busy: {told}", code="upstream_busy")
+                kind = "overloaded"
             case status:
                 return Failure("upstream", f"the upstream answers {status}: {told}", code="upstream_error")
+        later = response.headers.get("retry-after", "")
+        return Failure(kind, f"the upstream is busy: {told}", code="upstream_busy", retry_after=later)
 
 
 def lost(error: Exception) -> Failure:
