@@ -48,7 +48,8 @@ if TYPE_CHECKING:
     from ._core.ends.explain import explain, state_diagram
     from ._core.ends.halves import Halves, ReasoningHalf
     from ._core.ends.render import render
-    from ._models.detect import Detection, Reasoning, detect
+    from ._models.detect import detect
+    from ._models.detection import Detection, Reasoning
     from ._models.dialect_json import dialect_from_json, dialect_schema, dialect_to_json
     from ._models.response_template import from_response_template
     from ._models.to_template import ExportError, to_response_template
@@ -126,11 +127,11 @@ __all__ = [
 
 _LATER = {
     "Constraint": "_request",
-    "Detection": "_models.detect",
+    "Detection": "_models.detection",
     "ExportError": "_models.to_template",
     "Halves": "_core.ends.halves",
     "Plan": "_request",
-    "Reasoning": "_models.detect",
+    "Reasoning": "_models.detection",
     "ReasoningHalf": "_core.ends.halves",
     "detect": "_models.detect",
     "dialect_from_json": "_models.dialect_json",

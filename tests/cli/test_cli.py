@@ -315,6 +315,31 @@ def test_dialects_are_tab_separated_when_piped(capsys: pytest.CaptureFixture[str
     assert "<|im_end|>" in hermes[5].split()
 
 
+def test_dialects_of_a_model(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["dialects", "qwen3"]) == 0
+    rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert rows[0] == ["Qwen3", "hermes", "Qwen3 is in its name"]
+    assert ["Qwen3 Coder", "qwen3_coder", "its name begins with qwen3"] in rows
+    assert main(["dialects", "--json", "gpt-oss:20b"]) == 0
+    assert [known["dialect"] for known in json.loads(capsys.readouterr().out)] == ["harmony"]
+    assert main(["dialects", "my-helper"]) == 1
+    said = capsys.readouterr()
+    assert not said.out
+    assert "no dialect is known for my-helper" in said.err
+    assert main(["dialects", "--json"]) == 0
+    assert [row["name"] for row in json.loads(capsys.readouterr().out)] == NAMES
+
+
+def test_a_model_is_explained_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "qwen3-8b"]) == 0
+    assert capsys.readouterr().out.startswith("qwen3-8b: Qwen3, dialect hermes, since Qwen3 is in its name")
+    known = {"asked": "qwen3-8b", "model": "Qwen3", "dialect": "hermes", "why": "Qwen3 is in its name"}
+    for name, expected in (("qwen3-8b", known), ("qwen25", {**known, "asked": "qwen25"})):
+        assert main(["explain", "--json", name]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert (found["asked"], found["dialect"]) == (expected["asked"], "hermes")
+
+
 def test_explain_is_markdown_when_piped(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "qwen25"]) == 0
     assert capsys.readouterr().out == explain("hermes") + "\n"

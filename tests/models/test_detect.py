@@ -39,7 +39,8 @@ from unspool._core.ends.render import render
 from unspool._core.words.check import check_facts
 from unspool._core.words.facts import RequestFacts, Thinking
 from unspool._models.declaration import declaration
-from unspool._models.detect import Detection, detect, examine
+from unspool._models.detect import detect, examine
+from unspool._models.detection import Detection
 from unspool._models.infer import infer
 from unspool._models.sources import Source, read_source
 from unspool._models.turns import TOOLS, Writing

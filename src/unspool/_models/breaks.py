@@ -16,7 +16,7 @@ from .._core.values.message import Message
 from .._core.words.dialect import Dialect
 from .._core.words.facts import RequestFacts
 from ..dialects._registry import get_dialect
-from .detect import Reasoning
+from .detection import Reasoning
 from .diagnosis import Finding, Marker, listed
 from .engines import ASSUME_OPEN, COMMON_PARSERS, DIFFERS, Verdict, parsers_for
 from .sources.source import Vocabulary

@@ -8,7 +8,8 @@ No list of fingerprints decides: where one is needed to tell families apart that
 write alike, it stands with the dialect, and a family that has one and lacks it
 here loses to one that needs none.
 
-Where no dialect reads the turn, one is inferred (``infer.py``).
+Where no dialect reads the turn, one is inferred (``infer.py``); where there is no
+template, something else may tell (``guess.py``).
 """
 
 from __future__ import annotations
@@ -16,28 +17,27 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, TypeAlias
+from dataclasses import replace
+from typing import Final
 
 from .._core.ends.example import calls_of
-from .._core.ends.explain import syntax_of
 from .._core.ends.parser import Parser, parse
 from .._core.ends.render import render
 from .._core.values.errors import SpecError, UsageError
 from .._core.values.message import Message, Part, TextPart, ToolCall
 from .._core.words.dialect import Dialect
 from .._core.words.facts import MODEL, NO_REASONING, SWITCHES, UNSWITCHED, Answer, RequestFacts
-from .._core.words.pieces import is_control, literals, parse_template, split_marks
+from .._core.words.pieces import is_control, split_marks
 from ..dialects._registry import combined, find, get_dialect, list_dialects
 from ..template import ChatTemplate, ChatTemplateError, normalise_history
-from .declaration import declaration
+from .detection import Begins, Detection, Reasoning
+from .guess import guess
 from .infer import infer
+from .markers import call_markers, furniture
 from .probe import ASKED, Probe, as_dict
 from .response_template import from_response_template
 from .sources import Source, read_source
 from .turns import FLAT_TOOLS, TOOLS, Writing
-
-Begins: TypeAlias = Literal["content", "reasoning", "header"]
 
 _CALLS: Final = (
     ToolCall("abcdefgh1", "get_weather", '{"city": "Zürich", "days": 3}'),
@@ -62,86 +62,6 @@ _OPENS_THINKING: Final = re.compile(
     r"(?:<\|?(?:\w+:|start_)?think(?:ing)?(?::\w+)?\|?>|\[think\]|◁think▷)$", re.IGNORECASE
 )
 """What opens reasoning in any family."""
-# -- what is found
-
-
-@dataclass(frozen=True, slots=True)
-class Reasoning:
-    """What a template does about reasoning."""
-
-    key: str = ""
-    """Where it reads the reasoning of earlier turns: a key of the message, ``parts`` of its
-    content; empty: nowhere."""
-    opener: str = ""
-    """What it writes before reasoning, or seeds a prompt with ..."""
-    closer: str = ""
-    """... and behind it."""
-    seed: str = ""
-    """What a prompt ends with that opens reasoning, where the request says nothing."""
-    begins: Begins = "content"
-    """Where an output then begins, as the dialect reads it."""
-    switches: tuple[str, ...] = ()
-    """Variables that change what a prompt says about reasoning."""
-    read: bool = True
-    """The dialect reads all of it."""
-
-    def __bool__(self) -> bool:
-        return bool(self.key or self.opener or self.seed)
-
-
-@dataclass(frozen=True, slots=True)
-class Detection:
-    """What was found out about a template."""
-
-    dialect: Dialect | None
-    """The dialect, or None if no dialect reads the calls that the template renders.  Where it
-    renders none, but reasons: ``passthrough`` with the reasoning of another."""
-    renders_calls: bool
-    """Whether the template writes tool calls at all."""
-    renders_reasoning: bool
-    """Whether the template writes reasoning of earlier turns."""
-    confidence: float
-    """From 0 to 1: how far the dialect is ahead of the next one."""
-    evidence: tuple[str, ...]
-    """What speaks for it, a sentence each."""
-    runners_up: tuple[str, ...]
-    """Other dialects that read the turn, the likelier first."""
-    reasoning: Reasoning = field(default_factory=Reasoning)
-    """What the template does about reasoning."""
-    turn: str = ""
-    """The turn that the template rendered."""
-    prompt: str = ""
-    """A prompt that the template rendered, for a request that says nothing special."""
-    hint: str = ""
-    """Where the template renders no calls: the dialect that its text speaks of."""
-    inferred: bool = False
-    """The dialect is not one of the registry's: it was inferred from renderings."""
-    warnings: tuple[str, ...] = ()
-    """What is wrong with the template."""
-
-    @property
-    def declaration(self) -> str:
-        """The dialect as a declaration to paste; empty if there is none."""
-        return "" if self.dialect is None else declaration(self.dialect)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The same as JSON values."""
-        reasoning = self.reasoning
-        return {
-            "dialect": None if self.dialect is None else self.dialect.name,
-            "renders_calls": self.renders_calls,
-            "renders_reasoning": self.renders_reasoning,
-            "confidence": self.confidence,
-            "evidence": list(self.evidence),
-            "runners_up": list(self.runners_up),
-            "reasoning": {name: getattr(reasoning, name) for name in Reasoning.__slots__},
-            "hint": self.hint,
-            "inferred": self.inferred,
-            "declaration": self.declaration if self.inferred else "",
-            "warnings": list(self.warnings),
-            "turn": self.turn,
-            "prompt": self.prompt,
-        }
 
 
 def detect(
@@ -153,9 +73,10 @@ def detect(
     template writes, which need not be all that the model writes.
 
     :param source: the template's text; the mapping of ``tokenizer_config.json``; a path
-        to either, to a directory that holds them, or to a GGUF file; the name of a model
-        in the Hugging Face cache; ``-`` for standard input.  Text that holds ``{{``, ``{%``
-        or a line break is a template; give a ``Path`` where a path looks like a template.
+        to either, to a directory that holds them, to a GGUF file or a Modelfile; the name
+        of a model in the Hugging Face cache or of Ollama; ``-`` for standard input.  Text
+        that holds ``{{``, ``{%`` or a line break is a template; give a ``Path`` where a
+        path looks like a template.
     :param tokenizer: selects the variant of the dialect that its vocabulary calls for.
     :param dialects: the dialects to choose from; by default all that are registered.
     """
@@ -175,7 +96,7 @@ def examine(
 ) -> Detection:
     """As ``detect``, without the warning."""
     candidates = list_dialects() if dialects is None else tuple(dialects)
-    found = _Examination(model, candidates).result()
+    found = _Examination(model, candidates).result() if model.template else guess(model, candidates)
     if tokenizer is not None and found.dialect is not None and not found.inferred:
         variant = find(found.dialect, tokenizer)
         if variant is not found.dialect:
@@ -191,11 +112,6 @@ class _Examination:
     """One template being examined."""
 
     def __init__(self, model: Source, dialects: Sequence[Dialect]) -> None:
-        if not model.template:
-            raise UsageError(
-                f"{model.origin} has no chat template: give that of the model it was made from "
-                "(base models have none)"
-            )
         self.model = model
         self.dialects = dialects
         self.template = Probe(model.template, model.tokens)
@@ -319,7 +235,7 @@ class _Examination:
         ranked: list[tuple[int, int, Dialect]] = []
         for dialect in self.dialects:
             marks = [mark for mark in dialect.family.fingerprint if mark in self.haystack]
-            markers = _call_markers(dialect)
+            markers = call_markers(dialect)
             spoken_of = bool(markers) and all(marker in self.model.template for marker in markers)
             if marks or spoken_of:
                 ranked.append((2 * bool(marks) + spoken_of, len(dialect.family.aliases), dialect))
@@ -563,10 +479,10 @@ class _Candidate:
         self.clean = self.exact and not read.problems
         self.writes = self.exact and _would_write(dialect, message, turn)
         """It would have written the turn just so."""
-        furniture = _furniture(dialect)
-        self.known = [literal for literal in furniture if literal in haystack]
+        around = furniture(dialect)
+        self.known = [literal for literal in around if literal in haystack]
         """Its furniture that the template contains."""
-        self.share = len(self.known) / len(furniture) if furniture else 0.0
+        self.share = len(self.known) / len(around) if around else 0.0
         self.marks = [mark for mark in dialect.family.fingerprint if mark in haystack]
         """What tells the family, as far as the template contains it."""
 
@@ -611,26 +527,3 @@ def _would_write(dialect: Dialect, message: Message, turn: str) -> bool:
     except UsageError:
         return False
     return turn.strip().startswith(written.strip())
-
-
-def _furniture(dialect: Dialect) -> list[str]:
-    """Markers that have nothing to do with calls: they tell families apart that write calls alike."""
-    syntax = syntax_of(dialect)
-    found = {
-        literal.strip()
-        for literal in (*dialect.stop, *dialect.prompt.turn, *dialect.drop)
-        if "{" not in literal
-    }
-    for wrapper in syntax.inside:
-        found.update(step.text for step in wrapper.program.steps if step.text)
-    return sorted(literal for literal in found if len(literal) > 1)
-
-
-def _call_markers(dialect: Dialect) -> list[str]:
-    """The markers of a call as the dialect writes it, without the brackets of a notation."""
-    found: list[str] = []
-    for templates in (dialect.section, dialect.call):
-        if templates:
-            found += literals(parse_template(split_marks(templates[0])[1]))
-    stripped = (literal.strip().strip("[]{}(),").strip() for literal in found)
-    return [literal for literal in stripped if len(literal) > 3 and not literal.isalnum()]

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from .._core.words.dialect import Dialect
 from .._request.decide import WHY
-from .detect import Detection
+from .detection import Detection
 from .engines import VERSIONS, EngineName, Flags
 from .sources import Source
 from .training import CASES, PrefixCase, Training
@@ -70,8 +70,8 @@ class Diagnosis:
     """What common settings of servers would do to the output, silently."""
     flags: Mapping[EngineName, Flags]
     """By engine."""
-    training: Training
-    """What those who train the model must know of the template."""
+    training: Training | None
+    """What those who train the model must know of the template; None: there is none."""
 
     @property
     def healthy(self) -> bool:
@@ -100,7 +100,7 @@ class Diagnosis:
             ],
             "findings": [each._asdict() for each in self.findings],
             "breaks": [each._asdict() for each in self.breaks],
-            "training": self.training.to_dict(),
+            "training": None if self.training is None else self.training.to_dict(),
             "flags": {
                 engine: {
                     "command": flags.command,
@@ -148,12 +148,15 @@ def detection_page(found: Detection, source: Source) -> str:
 def _detection_lines(found: Detection, source: Source) -> Iterator[str]:
     if found.dialect is not None and found.renders_calls:
         yield f"# {found.dialect.name}"
+    elif not found.tried:
+        yield "# The dialect cannot be told"
     elif not found.renders_calls:
         yield "# This template renders no tool calls"
     else:
         yield "# No dialect reads these calls"
     yield ""
-    yield f"Template: {source.origin}. Confidence: {found.confidence:.2f}."
+    what = "Template" if found.tried else "Looked at"
+    yield f"{what}: {source.origin}. Confidence: {found.confidence:.2f}."
     yield ""
     told = ", ".join(_told(source))
     if told:
@@ -237,7 +240,8 @@ def _diagnosis_lines(diagnosis: Diagnosis) -> Iterator[str]:
         yield "## What would break without a word"
         yield ""
         yield from _finding_lines(diagnosis.breaks)
-    yield from _training_lines(diagnosis.training)
+    if diagnosis.training is not None:
+        yield from _training_lines(diagnosis.training)
     if diagnosis.flags:
         yield "## Flags"
         yield ""

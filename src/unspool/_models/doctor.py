@@ -79,7 +79,7 @@ class _Doctor:
             findings=tuple(sorted(findings, key=lambda each: LEVELS.index(each.level))),
             breaks=tuple(self.breaks()),
             flags=self.flags(),
-            training=training(self.template, FLAT_TOOLS),
+            training=training(self.template, FLAT_TOOLS) if self.detection.tried else None,
         )
 
     def end_of_turn(self) -> str:
@@ -244,6 +244,13 @@ class _Doctor:
 
     def template_findings(self) -> Iterator[Finding]:
         found = self.detection
+        if not found.tried:
+            yield Finding(
+                "warning" if found.dialect is not None else "problem",
+                "There is no chat template: nothing of what follows was tried on the model's own.",
+                "Give the model that it was made from, if you can",
+            )
+            return
         for warning in found.warnings:
             yield Finding(
                 "warning" if warning.startswith(f"{WITHOUT_TOOLS}:") else "problem",

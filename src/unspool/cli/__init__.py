@@ -21,7 +21,7 @@ from typing import BinaryIO, NoReturn
 from .._core.ends.explain import explain, hold_back, kind, markers
 from .._core.ends.parser import Parser, seeded_ids
 from .._core.search.scan import COMPILED
-from .._core.values.errors import UnspoolError
+from .._core.values.errors import UnknownDialect, UnspoolError
 from .._core.values.events import Event
 from .._core.values.message import Message
 from .._core.values.policies import Policies
@@ -100,7 +100,8 @@ def _options() -> argparse.ArgumentParser:
     parse.set_defaults(run=_parse)
 
     explained = commands.add_parser("explain", help="explain a dialect", description=_explain.__doc__)
-    explained.add_argument("dialect", metavar="DIALECT", help="by any of its names")
+    explained.add_argument("dialect", metavar="DIALECT", help="by any of its names, or a model's name")
+    explained.add_argument("--json", action="store_true", help="print JSON: which dialect, and why")
     explained.set_defaults(run=_explain)
 
     detected = commands.add_parser("detect", help="find the dialect of a model", description=_detect.__doc__)
@@ -114,6 +115,8 @@ def _options() -> argparse.ArgumentParser:
     doctor.set_defaults(run=_doctor)
 
     dialects = commands.add_parser("dialects", help="list the dialects", description=_dialects.__doc__)
+    dialects.add_argument("model", nargs="?", metavar="MODEL", help="only those of models of that name")
+    dialects.add_argument("--json", action="store_true", help="print JSON")
     dialects.set_defaults(run=_dialects)
 
     batch = commands.add_parser("batch", help="parse or convert files of outputs")
@@ -202,9 +205,20 @@ def _parse(options: argparse.Namespace) -> int:
     return 0
 
 
-def _dialects(_: argparse.Namespace) -> int:
-    """List every dialect, one to a line; separated by tabs where the output is piped."""
+def _dialects(options: argparse.Namespace) -> int:
+    """List every dialect, one to a line; separated by tabs where the output is piped.
+
+    With a model's name, or the beginning of one: which dialect it speaks, and why.
+    """
+    if options.model is not None:
+        return _like(options.model, as_json=options.json)
     found = list_dialects()
+    if options.json:
+        rows = (
+            {"name": each.name, "models": each.family.models, "aliases": _aliases(each)} for each in found
+        )
+        print(_json(list(rows), indent=2))
+        return 0
     if sys.stdout.isatty():
         try:
             _print_table(found)
@@ -217,6 +231,20 @@ def _dialects(_: argparse.Namespace) -> int:
     return 0
 
 
+def _like(name: str, *, as_json: bool) -> int:
+    from .._models.names import models_like
+
+    found = models_like(name)
+    if as_json:
+        print(_json([known.to_dict() for known in found], indent=2))
+    for known in () if as_json else found:
+        print(known.model, known.dialect.name, known.why, sep="\t")
+    if not found:
+        sys.stderr.write(f"unspool: no dialect is known for {name}: {_ASK}\n")
+    return int(not found)
+
+
+_ASK = "`unspool detect` asks the model itself"
 _COLUMNS = ("dialect", "models", "calls are", "also known as", "held back", "control tokens")
 
 
@@ -232,8 +260,25 @@ def _row(dialect: Dialect) -> tuple[str, ...]:
 
 
 def _explain(options: argparse.Namespace) -> int:
-    """Say how a dialect is written and what the parser does with it; Markdown where the output is piped."""
-    _print_page(explain(options.dialect))
+    """Say how a dialect is written and what the parser does with it; Markdown where the output is piped.
+
+    For a model's name: which dialect it speaks, and why, in a line.
+    """
+    from .._models.names import dialect_of, known_model
+
+    try:
+        page = explain(options.dialect)
+        known = dialect_of(options.dialect)
+    except UnknownDialect:
+        found = known_model(options.dialect)
+        if found is None:
+            raise
+        known = found
+        page = f"{known.asked}: {known.model}, dialect {known.dialect.name}, since {known.why}; {_ASK}"
+    if options.json:
+        print(_json(known.to_dict(), indent=2))
+    else:
+        _print_page(page)
     return 0
 
 
@@ -249,7 +294,7 @@ def _detect(options: argparse.Namespace) -> int:
         print(_json({**found.to_dict(), "source": model.to_dict()}, indent=2))
     else:
         _print_page(detection_page(found, model))
-    return int(found.renders_calls and found.dialect is None)
+    return int(found.dialect is None and (found.renders_calls or not found.tried))
 
 
 def _doctor(options: argparse.Namespace) -> int:

@@ -29,6 +29,7 @@ COHERE = Dialect(
     name="cohere",
     family=Family(
         "Command R7B, Command A, Command A+",
+        model_names=("Command R7B", "Command A"),
         aliases=("cohere_command3", "cohere_command4"),
         reasoning_aliases=("cohere_command3", "cohere_command4", "cohere_cmd"),
     ),
@@ -86,7 +87,7 @@ COHERE_COFL = Dialect(
 
 COMMAND_R = Dialect(
     name="command_r",
-    family=Family("Command R, Command R+"),
+    family=Family("Command R, Command R+", model_names=("Command R",)),
     section=("\nAction:\n```json\n[{calls}]\n```", "\nAction:\n```json\n{calls}\n```"),
     call=("{envelope}",),
     sep=(", ",),

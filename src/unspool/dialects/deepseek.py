@@ -46,6 +46,7 @@ DEEPSEEK_V3 = Dialect(
     name="deepseek_v3",
     family=Family(
         "DeepSeek-V3-0324, R1-0528",
+        model_names=("DeepSeek V3", "DeepSeek R1"),
         aliases=("deepseekv3", "deepseek", "cogito"),
         reasoning_aliases=("deepseek_r1", "qwq"),
     ),
@@ -71,6 +72,7 @@ DEEPSEEK_V3_1 = Dialect(
     name="deepseek_v3_1",
     family=Family(
         "DeepSeek-V3.1, V3.2-Exp",
+        model_names=("DeepSeek V3.1", "DeepSeek V3.2 Exp"),
         aliases=("deepseek_v31", "deepseekv31", "deepseek31", "deepseek3"),
         reasoning_aliases=("deepseek_v3", "deepseek_v3_1", "deepseek_v31"),
     ),
@@ -123,6 +125,7 @@ DEEPSEEK_V3_2 = dsml(
     "deepseek_v3_2",
     Family(
         "DeepSeek-V3.2",
+        model_names=("DeepSeek V3.2",),
         aliases=("deepseek_v32", "deepseekv32", "deepseek32"),
         reasoning_aliases=("deepseek_v3_2",),
     ),
@@ -141,6 +144,7 @@ DEEPSEEK_V4 = dsml(
     "deepseek_v4",
     Family(
         "DeepSeek-V4, V4-Flash",
+        model_names=("DeepSeek V4",),
         aliases=("deepseekv4",),
         reasoning_aliases=("deepseek_v4", "deepseekv4"),
     ),
@@ -159,6 +163,7 @@ DEEPSEEK_V41 = dsml(
     "deepseek_v41",
     Family(
         "DeepSeek-V4.1",
+        model_names=("DeepSeek V4.1",),
         aliases=("deepseekv41", "deepseek_v4_1"),
         reasoning_aliases=("deepseek_v41",),
     ),

@@ -8,7 +8,12 @@ from ._shared import JSON_FIRST
 
 GEMMA4 = Dialect(
     name="gemma4",
-    family=Family("Gemma 4", aliases=("gemma_4", "gemma4_no_thinking"), reasoning_aliases=("gemma4",)),
+    family=Family(
+        "Gemma 4",
+        model_names=("Gemma 4",),
+        aliases=("gemma_4", "gemma4_no_thinking"),
+        reasoning_aliases=("gemma4",),
+    ),
     section=("<|tool_call>{calls}<tool_call|>", "^?{calls}<tool_call|>"),
     section_per_call=True,
     call=("call:{name}{args}", ":{name}{args}"),
@@ -33,7 +38,7 @@ GEMMA4 = Dialect(
 
 FUNCTIONGEMMA = Dialect(
     name="functiongemma",
-    family=Family("FunctionGemma", aliases=("function_gemma",)),
+    family=Family("FunctionGemma", model_names=("FunctionGemma",), aliases=("function_gemma",)),
     call=("<start_function_call>call:{name}{args}<end_function_call>",),
     sep=("",),
     args="bare",

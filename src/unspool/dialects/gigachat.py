@@ -12,7 +12,7 @@ GIGACHAT_PROMPT = ("assistant<|role_sep|>",)
 
 GIGACHAT3 = Dialect(
     name="gigachat3",
-    family=Family("GigaChat 3.0 and 3.1"),
+    family=Family("GigaChat 3.0 and 3.1", model_names=("GigaChat 3", "GigaChat 3.0", "GigaChat 3.1")),
     call=(
         "<|function_call|>{envelope}",
         "<|message_sep|>\n\nfunction call<|role_sep|>\n{envelope}",
@@ -40,7 +40,7 @@ GIGACHAT3 = Dialect(
 GIGACHAT35 = replace(
     dsml(
         "gigachat35",
-        Family("GigaChat 3.5", reasoning_aliases=("gigachat35",)),
+        Family("GigaChat 3.5", model_names=("GigaChat 3.5",), reasoning_aliases=("gigachat35",)),
         RequestFacts(
             calls_special="yes",
             forced=JSON_FIRST,

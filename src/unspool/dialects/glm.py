@@ -17,6 +17,7 @@ GLM45 = Dialect(
     name="glm45",
     family=Family(
         "GLM-4.5, 4.6",
+        model_names=("GLM 4.5", "GLM 4.6"),
         aliases=("glm", "glm45_moe", "glm4"),
         reasoning_aliases=("glm45",),
         fingerprint=("[gMASK]<sop>",),
@@ -48,6 +49,7 @@ POOLSIDE_V1 = replace(
     name="poolside_v1",
     family=Family(
         "Laguna",
+        model_names=("Laguna",),
         aliases=("laguna",),
         reasoning_aliases=("poolside_v1",),
         fingerprint=("All available function signatures are listed below",),
@@ -71,6 +73,7 @@ GLM47 = Dialect(
     name="glm47",
     family=Family(
         "GLM-4.7, GLM-5",
+        model_names=("GLM 4.7", "GLM 5", "GLM 5.*"),
         aliases=("glm47_moe", "glm_4.7", "glm_4_7", "glm_ocr"),
         reasoning_aliases=("glm47",),
         fingerprint=("[gMASK]<sop>",),
@@ -98,6 +101,7 @@ LING3 = replace(
     name="ling3",
     family=Family(
         "Ling 3, Ring-2.6",
+        model_names=("Ling 3", "Ling 3.*", "Ring 2.6"),
         aliases=("ling",),
         reasoning_aliases=("ling3",),
         fingerprint=("<|role_end|>", "model_type: bailing"),
@@ -109,7 +113,9 @@ LING3 = replace(
 SPARK25 = replace(
     GLM47,
     name="spark25",
-    family=Family("Spark-X2.5", fingerprint=("model_type: spark2_5",)),
+    family=Family(
+        "Spark-X2.5", model_names=("Spark X2.5", "Spark2.5"), fingerprint=("model_type: spark2_5",)
+    ),
     stop=("<end>", "<|im_end|>"),
     request=RequestFacts(calls_special="no", forced=NATIVE, eos=(MODEL,), thinking=HYBRID),
 )
@@ -117,7 +123,9 @@ SPARK25 = replace(
 IQUEST_Q1 = replace(
     GLM47,
     name="iquest_q1",
-    family=Family("IQuest-Q1", aliases=("iquest",), reasoning_aliases=("iquest_q1",)),
+    family=Family(
+        "IQuest-Q1", model_names=("IQuest Q1",), aliases=("iquest",), reasoning_aliases=("iquest_q1",)
+    ),
     call=("<iquest_tool_call>{name}{params}</iquest_tool_call>",),
     foreign=(),
     stop=("<|iquest_end|>", "<|endoftext|>"),

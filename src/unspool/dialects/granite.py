@@ -11,7 +11,7 @@ GRANITE_PROMPT = ("<|end_of_role|>",)
 
 GRANITE_20B_FC = Dialect(
     name="granite_20b_fc",
-    family=Family("granite-20b-functioncalling"),
+    family=Family("granite-20b-functioncalling", model_names=("Granite 20B functioncalling",)),
     call=("<function_call> {envelope}", "<function_call>{envelope}"),
     sep=("",),
     stop=("<|endoftext|>",),
@@ -22,6 +22,7 @@ GRANITE = Dialect(
     name="granite",
     family=Family(
         "Granite 3.x",
+        model_names=("Granite 3.*",),
         reasoning_aliases=("granite",),
         fingerprint=("followed by a JSON list of tools",),
     ),
@@ -54,7 +55,11 @@ GRANITE = Dialect(
 GRANITE4 = replace(
     HERMES,
     name="granite4",
-    family=Family("Granite 4.0 and 4.1", fingerprint=("<|start_of_role|>",)),
+    family=Family(
+        "Granite 4.0 and 4.1",
+        model_names=("Granite 4", "Granite 4.0", "Granite 4.1"),
+        fingerprint=("<|start_of_role|>",),
+    ),
     stop=LLAMA_STOPS,
     request=RequestFacts(
         calls_special="yes",
@@ -70,6 +75,7 @@ GRANITE42 = replace(
     name="granite42",
     family=Family(
         "Granite 4.2",
+        model_names=("Granite 4.2",),
         reasoning_aliases=("granite_thinking_parser",),
         fingerprint=("truncate_history_thinking", "defer_loading"),
     ),

@@ -14,7 +14,12 @@ FRAME_START = "<|start|>assistant"
 
 HARMONY = Dialect(
     name="harmony",
-    family=Family("gpt-oss", aliases=("openai", "gpt_oss"), reasoning_aliases=("openai_gptoss", "gpt_oss")),
+    family=Family(
+        "gpt-oss",
+        model_names=("gpt-oss", "gptoss"),
+        aliases=("openai", "gpt_oss"),
+        reasoning_aliases=("openai_gptoss", "gpt_oss"),
+    ),
     frame=Frame(
         open=HARMONY_OPENERS,
         sep="<|message|>",
@@ -69,7 +74,7 @@ HARMONY_STRIPPED = Dialect(
 
 BEAM = Dialect(
     name="beam",
-    family=Family("Beam 1.0", reasoning_aliases=("beam",)),
+    family=Family("Beam 1.0", model_names=("Beam 1.0",), reasoning_aliases=("beam",)),
     frame=Frame(
         open=HARMONY_OPENERS,
         sep="<|message|>",
@@ -96,7 +101,12 @@ BEAM = Dialect(
 
 MUSE_GLIMMER = Dialect(
     name="muse_glimmer",
-    family=Family("Muse Glimmer", aliases=("muse", "glimmer"), reasoning_aliases=("muse_glimmer", "muse")),
+    family=Family(
+        "Muse Glimmer",
+        model_names=("Muse Glimmer",),
+        aliases=("muse", "glimmer"),
+        reasoning_aliases=("muse_glimmer", "muse"),
+    ),
     frame=Frame(
         open=("<|start|>assistant", " to=", "<|message|>", "^to="),
         sep="<|message|>",

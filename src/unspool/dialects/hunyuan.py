@@ -9,7 +9,12 @@ from ._shared import JSON_FIRST, NATIVE, THINK_INLINE, THINK_LINES
 
 HUNYUAN_A13B = Dialect(
     name="hunyuan_a13b",
-    family=Family("Hunyuan-A13B and smaller", reasoning_aliases=("hunyuan_a13b",), fingerprint=("助手：",)),
+    family=Family(
+        "Hunyuan-A13B and smaller",
+        model_names=("Hunyuan",),
+        reasoning_aliases=("hunyuan_a13b",),
+        fingerprint=("助手：",),
+    ),
     section=("<tool_calls>[{calls}]</tool_calls>", "<tool_calls>{calls}</tool_calls>"),
     call=("{envelope}",),
     sep=(", ",),
@@ -66,6 +71,7 @@ HY_V3 = Dialect(
     name="hy_v3",
     family=Family(
         "Hy3",
+        model_names=("Hy3",),
         aliases=("hunyuan",),
         reasoning_aliases=("hy_v3", "hunyuan"),
         variants=(("<tool_calls:opensource>", "hy_v3:opensource"),),
@@ -90,6 +96,7 @@ HY_V4 = replace(
     name="hy_v4",
     family=Family(
         "Hy4",
+        model_names=("Hy4",),
         aliases=("hy4",),
         reasoning_aliases=("hy_v4",),
         variants=(

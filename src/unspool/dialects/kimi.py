@@ -10,7 +10,7 @@ from ._shared import CHATML_STOPS, JSON, NATIVE, THINK_INLINE
 
 KIMI = Dialect(
     name="kimi",
-    family=Family("Kimi-VL-Thinking and other early Kimi models"),
+    family=Family("Kimi-VL-Thinking and other early Kimi models", model_names=("Kimi VL",)),
     reasoning=("◁think▷{text}◁/think▷",),
     stop=CHATML_STOPS,
     request=RequestFacts(calls_special="n/a", forced=JSON, eos=(MODEL,), thinking=UNSWITCHED),
@@ -22,6 +22,7 @@ KIMI_K2 = Dialect(
     name="kimi_k2",
     family=Family(
         "Kimi K2, K2.5, K2.6",
+        model_names=("Kimi K2", "Kimi K2.5", "Kimi K2.6"),
         aliases=("kimik2", "kimi_k25"),
         reasoning_aliases=("kimi_k2", "kimi_k25", "kimi_thinking"),
     ),
@@ -85,7 +86,7 @@ K3_ENDS = ("<|close|>message<|sep|>", "<|close|>response<|sep|>")
 
 KIMI_K3 = Dialect(
     name="kimi_k3",
-    family=Family("Kimi K3", reasoning_aliases=("kimi_k3",)),
+    family=Family("Kimi K3", model_names=("Kimi K3",), reasoning_aliases=("kimi_k3",)),
     section=(K3_SECTION, _spaced(K3_SECTION)),
     call=(*K3_CALLS, *map(_spaced, K3_CALLS)),
     sep=("",),

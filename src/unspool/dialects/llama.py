@@ -13,7 +13,9 @@ FUNCTIONARY_EOS = ("<|eot_id|>", "<|eom_id|>")
 
 LLAMA3_JSON = Dialect(
     name="llama3_json",
-    family=Family("Llama 3.1 to 3.3", aliases=("llama3", "llama")),
+    family=Family(
+        "Llama 3.1 to 3.3", model_names=("Llama 3.1", "Llama 3.2", "Llama 3.3"), aliases=("llama3", "llama")
+    ),
     section=("^{calls}", "<|python_tag|>{calls}"),
     call=("{envelope}", "<|python_tag|>{name}.call{args:python}"),
     sep=("; ", ","),
@@ -43,6 +45,7 @@ PYTHONIC = Dialect(
     name="pythonic",
     family=Family(
         "Llama 4, Llama 3.2, ToolACE, Olmo 3",
+        model_names=("Llama 4", "ToolACE", "Olmo 3"),
         aliases=("llama4_pythonic", "olmo3", "olmo3_think"),
         reasoning_aliases=("olmo3",),
     ),
@@ -69,7 +72,9 @@ PYTHONIC = Dialect(
 WATT = replace(
     PYTHONIC,
     name="watt",
-    family=Family("Watt-tool", fingerprint=("watt-tool",)),  # no template is known: it loses to pythonic
+    family=Family(
+        "Watt-tool", model_names=("Watt tool",), fingerprint=("watt-tool",)
+    ),  # no template is known: it loses to pythonic
     section=("^[{calls}]",),
     call=("{name}{args}", "{envelope}"),
     reasoning=(),
@@ -78,7 +83,7 @@ WATT = replace(
 
 XLAM = Dialect(
     name="xlam",
-    family=Family("xLAM", fingerprint=("tool_call_name",)),
+    family=Family("xLAM", model_names=("xLAM",), fingerprint=("tool_call_name",)),
     section=(
         "^[{calls}]",
         "<tool_call>[{calls}]</tool_call>",
@@ -95,7 +100,9 @@ XLAM = Dialect(
 
 FIREFUNCTION = Dialect(
     name="firefunction",
-    family=Family("firefunction v1 and v2", fingerprint=("<|start_header_id|>",)),
+    family=Family(
+        "firefunction v1 and v2", model_names=("firefunction",), fingerprint=("<|start_header_id|>",)
+    ),
     section=(" functools[{calls}]", "functools[{calls}]", "functools{calls}"),
     call=("{envelope}",),
     sep=(", ",),
@@ -106,7 +113,11 @@ FIREFUNCTION = Dialect(
 
 FUNCTIONARY = Dialect(
     name="functionary",
-    family=Family("Functionary v3.1", aliases=("functionary_v31",)),
+    family=Family(
+        "Functionary v3.1",
+        model_names=("Functionary v3.1", "Functionary small v3.1", "Functionary medium v3.1"),
+        aliases=("functionary_v31",),
+    ),
     call=("<function={name}>{args}</function>", "<|python_tag|>{code}"),
     sep=("",),
     reasoning=(),
@@ -118,7 +129,10 @@ FUNCTIONARY = Dialect(
 
 FUNCTIONARY_V32 = Dialect(
     name="functionary_v32",
-    family=Family("Functionary v3.2"),
+    family=Family(
+        "Functionary v3.2",
+        model_names=("Functionary v3.2", "Functionary small v3.2", "Functionary medium v3.2"),
+    ),
     frame=Frame(
         open=(">>>",),
         sep="\n",

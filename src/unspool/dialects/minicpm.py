@@ -9,7 +9,7 @@ from .qwen import QWEN3_CODER, QWEN_SECTION
 
 MINICPM = Dialect(
     name="minicpm",
-    family=Family("MiniCPM 3 and 4"),
+    family=Family("MiniCPM 3 and 4", model_names=("MiniCPM3", "MiniCPM4")),
     section=(
         "<|tool_call_start|>\n```python\n{calls}\n```\n<|tool_call_end|>",
         "<|tool_call_start|>[{calls}]<|tool_call_end|>",
@@ -26,7 +26,7 @@ MINICPM = Dialect(
 
 MINICPM5 = Dialect(
     name="minicpm5",
-    family=Family("MiniCPM5"),
+    family=Family("MiniCPM5", model_names=("MiniCPM5",)),
     section=("\n{calls}",),
     # A detokenizer may swallow the blank.
     call=('<function name="{name}">{params}</function>', '<functionname="{name}">{params}</function>'),
@@ -49,7 +49,10 @@ MINICPMV = replace(
     QWEN3_CODER,
     name="minicpmv",
     family=Family(
-        "MiniCPM-V 4.5 and later", reasoning_aliases=("minicpmv",), fingerprint=("model_type: minicpmv",)
+        "MiniCPM-V 4.5 and later",
+        model_names=("MiniCPM V 4.5",),
+        reasoning_aliases=("minicpmv",),
+        fingerprint=("model_type: minicpmv",),
     ),
     section=QWEN_SECTION,
     call=(*QWEN3_CODER.call, "{envelope}"),

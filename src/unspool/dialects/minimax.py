@@ -12,7 +12,7 @@ MINIMAX_PROMPT = ("]~b]ai",)
 
 MINIMAX_M1 = Dialect(
     name="minimax_m1",
-    family=Family("MiniMax-M1, Text-01"),
+    family=Family("MiniMax-M1, Text-01", model_names=("MiniMax M1", "MiniMax Text 01")),
     section=("\n<tool_calls>\n{calls}\n</tool_calls>", "<tool_calls>[{calls}]</tool_calls>"),
     call=("{envelope}",),
     sep=("\n", ","),
@@ -25,7 +25,9 @@ MINIMAX_M1 = Dialect(
 
 MINIMAX_M2 = Dialect(
     name="minimax_m2",
-    family=Family("MiniMax-M2", reasoning_aliases=("minimax_m2", "minimax")),
+    family=Family(
+        "MiniMax-M2", model_names=("MiniMax M2", "MiniMax M2.*"), reasoning_aliases=("minimax_m2", "minimax")
+    ),
     section=("\n<minimax:tool_call>\n{calls}</minimax:tool_call>", "?{calls}"),
     call=('<invoke name="{name}">\n{params}</invoke>\n',),
     sep=("",),
@@ -62,7 +64,12 @@ MINIMAX_NAMESPACE = "]<]minimax[>["
 
 MINIMAX_M3 = Dialect(
     name="minimax_m3",
-    family=Family("MiniMax-M3", aliases=("minimax_m3_nom",), reasoning_aliases=("minimax_m3",)),
+    family=Family(
+        "MiniMax-M3",
+        model_names=("MiniMax M3",),
+        aliases=("minimax_m3_nom",),
+        reasoning_aliases=("minimax_m3",),
+    ),
     section=(f"{MINIMAX_NAMESPACE}<tool_call>\n{{calls}}{MINIMAX_NAMESPACE}</tool_call>",),
     call=(f'{MINIMAX_NAMESPACE}<invoke name="{{name}}">{{params}}{MINIMAX_NAMESPACE}</invoke>\n',),
     sep=("",),

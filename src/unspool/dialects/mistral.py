@@ -22,6 +22,7 @@ MISTRAL_V11 = Dialect(
     name="mistral_v11",
     family=Family(
         "Mistral tokenizers v11 and later: Small 3.2, Magistral, Ministral 3, Devstral, Large 3",
+        model_names=("Mistral Small 3.2", "Magistral", "Ministral 3", "Devstral", "Mistral Large 3"),
         aliases=("mistral_v13",),
     ),
     section=("{calls}",),
@@ -47,6 +48,13 @@ MISTRAL_V3 = replace(
     name="mistral_v3",
     family=Family(
         "Mistral tokenizers v2 to v7: 7B v0.3, Mixtral 8x22B, Nemo, Large 2411, Small 3.1",
+        model_names=(
+            "Mistral 7B Instruct v0.3",
+            "Mixtral 8x22B",
+            "Mistral Nemo",
+            "Mistral Large 2411",
+            "Mistral Small 3.1",
+        ),
         aliases=("mistral_v7",),
     ),
     section=(MISTRAL_ARRAY, "{calls}"),
@@ -60,6 +68,7 @@ MISTRAL = replace(
     name="mistral",
     family=Family(
         "Mistral, Magistral, Ministral, Devstral; any tokenizer version",
+        model_names=("Mistral", "Ministral", "Mixtral", "Codestral"),
         aliases=("ministral",),
         reasoning_aliases=("mistral",),
         variants=(("[ARGS]", "mistral_v11"), ("[TOOL_CALLS]", "mistral_v3")),

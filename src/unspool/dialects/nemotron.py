@@ -11,6 +11,13 @@ NEMOTRON_JSON = Dialect(
     name="nemotron_json",
     family=Family(
         "Nemotron v1, Nano v2",
+        model_names=(
+            "Llama 3.1 Nemotron",
+            "Llama 3.3 Nemotron",
+            "Nemotron Nano v2",
+            "Nemotron Nano 9B v2",
+            "Nemotron Nano 12B v2",
+        ),
         aliases=("nemotron_deci", "llama_nemotron_json", "llama_nemotron"),
         reasoning_aliases=("nemotron_deci",),
     ),
@@ -33,6 +40,7 @@ NEMOTRON_V3 = replace(
     name="nemotron_v3",
     family=Family(
         "Nemotron 3 and 3.5",
+        model_names=("Nemotron 3", "Nemotron 3.5"),
         aliases=("nemotron_nano", "nemotron", "nemotron_3_nano", "nemotron_3.5_nano"),
         reasoning_aliases=("nemotron_v3", "nemotron_3", "nemotron3", "nano_v3"),
         fingerprint=("truncate_history_thinking",),

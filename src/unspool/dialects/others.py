@@ -22,7 +22,10 @@ from ._shared import CHATML_STOPS, GLM_BODY, IM_END, JSON_FIRST, NATIVE, NATIVE_
 INTERNLM2 = Dialect(
     name="internlm2",
     family=Family(
-        "InternLM 2 to 3, Intern-S1", aliases=("internlm", "interns1"), reasoning_aliases=("interns1",)
+        "InternLM 2 to 3, Intern-S1",
+        model_names=("InternLM2", "InternLM2.5", "InternLM3", "Intern S1"),
+        aliases=("internlm", "interns1"),
+        reasoning_aliases=("interns1",),
     ),
     call=(
         "<|action_start|><|plugin|>\n{envelope}<|action_end|>",
@@ -35,7 +38,7 @@ INTERNLM2 = Dialect(
 
 JAMBA = Dialect(
     name="jamba",
-    family=Family("Jamba 1.5 to 1.7"),
+    family=Family("Jamba 1.5 to 1.7", model_names=("Jamba",)),
     section=("<tool_calls>[{calls}]</tool_calls>", "<tool_calls>{calls}</tool_calls>"),
     call=("{envelope}",),
     sep=(", ",),
@@ -47,7 +50,7 @@ JAMBA = Dialect(
 
 APRIEL = Dialect(
     name="apriel",
-    family=Family("Apriel 1.5 and 1.6", fingerprint=("[BEGIN FINAL RESPONSE]",)),
+    family=Family("Apriel 1.5 and 1.6", model_names=("Apriel",), fingerprint=("[BEGIN FINAL RESPONSE]",)),
     section=(
         "\n<tool_calls>[{calls}]</tool_calls>",
         "\n<tool_calls>{calls}</tool_calls>",
@@ -74,7 +77,9 @@ APRIEL = Dialect(
 
 APERTUS = Dialect(
     name="apertus",
-    family=Family("Apertus 2509", aliases=("apertus2509",), reasoning_aliases=("apertus2509",)),
+    family=Family(
+        "Apertus 2509", model_names=("Apertus",), aliases=("apertus2509",), reasoning_aliases=("apertus2509",)
+    ),
     section=(
         "<|tools_prefix|>[{calls}]<|tools_suffix|>",
         "<|tools_prefix|>{calls}<|tools_suffix|>",
@@ -95,7 +100,7 @@ APERTUS = Dialect(
 
 PHI4MINI = Dialect(
     name="phi4mini",
-    family=Family("Phi-4-mini", aliases=("phi4_mini_json", "phi4")),
+    family=Family("Phi-4-mini", model_names=("Phi 4 mini",), aliases=("phi4_mini_json", "phi4")),
     section=("functools[{calls}]", "functools{calls}", "<|tool_call|>[{calls}]<|/tool_call|>"),
     call=("{envelope}",),
     sep=(", ",),
@@ -107,7 +112,7 @@ PHI4MINI = Dialect(
 
 INKLING = Dialect(
     name="inkling",
-    family=Family("Inkling", reasoning_aliases=("inkling",)),
+    family=Family("Inkling", model_names=("Inkling",), reasoning_aliases=("inkling",)),
     call=(
         "<|content_invoke_tool_json|>{envelope}<|end_message|>",
         "<|message_model|>{_}<|content_invoke_tool_json|>{envelope}<|end_message|>",
@@ -150,6 +155,7 @@ LFM2 = Dialect(
     name="lfm2",
     family=Family(
         "LFM2, LFM2.5",
+        model_names=("LFM2", "LFM2.5"),
         aliases=("lfm2_thinking", "lfm2.5"),
         fingerprint=("<|tool_list_start|>", "List of tools: ["),
     ),
@@ -172,7 +178,7 @@ LFM2 = Dialect(
 
 SARASHINA = Dialect(
     name="sarashina",
-    family=Family("Sarashina"),
+    family=Family("Sarashina", model_names=("Sarashina",)),
     section=("<|tool_calls|>[{calls}]", "<|tool_calls|>{calls}", "^[{calls}]"),
     call=("{envelope:python}",),
     sep=(", ",),
@@ -186,7 +192,7 @@ SARASHINA = Dialect(
 
 SOLAR_OPEN = Dialect(
     name="solar_open",
-    family=Family("Solar-Open"),
+    family=Family("Solar-Open", model_names=("Solar Open",)),
     section=("<|tool_calls|>{calls}<|calls|>", "{calls}"),
     call=("<|tool_call:begin|>{id}<|tool_call:name|>{name}<|tool_call:args|>{args}<|tool_call:end|>",),
     sep=("",),
@@ -227,7 +233,7 @@ PLAMO_TAIL = "<|plamo:end_tool_arguments:plamo|><|plamo:end_tool_request:plamo|>
 
 PLAMO3 = Dialect(
     name="plamo3",
-    family=Family("PLaMo 3", reasoning_aliases=("plamo3",)),
+    family=Family("PLaMo 3", model_names=("PLaMo 3",), reasoning_aliases=("plamo3",)),
     section=("<|plamo:begin_tool_requests:plamo|>{calls}<|plamo:end_tool_requests:plamo|>",),
     call=(PLAMO_HEAD + "{args}" + PLAMO_TAIL, PLAMO_HEAD + "\n" + PLAMO_TAIL),
     sep=("",),
@@ -245,7 +251,7 @@ PLAMO3 = Dialect(
 
 DOTS = Dialect(
     name="dots",
-    family=Family("dots", aliases=("dots3",), reasoning_aliases=("dots",)),
+    family=Family("dots", model_names=("dots",), aliases=("dots3",), reasoning_aliases=("dots",)),
     section=("\n<dots_function_call>\n{calls}</dots_function_call>",),
     call=('<invoke name="{name}">\n{params}</invoke>\n', "{envelope}"),
     sep=("",),
@@ -256,7 +262,7 @@ DOTS = Dialect(
 
 LONGCAT = Dialect(
     name="longcat",
-    family=Family("LongCat-Flash"),
+    family=Family("LongCat-Flash", model_names=("LongCat",)),
     section=("\n{calls}",),
     call=(
         "<longcat_tool_call>\n{envelope}\n</longcat_tool_call>",
@@ -272,7 +278,7 @@ LONGCAT = Dialect(
 
 K2_HORIZON = Dialect(
     name="k2_horizon",
-    family=Family("K2 Horizon", reasoning_aliases=("k2_horizon",)),
+    family=Family("K2 Horizon", model_names=("K2 Horizon",), reasoning_aliases=("k2_horizon",)),
     section=(
         "<ifm|tool_calls>{calls}</ifm|tool_calls>",
         "<ifm|tool_call>[{calls}]</ifm|tool_call>",

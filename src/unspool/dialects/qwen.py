@@ -23,6 +23,18 @@ HERMES = Dialect(
     name="hermes",
     family=Family(
         "Hermes 2 Pro to 4, Qwen2.5, QwQ, Qwen3, EXAONE 4, SmolLM3",
+        model_names=(
+            "Hermes 2 Pro",
+            "Hermes 3",
+            "Hermes 4",
+            "Hermes 4.*",
+            "Qwen2.5",
+            "QwQ",
+            "Qwen3",
+            "EXAONE 4",
+            "EXAONE 4.*",
+            "SmolLM3",
+        ),
         aliases=(
             "qwen3_json",
             "qwen25",
@@ -58,7 +70,9 @@ HERMES = Dialect(
 TRINITY = replace(
     HERMES,
     name="trinity",
-    family=Family("AFM, Trinity", fingerprint=("model_type: afmoe", "model_type: arcee")),
+    family=Family(
+        "AFM, Trinity", model_names=("Trinity", "AFM"), fingerprint=("model_type: afmoe", "model_type: arcee")
+    ),
     stop=CHATML_STOPS,
     request=RequestFacts(calls_special="yes", forced=JSON_FIRST, eos=(MODEL,), thinking=UNSWITCHED),
 )
@@ -66,7 +80,9 @@ TRINITY = replace(
 ERNIE45 = replace(
     HERMES,
     name="ernie45",
-    family=Family("ERNIE 4.5", reasoning_aliases=("ernie45",), fingerprint=("<response>",)),
+    family=Family(
+        "ERNIE 4.5", model_names=("ERNIE 4.5",), reasoning_aliases=("ernie45",), fingerprint=("<response>",)
+    ),
     content=("<response>\n{text}\n</response>\n",),
     stop=("</s>",),
     prompt=Prompt(turn=("Assistant:",)),
@@ -79,6 +95,7 @@ QWEN3_CODER = Dialect(
     name="qwen3_coder",
     family=Family(
         "Qwen3-Coder, Qwen3.5 to 3.8, Nanbeige",
+        model_names=("Qwen3 Coder", "Qwen3.5", "Qwen3.6", "Qwen3.7", "Qwen3.8", "Nanbeige"),
         aliases=(
             "qwen3_xml",
             "nanbeige",
@@ -116,7 +133,12 @@ QWEN_SECTION = ("\n<tool_call>\n{calls}\n</tool_call>", "?{calls}")
 MIMO = replace(
     QWEN3_CODER,
     name="mimo",
-    family=Family("MiMo-V2", reasoning_aliases=("mimo",), fingerprint=("model_type: mimo_v2",)),
+    family=Family(
+        "MiMo-V2",
+        model_names=("MiMo V2", "MiMo V2.*"),
+        reasoning_aliases=("mimo",),
+        fingerprint=("model_type: mimo_v2",),
+    ),
     section=QWEN_SECTION,
     reasoning=THINK_LINES,
     request=RequestFacts(calls_special="no", forced=JSON_FIRST, eos=(MODEL,), thinking=HYBRID),
@@ -125,7 +147,7 @@ MIMO = replace(
 SEED_OSS = replace(
     QWEN3_CODER,
     name="seed_oss",
-    family=Family("Seed-OSS", reasoning_aliases=("seed_oss",)),
+    family=Family("Seed-OSS", model_names=("Seed OSS",), reasoning_aliases=("seed_oss",)),
     section=("\n\n<seed:tool_call>\n{calls}\n</seed:tool_call>", "?{calls}"),
     param=("<parameter={key}>{value}</parameter>\n",),
     foreign=(),

@@ -11,7 +11,7 @@ STEP3_INVOKE = '<steptml:invoke name="{name}">\n{params}</steptml:invoke>\n'
 
 STEP3 = Dialect(
     name="step3",
-    family=Family("Step-3", reasoning_aliases=("step3",)),
+    family=Family("Step-3", model_names=("Step 3",), reasoning_aliases=("step3",)),
     section=("<｜tool_calls_begin｜>\n{calls}<｜tool_calls_end｜>", "{calls}"),
     call=(
         f"<｜tool_call_begin｜>function<｜tool_sep｜>{STEP3_INVOKE}<｜tool_call_end｜>",
@@ -27,7 +27,7 @@ STEP3 = Dialect(
 STEP3P5 = replace(
     QWEN3_CODER,
     name="step3p5",
-    family=Family("Step-3.5", reasoning_aliases=("step3p5",)),
+    family=Family("Step-3.5", model_names=("Step 3.5", "StepFun 3.5"), reasoning_aliases=("step3p5",)),
     section=("<tool_call>\n{calls}\n</tool_call>", "?{calls}"),
     sep=("",),
     reasoning=THINK_LINES,

@@ -14,7 +14,8 @@ from .._core.tokens.tokens import AnyTokenizer
 from .._core.values.errors import UnspoolError, UsageError
 from .._core.values.policies import Policies
 from .._core.words.dialect import Dialect
-from .._models.detect import Detection, examine
+from .._models.detect import examine
+from .._models.detection import Detection
 from .._models.sources import Source, read_source
 from .._request import Plan, plan
 from ..dialects._registry import get_dialect

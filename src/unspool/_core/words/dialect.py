@@ -76,6 +76,9 @@ class Family:
 
     models: str = ""
     """Which models write it, for readers."""
+    model_names: tuple[str, ...] = ()
+    """What these models' names begin with, or hold: ``Qwen3 Coder`` is found in ``qwen3-coder:30b``; a ``*``
+    stands for the rest of a word.  Of several families the longest name counts."""
     aliases: tuple[str, ...] = ()
     """Other names engines know it by."""
     reasoning_aliases: tuple[str, ...] = ()

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from ..._core.values.errors import UsageError
-from .files import json_object
+from .files import json_object, read_text
 from .folder import NO_TEMPLATE, from_config, from_directory, from_file
 from .gguf import MAGIC, read_header, source_of
 from .hub import cache_directory, from_hub, snapshot_in
+from .ollama import from_modelfile, from_ollama, is_go_template, is_modelfile, models_directories
 from .source import Source, is_template
 
 __all__ = ["Source", "find_source", "read_source"]
@@ -24,6 +25,7 @@ _LONGEST_PATH: Final = 4096
 """Longer than any system lets a path be."""
 _LONGEST_TEXT: Final = 1 << 26
 """Of what standard input gives."""
+_LONGEST_TEMPLATE: Final = 1 << 20
 _SUFFIXES: Final = (".jinja", ".json", ".gguf")
 
 
@@ -44,7 +46,7 @@ def read_source(given: object) -> Source:
         got = type(given).__name__
         raise UsageError(f"detect() takes a chat template, a tokenizer configuration or a path, got {got}")
     if is_template(given):
-        return Source(given, "the text given")
+        return _from_text(given, "the text given", Path())
     if "\n" in given or len(given) > _LONGEST_PATH:
         raise UsageError(f"{given[:60]!r}... is {NO_TEMPLATE}")
     return find_source(given)
@@ -61,11 +63,13 @@ def find_source(text: str) -> Source:
     path = Path(text)
     if _is_path(path) or text.startswith("."):
         return _from_path(path)
-    found = from_hub(text)
+    found = from_hub(text) or from_ollama(text)
     if found is not None:
         return found
+    ollama = " or ".join(map(str, models_directories()))
     raise UsageError(
-        f"{text} does not exist: there is no such path, and no such model in {cache_directory()}. Give {WHAT}"
+        f"{text} does not exist: there is no such path, and no such model in the Hugging Face cache "
+        f"({cache_directory()}) or of Ollama ({ollama}). Download it, or give {WHAT}"
     )
 
 
@@ -81,11 +85,29 @@ def _from_path(path: Path) -> Source:
         if path.is_dir():
             return _from_directory(path)
         if path.is_file():
-            return from_file(path)
+            return _from_file(path)
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}: give {WHAT}") from error
     there = "is neither a file nor a directory" if path.exists() else "does not exist"
     raise UsageError(f"{path} {there}: give {WHAT}")
+
+
+def _from_file(path: Path) -> Source:
+    if path.suffix.lower() not in (".gguf", ".json"):
+        text = _beginning(path)
+        if text is not None and (is_modelfile(text) or is_go_template(text)):
+            return replace(_from_text(read_text(path), str(path), path.parent), file=path)
+    return from_file(path)
+
+
+def _beginning(path: Path) -> str | None:
+    """The text of a file that is not larger than a template is; None: it is something else."""
+    with path.open("rb") as file:
+        data = file.read(_LONGEST_TEMPLATE)
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def _from_directory(path: Path) -> Source:
@@ -107,6 +129,15 @@ def from_stream(file: BinaryIO, origin: str) -> Source:
         raise UsageError(f"{origin} is neither UTF-8 text nor a GGUF file: give {WHAT}") from error
     if text.lstrip().startswith("{") and not text.lstrip().startswith(("{{", "{%", "{#")):
         return from_config(json_object(text, origin), origin)
+    return _from_text(text, origin, Path())
+
+
+def _from_text(text: str, origin: str, directory: Path) -> Source:
+    """A Modelfile, or a template, of Go or of Jinja."""
+    if is_modelfile(text):
+        return from_modelfile(text, origin, directory)
+    if is_go_template(text):
+        return Source("", origin, go_template=text)
     if not is_template(text):
         raise UsageError(f"{origin} is {NO_TEMPLATE}")
     return Source(text, origin)

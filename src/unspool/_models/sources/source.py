@@ -67,6 +67,14 @@ class Source:
     """How many tokens the model takes."""
     weights: Path | None = None
     """Its weights, where they are a GGUF file."""
+    go_template: str = ""
+    """Ollama's template, in the language of Go."""
+    families: tuple[str, ...] = ()
+    """Families of models that it is said to be of."""
+    parser: str = ""
+    """The parser of calls that its engine was told to use."""
+    parameters: Mapping[str, object] = field(default_factory=dict)
+    """What else is set for it, as Ollama calls it: ``stop``, ``num_ctx``."""
 
     def to_dict(self) -> dict[str, Any]:
         """What was found and where, as JSON values."""
@@ -87,6 +95,10 @@ class Source:
                 for id, text in known.items()
             },
             "weights": "" if self.weights is None else str(self.weights),
+            "go_template": bool(self.go_template),
+            "families": list(self.families),
+            "parser": self.parser,
+            "parameters": dict(self.parameters),
         }
 
 
