@@ -378,10 +378,6 @@ def test_a_begun_thought_is_continued(engine: EngineProcess, gateway: GatewayThr
         ({"functions": [{"name": "x"}]}, "functions"),
         ({"response_format": {"type": "xml"}}, "response_format.type"),
         ({"response_format": {"type": "json_schema"}}, "response_format.json_schema.schema"),
-        (
-            {"tools": [WEATHER], "tool_choice": "required", "response_format": {"type": "json_object"}},
-            "tool_choice",
-        ),
         ({"chat_template_kwargs": {"enable_thinkin": True}}, "thinking"),
         ({"continue_final_message": True}, "continue_final_message"),
     ],

@@ -265,3 +265,12 @@ def test_what_it_has_told_apart_is_passed_on() -> None:
         ("get_weather", {"city": "Paris"})
     ]
     assert message.finish_reason == "tool_calls"
+
+
+def test_log_probabilities_of_a_chat_endpoint_come_with_tools_and_without_alternatives(chat: Any) -> None:
+    """This server streams none beside tools, and takes no alternatives for none at all."""
+    body = {**ASK, "max_tokens": 5, "logprobs": True, "tools": [WEATHER]}
+    (choice,) = post(f"{chat.url}/v1/chat/completions", body)["choices"]
+    told = choice["logprobs"]["content"]
+    assert told
+    assert all(entry["logprob"] <= 0 and entry["top_logprobs"] == [] for entry in told)

@@ -119,6 +119,7 @@ class ChatAnswer(Answer):
         head = {"id": first.id, "object": "chat.completion.chunk", "created": first.created, "model": model}
         self._head = b'data: %b,"choices":' % encode(head)[:-1]
         """What all chunks begin with: encoded once, because it is longer than most deltas."""
+        self._foot = b',"usage":null}\n\n' if job.include_usage else b"}\n\n"
 
     @property
     def failed(self) -> bool:
@@ -168,7 +169,7 @@ class ChatAnswer(Answer):
     def _choices(self, chunk: Chunk) -> bytes:
         if "choices" not in chunk:
             return _data(chunk)
-        return b"%b%b}\n\n" % (self._head, encode(chunk["choices"]))
+        return b"%b%b%b" % (self._head, encode(chunk["choices"]), self._foot)
 
 
 class ResponsesAnswer(Answer):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -10,20 +9,15 @@ from typing import Any
 from .._core.ends.parser import Parser
 from .._core.values.errors import UsageError
 from .._core.values.events import (
-    CallArgs,
     CallEnd,
-    CallStart,
     Event,
-    Finish,
     FinishReason,
     Note,
-    Status,
     Text,
 )
-from .._core.values.ids import OPENAI_ID
 from .._request import Plan
-from .failure import Failure
-from .upstreams.base import CallPiece, Delta
+from .foreign import ForeignCalls
+from .upstreams.base import Delta
 
 
 class DeltaTokens:
@@ -76,7 +70,7 @@ class Reader:
         self._split = False
         self._offset = 0
         self._steps: deque[DeltaTokens] = deque()
-        self._foreign = _Foreign()
+        self._foreign = ForeignCalls()
 
     @property
     def parser(self) -> Parser:
@@ -135,16 +129,14 @@ class Reader:
         elif delta.text:
             events += self.parser.feed(delta.text)
         self._offset += len(delta.text)
+        events = self._foreign.follow(events, self._offset)
         if delta.calls:
             events += self._foreign.take(delta.calls, self._offset)
-        elif self._foreign.used:
-            events = self._foreign.renumber(events, self._offset)
         return events
 
     def _finish(self, reason: FinishReason) -> list[Event]:
         self.finished = True
-        events = self._foreign.finish(reason, self._offset)
-        return events + self._foreign.renumber(self.parser.finish(reason), self._offset)
+        return self._foreign.finish(reason, self.parser.finish(reason), self._offset)
 
     def _account(self, delta: Delta) -> None:
         text = delta.text
@@ -195,80 +187,5 @@ class Reader:
         return found
 
 
-class _Foreign:
-    """Calls that the upstream has told apart, in one numbering with ours."""
-
-    def __init__(self) -> None:
-        self.used = False
-        self._count = 0
-        self._open: int | None = None
-        self._keys: dict[int, int] = {}
-        self._ours: dict[int, int] = {}
-        self._arguments: list[str] = []
-
-    def take(self, calls: Sequence[CallPiece], at: int) -> list[Event]:
-        """Events for pieces of calls."""
-        self.used = True
-        out: list[Event] = []
-        for call in calls:
-            # Some servers number every call 0: a name tells that another one begins.
-            if call.index not in self._keys or call.name:
-                out += self.end("complete", at)
-                if not call.name:
-                    raise Failure(
-                        "upstream", "the upstream sent a call without a name", code="upstream_protocol"
-                    )
-                self._keys[call.index] = self._open = self._count
-                self._count += 1
-                out.append(CallStart(self._open, call.name, call.id or OPENAI_ID.new("", 0), at, at))
-            if self._keys[call.index] != self._open:
-                raise Failure(
-                    "upstream", "the upstream went on with a call that was over", code="upstream_protocol"
-                )
-            if call.arguments:
-                self._arguments.append(call.arguments)
-                out.append(CallArgs(self._open, call.arguments, at, at))
-        return out
-
-    def end(self, status: Status, at: int) -> list[Event]:
-        """Close the open call, if there is one."""
-        if self._open is None:
-            return []
-        index, self._open = self._open, None
-        text, self._arguments = "".join(self._arguments), []
-        if text and not _is_object(text):
-            status = "truncated" if status == "truncated" else "malformed"
-        elif text:
-            status = "complete"
-        return [CallEnd(index, status, "" if status == "complete" else text, at, at)]
-
-    def finish(self, reason: FinishReason, at: int) -> list[Event]:
-        """No more calls follow."""
-        return self.end("truncated" if reason == "length" else "complete", at)
-
-    def renumber(self, events: list[Event], at: int) -> list[Event]:
-        """Give the calls of the parser the next numbers."""
-        if not self.used:
-            return events
-        out: list[Event] = []
-        for event in events:
-            if isinstance(event, CallStart):
-                self._ours[event.index] = self._count
-                self._count += 1
-            if isinstance(event, (CallStart, CallArgs, CallEnd)):
-                event.index = self._ours[event.index]
-            if not isinstance(event, (Note, Finish)):
-                out += self.end("complete", at)
-            out.append(event)
-        return out
-
-
 def _bytes(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
-
-
-def _is_object(text: str) -> bool:
-    try:
-        return isinstance(json.loads(text), dict)
-    except (ValueError, RecursionError):
-        return False

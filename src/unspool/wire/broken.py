@@ -30,6 +30,7 @@ MALFORMED: Final = "<malformed>"
 """What stands in the spoiler of a call that is malformed, for those who read it."""
 
 _TOKEN: Final = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|(?P<open>\\?)\Z)|[\[\]{},:]|[^\s"\[\]{},:]++', re.DOTALL)
+_HALF: Final = re.compile(r"(?<!\\)(?:\\\\)*\\u[dD][89abAB][0-9a-fA-F]{2}\Z")
 _SPOILT: Final = re.compile(r'(?:[,:{]?")?\\?u(?:<malformed>)?"[\]}]\Z')
 
 
@@ -104,7 +105,7 @@ def _taken_off(arguments: str) -> str | None:
 class SentCalls:
     """The calls of one stream, as far as its client has been sent them."""
 
-    __slots__ = ("_notes", "_pieces", "_policies", "_reason_for_calls", "_start", "malformed")
+    __slots__ = ("_half", "_notes", "_pieces", "_policies", "_reason_for_calls", "_start", "malformed")
 
     def __init__(self, parser: Parser) -> None:
         self._policies = parser.policies
@@ -112,6 +113,7 @@ class SentCalls:
             parser.policies.forced_finish_reason if parser.forced else "tool_calls"
         )
         self._pieces: list[str] = []  # of the open call's arguments
+        self._half = ""  # of them, what is not sent yet
         self._start = 0
         self._notes: dict[str, Note] = {}
         self.malformed = False
@@ -121,9 +123,23 @@ class SentCalls:
         """Another call is announced."""
         self._start = start.start
 
-    def add(self, piece: str) -> None:
-        """More of its arguments is sent."""
+    def add(self, piece: str) -> str:
+        r"""More of its arguments; what is to be sent now.
+
+        The first half of a surrogate pair (``\ud83d``) waits for the second: alone it is no character.
+        """
         self._pieces.append(piece)
+        if self._half:
+            piece, self._half = self._half + piece, ""
+        if piece[-6:-4] == "\\u" and _HALF.search(piece):
+            self._half = piece[-6:]
+            return piece[:-6]
+        return piece
+
+    def rest(self) -> str:
+        """What still waits, now that the call is over."""
+        half, self._half = self._half, ""
+        return half
 
     def note(self, note: Note) -> None:
         """Something is odd, and may have to be told."""
@@ -141,7 +157,7 @@ class SentCalls:
     def whole(self, call: BrokenCall) -> str:
         """The arguments of a broken call, as the stream would have sent them."""
         if call.arguments:
-            self.add(call.arguments)
+            self._pieces.append(call.arguments)
         return call.arguments + self.ending(call.status)
 
     def error(self, event: CallEnd | Finish) -> MalformedOutput | None:

@@ -113,27 +113,27 @@ class ChatStream:
                     self._calls.note(event)
                 elif isinstance(event, (CallStart, CallEnd, Finish)):
                     if pieces:
-                        chunks.append(self._run(place, pieces))
+                        chunks += self._run(place, pieces)
                         pieces = []
                     chunks += self._border(event)
                 continue
             if text:
                 if pieces and to != place:
-                    chunks.append(self._run(place, pieces))
+                    chunks += self._run(place, pieces)
                     pieces = []
                 place = to
                 pieces.append(text)
         if pieces:
-            chunks.append(self._run(place, pieces))
+            chunks += self._run(place, pieces)
         return chunks
 
-    def _run(self, place: str | int, pieces: list[str]) -> Chunk:
+    def _run(self, place: str | int, pieces: list[str]) -> list[Chunk]:
         """Text that goes to one place."""
         text = "".join(pieces)
         if isinstance(place, int):
-            self._calls.add(text)
-            return self._arguments(place, text)
-        return self._chunk({"content": text} if place == "content" else self._reasoning(text))
+            text = self._calls.add(text)
+            return [self._arguments(place, text)] if text else []
+        return [self._chunk({"content": text} if place == "content" else self._reasoning(text))]
 
     def _border(self, event: CallStart | CallEnd | Finish) -> list[Chunk]:
         """Where a call begins or ends, or the output does."""
@@ -145,7 +145,7 @@ class ChatStream:
             self.failed = True
             return [error_chunk(str(error), code=error.kind)]
         if isinstance(event, CallEnd):
-            ending = self._calls.ending(event.status)
+            ending = self._calls.rest() + self._calls.ending(event.status)
             return [self._arguments(event.index, ending)] if ending else []
         self._finished = True
         return [self._chunk({}, self.finish_reason)]
@@ -168,6 +168,8 @@ class ChatStream:
         # The one null on this wire: OpenAI's schema requires the key, and scripts
         # read "not null" as the end.
         chunk["choices"] = [{"index": self.index, "delta": delta, "finish_reason": reason}]
+        if self.include_usage:
+            chunk["usage"] = None  # as OpenAI has it in all chunks but the last
         return chunk
 
     def _reasoning(self, text: str) -> Chunk:

@@ -90,9 +90,9 @@ class MessagesStream:
                 if event.text:
                     self._text(event, out)
             elif isinstance(event, CallArgs):
-                if event.json:
-                    self._calls.add(event.json)
-                    out.append(self._input(event.json))
+                piece = self._calls.add(event.json) if event.json else ""
+                if piece:
+                    out.append(self._input(piece))
             elif isinstance(event, CallStart):
                 self._calls.begin(event)
                 self._begin(f"call {event.index}", _tool_use(event.id, event.name, {}), out)
@@ -111,9 +111,12 @@ class MessagesStream:
         elif isinstance(event, Finish):
             self._finish(out)
         else:
+            rest = self._calls.rest()
             ending = self._calls.ending(event.status)
             if event.status != "complete":
-                out.append(self._input(ending))
+                rest += ending
+            if rest:
+                out.append(self._input(rest))
             self._end(out)
 
     def _input(self, text: str) -> Chunk:

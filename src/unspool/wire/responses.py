@@ -114,9 +114,9 @@ class ResponsesStream:
                 if event.text:
                     self._text(event.channel, event.text, out)
             elif isinstance(event, CallArgs):
-                if event.json and self._open is not None:
-                    self._calls.add(event.json)
-                    self._open.add(event.json, self, out)
+                piece = self._calls.add(event.json) if event.json else ""
+                if piece and self._open is not None:
+                    self._open.add(piece, self, out)
             elif isinstance(event, CallStart):
                 self._calls.begin(event)
                 self._begin(self._call(event.id, event.name), out)
@@ -164,16 +164,20 @@ class ResponsesStream:
         elif call is None:
             pass
         elif event.status == "complete":
+            rest = self._calls.rest()
+            if rest:
+                call.add(rest, self, out)
             self._calls.ending(event.status)
             self._end(out, "completed")
         elif isinstance(call, _Call) and call.custom:
+            self._calls.rest()
             self._calls.ending(event.status)
             self._items.remove(call)
             self._open = None
             if event.status == "malformed":
                 out += self.fail("server_error", str(cannot_say(call.name, event.raw)))
         else:
-            call.add(self._calls.ending(event.status), self, out)
+            call.add(self._calls.rest() + self._calls.ending(event.status), self, out)
             self._end(out, "incomplete")
 
     def _call(self, id: str, name: str) -> _Call:

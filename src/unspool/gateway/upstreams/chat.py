@@ -97,11 +97,10 @@ class ChatUpstream(CompletionsUpstream):
         }
         if task.plan.forced:
             body.pop("response_format", None)  # there will be a call, and no answer
-        body |= {
-            "messages": with_json_arguments(task.request["messages"]),
-            "stream": True,
-            "stream_options": {"include_usage": True},
-        }
+        body["messages"] = with_json_arguments(task.request["messages"])
+        body["stream"] = self.engine.streams_logprobs or task.logprobs is None or not task.tools
+        if body["stream"]:
+            body["stream_options"] = {"include_usage": True}
         if self.model:
             body["model"] = self.model
         if task.tools:
@@ -112,15 +111,17 @@ class ChatUpstream(CompletionsUpstream):
         if task.stop:
             body["stop"] = list(task.stop)
         if task.logprobs is not None:
-            body |= {"logprobs": True, "top_logprobs": task.logprobs}
+            body["logprobs"] = True
+            alternatives = self.engine.logprobs(task.logprobs)
+            if alternatives:  # some take 0 for none at all
+                body["top_logprobs"] = alternatives
         if task.n > 1:
             body["n"] = task.n
         if task.plan.chat_template_kwargs:
             body["chat_template_kwargs"] = dict(task.plan.chat_template_kwargs)
         body |= self.engine.chat(task)
-        return ChatCompletionStream(
-            await self.connection.post("/v1/chat/completions", body), task.n, task.logprobs
-        )
+        events = await self.connection.post("/v1/chat/completions", body)
+        return ChatCompletionStream(events, task, plain_end=self.engine.plain_end)
 
     def _choice(self, task: Task) -> object:
         """What to say: vLLM shows the tools and leaves the text alone if told that there is no choice."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import PurePath
 from typing import Any, ClassVar, Final
@@ -11,6 +13,7 @@ import msgspec
 
 from ..._core.values.events import FinishReason
 from ..failure import Failure
+from ..logs import log_once
 from .base import Batch, Delta, Stream, Task, Usage
 from .engines import ENGINES, OWNERS, Engine
 from .http import Connection, Events, message_of
@@ -164,7 +167,8 @@ class CompletionsUpstream:
         }
         if self.model:
             body["model"] = self.model
-        return CompletionStream(await self.connection.post("/v1/completions", body), task.n, task.logprobs)
+        events = await self.connection.post("/v1/completions", body)
+        return CompletionStream(events, task, plain_end=self.engine.plain_end)
 
     async def _without_bos(self, prompt: str) -> str:
         """The prompt without the token of the beginning, if the engine adds that anyway."""
@@ -200,16 +204,27 @@ class CompletionStream:
 
     decoder: ClassVar[msgspec.json.Decoder[Any]] = msgspec.json.Decoder(_Chunk)
 
-    def __init__(self, events: Events, n: int, logprobs: int | None) -> None:
+    def __init__(self, events: Events, task: Task, *, plain_end: bool) -> None:
+        """Prepare to read.
+
+        :param plain_end: it may end without a finish reason.
+        """
         self._events = events
-        self._open = set(range(n))
+        self._open = set(range(task.n))
         """The choices that have not finished."""
-        self._top = logprobs
+        self._top = task.logprobs
+        self._plain_end = plain_end
+        self._limit = task.max_tokens if task.n == 1 else None
+        self._completed = 0
+        """Tokens of the output, if it was told."""
+        self._halves = Halves()
 
     async def next(self) -> Batch | None:
         """What the next read brings."""
         payloads = await self._events.read()
         if payloads is None:
+            if self._open and self._plain_end and self._events.told_end:
+                return self._ended()
             if self._open:
                 raise Failure(
                     "upstream",
@@ -219,11 +234,21 @@ class CompletionStream:
             return None
         batch = Batch([])
         for payload in payloads:
-            chunk = decoded(payload, self.decoder.decode)
+            chunk = decoded(payload, self.decoder, self._halves)
             if chunk.error is not None or chunk.object == "error":
                 raise told({"error": chunk.error if chunk.error is not None else {"message": chunk.message}})
             self.take(chunk, batch)
+        if batch.usage is not None:
+            self._completed = batch.usage.completion
         return batch
+
+    def _ended(self) -> Batch:
+        """The end, where the upstream says that this was all, and not why."""
+        log_once("upstream", "it ends streams without a finish reason: they are taken for complete")
+        cut_off = self._limit is not None and self._completed >= self._limit
+        reason: FinishReason = "length" if cut_off else "stop"
+        choices, self._open = sorted(self._open), set()
+        return Batch([Delta(choice, "", finish=reason) for choice in choices])
 
     def take(self, chunk: Any, batch: Batch) -> None:
         """Add what a chunk brought."""
@@ -273,19 +298,51 @@ def usage_of(usage: UsageChunk) -> Usage:
     )
 
 
-def decoded(payload: bytes, decode: Any) -> Any:
+def decoded(payload: bytes, decoder: msgspec.json.Decoder[Any], halves: Halves) -> Any:
     """A chunk; an error object, or what is no chunk at all, is a failure."""
     try:
-        return decode(payload)
+        return decoder.decode(payload)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         try:
-            found = msgspec.json.decode(payload)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            found = json.loads(payload)
+        except (ValueError, RecursionError):
             found = None
         if message_of(found):
             raise told(found) from None
+        with suppress(msgspec.ValidationError, RecursionError):
+            if found is not None:
+                return msgspec.convert(halves.joined(found), decoder.type)
         what = "bytes that are not UTF-8" if not _is_utf8(payload) else "an event that is not a chunk"
         raise Failure("upstream", f"the upstream sent {what}", code="upstream_protocol") from error
+
+
+class Halves:
+    """Characters that a server has cut into two surrogates, one at the end of a chunk and one in the next.
+
+    Half of one waits for the other half, at the place in the chunks where it was.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: dict[tuple[object, ...], str] = {}
+
+    def joined(self, value: Any, place: tuple[object, ...] = ()) -> Any:
+        """A chunk with whole characters."""
+        if isinstance(value, dict):
+            return {key: self.joined(one, (*place, key)) for key, one in value.items()}
+        if isinstance(value, list):
+            return [self.joined(one, (*place, _number(one, at))) for at, one in enumerate(value)]
+        if not isinstance(value, str):
+            return value
+        text = self._waiting.pop(place, "") + value
+        if text and "\ud800" <= text[-1] <= "\udbff":
+            self._waiting[place] = text[-1]
+            text = text[:-1]
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _number(one: object, at: int) -> object:
+    """The number of an entry in a list; choices and calls tell theirs."""
+    return one.get("index", at) if isinstance(one, dict) else at
 
 
 def _is_utf8(payload: bytes) -> bool:

@@ -45,6 +45,10 @@ class Engine:
     """Whether its chat endpoint, too, takes such constraints beside tools."""
     adds_bos: bool = True
     """Whether it puts the token of the beginning before a prompt, so that the template's own must go."""
+    plain_end: bool = False
+    """Whether its streams may end without a finish reason."""
+    streams_logprobs: bool = True
+    """Whether its chat endpoint streams log probabilities where there are tools."""
 
     def completion(self, task: Task, default_tokens: int) -> dict[str, Any]:
         """The body for ``/v1/completions``, without prompt and model."""
@@ -195,10 +199,10 @@ class Mlx(Engine):
 ENGINES: Final[dict[EngineName, Engine]] = {
     "vllm": Vllm("vllm", ("native", "json"), repairs=True, adds_bos=False),
     "sglang": Sglang("sglang", ("native", "json"), repairs=True),
-    "llamacpp": LlamaCpp("llamacpp", ("native", "json"), many=False),
+    "llamacpp": LlamaCpp("llamacpp", ("native", "json"), many=False, streams_logprobs=False),
     "tgi": Tgi("tgi", many=False),
     "mlx": Mlx("mlx", many=False),
-    "openai": Engine(),
+    "openai": Engine(plain_end=True),
 }
 """Every engine, by its name in the settings."""
 
