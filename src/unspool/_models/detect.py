@@ -74,9 +74,9 @@ def detect(
 
     :param source: the template's text; the mapping of ``tokenizer_config.json``; a path
         to either, to a directory that holds them, to a GGUF file or a Modelfile; the name
-        of a model in the Hugging Face cache or of Ollama; ``-`` for standard input.  Text
-        that holds ``{{``, ``{%`` or a line break is a template; give a ``Path`` where a
-        path looks like a template.
+        of a model in the Hugging Face cache or of Ollama; the address of a running server;
+        ``-`` for standard input.  Text that holds ``{{``, ``{%`` or a line break is a
+        template; give a ``Path`` where a path looks like a template.
     :param tokenizer: selects the variant of the dialect that its vocabulary calls for.
     :param dialects: the dialects to choose from; by default all that are registered.
     """

@@ -12,6 +12,7 @@ from .._request.decide import WHY
 from .detection import Detection
 from .engines import VERSIONS, EngineName, Flags
 from .sources import Source
+from .sources.source import EngineName as ServerName
 from .training import CASES, PrefixCase, Training
 
 Level: TypeAlias = Literal["problem", "warning", "note"]
@@ -131,6 +132,13 @@ _COLUMNS: Final = (
     "stripped",
 )
 _ENGINES: Final[Mapping[EngineName, str]] = {"vllm": "vLLM", "sglang": "SGLang", "llama.cpp": "llama.cpp"}
+_SERVERS: Final[Mapping[ServerName, str]] = {
+    "vllm": "vLLM",
+    "sglang": "SGLang",
+    "llamacpp": "llama.cpp",
+    "ollama": "Ollama",
+    "openai": "an engine that does not say which",
+}
 _KINDS: Final = {
     "special": "special token",
     "token": "token, not special",
@@ -186,6 +194,8 @@ def _told(source: Source) -> Iterator[str]:
     """What else the source tells of the model."""
     if source.name:
         yield source.name
+    if source.engine is not None:
+        yield f"served by {_SERVERS[source.engine]}"
     if source.model_type:
         yield f"architecture {source.model_type}"
     if source.context_length is not None:

@@ -14,12 +14,14 @@ from .folder import NO_TEMPLATE, from_config, from_directory, from_file
 from .gguf import MAGIC, read_header, source_of
 from .hub import cache_directory, from_hub, snapshot_in
 from .ollama import from_modelfile, from_ollama, is_go_template, is_modelfile, models_directories
+from .server import from_server, is_url
 from .source import Source, is_template
 
 __all__ = ["Source", "find_source", "read_source"]
 
 WHAT: Final = (
-    "a chat template, a tokenizer_config.json, a model directory, a GGUF file, the name of a downloaded model"
+    "a chat template, a tokenizer_config.json, a model directory, a GGUF file, the name of a downloaded "
+    "model or the address of a server"
 )
 _LONGEST_PATH: Final = 4096
 """Longer than any system lets a path be."""
@@ -55,11 +57,14 @@ def read_source(given: object) -> Source:
 def find_source(text: str) -> Source:
     """What is meant by a word on the command line.
 
-    ``-`` is standard input.  Then paths come first: ``./name`` is never anything
-    else.  What is no path is a model's name.
+    ``-`` is standard input, and ``http://`` begins the address of a server.  Then
+    paths come first: ``./name`` is never anything else.  What is no path is a
+    model's name.
     """
     if text == "-":
         return from_stream(sys.stdin.buffer, "standard input")
+    if is_url(text):
+        return from_server(text)
     path = Path(text)
     if _is_path(path) or text.startswith("."):
         return _from_path(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 from ..._core.values.errors import UsageError
@@ -32,3 +33,11 @@ def read_text(path: Path) -> str:
         raise UsageError(f"cannot read {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"{path} is not UTF-8 text: a template or JSON is needed, not weights") from error
+
+
+def is_readable(path: Path) -> bool:
+    """Whether there is a file that may be read: those of a service belong to its user."""
+    try:
+        return path.is_file() and os.access(path, os.R_OK)
+    except OSError:
+        return False

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from .files import read_json, read_text
+from .files import is_readable, read_json, read_text
 from .folder import from_directory
 from .gguf import read_gguf
 from .source import Source
@@ -65,7 +65,7 @@ def from_ollama(text: str) -> Source | None:
     )
     for directory in models_directories():
         manifest = directory / "manifests" / where
-        if manifest.is_file():
+        if is_readable(manifest):
             name = text if found["tag"] else f"{text}:latest"
             return _from_manifest(read_json(manifest), directory / "blobs", name)
     return None
@@ -76,7 +76,7 @@ def _from_manifest(manifest: Mapping[str, object], blobs: Path, name: str) -> So
     config = read_json(layers["config"]) if "config" in layers else {}
     weights = layers.get("model")
     source = Source("", f"Ollama's model {name}", kind="ollama")
-    if weights is not None and weights.is_file():
+    if weights is not None and is_readable(weights):
         source = read_gguf(weights)
         source = replace(source, kind="ollama", origin=f"{weights} (the weights of Ollama's {name})")
     families = config.get("model_families")
@@ -144,9 +144,9 @@ def _base(given: str, origin: str, directory: Path) -> Source:
     path = Path(given).expanduser()
     if not path.is_absolute():
         path = directory / path
-    if path.is_dir():
+    if given and path.is_dir():
         return from_directory(path)
-    if path.is_file():
+    if is_readable(path):
         return read_gguf(path)
     found = from_ollama(given)
     if found is not None:

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 SourceKind: TypeAlias = Literal["text", "file", "folder", "gguf", "hub", "ollama", "server"]
+EngineName: TypeAlias = Literal["vllm", "sglang", "llamacpp", "ollama", "openai"]
+"""Engines that a server may be; the last one is none that is known."""
 
 _TOKENS: Final = ("bos_token", "eos_token", "pad_token", "unk_token", "sep_token", "cls_token", "mask_token")
 
@@ -75,6 +77,10 @@ class Source:
     """The parser of calls that its engine was told to use."""
     parameters: Mapping[str, object] = field(default_factory=dict)
     """What else is set for it, as Ollama calls it: ``stop``, ``num_ctx``."""
+    url: str = ""
+    """The server that runs it ..."""
+    engine: EngineName | None = None
+    """... and which engine that is."""
 
     def to_dict(self) -> dict[str, Any]:
         """What was found and where, as JSON values."""
@@ -99,6 +105,8 @@ class Source:
             "families": list(self.families),
             "parser": self.parser,
             "parameters": dict(self.parameters),
+            "url": self.url,
+            "engine": self.engine,
         }
 
 
