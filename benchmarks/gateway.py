@@ -6,7 +6,9 @@ in order, and the end.
 
 ``direct``: no gateway.  ``pass-through``: bytes, by a proxy of the same parts (uvicorn,
 aiohttp) that does nothing.  ``unspool``: parsed and encoded, by three APIs.  ``litellm``:
-the LiteLLM proxy, if ``--set-up`` has installed it into ``.peers/litellm``.
+the LiteLLM proxy, if ``--set-up`` has installed it into ``.peers/litellm``.  ``1 worker``
+and ``2 workers``: the gateway on all cores, beside engine and client, with the same load
+for each worker.
 
 ``flood``: every stream as fast as it goes.  ``paced``: every stream at 50 deltas per
 second, which costs more per delta, because each comes alone; size a gateway by it.
@@ -37,6 +39,7 @@ from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -205,11 +208,13 @@ def family(pid: int) -> list[int]:
 
 def cpu_seconds(pid: int) -> float:
     """Of all threads of a process and its descendants."""
-    ticks = 0
-    for one in family(pid):
-        fields = Path(f"/proc/{one}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-        ticks += int(fields[11]) + int(fields[12])
-    return ticks / os.sysconf("SC_CLK_TCK")
+    return sum(own_seconds(one) for one in family(pid))
+
+
+def own_seconds(pid: int) -> float:
+    """Of all threads of a process."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def busy_seconds() -> float:
@@ -261,6 +266,8 @@ WORKS = (
     Work("paced 64", 64, 200, 50),
     Work("paced 256", 256, 500, 50),
 )
+TWICE = Work("paced 128", 128, 200, 50)
+"""As many streams for each of two as "paced 64" has for one."""
 SLOW = (Work("flood 1", 1, 400), Work("flood 64", 64, 40), Work("paced 64", 64, 40, 50))
 """For what would take minutes otherwise."""
 
@@ -274,15 +281,18 @@ class Way:
     start: Callable[[str, int, int], tuple[list[str], dict[str, str]]] | None = None
     """The command and its environment, given a directory, the engine's port and its own."""
     works: tuple[Work, ...] = WORKS
+    alone: bool = True
+    """On a core of its own, where there are two."""
 
 
-def unspool(directory: str, engine: int, port: int) -> tuple[list[str], dict[str, str]]:
+def unspool(directory: str, engine: int, port: int, workers: int = 1) -> tuple[list[str], dict[str, str]]:
     """The gateway."""
     template = Path(directory, "template.jinja")
     template.write_text(TEMPLATE, encoding="utf-8")
-    command = [sys.executable, "-m", "unspool.cli", "serve", "--upstream", "completions", "--engine", "vllm"]
+    command = [sys.executable, "-m", "unspool", "serve", "--upstream", "completions", "--engine", "vllm"]
     command += ["--url", f"http://127.0.0.1:{engine}", "--template", str(template), "--dialect", "hermes"]
     command += ["--port", str(port), "--log-level", "error", "--model", "m", "--set", "upstream_model=m"]
+    command += ["--workers", str(workers)]
     return command, {}
 
 
@@ -316,6 +326,8 @@ WAYS = (
     Way("unspool responses", "responses", unspool, WORKS[1:2]),
     Way("unspool messages", "messages", unspool, WORKS[1:2]),
     Way("litellm", start=litellm, works=SLOW),
+    Way("1 worker", start=unspool, works=WORKS[3:4], alone=False),
+    Way("2 workers", start=partial(unspool, workers=2), works=(TWICE,), alone=False),
 )
 
 
@@ -360,9 +372,12 @@ class Result:
     latency: float = 1e9
     cost: float = 1e9
     others: float = 1e9
+    share: float = 1.0
+    """What the busiest process did of it."""
 
-    def take(self, rate: float, latency: float, cost: float, others: float) -> None:
+    def take(self, rate: float, latency: float, cost: float, others: float, share: float) -> None:
         """Another run."""
+        self.share = min(self.share, share)
         self.rate = max(self.rate, rate)
         self.latency = min(self.latency, latency)
         self.cost = min(self.cost, cost)
@@ -382,11 +397,14 @@ async def measure(way: Way, works: tuple[Work, ...], port: int, pid: int | None,
         own = [os.getpid(), *([] if pid is None else [pid])]
         began, busy = time.monotonic(), busy_seconds()
         before = [cpu_seconds(one) for one in own]
+        each = {one: own_seconds(one) for one in (family(pid) if pid else ())}
         rate, latency = await load(port, path, body, work.streams)
         used = [cpu_seconds(one) - then for one, then in zip(own, before, strict=True)]
         others = (busy_seconds() - busy - used[0] - (used[1] if pid else 0.0)) / (time.monotonic() - began)
         cost = used[1] / (work.streams * work.deltas) * 1e6 if pid else 0.0
-        results.setdefault((way.name, work.name), Result()).take(rate, latency, cost, max(others, 0.0))
+        share = max((own_seconds(one) - then for one, then in each.items()), default=1.0)
+        share /= used[1] if pid else 1.0
+        results.setdefault((way.name, work.name), Result()).take(rate, latency, cost, max(others, 0.0), share)
 
 
 @contextmanager
@@ -404,7 +422,7 @@ def started(way: Way, engine: int) -> Iterator[tuple[int, int | None]]:
             command, env=os.environ | environment, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT
         )
         if len(CORES) > 1:
-            os.sched_setaffinity(process.pid, {CORES[1]})
+            os.sched_setaffinity(process.pid, {CORES[1]} if way.alone else set(CORES))
         try:
             yield port, process.pid
         finally:
@@ -447,7 +465,9 @@ async def main(*, quick: bool, repeat: int, only: list[str]) -> None:
     print(f"load of the machine: {os.getloadavg()[0]:.1f} on {len(CORES)} cores", flush=True)
     # One way after the other, and then again: what disturbs one run disturbs them all.
     for way in ways * repeat:
-        works = tuple(work for work in way.works if not quick or work.name in ("flood 64", "paced 64"))
+        works = tuple(
+            work for work in way.works if not quick or work.name in ("flood 64", "paced 64", TWICE.name)
+        )
         with started(way, engine) as (port, pid):
             await asyncio.to_thread(wait_for, port)
             await measure(way, works, port, pid, results)
@@ -480,6 +500,12 @@ def show(results: Results, peaks: dict[str, float]) -> None:
         if other and work in ours:
             told = f"{work}: {ours[work].rate / other.rate:.2f} times the rate of {way} (goal: {goal})"
             print(f"{told}; by CPU time {other.cost / ours[work].cost:.2f} times" if other.cost else told)
+    one, two = results.get(("1 worker", "paced 64")), results.get(("2 workers", TWICE.name))
+    if one and two:
+        told = (
+            f"a delta costs 2 workers {two.cost / one.cost:.2f} times the CPU time of 1 (goal: at most 1.10)"
+        )
+        print(f"{told}; the busier did {two.share:.0%} of the work")
 
 
 def set_up() -> None:

@@ -356,7 +356,7 @@ def _serve(options: argparse.Namespace) -> int:
     settings = flags.settings_of(options)
     from ..gateway import serve
 
-    return serve(settings)
+    return serve(settings, reload=lambda: flags.settings_of(options))
 
 
 def _print_page(text: str) -> None:

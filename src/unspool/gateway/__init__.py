@@ -14,13 +14,20 @@ from .settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from .app import Gateway
+    from .asgi import create_app
     from .building import build
     from .run import serve
     from .tour import quickstart
 
-__all__ = ["Gateway", "Settings", "build", "load_settings", "quickstart", "serve"]
+__all__ = ["Gateway", "Settings", "build", "create_app", "load_settings", "quickstart", "serve"]
 
-_LATER: Final = {"Gateway": "app", "build": "building", "quickstart": "tour", "serve": "run"}
+_LATER: Final = {
+    "Gateway": "app",
+    "build": "building",
+    "create_app": "asgi",
+    "quickstart": "tour",
+    "serve": "run",
+}
 
 
 def __getattr__(name: str) -> Any:

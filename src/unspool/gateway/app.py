@@ -27,6 +27,7 @@ from starlette.types import ASGIApp
 from .answers import encode
 from .body import Job, chat_job, decode
 from .broken_history import malformed_in_a_row, without_spoilers
+from .colleagues import Colleagues
 from .endpoint import Endpoint, Handler
 from .exchange import Exchange
 from .failure import Failure
@@ -63,6 +64,8 @@ class Gateway:
         self.upstream = served[0].upstream
         self.metrics = Metrics()
         self.store = _store(settings)
+        self.colleagues: Colleagues | None = None
+        """Where this is one of several workers."""
         self._guard = Guard(settings.api_keys, settings.host, settings.hosts)
         self._active: set[Exchange] = set()
         self._reaper: asyncio.Task[None] | None = None
@@ -191,7 +194,8 @@ class Gateway:
             if isinstance(served.upstream, Balanced):
                 for member in served.upstream.members:
                     self.metrics.upstream_up.put(float(member.resting is None), served.model.name, member.url)
-        text = self.metrics.text().encode()
+        others = await self.colleagues.counted() if self.colleagues is not None else []
+        text = self.metrics.text(others).encode()
         await exchange.respond(200, text, ((b"content-type", CONTENT_TYPE.encode()),))
 
     async def _models(self, exchange: Exchange) -> None:

@@ -20,6 +20,7 @@ LISTED: Final = {
     "file": "FILE",
     "host": "ADDRESS",
     "port": "N",
+    "workers": "N",
     "api_keys": "KEY,..",
     "cors_origins": "URL",
     "idle_timeout": "SEC",

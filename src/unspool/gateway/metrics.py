@@ -1,19 +1,26 @@
 """Metrics in the format of Prometheus.
 
 Counters, gauges and histograms are a dictionary each: the gateway runs in one
-thread, so there is nothing to lock.
+thread, so there is nothing to lock.  Where it runs in several processes, each gives
+its numbers as a snapshot, and whoever is asked adds them up.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 _SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+Snapshot: TypeAlias = dict[str, dict[str, dict[str, Any]]]
+"""The numbers of a process: counters and gauges, by name and labels."""
+NOTHING: Final[Snapshot] = {"counters": {}, "gauges": {}}
+_BETWEEN: Final = "\x1f"
+"""Between the labels of a number, in a snapshot."""
+
 _CHARACTERS: Final = (0.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 4096.0, 65536.0)
 
 
@@ -36,6 +43,15 @@ class Counter:
         """The number for these labels."""
         return self._values.get(labels, 0.0)
 
+    def state(self) -> dict[str, float]:
+        """Its numbers, for a snapshot."""
+        return {_BETWEEN.join(labels): number for labels, number in self._values.items()}
+
+    def take(self, state: Mapping[str, float]) -> None:
+        """Add the numbers of a snapshot."""
+        for labels, number in state.items():
+            self.add(*(labels.split(_BETWEEN) if self._labels else ()), amount=number)
+
     def lines(self) -> Iterator[str]:
         """As Prometheus reads it."""
         for values, number in self._values.items():
@@ -50,6 +66,16 @@ class Gauge(Counter):
     def put(self, value: float, *labels: str) -> None:
         """Set the number for these labels."""
         self._values[labels] = value
+
+
+class Least(Gauge):
+    """A gauge of which all processes together have the least value of any."""
+
+    def take(self, state: Mapping[str, float]) -> None:
+        """Take the numbers of a snapshot, where they are less."""
+        for labels, number in state.items():
+            key = tuple(labels.split(_BETWEEN))
+            self._values[key] = min(number, self._values.get(key, number))
 
 
 class Histogram:
@@ -69,6 +95,20 @@ class Histogram:
         counts, total = self._values.setdefault(labels, ([0] * (len(self._bounds) + 1), [0.0]))
         counts[bisect_left(self._bounds, value)] += 1
         total[0] += value
+
+    def state(self) -> dict[str, list[float]]:
+        """Its numbers, for a snapshot."""
+        return {
+            _BETWEEN.join(labels): [*counts, total[0]] for labels, (counts, total) in self._values.items()
+        }
+
+    def take(self, state: Mapping[str, Sequence[float]]) -> None:
+        """Add the numbers of a snapshot."""
+        for labels, (*counts, total) in state.items():
+            key = tuple(labels.split(_BETWEEN)) if self._labels else ()
+            own, sums = self._values.setdefault(key, ([0] * (len(self._bounds) + 1), [0.0]))
+            own[:] = [int(mine + more) for mine, more in zip(own, counts, strict=True)]
+            sums[0] += total
 
     def lines(self) -> Iterator[str]:
         """As Prometheus reads it."""
@@ -131,7 +171,7 @@ class Metrics:
             _CHARACTERS,
             ("dialect",),
         )
-        self.upstream_up = Gauge(
+        self.upstream_up = Least(
             "unspool_upstream_up",
             "Whether requests are sent to it, for each of a model's several upstreams",
             ("model", "url"),
@@ -139,10 +179,36 @@ class Metrics:
         self.upstream_errors = Counter("unspool_upstream_errors_total", "Failures of the upstream", ("code",))
         self.clients_gone = Counter("unspool_clients_gone_total", "Clients that left before the end")
 
-    def text(self) -> str:
-        """The page."""
-        lines: list[str] = []
+    def snapshot(self) -> Snapshot:
+        """The numbers, to be added to those of other processes."""
+        out: Snapshot = {"counters": {}, "gauges": {}}
         for metric in vars(self).values():
+            out["gauges" if isinstance(metric, Gauge) else "counters"][metric.name] = metric.state()
+        return out
+
+    def text(self, others: Sequence[Snapshot] = ()) -> str:
+        """The page.
+
+        :param others: what other processes counted.
+        """
+        shown = self
+        if others:
+            shown = Metrics()
+            for numbers in (self.snapshot(), *others):
+                for metric in vars(shown).values():
+                    kind = "gauges" if isinstance(metric, Gauge) else "counters"
+                    metric.take(numbers[kind].get(metric.name, {}))
+        lines: list[str] = []
+        for metric in vars(shown).values():
             lines += (f"# HELP {metric.name} {metric.about}", f"# TYPE {metric.name} {metric.kind}")
             lines += metric.lines()
         return "\n".join(lines) + "\n"
+
+
+def added(one: Snapshot, other: Snapshot) -> Snapshot:
+    """The counters of two snapshots in one."""
+    total = Metrics()
+    for metric in vars(total).values():
+        for numbers in (one, other):
+            metric.take(numbers["counters"].get(metric.name, {}))
+    return {"counters": total.snapshot()["counters"], "gauges": {}}

@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 
 import uvicorn
 
 from .._core.values.errors import UsageError
 from .app import Gateway
 from .building import build
+from .colleagues import Colleagues
 from .logs import log, set_up
 from .settings import Settings
+from .workers import supervise
 
 
-def serve(settings: Settings) -> int:
-    """Serve until told to stop; the result is the exit code."""
+def serve(settings: Settings, *, reload: Callable[[], Settings] | None = None) -> int:
+    """Serve until told to stop; the result is the exit code.
+
+    :param reload: the settings as they are when workers are to be started anew.
+    """
     set_up(settings)
+    if settings.workers > 1:
+        return supervise(settings, _work, reload)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(_serve(settings))
 
@@ -49,6 +58,42 @@ async def _serve(settings: Settings) -> int:
     return 0
 
 
+def _work(settings: Settings, listener: socket.socket, line: socket.socket) -> int:
+    """Be one of several workers."""
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        return runner.run(_serve_as_worker(settings, listener, line))
+
+
+class _WorkerServer(uvicorn.Server):
+    """A server that leaves signals alone: when it has finished, there is still something to report."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield
+
+
+async def _serve_as_worker(settings: Settings, listener: socket.socket, line: socket.socket) -> int:
+    gateway = await build(settings)
+    server = make_server(gateway, _WorkerServer)
+
+    def finish() -> None:
+        server.should_exit = True
+
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, finish)
+    gateway.colleagues = colleagues = Colleagues(line, gateway.metrics, finish)
+    await colleagues.start()
+    serving = asyncio.create_task(server.serve([listener]))
+    while not server.started and not serving.done():  # noqa: ASYNC110 - it tells nobody
+        await asyncio.sleep(0.01)
+    colleagues.serves()
+    try:
+        await serving
+    finally:
+        await colleagues.stop()
+    return 0
+
+
 def bind(settings: Settings) -> socket.socket:
     """The socket to listen on; before anything is loaded, because a port may be taken."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
@@ -71,7 +116,7 @@ def address(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def make_server(gateway: Gateway) -> uvicorn.Server:
+def make_server(gateway: Gateway, kind: type[uvicorn.Server] = uvicorn.Server) -> uvicorn.Server:
     """The server of a gateway."""
     config = uvicorn.Config(
         gateway.app,
@@ -86,4 +131,4 @@ def make_server(gateway: Gateway) -> uvicorn.Server:
         timeout_keep_alive=30,
         timeout_graceful_shutdown=gateway.settings.shutdown_timeout,
     )
-    return uvicorn.Server(config)
+    return kind(config)

@@ -81,6 +81,7 @@ class Settings:
 
     host: Annotated[str, "address to listen on (default: 127.0.0.1)"] = "127.0.0.1"
     port: Annotated[int, "port to listen on (default: 8765)"] = PORT
+    workers: Annotated[int, "processes that share the port"] = 1
     api_keys: Annotated[tuple[str, ...], "keys of which a request must show one"] = ()
     cors_origins: Annotated[tuple[str, ...], "web pages that may call, as https://chat.example"] = ()
 
@@ -133,6 +134,7 @@ class Settings:
     def __post_init__(self) -> None:
         for name, least in (
             ("port", 0),
+            ("workers", 1),
             ("max_request_bytes", 1),
             ("max_output_bytes", 1),
             ("max_concurrency", 0),

@@ -1,0 +1,50 @@
+"""The gateway as an ASGI application that builds itself, for servers that start their own processes."""
+
+from __future__ import annotations
+
+import asyncio
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from .._core.values.errors import UnspoolError
+from .app import Gateway
+from .building import build
+from .logs import set_up
+from .settings import Settings, load_settings
+
+
+def create_app(settings: Settings | None = None) -> ASGIApp:
+    """An application for any ASGI server: ``uvicorn --factory unspool.gateway:create_app``.
+
+    :param settings: by default those of the environment, and of the file that ``UNSPOOL_CONFIG`` names.
+    """
+    settings = settings or load_settings()
+    set_up(settings)
+    return _Application(settings)
+
+
+class _Application:
+    """A gateway that is built when its server has a loop."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._gateway: Gateway | None = None
+        self._building = asyncio.Lock()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._gateway is None:
+            try:
+                await self._build()
+            except UnspoolError as error:
+                if scope["type"] != "lifespan":
+                    raise
+                await receive()
+                await send({"type": "lifespan.startup.failed", "message": f"unspool: {error}"})
+                return
+        assert self._gateway is not None  # noqa: S101 - it is built now
+        await self._gateway.app(scope, receive, send)
+
+    async def _build(self) -> None:
+        async with self._building:
+            if self._gateway is None:
+                self._gateway = await build(self._settings)
