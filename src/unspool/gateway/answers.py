@@ -330,6 +330,7 @@ def responses_stream(job: Job, model: str, reader: Reader) -> ResponsesStream:
         custom_tools=job.custom_tools,
         namespaces=job.namespaces,
         echo=job.echo,
+        seal=job.seal,
     )
 
 

@@ -41,6 +41,7 @@ from .output import Output
 from .parsing import parse_body
 from .past import recall
 from .reading import Reader
+from .seal import Seal
 from .served import Models, Served
 from .settings import Settings
 from .sqlite_store import SqliteStore
@@ -66,6 +67,7 @@ class Gateway:
         self.store = _store(settings)
         self.colleagues: Colleagues | None = None
         """Where this is one of several workers."""
+        self._seal = Seal(settings.seal_key)
         self._guard = Guard(settings.api_keys, settings.host, settings.hosts)
         self._active: set[Exchange] = set()
         self._reaper: asyncio.Task[None] | None = None
@@ -247,7 +249,8 @@ class Gateway:
     async def _generate_responses(self, exchange: Exchange) -> None:
         async def read(body: Mapping[str, Any]) -> Job:
             past = await recall(self.store, exchange.owner, body)
-            return responses_job(body, hosted=self.settings.hosted_tools, past=past)
+            seal = self._seal.of(exchange.owner)
+            return responses_job(body, hosted=self.settings.hosted_tools, past=past, seal=seal)
 
         await self._generate(exchange, read)
 
@@ -288,6 +291,8 @@ class Gateway:
             n=job.n,
             max_tokens=job.max_tokens,
             stop=job.stop,
+            stop_ids=job.stop_ids,
+            keeps_stop=job.keeps_stop,
             logprobs=job.logprobs,
             token_ids=job.token_ids or ids,
             schema=None if prepared.plan.forced else job.schema,

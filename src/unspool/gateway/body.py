@@ -11,7 +11,7 @@ handed to the engine.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
@@ -19,6 +19,7 @@ import msgspec
 from msgspec import Meta
 
 from .failure import invalid
+from .fields import REFUSED, WITHOUT_EFFECT, refuse
 
 Api: TypeAlias = Literal["chat", "responses", "messages"]
 Struct = TypeVar("Struct", bound=msgspec.Struct)
@@ -43,6 +44,10 @@ class Job:
     n: int = 1
     max_tokens: int | None = None
     stop: tuple[str, ...] = ()
+    stop_ids: tuple[int, ...] = ()
+    """Tokens that end the answer, besides the model's own."""
+    keeps_stop: bool = False
+    """What ended the answer is part of it."""
     logprobs: int | None = None
     """Alternatives per token; None: no log probabilities."""
     token_ids: bool = False
@@ -66,6 +71,8 @@ class Job:
     """What its input and its output are to be added to."""
     soft: tuple[str, ...] = ()
     """Switches that clients send unasked: left out where the model has no ear for them."""
+    seal: Callable[[str], str] | None = None
+    """Seals reasoning for a client that sends it back; None: it does not want that."""
     left_out: Sequence[str] = ()
     """What of the request the answer does without: for the log."""
 
@@ -156,6 +163,12 @@ class ChatBody(msgspec.Struct):
     add_generation_prompt: bool | None = None
     skip_special_tokens: bool | None = None
     ignore_eos: bool | None = None
+    stop_token_ids: list[int] | None = None
+    include_stop_str_in_output: bool | None = None
+    no_stop_trim: bool | None = None
+    documents: list[dict[str, Any]] | None = None
+    modalities: list[str] | None = None
+    verbosity: str | None = None
 
 
 _OURS: Final = frozenset(
@@ -192,26 +205,15 @@ _OURS: Final = frozenset(
         "reasoning",
         "functions",
         "function_call",
-        "prompt",
-        "prompt_embeds",
-        "echo",
-        "suffix",
-        "best_of",
+        "documents",
         "stop_token_ids",
         "include_stop_str_in_output",
         "no_stop_trim",
         "add_special_tokens",
-        "return_tokens_as_token_ids",
-        "store",
-        "metadata",
         "modalities",
-        "audio",
-        "service_tier",
-        "prediction",
-        "prompt_cache_key",
-        "safety_identifier",
         "verbosity",
-        "web_search_options",
+        *WITHOUT_EFFECT,
+        *REFUSED["chat"],
     )
 )
 """Fields that are not handed to the engine as they are, if at all."""
@@ -252,6 +254,9 @@ def chat_job(body: Mapping[str, Any]) -> Job:
     request = {key: value for key, value in body.items() if value is not None}
     shape = checked(request, ChatBody)
     check_tools(request.get("tools"), "tools")
+    refuse(request, "chat")
+    if set(shape.modalities or ()) - {"text"}:
+        raise invalid("modalities: this gateway answers in text", "modalities", "unsupported_parameter")
     options = shape.stream_options
     if options is not None and not shape.stream:
         raise invalid("stream_options is for streams: set stream, too", "stream_options")
@@ -271,12 +276,20 @@ def chat_job(body: Mapping[str, Any]) -> Job:
         max_tokens=shape.max_completion_tokens or shape.max_tokens,
         stop=stops(shape.stop, "stop"),
         logprobs=(shape.top_logprobs or 0) if shape.logprobs else None,
+        stop_ids=tuple(shape.stop_token_ids or ()),
+        keeps_stop=bool(shape.include_stop_str_in_output or shape.no_stop_trim),
         token_ids=bool(shape.return_token_ids),
         include_usage=bool(options and options.include_usage),
         continuous_usage=bool(options and options.include_usage and options.continuous_usage_stats),
         schema=answer_schema(request.get("response_format")),
         sampling={key: value for key, value in request.items() if key not in _OURS},
+        left_out=verbosity(shape.verbosity),
     )
+
+
+def verbosity(wanted: str | None) -> list[str]:
+    """What is not done about it: no chat template has such a switch."""
+    return [f"verbosity {wanted}: models have no switch for it"] if wanted not in (None, "medium") else []
 
 
 def check_tools(tools: Sequence[Mapping[str, Any]] | None, place: str) -> None:

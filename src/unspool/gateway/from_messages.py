@@ -16,6 +16,7 @@ import msgspec
 
 from .body import Count, Job, Share, checked, stops, string_at
 from .failure import Failure, invalid
+from .fields import left_out, refuse
 from .message_tools import MessageTool, read_tools
 
 _SAMPLING: Final = ("temperature", "top_p", "top_k")
@@ -62,6 +63,7 @@ def messages_job(body: Mapping[str, Any], *, hosted: str = "ignore") -> Job:
     """
     request = {key: value for key, value in body.items() if value is not None}
     shape = checked(request, MessagesBody)
+    refuse(request, "messages")
     if not shape.messages:
         raise invalid("messages is empty: there is nothing to answer", "messages")
     if shape.thread is not None:
@@ -78,7 +80,7 @@ def messages_job(body: Mapping[str, Any], *, hosted: str = "ignore") -> Job:
     chat: dict[str, Any] = {"messages": messages}
     if messages[-1]["role"] == "assistant" and not messages[-1].get("tool_calls"):
         chat["continue_final_message"] = True
-    tools, left_out = read_tools(shape.tools or [], hosted)
+    tools, unoffered = read_tools(shape.tools or [], hosted)
     if tools:
         chat["tools"] = tools
     _choose(shape.tool_choice, chat)
@@ -105,7 +107,7 @@ def messages_job(body: Mapping[str, Any], *, hosted: str = "ignore") -> Job:
         schema=schema,
         sampling={key: request[key] for key in _SAMPLING if key in request},
         soft=tuple(soft),
-        left_out=left_out,
+        left_out=[*unoffered, *left_out(request, MessagesBody.__struct_fields__)],
     )
 
 

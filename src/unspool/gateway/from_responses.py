@@ -15,11 +15,14 @@ import msgspec
 from msgspec import Meta
 
 from ..wire.responses import CUSTOM_INPUT
-from .body import Count, Job, Share, Temperature, checked, string_at
+from .body import Count, Job, Share, Temperature, checked, string_at, verbosity
 from .failure import invalid
+from .fields import left_out, refuse
 from .past import Past, as_item
 from .response_tools import model_name, read_tools
+from .seal import Seal
 
+_SEALED: Final = "reasoning.encrypted_content"
 _TEXT_PARTS: Final = ("input_text", "output_text", "text", "summary_text", "reasoning_text", "refusal")
 _ECHOED: Final = (
     "instructions",
@@ -59,6 +62,7 @@ class _TextFormat(msgspec.Struct):
 
 class _Text(msgspec.Struct):
     format: _TextFormat | None = None
+    verbosity: str | None = None
 
 
 class _Reasoning(msgspec.Struct):
@@ -90,25 +94,36 @@ class ResponsesBody(msgspec.Struct):
     conversation: str | dict[str, Any] | None = None
     chat_template_kwargs: dict[str, Any] | None = None
     stop: str | list[str] | None = None
+    truncation: str | None = None
 
 
-def responses_job(body: Mapping[str, Any], *, hosted: str = "ignore", past: Past | None = None) -> Job:
+_KNOWN: Final = frozenset((*ResponsesBody.__struct_fields__, *_SAMPLING))
+
+
+def responses_job(
+    body: Mapping[str, Any],
+    *,
+    hosted: str = "ignore",
+    past: Past | None = None,
+    seal: Seal | None = None,
+) -> Job:
     """A response's request.
 
     :param hosted: what to do with tools that only their vendor can run.
     :param past: what it refers back to.
+    :param seal: for reasoning that the client keeps.
     """
     past = past or Past()
     request = {key: value for key, value in body.items() if value is not None}
     shape = checked(request, ResponsesBody)
-    if shape.background:
-        raise invalid(
-            "background: this gateway answers at once, or streams", "background", "unsupported_parameter"
-        )
+    refuse(request, "responses")
     offered = read_tools(shape.tools or [], hosted)
     tools = offered.functions
     now = _items(shape.input, past)
-    messages = _messages(past.items, now)
+    history = _History(seal)
+    for at, item in enumerate((*past.items, *now), -len(past.items)):
+        history.take(item, f"input[{at}]")
+    messages = history.messages
     if shape.instructions:
         messages.insert(0, {"role": "system", "content": shape.instructions})
     if not messages:
@@ -133,6 +148,7 @@ def responses_job(body: Mapping[str, Any], *, hosted: str = "ignore", past: Past
     stop = (shape.stop,) if isinstance(shape.stop, str) else tuple(shape.stop or ())
     if stop:
         chat["stop"] = list(stop)
+    wants_sealed = _SEALED in (shape.include or ()) or shape.store is False
     echo: dict[str, Any] = {key: request[key] for key in _ECHOED if key in request}
     if past.conversation is not None:
         echo["conversation"] = {"id": past.conversation}
@@ -152,8 +168,24 @@ def responses_job(body: Mapping[str, Any], *, hosted: str = "ignore", past: Past
         store=shape.store is not False,
         conversation=past.conversation,
         soft=soft,
-        left_out=offered.left_out,
+        seal=seal.close if seal is not None and wants_sealed else None,
+        left_out=[
+            *offered.left_out,
+            *history.left_out,
+            *left_out(request, _KNOWN),
+            *verbosity(shape.text.verbosity if shape.text is not None else None),
+            *(
+                ["truncation: the engine says where a conversation is too long"]
+                if shape.truncation == "auto"
+                else ()
+            ),
+        ],
     )
+
+
+def _truncation(wanted: str | None) -> list[str]:
+    """What is not done about it."""
+    return ["truncation auto: what is too long for the engine is an error"] if wanted == "auto" else []
 
 
 def _format(text: _Text | None, chat: dict[str, Any]) -> Mapping[str, Any] | None:
@@ -200,18 +232,13 @@ def _items(given: str | Sequence[Mapping[str, Any]], past: Past) -> Sequence[Map
     return out
 
 
-def _messages(before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    history = _History()
-    for at, item in enumerate((*before, *now), -len(before)):
-        history.take(item, f"input[{at}]")
-    return history.messages
-
-
 class _History:
     """Messages from items."""
 
-    def __init__(self) -> None:
+    def __init__(self, seal: Seal | None) -> None:
         self.messages: list[dict[str, Any]] = []
+        self.left_out: list[str] = []
+        self._seal = seal
         self._turn: dict[str, Any] | None = None
         """The turn of the assistant that further items belong to."""
 
@@ -258,6 +285,14 @@ class _History:
         if not isinstance(parts, Sequence):
             raise invalid(f"{place}.content is not a list", f"{place}.content", "invalid_type")
         text = "\n".join(str(part.get("text", "")) for part in parts if isinstance(part, Mapping))
+        sealed = item.get("encrypted_content")
+        if isinstance(sealed, str) and sealed:
+            found = None if self._seal is None else self._seal.open(sealed)
+            if found is None:
+                self.left_out.append(
+                    "encrypted_content: it was not sealed here with this key, for this owner"
+                )
+            text = text if found is None else found
         turn = self._assistant(new=bool)
         if text:
             turn["reasoning_content"] = text

@@ -128,7 +128,12 @@ class Model:
             for message in history:
                 if message["role"] == "developer":
                     message["role"] = "system"
-        prompt = self._render(history, tools, decided.chat_template_kwargs, request)
+        variables = dict(decided.chat_template_kwargs)
+        if request.get("documents"):
+            if "documents" not in self.template.source:
+                raise invalid("documents: the model's chat template does not read them", "documents")
+            variables["documents"] = request["documents"]
+        prompt = self._render(history, tools, variables, request)
         return Prepared(decided.with_prompt(prompt), prompt, tools)
 
     def _render(

@@ -22,7 +22,7 @@ EngineName: TypeAlias = Literal["auto", "vllm", "sglang", "llamacpp", "tgi", "ml
 
 PREFIX: Final = "UNSPOOL_"
 PORT: Final = 8765
-_SECRETS: Final = ("api_keys", "upstream_key")
+_SECRETS: Final = ("api_keys", "upstream_key", "seal_key")
 _ONE_MODELS: Final = (
     "url",
     "urls",
@@ -83,6 +83,7 @@ class Settings:
     port: Annotated[int, "port to listen on (default: 8765)"] = PORT
     workers: Annotated[int, "processes that share the port"] = 1
     api_keys: Annotated[tuple[str, ...], "keys of which a request must show one"] = ()
+    seal_key: Annotated[str, "seals reasoning that clients keep (default: a new one at each start)"] = ""
     cors_origins: Annotated[tuple[str, ...], "web pages that may call, as https://chat.example"] = ()
 
     hosts: Annotated[

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import logging
 import os
+import secrets
 import selectors
 import signal
 import socket
@@ -268,7 +269,9 @@ class Supervisor:
         except UnspoolError as error:
             log(logging.ERROR, "not restarted", reason=str(error))
             return
-        keys = ("host", "port", "workers", "store")
+        keys: tuple[str, ...] = ("host", "port", "workers", "store")
+        if not settings.seal_key:
+            keys = (*keys, "seal_key")
         self._old = self.settings
         self.settings = replace(settings, **{key: getattr(self.settings, key) for key in keys})
         set_up(self.settings)
@@ -306,6 +309,9 @@ def supervise(settings: Settings, work: Work, reload: Callable[[], Settings] | N
             # They share what is kept, and it is gone when they are.
             folder = stack.enter_context(TemporaryDirectory(prefix="unspool-"))
             settings = replace(settings, store=os.path.join(folder, "kept.db"))  # noqa: PTH118 - a setting
+        if not settings.seal_key:
+            # What one of them has sealed another must open.
+            settings = replace(settings, seal_key=secrets.token_hex(32))
         log(
             logging.INFO,
             "listening",

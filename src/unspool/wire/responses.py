@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from .._core.ends.parser import Parser
@@ -61,6 +61,7 @@ class ResponsesStream:
         custom_tools: Iterable[str] = (),
         namespaces: Mapping[str, tuple[str, str]] | None = None,
         echo: Mapping[str, object] | None = None,
+        seal: Callable[[str], str] | None = None,
     ) -> None:
         """Prepare a stream.
 
@@ -68,6 +69,7 @@ class ResponsesStream:
         :param custom_tools: names of free-form tools.
         :param namespaces: by the name that the model calls it, the namespace of a tool and its name there.
         :param echo: fields of the request that the response repeats.
+        :param seal: makes the ``encrypted_content`` of reasoning, for clients that send it back.
         """
         self.model = model
         """The model's name, as the client is to see it."""
@@ -83,6 +85,7 @@ class ResponsesStream:
         self._custom = frozenset(custom_tools)
         self._namespaces = dict(namespaces or {})
         self._echo = dict(echo or {})
+        self._seal = seal
         self._tidy = tidy_of(parser)
         self._calls = SentCalls(parser)
         self.failed = False
@@ -186,7 +189,7 @@ class ResponsesStream:
 
     def _text(self, channel: Channel, text: str, out: list[Chunk]) -> None:
         if self._open is None or self._open.kind != channel:
-            self._begin(_Reasoning() if channel == "reasoning" else _Answer(), out)
+            self._begin(_Reasoning(self._seal) if channel == "reasoning" else _Answer(), out)
         if self._open is not None:
             self._open.add(text, self, out)
 
@@ -301,9 +304,11 @@ class _Item:
 class _Reasoning(_Item):
     kind = "reasoning"
 
-    def __init__(self) -> None:
+    def __init__(self, seal: Callable[[str], str] | None) -> None:
         super().__init__()
         self.id = _ITEM_IDS["reasoning"].new("", 0)
+        self._seal = seal
+        self._sealed: Chunk = {}
 
     def opening(self) -> Chunk:
         return {"id": self.id, "type": "reasoning", "summary": [], "content": [], "status": "in_progress"}
@@ -316,6 +321,7 @@ class _Reasoning(_Item):
             "summary": [{"type": "summary_text", "text": text}],
             "content": [{"type": "reasoning_text", "text": text}],
             "status": self.status,
+            **self._sealed,
         }
 
     def begin(self, stream: ResponsesStream, out: list[Chunk]) -> None:
@@ -331,6 +337,8 @@ class _Reasoning(_Item):
 
     def end(self, stream: ResponsesStream, out: list[Chunk]) -> None:
         text = "".join(self.text)
+        if self._seal is not None:
+            self._sealed = {"encrypted_content": self._seal(text)}
         stream.emit_for(self, out, "response.reasoning_text.done", content_index=0, text=text)
         part = {"type": "reasoning_text", "text": text}
         stream.emit_for(self, out, "response.content_part.done", content_index=0, part=part)

@@ -132,6 +132,10 @@ class Task:
     max_tokens: int | None = None
     """None: as long as it takes."""
     stop: tuple[str, ...] = ()
+    stop_ids: tuple[int, ...] = ()
+    """Tokens that end the output, besides the model's own."""
+    keeps_stop: bool = False
+    """What ended the output is part of it."""
     logprobs: int | None = None
     """How many alternatives to tell; None: no log probabilities at all."""
     token_ids: bool = False

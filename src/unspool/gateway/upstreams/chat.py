@@ -31,6 +31,8 @@ _SENT: Final = (
     "reasoning_effort",
     "continue_final_message",
     "add_generation_prompt",
+    "documents",
+    "verbosity",
 )
 """Fields of the request that go on as they are, besides those of sampling."""
 
@@ -86,6 +88,7 @@ class ChatUpstream(CompletionsUpstream):
         """Begin to generate."""
         if self._detect or not self.model:
             await self.look()
+        self.engine.check(task)
         if task.n > 1 and not self.engine.many:
             return await ManyStreams.open(task.n, lambda number: self._chat(one_of(task, number)))
         return await self._chat(task)

@@ -154,6 +154,7 @@ class CompletionsUpstream:
         """Begin to generate."""
         if self._detect or not self.model:
             await self.look()
+        self.engine.check(task)
         if task.n > 1 and not self.engine.many:
             return await ManyStreams.open(task.n, lambda number: self._one(one_of(task, number)))
         return await self._one(task)

@@ -23,6 +23,8 @@ from typing import Any, Final
 
 from ..._core.words.pieces import literals, parse_template, split_marks
 from ..._request.special import markers
+from ..failure import invalid
+from ..logs import log_once
 from ..settings import EngineName
 from .base import Task
 
@@ -45,6 +47,10 @@ class Engine:
     """Whether its chat endpoint, too, takes such constraints beside tools."""
     adds_bos: bool = True
     """Whether it puts the token of the beginning before a prompt, so that the template's own must go."""
+    samples: frozenset[str] = _SAMPLING
+    """Which other fields of requests it knows."""
+    told_stops: bool = False
+    """Whether it can be told to stop at tokens, and to keep what it stopped at."""
     plain_end: bool = False
     """Whether its streams may end without a finish reason."""
     streams_logprobs: bool = True
@@ -68,9 +74,21 @@ class Engine:
         """What to change in a request for ``/v1/chat/completions``; it knows ``response_format`` itself."""
         return self.own(task) | (self.constraint(task) if task.plan.constraint.kind != "none" else {})
 
+    def check(self, task: Task) -> None:
+        """Refuse what it cannot be told, and would change the answer."""
+        for name, wanted in (
+            ("stop_token_ids", task.stop_ids),
+            ("include_stop_str_in_output", task.keeps_stop),
+        ):
+            if wanted and not self.told_stops:
+                told = f"{name}: the engine ({self.name}) cannot be told"
+                raise invalid(told, name, "unsupported_parameter")
+
     def sampling(self, task: Task) -> Mapping[str, Any]:
         """What of the request's other fields it is told."""
-        return {key: value for key, value in task.sampling.items() if key in _SAMPLING}
+        for key in task.sampling.keys() - self.samples:
+            log_once("left out of requests", f"the field {key}: the engine ({self.name}) may not know it")
+        return {key: value for key, value in task.sampling.items() if key in self.samples}
 
     def limit(self, task: Task, default: int) -> int | None:
         """``max_tokens``: what is left out means 16 to many."""
@@ -114,10 +132,13 @@ class Vllm(Engine):
         }
         if plan.ignore_eos:
             body["ignore_eos"] = True
-        elif plan.eos_token_ids:
-            body["stop_token_ids"] = list(plan.eos_token_ids)
+        ids = (*task.stop_ids, *(() if plan.ignore_eos else plan.eos_token_ids or ()))
+        if ids:
+            body["stop_token_ids"] = list(dict.fromkeys(ids))
         if task.token_ids:
             body["return_token_ids"] = True
+        if task.keeps_stop:
+            body["include_stop_str_in_output"] = True
         return body
 
     def constraint(self, task: Task) -> dict[str, Any]:
@@ -137,10 +158,13 @@ class Sglang(Engine):
     def own(self, task: Task) -> dict[str, Any]:
         plan = task.plan
         body: dict[str, Any] = {"skip_special_tokens": plan.skip_special_tokens}
+        if task.keeps_stop:
+            body["no_stop_trim"] = True
         if plan.ignore_eos:
             body["ignore_eos"] = True
-        elif plan.eos_token_ids:
-            body["stop_token_ids"] = list(plan.eos_token_ids)
+        ids = (*task.stop_ids, *(() if plan.ignore_eos else plan.eos_token_ids or ()))
+        if ids:
+            body["stop_token_ids"] = list(dict.fromkeys(ids))
         return body
 
     def constraint(self, task: Task) -> dict[str, Any]:
@@ -180,28 +204,12 @@ class LlamaCpp(Engine):
         return {} if schema is None else {"json_schema": schema}
 
 
-class Tgi(Engine):
-    """Text Generation Inference."""
-
-    def sampling(self, task: Task) -> Mapping[str, Any]:
-        known = _SAMPLING | {"repetition_penalty"}
-        return {key: value for key, value in task.sampling.items() if key in known}
-
-
-class Mlx(Engine):
-    """The server of mlx-lm."""
-
-    def sampling(self, task: Task) -> Mapping[str, Any]:
-        known = _SAMPLING | {"repetition_penalty", "min_p", "top_k"}
-        return {key: value for key, value in task.sampling.items() if key in known}
-
-
 ENGINES: Final[dict[EngineName, Engine]] = {
-    "vllm": Vllm("vllm", ("native", "json"), repairs=True, adds_bos=False),
-    "sglang": Sglang("sglang", ("native", "json"), repairs=True),
+    "vllm": Vllm("vllm", ("native", "json"), repairs=True, adds_bos=False, told_stops=True),
+    "sglang": Sglang("sglang", ("native", "json"), repairs=True, told_stops=True),
     "llamacpp": LlamaCpp("llamacpp", ("native", "json"), many=False, streams_logprobs=False),
-    "tgi": Tgi("tgi", many=False),
-    "mlx": Mlx("mlx", many=False),
+    "tgi": Engine("tgi", many=False, samples=_SAMPLING | {"repetition_penalty"}),
+    "mlx": Engine("mlx", many=False, samples=_SAMPLING | {"repetition_penalty", "min_p", "top_k"}),
     "openai": Engine(plain_end=True),
 }
 """Every engine, by its name in the settings."""
