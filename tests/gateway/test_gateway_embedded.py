@@ -12,6 +12,8 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
+from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,6 +29,7 @@ import openai
 
 from serving import GatewayThread, events, free_port, post, serving
 from unspool import UsageError
+from unspool.gateway.upstreams.embedded import packaged_model
 from unspool.wire import Reconstructor
 
 anthropic = pytest.importorskip("anthropic")
@@ -262,6 +265,21 @@ def test_quickstart_takes_another_port() -> None:
         taken.listen()
         with pytest.raises(UsageError, match="set port to another one"):
             quickstart(Settings(port=taken.getsockname()[1]), once=True, out=out)
+
+
+def test_a_model_of_ollamas_is_served_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("gguf")
+    from ollama_store import Store
+
+    store = Store(tmp_path)
+    store.add("registry.ollama.ai/library/smollm2/135m", weights=packaged_model().read_bytes())
+    monkeypatch.setenv("OLLAMA_MODELS", str(tmp_path))
+    template = str(files("unspool.gateway").joinpath("smollm2.jinja"))
+    with serving(source="smollm2:135m", template=template, threads=1, slots=1, context=1024) as found:
+        assert found.gateway.model.name == "smollm2:135m"
+        assert found.gateway.model.family == "hermes"
+        answer = ask(found, "What is the weather in Paris?", tools=[WEATHER], max_tokens=60)
+    assert answer["message"]["tool_calls"][0]["function"]["name"] == "get_weather"
 
 
 def test_quickstart_without_a_terminal_ends() -> None:

@@ -71,7 +71,7 @@ def plain() -> Any:
 @pytest.fixture(scope="module")
 def completions(plain: Any) -> Iterator[GatewayThread]:
     """Nothing is set but the address: the rest is found out."""
-    with serving(upstream="completions", url=plain.listening_address) as found:
+    with serving(source=plain.listening_address) as found:
         yield found
 
 

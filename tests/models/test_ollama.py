@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import pytest
 from test_detect import HERMES_CALLS, chatml
 
 from ggufs import write_gguf
+from ollama_store import Store
 from unspool import UsageError, detect, get_dialect
 from unspool._models.doctor import diagnose
 from unspool._models.sources import find_source, read_source
@@ -33,53 +33,6 @@ PARAMETERS = (
     "{{ range $k, $v := .Function.Arguments }}<parameter={{ $k }}>\n{{ $v }}\n</parameter>\n{{ end }}"
 )
 GO_CODER = GO % (f"<tool_call>\n<function={{{{ .Function.Name }}}}>\n{PARAMETERS}</function>\n</tool_call>")
-
-
-class Store:
-    """What ``ollama pull`` leaves on a disk."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        (directory / "blobs").mkdir(parents=True)
-
-    def blob(self, data: bytes) -> dict[str, Any]:
-        digest = hashlib.sha256(data).hexdigest()
-        (self.directory / "blobs" / f"sha256-{digest}").write_bytes(data)
-        return {"digest": f"sha256:{digest}", "size": len(data)}
-
-    def add(
-        self,
-        where: str,
-        *,
-        jinja: str | None = None,
-        go: str = "",
-        params: dict[str, object] | None = None,
-        architecture: str = "qwen3",
-        **config: object,
-    ) -> None:
-        weights = write_gguf(self.directory / "weights.gguf", jinja, architecture=architecture)
-        layers = {"model": weights.read_bytes()}
-        weights.unlink()
-        if go:
-            layers["template"] = go.encode()
-        if params:
-            layers["params"] = json.dumps(params).encode()
-        described = {"model_format": "gguf", "model_family": architecture, **config}
-        manifest = {
-            "schemaVersion": 2,
-            "mediaType": "application/vnd.docker.distribution.manifest.v2+json",
-            "config": {
-                "mediaType": "application/vnd.docker.container.image.v1+json",
-                **self.blob(json.dumps(described).encode()),
-            },
-            "layers": [
-                {"mediaType": f"application/vnd.ollama.image.{kind}", **self.blob(data)}
-                for kind, data in layers.items()
-            ],
-        }
-        path = self.directory / "manifests" / where
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(manifest), encoding="utf-8")
 
 
 @pytest.fixture

@@ -25,6 +25,7 @@ def write_gguf(
     architecture: str = "qwen3",
     tokens: Sequence[tuple[str, int]] = CHATML_TOKENS,
     ends: Mapping[str, int] | None = None,
+    context_length: int = 4096,
     big_endian: bool = False,
     more: Mapping[str, Any] | None = None,
 ) -> Path:
@@ -37,7 +38,7 @@ def write_gguf(
     order = gguf.GGUFEndian.BIG if big_endian else gguf.GGUFEndian.LITTLE
     writer = gguf.GGUFWriter(path, architecture, endianess=order)
     writer.add_name("A model")
-    writer.add_context_length(4096)
+    writer.add_context_length(context_length)
     writer.add_tokenizer_model("gpt2")
     writer.add_token_list([text for text, _ in tokens])
     writer.add_token_types([kind for _, kind in tokens])

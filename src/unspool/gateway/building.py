@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,6 +11,8 @@ from typing import Any
 
 from .._core.values.errors import UsageError
 from .app import Gateway
+from .finding import settle
+from .logs import log
 from .model import Model, load_model
 from .served import Served
 from .settings import Settings
@@ -23,6 +27,10 @@ from .upstreams.replay import ReplayUpstream
 
 async def build(settings: Settings) -> Gateway:
     """A gateway that is ready to be served; its upstreams and its store have been started."""
+    settled = await asyncio.to_thread(settle, settings)
+    settings = settled.settings
+    for sentence in settled.said:
+        log(logging.INFO, sentence)
     upstreams: list[Upstream] = []
     try:
         served: list[Served] = []

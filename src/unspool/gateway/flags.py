@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from dataclasses import MISSING, fields
 from typing import Final
 
@@ -33,16 +34,14 @@ LISTED: Final = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of ``unspool serve``."""
     texts = help_texts()
+    parser.add_argument("source", nargs="?", metavar="MODEL", help=texts["source"])
     for name, value in LISTED.items():
         parser.add_argument(_flag(name), dest=name, metavar=value, type=_reader(name), help=texts[name])
     parser.add_argument("--config", metavar="FILE", help="TOML file with settings")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="any other setting")
     parser.add_argument("--list-settings", action="store_true", help="print all settings and their defaults")
-    parser.usage = "unspool serve [--upstream KIND] [option ...]"
-    parser.epilog = (
-        f"A setting NAME is also read from the environment as {PREFIX}NAME and from the TOML file. "
-        "Flags win over the environment, the environment over the file."
-    )
+    parser.usage = "unspool serve [MODEL] [option ...]"
+    parser.epilog = f"Flags win over {PREFIX}NAME in the environment, and that over the TOML file."
 
 
 def _flag(name: str) -> str:
@@ -65,7 +64,7 @@ class _reader:  # noqa: N801 - argparse takes it for a function
 
 def settings_of(options: argparse.Namespace) -> Settings:
     """The settings that a command line gives."""
-    given: dict[str, object] = {name: getattr(options, name) for name in LISTED}
+    given: dict[str, object] = {name: getattr(options, name) for name in ("source", *LISTED)}
     known = {one.name for one in fields(Settings)}
     for text in options.set:
         name, equals, value = text.partition("=")
@@ -73,7 +72,23 @@ def settings_of(options: argparse.Namespace) -> Settings:
         if not equals or name not in known:
             raise UsageError(f"--set {text}: expected NAME=VALUE, with a NAME of --list-settings")
         given[name] = from_text(name, value, f"--set {name}")
-    return load_settings(given, config=options.config)
+    settings = load_settings(given, config=options.config)
+    if not any(one.source for one in settings.each()):
+        return settings
+    from .finding import settle  # it reads models, which most settings leave alone
+
+    settled = settle(settings)
+    sys.stderr.write("".join(f"{line}\n" for line in (*settled.said, _ways(settled.settings))))
+    return settled.settings
+
+
+def _ways(settings: Settings) -> str:
+    """Where an agent finds it."""
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    if not settings.port:
+        return "The log tells the port that was free."
+    url = f"http://{host}:{settings.port}"
+    return f"Point an agent at {url}/v1 (OpenAI's APIs) or {url} (Anthropic's, Ollama's)."
 
 
 def listing() -> str:

@@ -24,6 +24,7 @@ PREFIX: Final = "UNSPOOL_"
 PORT: Final = 8765
 _SECRETS: Final = ("api_keys", "upstream_key", "seal_key")
 _ONE_MODELS: Final = (
+    "source",
     "url",
     "urls",
     "upstream_key",
@@ -61,6 +62,7 @@ _PER_MODEL: Final = (
 class Settings:
     """Everything that can be set."""
 
+    source: Annotated[str, "a GGUF file, a model's name or a server's address"] = ""
     upstream: Annotated[UpstreamKind, "embedded (the default), completions, chat or replay"] = "embedded"
     url: Annotated[str, "the upstream's address, as http://127.0.0.1:8000"] = ""
     urls: Annotated[tuple[str, ...], "further upstreams that serve the same model"] = ()
@@ -156,7 +158,7 @@ class Settings:
         self.parser_policies()
 
     def _check_upstream(self) -> None:
-        if self.upstream in ("completions", "chat") and not self.url:
+        if self.upstream in ("completions", "chat") and not self.url and not self.source:
             raise UsageError(f"upstream={self.upstream} needs the address of the upstream: set url")
         for url in (self.url, *self.urls):
             if url and not url.startswith(("http://", "https://")):

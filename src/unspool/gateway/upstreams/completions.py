@@ -120,10 +120,10 @@ class CompletionsUpstream:
 
     async def tokenizer_config(self) -> Mapping[str, Any] | None:
         """What the engine tells of its model's template, if it tells."""
-        if self.engine.name != "llamacpp":
-            return None
-        props = await self.connection.get("/props")
-        return props if isinstance(props, Mapping) else None
+        paths = {"llamacpp": "/props", "vllm": "/tokenizer_info"}  # vLLM tells if it was allowed to
+        path = paths.get(self.engine.name)
+        told = None if path is None else await self.connection.get(path)
+        return told if isinstance(told, Mapping) else None
 
     async def stop(self) -> None:
         """Disconnect."""

@@ -1,0 +1,47 @@
+"""A server that says what it is told to say, for whoever asks servers who they are."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+Answers = Mapping[str, Any]
+
+
+@contextmanager
+def answering(answers: Answers, key: str = "") -> Iterator[str]:
+    """A server with these answers by path; one may be a function of the request."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.answer(None)
+
+        def do_POST(self) -> None:
+            self.answer(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+
+        def answer(self, body: Any) -> None:
+            found = answers.get(self.path)
+            found = found(body) if callable(found) else found
+            status = 404 if found is None else 200
+            if key and self.headers["authorization"] != f"Bearer {key}":
+                status = 401
+            data = found if isinstance(found, bytes) else json.dumps(found).encode()
+            self.send_response(status)
+            self.send_header("content-length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *_: object) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
