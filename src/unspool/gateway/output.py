@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from .._core.values.events import CallStart, Event, FinishReason, Text
 from .answers import ANSWERS, Answer, ChatAnswer, ResponsesAnswer, Whole, encode
 from .body import Job
-from .exchange import EVENTS, Exchange
+from .exchange import Exchange
 from .failure import Failure
 from .logs import log
 from .past import keep
@@ -44,7 +44,7 @@ class Output:
         answer = ANSWERS[self.job.api](*self._arguments)
         self._finish_reasons = answer.finish_reasons
         self.exchange.failing = answer.failing
-        await self.exchange.start(200, EVENTS)
+        await self.exchange.start(200, answer.headers)
         await self.exchange.send(answer.opening())
         self.exchange.ping = answer.ping
         while (batch := await stream.next()) is not None:

@@ -80,6 +80,8 @@ class Models:
         if not name or self._one:
             return self.all[0]
         found = self._names.get(name) if isinstance(name, str) else None
+        if found is None and isinstance(name, str):  # Ollama's clients add this to every name
+            found = self._names.get(name.removesuffix(":latest"))
         found = found or self._names.get("*")
         if found is None:
             known = ", ".join(repr(one.model.name) for one in self.all)

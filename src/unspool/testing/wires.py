@@ -14,7 +14,7 @@ from .._core.ends.parser import Parser
 from .._core.values.errors import MalformedOutput, ProtocolError
 from .._core.values.events import CallArgs, CallEnd, CallStart, Event
 from .._core.words.dialect import Dialect
-from ..wire import ChatStream, Chunk, MessagesStream, Reconstructor, ResponsesStream
+from ..wire import ChatStream, Chunk, MessagesStream, OllamaStream, Reconstructor, ResponsesStream
 from .readings import Case, Reading, as_case
 
 
@@ -224,6 +224,31 @@ def _messages_whole(response: Any) -> Received:
     return Received(texts["text"], texts["thinking"], tuple(calls), response["stop_reason"])
 
 
+def _ollama_stream(lines: Sequence[Any]) -> Received:
+    content = reasoning = ""
+    calls: list[tuple[str, str]] = []
+    for line in lines:
+        if "error" in line:
+            return _ERROR
+        said = _ollama_whole(line)
+        content, reasoning = content + said.content, reasoning + said.reasoning
+        calls += said.calls
+    if [line["done"] for line in lines] != [False] * (len(lines) - 1) + [True]:
+        raise ProtocolError("the last line, and no other, is to say that it is done")
+    return Received(content, reasoning, tuple(calls), lines[-1]["done_reason"])
+
+
+def _ollama_whole(line: Any) -> Received:
+    message = line["message"]
+    functions = [call["function"] for call in message.get("tool_calls", ())]
+    return Received(
+        message["content"],
+        message.get("thinking", ""),
+        tuple((function["name"], _spelt(json.dumps(function["arguments"]))) for function in functions),
+        line.get("done_reason", ""),
+    )
+
+
 def _reads(arguments: str) -> bool:
     """Whether a client could run a call with these."""
     try:
@@ -258,5 +283,6 @@ WIRES: Final[Mapping[str, Wire]] = {
     "chat": Wire(ChatStream, _chat_stream, _chat_whole),
     "responses": Wire(ResponsesStream, _responses_stream, _responses_whole),
     "messages": Wire(MessagesStream, _messages_stream, _messages_whole, carries_objects=True),
+    "ollama": Wire(OllamaStream, _ollama_stream, _ollama_whole, carries_objects=True),
 }
 """The wires, by the names of their APIs."""

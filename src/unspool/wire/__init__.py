@@ -2,6 +2,7 @@
 
 from .chat import DONE, ChatStream, Chunk, sse
 from .messages import MessagesStream, messages_sse
+from .ollama import OllamaStream
 from .reconstruct import RULES, Reconstructor
 from .responses import ResponsesStream
 
@@ -11,6 +12,7 @@ __all__ = [
     "ChatStream",
     "Chunk",
     "MessagesStream",
+    "OllamaStream",
     "Reconstructor",
     "ResponsesStream",
     "messages_sse",
