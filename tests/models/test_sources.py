@@ -70,6 +70,20 @@ def test_a_name_in_the_cache(hub: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert find_source("Qwen/Qwen3-8B").directory == snapshot
 
 
+def test_the_tokens_of_a_tokenizer_are_told(hub: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    added = [
+        {"id": 7, "content": "<|im_end|>", "special": True},
+        {"id": 8, "content": "<tool_call>", "special": False},
+    ]
+    download(hub, "a/b", "c0ffee", {**FILES, "tokenizer.json": {"added_tokens": added}})
+    for command in ("detect", "doctor"):
+        main([command, "--json", "a/b"])
+        assert json.loads(capsys.readouterr().out)["source"]["tokens"] == {
+            "7": {"text": "<|im_end|>", "kind": "special"},
+            "8": {"text": "<tool_call>", "kind": "token"},
+        }
+
+
 def test_it_is_where_the_hub_itself_would_look(hub: Path) -> None:
     huggingface_hub = pytest.importorskip("huggingface_hub")
     snapshot = download(hub, "Qwen/Qwen3-8B", "c0ffee", FILES)

@@ -77,7 +77,8 @@ def detect(
         of a model in the Hugging Face cache or of Ollama; the address of a running server;
         ``-`` for standard input.  Text that holds ``{{``, ``{%`` or a line break is a
         template; give a ``Path`` where a path looks like a template.
-    :param tokenizer: selects the variant of the dialect that its vocabulary calls for.
+    :param tokenizer: selects the variant of the dialect that its vocabulary calls for; by default
+        that of a GGUF file.
     :param dialects: the dialects to choose from; by default all that are registered.
     """
     found = examine(read_source(source), tokenizer=tokenizer, dialects=dialects)
@@ -97,6 +98,7 @@ def examine(
     """As ``detect``, without the warning."""
     candidates = list_dialects() if dialects is None else tuple(dialects)
     found = _Examination(model, candidates).result() if model.template else guess(model, candidates)
+    tokenizer = model.vocabulary if tokenizer is None else tokenizer
     if tokenizer is not None and found.dialect is not None and not found.inferred:
         variant = find(found.dialect, tokenizer)
         if variant is not found.dialect:

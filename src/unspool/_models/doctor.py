@@ -54,9 +54,9 @@ class _Doctor:
     """One model being examined."""
 
     def __init__(self, model: Source) -> None:
-        self.model = model
         self.vocabulary = load_vocabulary(model)
-        self.detection = examine(model, tokenizer=self.vocabulary)
+        self.model = model = replace(model, vocabulary=self.vocabulary)
+        self.detection = examine(model)
         self.template = Probe(model.template, model.tokens)
         self.dialect = self.detection.dialect
         if self.detection.hint:

@@ -14,7 +14,7 @@ import math
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import BinaryIO, NoReturn
 
@@ -287,8 +287,10 @@ def _detect(options: argparse.Namespace) -> int:
     from .._models.detect import examine
     from .._models.diagnosis import detection_page
     from .._models.sources import find_source
+    from .._models.sources.vocabulary import load_vocabulary
 
     model = find_source(options.source)
+    model = replace(model, vocabulary=load_vocabulary(model))
     found = examine(model)
     if options.json:
         print(_json({**found.to_dict(), "source": model.to_dict()}, indent=2))

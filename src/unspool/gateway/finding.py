@@ -7,6 +7,7 @@ by hand stays as it is, and what was found out is said in words.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
@@ -18,8 +19,11 @@ from .._models.sources.server import from_server, is_url
 from ..dialects._registry import get_dialect
 from .settings import EngineName, Settings
 
-_LONGEST_CONTEXT: Final = 32768
-"""What agents need for their tools and a few files; more than a model's cache of many gigabytes is for."""
+_WANTED_CONTEXT: Final = 32768
+"""What agents need for their tools and a few files."""
+_LEAST_CONTEXT: Final = 4096
+_CACHE_BYTES: Final = 1 << 17
+"""What a token of context takes where the model does not say, as it does with eight billion parameters."""
 _ENGINES: Final[dict[str, tuple[EngineName, str]]] = {
     "vllm": ("vllm", "vLLM"),
     "sglang": ("sglang", "SGLang"),
@@ -155,9 +159,8 @@ def _embedded(settings: Settings, source: Source) -> Settled:
     changes: dict[str, Any] = {"upstream": "embedded", "file": str(source.weights)}
     if not settings.model:
         changes["model"] = source.name
-    default = next(each.default for each in fields(Settings) if each.name == "context")
-    if settings.context == default and source.context_length:
-        changes["context"] = min(source.context_length, _LONGEST_CONTEXT)
+    if settings.context == _default("context"):
+        changes |= _room(source, settings.slots)
     settled = replace(settings, **changes)
     at_once = "" if settled.slots == 1 else f" for each of {settled.slots} requests at once"
     said = (
@@ -165,6 +168,29 @@ def _embedded(settings: Settings, source: Source) -> Settled:
         "(--set context=N changes that)."
     )
     return Settled(settled, (said,))
+
+
+def _default(name: str) -> object:
+    return next(each.default for each in fields(Settings) if each.name == name)
+
+
+def _room(source: Source, slots: int) -> dict[str, Any]:
+    """The context that agents need, if a quarter of the memory has room; rather for one request than less."""
+    wanted = min(source.context_length or _WANTED_CONTEXT, _WANTED_CONTEXT)
+    fitting = memory_bytes() // 4 // (source.cache_bytes or _CACHE_BYTES)
+    if fitting >= wanted * slots:
+        return {"context": wanted}
+    if fitting < wanted:
+        wanted = min(wanted, max(fitting // 1024 * 1024, _LEAST_CONTEXT))
+    return {"context": wanted, "slots": max(1, min(slots, fitting // wanted))}
+
+
+def memory_bytes() -> int:
+    """How much memory the machine has; where it does not say, what a small one has."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return 8 << 30
 
 
 def _what(source: Source) -> str:

@@ -106,7 +106,21 @@ def source_of(values: Mapping[str, object], origin: str) -> Source:
         vocabulary=_vocabulary(values, texts, origin),
         end_ids=tuple(dict.fromkeys(_ids(values, _ENDS))) or None,
         context_length=context if isinstance(context, int) else None,
+        cache_bytes=_cache_bytes(values, f"{kind}."),
     )
+
+
+def _cache_bytes(values: Mapping[str, object], prefix: str) -> int | None:
+    """Keys and values of one token, for all layers; None: layers differ, or the header does not say."""
+
+    def number(name: str) -> int:
+        value = values.get(prefix + name)
+        return value if isinstance(value, int) else 0
+
+    heads = number("attention.head_count")
+    each = number("embedding_length") // heads if heads else 0
+    sizes = (number("attention.key_length") or each) + (number("attention.value_length") or each)
+    return 2 * number("block_count") * number("attention.head_count_kv") * sizes or None
 
 
 def _templates(values: Mapping[str, object]) -> dict[str, str]:

@@ -67,6 +67,8 @@ class Source:
     """Which tokens end generation; None: nothing says."""
     context_length: int | None = None
     """How many tokens the model takes."""
+    cache_bytes: int | None = None
+    """How much memory a token of context takes, in sixteen bits, by the header of a GGUF."""
     weights: Path | None = None
     """Its weights, where they are a GGUF file."""
     go_template: str = ""
@@ -95,6 +97,7 @@ class Source:
             "other_templates": list(self.others),
             "model_type": self.model_type,
             "context_length": self.context_length,
+            "cache_bytes": self.cache_bytes,
             "end_ids": None if self.end_ids is None else list(self.end_ids),
             "tokens": {
                 str(id): {"text": text, "kind": "special" if id in skipped else "token"}
