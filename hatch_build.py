@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 CORE = (
     "values/events",
     "values/finish",
+    "values/message",
     "values/new_ids",
     "search/memo",
     "search/scan",
@@ -60,9 +61,11 @@ CORE = (
     "tokens/alignment",
     "tokens/detokenizer",
     "tokens/mode",
+    "tokens/labels",
     "ends/tidy",
     "ends/fold",
     "ends/parser",
+    "ends/columns",
 )
 """What runs for every delta, or for every parser."""
 CHECKS = (

@@ -25,10 +25,10 @@ from unspool import (
     render,
 )
 from unspool._core.ends.example import EXAMPLE_TOOLS, example
+from unspool._core.tokens.labels import labels_of, stretches
 from unspool.dialects._registry import ends_of_turn
 from unspool.testing import mutate
 from unspool.tokens import BROKEN, KIND, SHARED, Label, Reading, mask, read
-from unspool.tokens.labels import labels_of, stretches
 from vocabularies import Bytes, bytes_for, real_vocabulary
 
 NAMES = [dialect.name for dialect in list_dialects()]

@@ -10,17 +10,18 @@ from typing import Any, Literal, NamedTuple, TypedDict
 
 import pyarrow as pa
 
+from .._core.ends.columns import MessageColumns
 from .._core.ends.parser import Parser, ToolList
-from .._core.schema.schema import Tools
+from .._core.schema.schema import Tools, as_tools
 from .._core.tokens.tokens import AnyTokenizer
 from .._core.values.errors import UsageError
-from .._core.values.events import Event, FinishReason
+from .._core.values.events import FinishReason
 from .._core.values.message import Message
 from .._core.values.policies import Policies
 from .._core.words.dialect import Dialect
 from ..dialects._registry import find
 from ..tokens import read
-from .columns import ParsedColumns, call_spans, parsed_schema
+from .columns import parsed_arrays, parsed_schema
 
 _REMEMBERED = 256
 """Lists of tools that are read once: a dataset has a few, and they come again and again."""
@@ -116,8 +117,8 @@ class RowReader:
         if token_ids and isinstance(prompt, str):
             raise UsageError("where outputs are token ids, the prompt is ids, too")
         if not isinstance(tools, Column):
-            tools = None if tools is None else list(tools)
-            Tools(tools)  # a mistake in what counts for all rows is the caller's, and said at once
+            # A mistake in what counts for all rows is the caller's, and said at once.
+            tools = None if tools is None else as_tools(tools)
         self.source = token_ids or text
         self.by_ids = bool(token_ids)
         self.tokenizer = tokenizer
@@ -131,7 +132,7 @@ class RowReader:
         self.labels = labels
         self.keep = keep
         self.schema = parsed_schema(prefix, labels=labels, spans="tokens" if token_ids else "characters")
-        self._known_tools: dict[str, ToolList] = {}
+        self._known_tools: dict[str, Tools] = {}
         if not isinstance(dialect, Column):
             self._parser(Row("", find(dialect), None, None, None, _no_id))  # likewise
 
@@ -184,7 +185,7 @@ class RowReader:
             return found
         known = self._known_tools.get(value)
         if known is None:
-            known = tools_in(value)
+            known = as_tools(tools_in(value))
             if len(self._known_tools) >= _REMEMBERED:
                 self._known_tools.clear()
             self._known_tools[value] = known
@@ -201,7 +202,7 @@ class RowReader:
         :param timings: takes the nanoseconds of each row.
         """
         kept = kept_columns(batch, self.keep, self.schema)
-        columns = ParsedColumns()
+        columns = MessageColumns()
         row = self.rows(batch, names)
         add = self._read_ids if self.by_ids else self._read_text
         for number in range(batch.num_rows):
@@ -212,30 +213,26 @@ class RowReader:
                 columns.add_error(described(error))
             if timings is not None:
                 timings.append(perf_counter_ns() - begun)
-        return beside(batch, kept, self.schema, columns.arrays(labels=self.labels))
+        return beside(batch, kept, self.schema, parsed_arrays(columns, labels=self.labels))
 
     def message(self, row: Row) -> Message:
         """What a text amounts to."""
-        return self._folded(row)[0]
-
-    def _read_text(self, row: Row, columns: ParsedColumns) -> None:
-        message, events = self._folded(row)
-        columns.add(message, call_spans(events), message.problems)
-
-    def _folded(self, row: Row) -> tuple[Message, list[Event]]:
         parser = self._parser(row)
-        events = parser.feed(row.source)
-        events += parser.finish(row.finish_reason)
         fold = parser.fold(source=row.source)
-        fold.push(events)
-        return fold.message(), events
+        fold.push(parser.feed(row.source))
+        fold.push(parser.finish(row.finish_reason))
+        return fold.message()
+
+    def _read_text(self, row: Row, columns: MessageColumns) -> None:
+        source, dialect, tools, prompt, reason, new_id = row
+        columns.read(source, dialect, tools, prompt, reason, self.policies, new_id)
 
     def _parser(self, row: Row) -> Parser:
         return Parser(
             row.dialect, tools=row.tools, prompt=row.prompt, policies=self.policies, new_id=row.new_id
         )
 
-    def _read_ids(self, row: Row, columns: ParsedColumns) -> None:
+    def _read_ids(self, row: Row, columns: MessageColumns) -> None:
         assert self.tokenizer is not None  # noqa: S101 - asked for in the beginning
         reading = read(
             row.source,
@@ -248,8 +245,9 @@ class RowReader:
             new_id=row.new_id,
             pad=self.pad,
         )
-        spans = [(attempt.start, attempt.end) for attempt in reading.attempts]
-        columns.add(reading.message, spans, reading.problems, reading.labels)
+        starts = [attempt.start for attempt in reading.attempts]
+        ends = [attempt.end for attempt in reading.attempts]
+        columns.add(reading.message, starts, ends, reading.problems, reading.labels)
 
 
 def _no_id(_: str, __: int) -> str:

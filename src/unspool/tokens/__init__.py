@@ -4,10 +4,10 @@
 >>> reading.message, reading.labels, reading.mask()  # doctest: +SKIP
 """
 
+from .._core.tokens.labels import BROKEN, KIND, SHARED, Label
 from ..template.openers import turn_openers
 from .conversation import Conversation, Turn, conversation
 from .extend import Extension, extend
-from .labels import BROKEN, KIND, SHARED, Label
 from .picture import page, terminal
 from .read import Attempt, Reading, TokenProblem, mask, read
 from .reasoning import ReasoningCounter, ReasoningIds

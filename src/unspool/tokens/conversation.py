@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .._core.ends.parser import ToolList
 from .._core.tokens.detokenizer import PRIVATE, Detokenizer
+from .._core.tokens.labels import SHARED, Label
 from .._core.tokens.tokens import AnyTokenizer, as_tokenizer, assign_code_points, substitute
 from .._core.values.errors import UsageError
 from .._core.words.dialect import Dialect
 from ..dialects._registry import find
 from ..template.openers import turn_openers
-from .labels import SHARED, Label
 from .read import Ids, Reading, as_ids, behind_last, end_ids, is_padding, read
 
 if TYPE_CHECKING:

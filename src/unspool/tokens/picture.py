@@ -7,9 +7,9 @@ from itertools import accumulate
 from typing import Final
 
 from .._core.tokens.detokenizer import Detokenizer
+from .._core.tokens.labels import BROKEN, KIND, SHARED, Label
 from .._core.tokens.tokens import AnyTokenizer, as_tokenizer
 from .._core.values.errors import UsageError
-from .labels import BROKEN, KIND, SHARED, Label
 from .read import Ids, as_ids
 
 _WORDS: Final = {

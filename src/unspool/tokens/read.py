@@ -8,6 +8,7 @@ from itertools import accumulate
 from typing import Protocol, runtime_checkable
 
 from .._core.ends.parser import Parser, ToolList
+from .._core.tokens.labels import BROKEN, KIND, WRITTEN, Label, labels_of, stretches
 from .._core.tokens.tokens import AnyTokenizer, as_tokenizer
 from .._core.values.errors import UsageError
 from .._core.values.events import CallArgs, CallEnd, CallStart, Event, FinishReason, Status
@@ -15,7 +16,6 @@ from .._core.values.message import Message
 from .._core.values.policies import Policies
 from .._core.words.dialect import Dialect
 from ..dialects._registry import ends_of_turn
-from .labels import BROKEN, KIND, WRITTEN, Label, labels_of, stretches
 
 Span = tuple[int, int]
 """Tokens, from the first to behind the last."""
@@ -186,11 +186,11 @@ def read(
     events += parser.finish(finish_reason)
     starts = list(accumulate(widths, initial=0))
     del starts[-1]
-    labels = labels_of(
-        starts, widths, stretches(events, parser.tidy().push(events), ends_of_turn(parser.dialect))
-    )
+    fold = parser.fold()
+    shown = fold.push(events)
+    labels = labels_of(starts, widths, stretches(events, shown, ends_of_turn(parser.dialect)))
     labels += bytes([Label.PADDING]) * (len(sampled) - length)
-    return Reading(parser.message(events), bytes(labels), events, starts, widths)
+    return Reading(fold.message(), labels, events, starts, widths)
 
 
 def end_ids(dialect: Dialect, tokenizer: AnyTokenizer) -> frozenset[int]:

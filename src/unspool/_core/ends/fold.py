@@ -35,7 +35,9 @@ class Fold:
     >>> parser = Parser("hermes")
     >>> fold = parser.fold()
     >>> fold.push(parser.feed("Hello."))
+    [Text('content', 'Hello.', 0:6)]
     >>> fold.push(parser.finish("stop"))
+    [Finish('stop', 6:6)]
     >>> fold.message().content
     'Hello.'
     """
@@ -60,9 +62,10 @@ class Fold:
         """How the output ended, as far as it has come; see :attr:`Tidy.finish_reason`."""
         return self._tidy.finish_reason
 
-    def push(self, events: "Iterable[Event]") -> None:
-        """Take further events of the stream."""
-        for event in self._tidy.push(events):
+    def push(self, events: "Iterable[Event]") -> "list[Event]":
+        """Take further events of the stream; gives them as they are shown, tidied."""
+        shown = self._tidy.push(events)
+        for event in shown:
             if isinstance(event, Text):
                 if event.channel != self._channel:
                     self._channel = event.channel
@@ -84,6 +87,7 @@ class Fold:
                 self._problems.append(Problem(event.kind, event.detail, event.start, event.end, event.raw))
             elif isinstance(event, Markup):
                 self._markup(event)
+        return shown
 
     def _markup(self, event: Markup) -> None:
         if event.role == "cut":

@@ -8,7 +8,7 @@ from ..machine.gate import Gate
 from ..machine.machine import Machine
 from ..machine.prompt import begin_in, read_prompt, relevant_tail, relevant_tail_of, usual_tail
 from ..payload.make import compile_syntax
-from ..schema.schema import Tools
+from ..schema.schema import Tools, as_tools
 from ..syntax.syntax import Syntax
 from ..tokens.mode import TokenReader
 from ..tokens.tokens import AnyTokenizer
@@ -21,8 +21,10 @@ from ..words.dialect import Dialect
 from .fold import Fold
 from .tidy import Tidy
 
-ToolList: TypeAlias = Iterable[Mapping[str, object]]
-"""The tools of a request, as Chat Completions have them, or the functions in them alone."""
+ToolList: TypeAlias = Iterable[Mapping[str, object]] | Tools
+"""The tools of a request, as Chat Completions have them, or the functions in them alone.
+
+Where many outputs are read with the same tools, ``Tools`` reads these once."""
 
 _REASONS = (None, "stop", "length", "tool_calls", "content_filter")
 
@@ -92,7 +94,7 @@ class Parser:
         """The policies in force."""
         self.forced = forced
         """Whether the request forced a call."""
-        known = Tools(tools)
+        known = as_tools(tools)
         self._reader = None if tokenizer is None else TokenReader(self.dialect, tokenizer)
         spelling = self.dialect if self._reader is None else self._reader.dialect
         syntax = _syntax(spelling, chosen, known)

@@ -64,11 +64,13 @@ class Tools:
             if not isinstance(tool, (dict, Mapping)):  # asking for Mapping alone is slow
                 raise UsageError(f"tools[{index}] is a {type(tool).__name__}; {_TOOLS_USAGE}")
             # Pydantic dumps absent fields as None.
-            if tool.get("type") not in (None, "function") and tool.get("input_schema") is None:
+            if _of(tool, "type") not in (None, "function") and _of(tool, "input_schema") is None:
                 continue
-            function = tool.get("function")
+            function = _of(tool, "function")
             body = tool if function is None else function
-            name = body.get("name") if isinstance(body, (dict, Mapping)) else None
+            if not isinstance(body, (dict, Mapping)):
+                raise UsageError(f"tools[{index}] is a function without a name; {_TOOLS_USAGE}")
+            name = _of(body, "name")
             if not isinstance(name, str):
                 raise UsageError(f"tools[{index}] is a function without a name; {_TOOLS_USAGE}")
             self._functions[name] = body
@@ -123,10 +125,23 @@ class Tools:
         return self.parameters(function).required()
 
 
+def as_tools(tools: Iterable[Mapping[str, object]] | Tools | None) -> Tools:
+    """The tools of a request, read here unless they have been."""
+    return tools if isinstance(tools, Tools) else Tools(tools)
+
+
 _TOOLS_USAGE: Final = (
     'pass the request\'s list of tools, such as [{"type": "function", "function": '
     '{"name": "f", "parameters": {...}}}], [] for no tools, or None if they are not known'
 )
+
+
+def _of(mapping: Mapping[str, object], key: str) -> object:
+    """A member, or None; most mappings are dictionaries, and the compiler knows these."""
+    if isinstance(mapping, dict):
+        found: object = mapping.get(key)
+        return found
+    return mapping.get(key)
 
 
 def _listed(tools: object) -> list[object]:

@@ -1,11 +1,12 @@
 """What a token is: a byte for each, with numbers that do not change."""
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from enum import IntEnum
 from typing import Final
 
-from .._core.values.events import CallEnd, CallStart, Event, Markup, Text
+from ..values.events import CallEnd, CallStart, Event, Markup, Text
+from ..values.native import i64
 
 VERSION: Final = 1
 """Of the numbers below; tables of labels carry it."""
@@ -40,62 +41,76 @@ KIND: Final = 63
 WRITTEN: Final = tuple(label for label in Label if label not in (Label.GIVEN, Label.PADDING))
 """What the model wrote."""
 _CALL_ROLES: Final = frozenset({"call", "separator", "cut"})
+# Plain numbers, which the compiler adds up itself.
+_CONTENT: Final = int(Label.CONTENT)
+_REASONING: Final = int(Label.REASONING)
+_NAME: Final = int(Label.NAME)
+_ARGUMENTS: Final = int(Label.ARGUMENTS)
+_CALL: Final = int(Label.CALL)
+_MARKUP: Final = int(Label.MARKUP)
+_END: Final = int(Label.END)
+
+_ALIKE: Final = [bytes([label]) for label in range(256)]
 
 Stretch = tuple[int, int]
 """Characters up to an offset, and their label."""
 
 
-def stretches(events: Iterable[Event], shown: Iterable[Event], ends: frozenset[str]) -> Iterator[Stretch]:
+def stretches(events: Iterable[Event], shown: Iterable[Event], ends: frozenset[str]) -> list[Stretch]:
     """The labels of a text by what was read of it: each behind the one before.
 
     :param shown: the same events, tidied: text that is not among them only frames.
     :param ends: what ends a turn.
     """
-    visible = sorted((event.start, event.end) for event in shown if isinstance(event, Text))
+    visible = [(event.start, event.end) for event in shown if isinstance(event, Text)]
+    visible.sort()
     first = 0
     head: CallStart | None = None
+    out: list[Stretch] = []
     for event in events:
         if isinstance(event, Text):
-            label = Label.REASONING if event.channel == "reasoning" else Label.CONTENT
+            label = _REASONING if event.channel == "reasoning" else _CONTENT
             while first < len(visible) and visible[first][0] < event.end:
                 start, end = visible[first]
-                yield start, Label.MARKUP
-                yield min(end, event.end), label
+                out.append((start, _MARKUP))
+                out.append((min(end, event.end), label))
                 if end > event.end:
                     break  # it goes on behind what stands between
                 first += 1
-            yield event.end, Label.MARKUP
+            out.append((event.end, _MARKUP))
         elif isinstance(event, Markup):
             if event.text in ends:
-                yield event.end, Label.END
+                out.append((event.end, _END))
             elif event.role in _CALL_ROLES:
-                yield event.end, Label.CALL + (BROKEN if event.role == "cut" else 0)
+                out.append((event.end, _CALL + (BROKEN if event.role == "cut" else 0)))
             else:
-                yield event.end, Label.MARKUP
+                out.append((event.end, _MARKUP))
         elif isinstance(event, CallStart):
             head = event
         elif isinstance(event, CallEnd) and head is not None:
             broken = 0 if event.status == "complete" else BROKEN
-            name = (head.name_start, head.name_end, Label.NAME)
-            arguments = (event.args_start, event.args_end, Label.ARGUMENTS)
-            for start, end, label in sorted((name, arguments)):
-                yield start, Label.CALL + broken
-                yield end, label + broken
-            yield event.end, Label.CALL + broken
+            name = (head.name_start, head.name_end, _NAME)
+            arguments = (event.args_start, event.args_end, _ARGUMENTS)
+            for start, end, label in (name, arguments) if name <= arguments else (arguments, name):
+                out.append((start, _CALL + broken))
+                out.append((end, label + broken))
+            out.append((event.end, _CALL + broken))
+    return out
 
 
-def labels_of(starts: Sequence[int], widths: Sequence[int], found: Iterable[Stretch]) -> bytearray:
+def labels_of(starts: list[int], widths: list[int], found: list[Stretch]) -> bytes:
     """A label for each token, from those of the characters.
 
     A token goes by its first character.  One in which no character begins is the middle of the
     character before it, and goes with that.
     """
-    out = bytearray()
-    total = len(widths)
-    token = 0  # the first one without a label
-    shared = -1  # the token that the last stretch ended in, if it did
-    last = 0
-    for end, label in found:
+    out = bytearray(len(widths))
+    total: i64 = len(widths)
+    token: i64 = 0  # the first one without a label
+    shared: i64 = -1  # the token that the last stretch ended in, if it did
+    last: i64 = 0
+    for behind, label in found:
+        end: i64 = behind
         if end <= last:
             continue
         last = end
@@ -107,7 +122,7 @@ def labels_of(starts: Sequence[int], widths: Sequence[int], found: Iterable[Stre
         token = bisect_left(starts, end, token)
         while token < total and not widths[token]:
             token += 1
-        out += bytes([label]) * (token - begun)
+        out[begun:token] = _ALIKE[label] * (token - begun)
         if token and starts[token - 1] + widths[token - 1] > end:
             shared = token - 1
-    return out
+    return bytes(out)
