@@ -357,7 +357,7 @@ def test_a_begun_thought_is_continued(engine: EngineProcess, gateway: GatewayThr
         ({"messages": [{"role": "robot", "content": "x"}]}, "messages[0].role"),
         ({"messages": [{"content": "x"}]}, "messages[0].role"),
         ({"messages": [{"role": "user", "content": 5}]}, "messages[0].content"),
-        ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "messages[0].content[0].type"),
+        ({"messages": [{"role": "user", "content": [{"type": "picture"}]}]}, "messages[0].content[0].type"),
         ({"messages": None}, "messages"),
         ({"n": 0}, "n"),
         ({"n": "2"}, "n"),

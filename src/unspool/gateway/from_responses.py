@@ -15,15 +15,29 @@ import msgspec
 from msgspec import Meta
 
 from ..wire.responses import CUSTOM_INPUT
+from . import media
 from .body import Count, Job, Share, Temperature, checked, string_at, verbosity
-from .failure import invalid
+from .failure import Failure, invalid
 from .fields import left_out, refuse
+from .media import Part
 from .past import Past, as_item
 from .response_tools import model_name, read_tools
 from .seal import Seal
 
 _SEALED: Final = "reasoning.encrypted_content"
 _TEXT_PARTS: Final = ("input_text", "output_text", "text", "summary_text", "reasoning_text", "refusal")
+_RUN_BY_VENDOR: Final = (
+    "web_search_call",
+    "file_search_call",
+    "code_interpreter_call",
+    "image_generation_call",
+    "computer_call",
+    "computer_call_output",
+    "mcp_list_tools",
+    "mcp_call",
+    "mcp_approval_request",
+    "mcp_approval_response",
+)
 _ECHOED: Final = (
     "instructions",
     "metadata",
@@ -258,9 +272,11 @@ class _History:
                     {
                         "role": "tool",
                         "tool_call_id": string_at(item, "call_id", place),
-                        "content": _output(item.get("output"), f"{place}.output"),
+                        "content": _content(item.get("output"), f"{place}.output"),
                     }
                 )
+            case str() if kind in _RUN_BY_VENDOR:
+                self.left_out.append(f"{kind} in a conversation: only its vendor can run it")
             case _:
                 raise invalid(f"{place}.type is {kind!r}, which this gateway cannot read", f"{place}.type")
 
@@ -277,7 +293,9 @@ class _History:
             return
         turn = self._assistant(new=lambda turn: "tool_calls" in turn)
         before = turn.get("content")
-        text = content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
+        text = content
+        if not isinstance(text, str):
+            text = "".join(part["text"] if "text" in part else media.described(part) for part in text)
         turn["content"] = text if not before else f"{before}\n{text}"
 
     def _reasoning(self, item: Mapping[str, Any], place: str) -> None:
@@ -323,25 +341,29 @@ def _content(given: object, place: str) -> str | list[dict[str, Any]]:
         return given or ""
     if not isinstance(given, Sequence):
         raise invalid(f"{place} is not a string or a list", place, "invalid_type")
-    parts: list[dict[str, Any]] = []
-    for at, part in enumerate(given):
-        kind = part.get("type") if isinstance(part, Mapping) else None
-        if kind in _TEXT_PARTS:
-            parts.append({"type": "text", "text": str(part.get("text", part.get("refusal", "")))})
-        elif kind == "input_image" and isinstance(part.get("image_url"), str):
-            parts.append({"type": "image_url", "image_url": {"url": part["image_url"]}})
-        else:
-            raise invalid(
-                f"{place}[{at}].type is {kind!r}, which this gateway cannot read", f"{place}[{at}].type"
-            )
-    if all(part["type"] == "text" for part in parts):
-        return "\n".join(part["text"] for part in parts)
-    return parts
+    return media.joined([_part(part, f"{place}[{at}]") for at, part in enumerate(given)])
 
 
-def _output(given: object, place: str) -> str:
-    """What a tool gave back."""
-    content = _content(given, place)
-    if isinstance(content, str):
-        return content
-    raise invalid(f"{place}: a tool's result must be text here", place)
+def _part(part: object, place: str) -> Part:
+    """A part of content as chat completions have it."""
+    kind = part.get("type") if isinstance(part, Mapping) else None
+    if not isinstance(part, Mapping) or not isinstance(kind, str):
+        raise _unknown_part(kind, place)
+    if kind in _TEXT_PARTS:
+        return {"type": "text", "text": str(part.get("text", part.get("refusal", "")))}
+    name = str(part.get("filename") or part.get("file_url") or part.get("file_id") or "")
+    if kind in ("input_image", "input_file") and isinstance(part.get("image_url"), str):
+        return media.image(part["image_url"])
+    if kind == "input_file" and isinstance(part.get("file_data"), str):
+        head, comma, data = part["file_data"].rpartition(",")
+        media_type = head.removeprefix("data:").partition(";")[0] if comma else ""
+        return media.document(name, media_type or "application/octet-stream", data)
+    if kind in ("input_image", "input_file", "computer_screenshot"):
+        return media.absent("image" if kind != "input_file" else "file", name)
+    if kind == "input_audio" and isinstance(part.get("input_audio"), Mapping):
+        return {"type": "input_audio", "input_audio": dict(part["input_audio"])}
+    raise _unknown_part(kind, place)
+
+
+def _unknown_part(kind: object, place: str) -> Failure:
+    return invalid(f"{place}.type is {kind!r}, which this gateway cannot read", f"{place}.type")

@@ -21,7 +21,8 @@ from .._request import Plan, plan
 from ..dialects._registry import get_dialect
 from ..template import ChatTemplate, ChatTemplateError, normalise_history
 from .failure import Failure, invalid
-from .logs import log
+from .logs import log, log_once
+from .media import check_parts, has_media, without_media
 from .settings import Settings
 
 _FIELDS: Final = re.compile(
@@ -122,8 +123,8 @@ class Model:
         tools = tuple(tool for tool in request.get("tools") or () if _name(tool) in names)
         if renders or self.template is None:
             return Prepared(decided, None, tools)
-        _only_text(request["messages"])
-        history = normalise_history(request["messages"], self.template, dialect=decided.dialect)
+        messages = self._shown(request["messages"])
+        history = normalise_history(messages, self.template, dialect=decided.dialect)
         if "developer" not in self.template.source:
             for message in history:
                 if message["role"] == "developer":
@@ -135,6 +136,14 @@ class Model:
             variables["documents"] = request["documents"]
         prompt = self._render(history, tools, variables, request)
         return Prepared(decided.with_prompt(prompt), prompt, tools)
+
+    def _shown(self, messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+        """The conversation as text, because a prompt is text."""
+        check_parts(messages)
+        if not has_media(messages):
+            return messages
+        log_once("left out of requests", f"pictures and files: {self.name} is shown a text in their place")
+        return without_media(messages)
 
     def _render(
         self,
@@ -160,17 +169,6 @@ class Model:
                 failed = failed or error
         assert failed is not None  # noqa: S101 - else the template has rendered
         raise failed
-
-
-def _only_text(messages: Sequence[Mapping[str, Any]]) -> None:
-    """A prompt is text: pictures would get lost on the way."""
-    for at, message in enumerate(messages):
-        parts = message.get("content")
-        for number, part in enumerate(parts if isinstance(parts, list) else ()):
-            kind = part.get("type") if isinstance(part, Mapping) else None
-            if kind not in ("text", "input_text", "refusal"):
-                place = f"messages[{at}].content[{number}]"
-                raise invalid(f"{place}: the upstream takes text only, not {kind!r}", f"{place}.type")
 
 
 def _name(tool: Mapping[str, Any]) -> object:

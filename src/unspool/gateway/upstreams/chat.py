@@ -7,12 +7,15 @@ calls, is passed on; the text is parsed.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 import msgspec
 
 from ..broken_history import with_json_arguments
+from ..failure import Failure
+from ..logs import log_once
+from ..media import IMAGES, has_media, results_as_text, without_media
 from .base import Batch, CallPiece, Delta, Stream, Task
 from .completions import (
     CompletionStream,
@@ -23,6 +26,7 @@ from .completions import (
     one_of,
     usage_of,
 )
+from .http import Events
 from .many import ManyStreams
 
 _SENT: Final = (
@@ -35,6 +39,11 @@ _SENT: Final = (
     "verbosity",
 )
 """Fields of the request that go on as they are, besides those of sampling."""
+
+
+_PATH: Final = "/v1/chat/completions"
+_TAKEN: Final = (("image_url", "input_audio", "audio_url", "video_url", "file"), IMAGES, ())
+"""Kinds of parts that a server may take: all, pictures, none."""
 
 
 class _Function(msgspec.Struct):
@@ -100,7 +109,6 @@ class ChatUpstream(CompletionsUpstream):
         }
         if task.plan.forced:
             body.pop("response_format", None)  # there will be a call, and no answer
-        body["messages"] = with_json_arguments(task.request["messages"])
         body["stream"] = self.engine.streams_logprobs or task.logprobs is None or not task.tools
         if body["stream"]:
             body["stream_options"] = {"include_usage": True}
@@ -123,8 +131,33 @@ class ChatUpstream(CompletionsUpstream):
         if task.plan.chat_template_kwargs:
             body["chat_template_kwargs"] = dict(task.plan.chat_template_kwargs)
         body |= self.engine.chat(task)
-        events = await self.connection.post("/v1/chat/completions", body)
+        messages = with_json_arguments(task.request["messages"])
+        events = await self._post(body, results_as_text(messages))
         return ChatCompletionStream(events, task, plain_end=self.engine.plain_end)
+
+    async def _post(self, body: dict[str, Any], messages: Sequence[Mapping[str, Any]]) -> Events:
+        """Send the conversation, with as much of what is not text as the server takes."""
+        if not has_media(messages):
+            return await self.connection.post(_PATH, {**body, "messages": messages})
+        failed: Failure | None = None
+        tried: list[Sequence[Mapping[str, Any]]] = []
+        for keep in _TAKEN:
+            shown = without_media(messages, keep=keep)
+            if shown in tried:
+                continue
+            tried.append(shown)
+            try:
+                events = await self.connection.post(_PATH, {**body, "messages": shown})
+            except Failure as failure:
+                if failure.code not in ("upstream_rejected", "upstream_error"):
+                    raise
+                failed = failed or failure
+                continue
+            if failed is not None:
+                log_once("left out of requests", f"pictures and files: {failed.message}")
+            return events
+        assert failed is not None  # noqa: S101 - there is always one to try
+        raise failed
 
     def _choice(self, task: Task) -> object:
         """What to say: vLLM shows the tools and leaves the text alone if told that there is no choice."""
