@@ -31,7 +31,6 @@ from serving import (
 from unspool import UsageError
 from unspool.gateway import Settings, load_settings
 from unspool.gateway.upstreams.balanced import Balanced, Member
-from unspool.gateway.upstreams.base import Task
 from unspool.gateway.upstreams.completions import CompletionsUpstream
 from unspool.gateway.upstreams.http import Connection
 
@@ -253,7 +252,7 @@ def test_a_conversation_stays_where_it_is_known_unless_others_idle(topics: list[
 
     def choose(topic: int) -> Member:
         request = {"messages": [{"role": "user", "content": str(topic)}, {}, {"n": object}]}
-        found = balanced.choose(cast("Task", _Request(request)), ())
+        found = balanced.choose(request, ())
         assert found is not None
         return found
 
@@ -266,8 +265,3 @@ def test_a_conversation_stays_where_it_is_known_unless_others_idle(topics: list[
         else:
             assert chosen.active == least
         chosen.active += 1
-
-
-class _Request:
-    def __init__(self, request: dict[str, Any]) -> None:
-        self.request = request

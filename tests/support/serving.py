@@ -82,6 +82,19 @@ class Engine:
             self.seen.append({"path": path, "body": json.loads(body), "gone": False})
             given = self.seen[-1]["body"]
             return await self.answer(writer, {"tokens": given.get("prompt", given.get("content")).split()})
+        if path == "/detokenize":
+            given = json.loads(body)
+            return await self.answer(writer, {"prompt": " ".join(map(str, given["tokens"]))})
+        if path == "/v1/embeddings":
+            self.seen.append({"path": path, "body": json.loads(body), "gone": False})
+            texts = self.seen[-1]["body"]["input"]
+            listed = [
+                {"object": "embedding", "index": number, "embedding": [float(len(text)), 0.5]}
+                for number, text in enumerate([texts] if isinstance(texts, str) else texts)
+            ]
+            usage = {"prompt_tokens": 3, "total_tokens": 3}
+            made = {"object": "list", "data": listed[::-1], "model": "engine-model", "usage": usage}
+            return await self.answer(writer, made)
         if path == "/health":
             return await self.answer(writer, {})
         if method == "POST" and path in ("/v1/completions", "/v1/chat/completions"):

@@ -42,6 +42,7 @@ from .model import Model
 from .ollama import OllamaModels, loaded
 from .output import Output
 from .parsing import parse_body
+from .passing import Passing
 from .past import recall
 from .reading import Reader
 from .seal import Seal
@@ -84,6 +85,7 @@ class Gateway:
             self._route("/v1/messages", "messages", POST=self._generate_messages),
             self._route("/v1/messages/count_tokens", "count_tokens", POST=self._count_tokens),
             *self._stored_routes(),
+            *self._passing_routes(),
             *self._ollama_routes(),
             self._route("/v1/parse", "parse", POST=self._parse),
             self._route("/v1/models", "models", GET=self._models),
@@ -127,6 +129,17 @@ class Gateway:
             self._route(
                 f"{conversations}/items/{{item}}", "stored", GET=stored.get_item, DELETE=stored.delete_item
             ),
+        ]
+
+    def _passing_routes(self) -> list[Route]:
+        passing = Passing(self)
+        return [
+            self._route("/v1/completions", "completions", POST=passing.completions),
+            self._route("/v1/embeddings", "embeddings", POST=passing.embeddings),
+            self._route("/tokenize", "tokenize", POST=passing.tokenize),
+            self._route("/detokenize", "tokenize", POST=passing.detokenize),
+            self._route("/api/embed", "ollama_embed", POST=passing.embed),
+            self._route("/api/embeddings", "ollama_embed", POST=passing.embed),
         ]
 
     def _ollama_routes(self) -> list[Route]:
@@ -236,27 +249,28 @@ class Gateway:
         await exchange.respond(200, encode(listed))
 
     async def _parse(self, exchange: Exchange) -> None:
-        body = await self._body(exchange)
+        body = await self.body(exchange)
         served = self.models.find(body.get("model"))
         answer = await asyncio.to_thread(parse_body, body, served.model)
         await exchange.respond(200, encode(answer))
 
-    async def _body(self, exchange: Exchange) -> dict[str, Any]:
+    async def body(self, exchange: Exchange) -> dict[str, Any]:
+        """The body of a request."""
         return decode(await exchange.body(self.settings.max_request_bytes, self.settings.client_timeout))
 
     async def _count_tokens(self, exchange: Exchange) -> None:
-        body = await self._body(exchange)
+        body = await self.body(exchange)
         served = self.models.find(body.get("model"))
         job = messages_job({"max_tokens": 1, **body}, hosted=self.settings.hosted_tools)
         prompt = (await asyncio.to_thread(served.prepare, job, exchange.id)).prompt
-        count = None if prompt is None else await served.count(prompt)
-        if count is None:
+        tokens = None if prompt is None else await served.tokenize(prompt)
+        if tokens is None:
             raise Failure(
                 "not_found",
                 "nobody here can count tokens: the upstream does not, and model_dir names no tokenizer.json",
                 code="not_found",
             )
-        await exchange.respond(200, encode({"input_tokens": count}))
+        await exchange.respond(200, encode({"input_tokens": len(tokens)}))
 
     # -- generation
 
@@ -295,11 +309,8 @@ class Gateway:
     async def _generate(
         self, exchange: Exchange, read: Callable[[Mapping[str, Any]], Awaitable[Job | None]]
     ) -> None:
-        limit = self.settings.max_concurrency
-        if limit and self.metrics.active.value() > limit:
-            told = f"more than {limit} requests at once; try again"
-            raise Failure("overloaded", told, code="overloaded", retry_after="1")
-        body = await self._body(exchange)
+        self.admit()
+        body = await self.body(exchange)
         served = self.models.find(body.get("model"))
         model = served.model
         job = await read(body)
@@ -342,6 +353,13 @@ class Gateway:
                 await stream.close()
         finally:
             output.count()
+
+    def admit(self) -> None:
+        """Refuse a request that would be one too many."""
+        limit = self.settings.max_concurrency
+        if limit and self.metrics.active.value() > limit:
+            told = f"more than {limit} requests at once; try again"
+            raise Failure("overloaded", told, code="overloaded", retry_after="1")
 
     def enter(self, exchange: Exchange) -> None:
         """A request begins."""

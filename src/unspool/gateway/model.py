@@ -71,10 +71,15 @@ class Model:
         """The dialect's name."""
         return self.dialect if isinstance(self.dialect, str) else self.dialect.name
 
-    def count(self, prompt: str) -> int | None:
-        """How many tokens a prompt has; None: there is no tokenizer that could tell."""
+    def tokenize(self, text: str, *, special: bool) -> list[int] | None:
+        """The tokens of a text; None: there is no tokenizer that could tell."""
         encode = getattr(self.tokenizer, "encode", None)
-        return None if encode is None else len(encode(prompt, add_special_tokens=False).ids)
+        return None if encode is None else list(encode(text, add_special_tokens=special).ids)
+
+    def detokenize(self, tokens: Sequence[int]) -> str | None:
+        """The text of tokens; None: there is no tokenizer that could tell."""
+        decode = getattr(self.tokenizer, "decode", None)
+        return None if decode is None else str(decode(list(tokens), skip_special_tokens=False))
 
     def prepare(
         self,

@@ -52,10 +52,18 @@ class Served:
             log(logging.WARNING, "plan", id=id, warning=warning)
         return prepared
 
-    async def count(self, prompt: str) -> int | None:
-        """How many tokens a prompt has; None: nobody can tell."""
-        count = await asyncio.to_thread(self.model.count, prompt)
-        return await self.upstream.count(prompt) if count is None else count
+    async def tokenize(self, text: str, *, special: bool = False) -> list[int] | None:
+        """The tokens of a text; None: nobody can tell.
+
+        :param special: with those that the model's prompts begin with.
+        """
+        found = await asyncio.to_thread(self.model.tokenize, text, special=special)
+        return await self.upstream.tokenize(text, special=special) if found is None else found
+
+    async def detokenize(self, tokens: Sequence[int]) -> str | None:
+        """The text of tokens; None: nobody can tell."""
+        found = await asyncio.to_thread(self.model.detokenize, tokens)
+        return await self.upstream.detokenize(tokens) if found is None else found
 
 
 class Models:

@@ -11,16 +11,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from hashlib import blake2b
-from typing import Final
-
-import msgspec
+from typing import Any, Final, TypeVar
 
 from ..failure import Failure
 from ..logs import log
 from .base import Batch, Stream, Task
 from .completions import CompletionsUpstream
+from .http import Passed
+
+Begun = TypeVar("Begun")
 
 _FAILURES: Final = 3
 """So many failures in a row make an upstream rest."""
@@ -28,6 +29,8 @@ _PAUSES: Final = (0.5, 1.0, 2.0, 4.0, 8.0)
 """Seconds between questions for its health; the last for ever."""
 _SLACK: Final = 4
 """So many requests more than the idlest has, an upstream may have that knows the conversation."""
+_SHARED: Final = 1000
+"""Characters at the beginning of a prompt that tell one conversation from another."""
 _ELSEWHERE: Final = ("upstream_refused", "upstream_lost", "upstream_busy", "upstream_error")
 """Failures after which another upstream may do better."""
 
@@ -58,6 +61,10 @@ class Member:
         if self.failures >= _FAILURES and self.resting is None:
             log(logging.WARNING, "upstream rests", url=self.url, reason=failure.message)
             self.resting = asyncio.create_task(self._rest())
+
+    def left(self) -> None:
+        """One of its streams is over."""
+        self.active -= 1
 
     def succeeded(self) -> None:
         """It works."""
@@ -104,23 +111,73 @@ class Balanced:
         """Whether any of them answers."""
         return any(await asyncio.gather(*(member.upstream.ready() for member in self.members)))
 
-    async def count(self, prompt: str) -> int | None:
+    async def tokenize(self, text: str, *, special: bool) -> list[int] | None:
         """What the first says that can be asked."""
         for member in self.members:
-            if member.resting is None and (count := await member.upstream.count(prompt)) is not None:
-                return count
+            if member.resting is None:
+                found = await member.upstream.tokenize(text, special=special)
+                if found is not None:
+                    return found
         return None
+
+    async def detokenize(self, tokens: Sequence[int]) -> str | None:
+        """Likewise."""
+        for member in self.members:
+            if member.resting is None and (found := await member.upstream.detokenize(tokens)) is not None:
+                return found
+        return None
+
+    async def forward(self, path: str, body: Mapping[str, Any]) -> Passed:
+        """Hand a request on, wherever that is possible."""
+        tried: list[Member] = []
+        passed = await self.somewhere(body, tried, lambda upstream: upstream.forward(path, body))
+        tried[-1].succeeded()
+        passed.closed = tried[-1].left
+        return passed
+
+    async def somewhere(
+        self,
+        request: Mapping[str, Any],
+        tried: list[Member],
+        begin: Callable[[CompletionsUpstream], Awaitable[Begun]],
+    ) -> Begun:
+        """Begin something, with the first upstream that lets us; a failure if none does.
+
+        :param tried: those that are not to be asked; the last one of it did, and has it among its ``active``.
+        """
+        failure: Failure | None = None
+        while (member := self.choose(request, tried)) is not None:
+            tried.append(member)
+            member.active += 1
+            try:
+                return await begin(member.upstream)
+            except BaseException as error:
+                member.active -= 1
+                if not isinstance(error, Failure):
+                    raise
+                if not error.code.startswith("upstream") or error.code == "upstream_rejected":
+                    raise
+                member.failed(error)
+                failure = error
+                if error.code not in _ELSEWHERE:
+                    raise
+        raise failure or Failure(
+            "overloaded",
+            "none of the upstreams answers",
+            code="upstream_refused",
+            retry_after=f"{max(1, round(_PAUSES[0]))}",
+        )
 
     async def open(self, task: Task) -> Stream:
         """Begin to generate, wherever that is possible."""
         return await BalancedStream(self, task).begun()
 
-    def choose(self, task: Task, tried: Sequence[Member]) -> Member | None:
-        """The upstream for a task; None: there is no other."""
+    def choose(self, request: Mapping[str, Any], tried: Sequence[Member]) -> Member | None:
+        """The upstream for a request; None: there is no other."""
         able = [member for member in self.members if member.resting is None and member not in tried]
         if not able:
             return None
-        key = _beginning(task.request)
+        key = _beginning(request)
         known = max(able, key=lambda member: blake2b(key, key=member.salt).digest())
         idlest = min(able, key=lambda member: member.active)
         return known if known.active <= idlest.active + _SLACK else idlest
@@ -137,30 +194,11 @@ class BalancedStream:
 
     async def begun(self) -> Stream:
         """The stream itself, when an upstream has accepted it; a failure if none does."""
-        failure: Failure | None = None
-        while (member := self._balanced.choose(self._task, self._tried)) is not None:
-            self._tried.append(member)
-            member.active += 1
-            try:
-                self._stream = await member.upstream.open(self._task)
-            except BaseException as error:
-                member.active -= 1
-                if not isinstance(error, Failure) or not error.code.startswith("upstream"):
-                    raise
-                if error.code == "upstream_rejected":
-                    raise
-                member.failed(error)
-                failure = error
-                if error.code not in _ELSEWHERE:
-                    raise
-            else:
-                return self
-        raise failure or Failure(
-            "overloaded",
-            "none of the upstreams answers",
-            code="upstream_refused",
-            retry_after=f"{max(1, round(_PAUSES[0]))}",
+        task = self._task
+        self._stream = await self._balanced.somewhere(
+            task.request, self._tried, lambda upstream: upstream.open(task)
         )
+        return self
 
     async def next(self) -> Batch | None:
         """What has come in since."""
@@ -172,7 +210,7 @@ class BalancedStream:
                 await self.close()
                 if failure.code not in _ELSEWHERE:
                     raise
-                if self._balanced.choose(self._task, self._tried) is None:
+                if self._balanced.choose(self._task.request, self._tried) is None:
                     raise
                 await self.begun()
                 continue
@@ -187,11 +225,13 @@ class BalancedStream:
         """Stop generating."""
         stream, self._stream = self._stream, None
         if stream is not None:
-            self._tried[-1].active -= 1
+            self._tried[-1].left()
             await stream.close()
 
 
-def _beginning(request: Mapping[str, object]) -> bytes:
+def _beginning(request: Mapping[str, Any]) -> bytes:
     """What conversations share that have the same beginning."""
-    messages = request.get("messages")
-    return msgspec.json.encode(messages[:2] if isinstance(messages, list) else None)
+    messages, prompt = request.get("messages"), request.get("prompt")
+    if isinstance(prompt, str):
+        prompt = prompt[:_SHARED]
+    return repr(messages[:2] if isinstance(messages, list) else prompt).encode("utf-8", "replace")

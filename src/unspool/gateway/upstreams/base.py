@@ -17,6 +17,7 @@ from ..._core.values.events import FinishReason
 
 if TYPE_CHECKING:
     from ..._request import Plan
+    from .http import Passed
 
 
 class CallPiece:
@@ -175,6 +176,17 @@ class Upstream(Protocol):
         """Whether it would accept a task now."""
         ...
 
-    async def count(self, prompt: str) -> int | None:
-        """How many tokens a prompt has; None: it does not say."""
+    async def tokenize(self, text: str, *, special: bool) -> list[int] | None:
+        """The tokens of a text; None: it does not say.
+
+        :param special: with those that the model's prompts begin with.
+        """
+        ...
+
+    async def detokenize(self, tokens: Sequence[int]) -> str | None:
+        """The text of tokens; None: it does not say."""
+        ...
+
+    async def forward(self, path: str, body: Mapping[str, Any]) -> Passed:
+        """Hand a request on to another of its endpoints."""
         ...

@@ -16,7 +16,7 @@ from ..failure import Failure
 from ..logs import log_once
 from .base import Batch, Delta, Stream, Task, Usage
 from .engines import ENGINES, OWNERS, Engine
-from .http import Connection, Events, message_of
+from .http import Connection, Events, Passed, message_of
 from .many import ManyStreams
 
 _REASONS: Final[dict[str, FinishReason]] = {
@@ -135,20 +135,35 @@ class CompletionsUpstream:
             await self.look()
         return await self.connection.reachable()
 
-    async def count(self, prompt: str) -> int | None:
-        """How many tokens the engine finds in a prompt, if it can be asked."""
+    async def tokenize(self, text: str, *, special: bool) -> list[int] | None:
+        """The tokens that the engine finds in a text, if it can be asked."""
         if self.engine.name not in ("vllm", "llamacpp"):
             return None
         body = {
             "model": self.model,
-            "prompt": prompt,
-            "content": prompt,  # what llama.cpp calls it
-            "add_special_tokens": False,
+            "prompt": text,
+            "content": text,  # what llama.cpp calls it
+            "add_special_tokens": special,
+            "add_special": special,
             "parse_special": True,
         }
         told = await self.connection.ask("/tokenize", body)
         found = told.get("tokens") if isinstance(told, Mapping) else None
-        return len(found) if isinstance(found, list) else None
+        return found if isinstance(found, list) else None
+
+    async def detokenize(self, tokens: Sequence[int]) -> str | None:
+        """The text of tokens, if the engine can be asked."""
+        if self.engine.name not in ("vllm", "llamacpp"):
+            return None
+        told = await self.connection.ask("/detokenize", {"model": self.model, "tokens": list(tokens)})
+        found = told.get("prompt", told.get("content")) if isinstance(told, Mapping) else None
+        return found if isinstance(found, str) else None
+
+    async def forward(self, path: str, body: Mapping[str, Any]) -> Passed:
+        """Hand a request on to another of its endpoints."""
+        if self._detect or not self.model:
+            await self.look()
+        return await self.connection.forward(path, {**body, "model": self.model} if self.model else body)
 
     async def open(self, task: Task) -> Stream:
         """Begin to generate."""

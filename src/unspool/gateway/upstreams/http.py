@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import aiohttp
@@ -83,10 +83,17 @@ class Connection:
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Events:
         """Begin a stream."""
+        return Events(await self._begin(path, body, "text/event-stream"), self._limit)
+
+    async def forward(self, path: str, body: Mapping[str, Any]) -> Passed:
+        """Begin whatever the body asks for."""
+        return Passed(await self._begin(path, body, "*/*"), self._limit)
+
+    async def _begin(self, path: str, body: Mapping[str, Any], accept: str) -> aiohttp.ClientResponse:
         if self._session is None:
             raise Failure("overloaded", "the gateway is not ready", code="not_ready")
         data = msgspec.json.encode(body)
-        headers = {"Content-Type": "application/json", "Accept": "text/event-stream"}
+        headers = {"Content-Type": "application/json", "Accept": accept}
         for attempt in range(_ATTEMPTS):
             try:
                 response = await self._session.post(self.url + path, data=data, headers=headers)
@@ -109,7 +116,7 @@ class Connection:
                 raise await self._refusal(response)
             finally:
                 response.close()
-        return Events(response, self._limit)
+        return response
 
     async def _refusal(self, response: aiohttp.ClientResponse) -> Failure:
         """What the upstream says is wrong."""
@@ -161,6 +168,51 @@ def message_of(value: object) -> str:
     return str(value["detail"]) if "detail" in value else ""
 
 
+class Passed:
+    """A response that is handed on as it is."""
+
+    def __init__(self, response: aiohttp.ClientResponse, limit: int) -> None:
+        self._response = response
+        self._left = limit
+        self.content_type = response.headers.get("content-type", "application/json")
+        self.closed: Callable[[], None] | None = None
+        """Called when it is over."""
+
+    async def read(self) -> bytes:
+        """What has come in since; empty: there is no more."""
+        portion = await portion_of(self._response)
+        self._left -= len(portion)
+        if self._left < 0:
+            raise Failure("upstream", "the upstream's response is too large", code="output_too_large")
+        return portion
+
+    async def all(self) -> bytes:
+        """The whole of it."""
+        portions: list[bytes] = []
+        while portion := await self.read():
+            portions.append(portion)
+        return b"".join(portions)
+
+    async def close(self) -> None:
+        """Let go of the connection; back into the pool if the response is over."""
+        if self.closed is not None:
+            self.closed()
+        if self._response.content.at_eof():
+            self._response.release()
+        else:
+            self._response.close()
+
+
+async def portion_of(response: aiohttp.ClientResponse) -> bytes:
+    """What a read brings."""
+    try:
+        return await response.content.readany()
+    except TimeoutError as error:
+        raise silent() from error
+    except aiohttp.ClientError as error:
+        raise lost(error) from error
+
+
 class Events:
     """The events of one response."""
 
@@ -182,7 +234,7 @@ class Events:
             self._over = self.told_end = True
             return [await self.all()]
         while True:
-            portion = await self._portion()
+            portion = await portion_of(self._response)
             events = self._reader.feed(portion) if portion else self._reader.finish()
             if not portion:
                 self._over = True
@@ -195,19 +247,11 @@ class Events:
     async def all(self) -> bytes:
         """The whole of a response that is not a stream."""
         portions: list[bytes] = []
-        while portion := await self._portion():
+        while portion := await portion_of(self._response):
             portions.append(portion)
             if sum(map(len, portions)) > self._limit:
                 raise Failure("upstream", "the upstream's response is too large", code="upstream_protocol")
         return b"".join(portions)
-
-    async def _portion(self) -> bytes:
-        try:
-            return await self._response.content.readany()
-        except TimeoutError as error:
-            raise silent() from error
-        except aiohttp.ClientError as error:
-            raise lost(error) from error
 
     async def close(self) -> None:
         """Let go of the connection; back into the pool if the response is over."""

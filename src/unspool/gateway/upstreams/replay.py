@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from ..._core.values.errors import UsageError
 from ..failure import Failure
 from .base import Batch, Delta, Stream, Task, Usage
 from .completions import finish_of
+from .http import Passed
 from .sse import EventReader
 
 
@@ -60,10 +61,20 @@ class ReplayUpstream:
         """Always."""
         return True
 
-    async def count(self, prompt: str) -> int | None:
+    async def tokenize(self, text: str, *, special: bool) -> list[int] | None:
         """Recordings have no tokenizer."""
-        del prompt
+        del text, special
         return None
+
+    async def detokenize(self, tokens: Sequence[int]) -> str | None:
+        """Likewise."""
+        del tokens
+        return None
+
+    async def forward(self, path: str, body: Mapping[str, Any]) -> Passed:
+        """There is nobody to hand it on to."""
+        del body
+        raise Failure("not_found", f"recordings have no {path}", code="not_found")
 
     async def open(self, task: Task) -> Stream:
         """Play a recording, from the beginning."""

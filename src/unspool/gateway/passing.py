@@ -1,0 +1,152 @@
+"""What is handed on as it is: completions and embeddings; and tokens, by whoever has the tokenizer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from .answers import DONE, encode, error_object
+from .body import chat_job, checked
+from .exchange import Exchange
+from .failure import Failure, invalid
+
+if TYPE_CHECKING:
+    from .app import Gateway
+
+_STREAM: Final = "text/event-stream"
+
+
+class _Tokenize(msgspec.Struct):
+    model: str | None = None
+    prompt: str | None = None
+    content: str | None = None
+    """What llama.cpp calls it."""
+    messages: list[dict[str, Any]] | None = None
+    add_special_tokens: bool | None = None
+    add_special: bool | None = None
+
+
+class _Detokenize(msgspec.Struct):
+    tokens: list[int]
+    model: str | None = None
+
+
+class _Embed(msgspec.Struct):
+    model: str | None = None
+    input: str | list[str] | None = None
+    prompt: str | None = None
+    dimensions: int | None = None
+    truncate: bool | None = None
+    options: dict[str, Any] | None = None
+    keep_alive: float | str | None = None
+
+
+class Passing:
+    """Handlers of what the gateway has no part in."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    async def completions(self, exchange: Exchange) -> None:
+        """A prompt that the client has rendered."""
+        await self._hand_on(exchange, "/v1/completions")
+
+    async def embeddings(self, exchange: Exchange) -> None:
+        """Embeddings, if the upstream makes them."""
+        await self._hand_on(exchange, "/v1/embeddings")
+
+    async def _hand_on(self, exchange: Exchange, path: str) -> None:
+        self._gateway.admit()
+        body = await self._gateway.body(exchange)
+        served = self._gateway.models.find(body.get("model"))
+        exchange.watch()
+        exchange.fields["model"] = served.model.name
+        passed = await served.upstream.forward(path, body)
+        try:
+            if passed.content_type.startswith(_STREAM):
+                exchange.failing = _failing
+            await exchange.start(200, ((b"content-type", passed.content_type.encode("latin-1")),))
+            while portion := await passed.read():
+                await exchange.send(portion)
+            await exchange.send(b"", more=False)
+        finally:
+            await passed.close()
+
+    # -- tokens
+
+    async def tokenize(self, exchange: Exchange) -> None:
+        """The tokens of a text, or of the prompt that messages come to."""
+        body = await self._gateway.body(exchange)
+        shape = checked({key: value for key, value in body.items() if value is not None}, _Tokenize)
+        served = self._gateway.models.find(shape.model)
+        text = shape.prompt if shape.prompt is not None else shape.content
+        if (text is None) == (shape.messages is None):
+            raise invalid("give either prompt or messages", "prompt", "missing_required_parameter")
+        if shape.messages is not None:
+            job = chat_job({key: value for key, value in body.items() if key in ("messages", "tools")})
+            text = (await asyncio.to_thread(served.prepare, job, exchange.id)).prompt
+        asked = shape.add_special_tokens if shape.add_special_tokens is not None else shape.add_special
+        # As vLLM has it, which calls a text prompt, and llama.cpp, which does not.
+        special = shape.prompt is not None if asked is None else asked
+        tokens = None if text is None else await served.tokenize(text, special=special)
+        if tokens is None:
+            raise _nobody("tokenize")
+        await exchange.respond(200, encode({"tokens": tokens, "count": len(tokens)}))
+
+    async def detokenize(self, exchange: Exchange) -> None:
+        """The text of tokens."""
+        shape = checked(await self._gateway.body(exchange), _Detokenize)
+        served = self._gateway.models.find(shape.model)
+        text = await served.detokenize(shape.tokens)
+        if text is None:
+            raise _nobody("detokenize")
+        await exchange.respond(200, encode({"prompt": text, "content": text}))
+
+    # -- embeddings, as Ollama's clients ask for them
+
+    async def embed(self, exchange: Exchange) -> None:
+        """Ollama's ``/api/embed``, and the older ``/api/embeddings``."""
+        shape = checked(await self._gateway.body(exchange), _Embed)
+        served = self._gateway.models.find(shape.model)
+        old = exchange.path.endswith("/embeddings")
+        given = shape.prompt if old else shape.input
+        if given is None:
+            name = "prompt" if old else "input"
+            raise invalid(f"{name} is required", name, "missing_required_parameter")
+        asked: dict[str, Any] = {"input": given}
+        if shape.dimensions is not None:
+            asked["dimensions"] = shape.dimensions
+        exchange.watch()
+        passed = await served.upstream.forward("/v1/embeddings", asked)
+        try:
+            vectors, usage = _vectors(await passed.all())
+        finally:
+            await passed.close()
+        answer: dict[str, Any] = {"embedding": vectors[0]} if old else {"embeddings": vectors}
+        if not old:
+            answer |= {"model": served.model.name, "prompt_eval_count": usage}
+        await exchange.respond(200, encode(answer))
+
+
+def _vectors(data: bytes) -> tuple[Sequence[Sequence[float]], int]:
+    """The embeddings of an answer, and how many tokens they are of."""
+    try:
+        found = msgspec.json.decode(data)
+        vectors = [one["embedding"] for one in sorted(found["data"], key=lambda one: one.get("index", 0))]
+        usage = found.get("usage")
+        return vectors, usage["prompt_tokens"] if isinstance(usage, Mapping) else 0
+    except (msgspec.MsgspecError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
+        told = "the upstream sent what are no embeddings"
+        raise Failure("upstream", told, code="upstream_protocol") from error
+
+
+def _failing(failure: Failure) -> bytes:
+    return b"data: %b\n\n%b" % (encode(error_object("chat", failure)), DONE)
+
+
+def _nobody(what: str) -> Failure:
+    told = f"nobody here can {what}: the upstream does not, and model_dir names no tokenizer.json"
+    return Failure("not_found", told, code="not_found")
