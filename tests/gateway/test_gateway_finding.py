@@ -107,6 +107,15 @@ def test_a_model_of_ollamas_runs_here(tmp_path: Path) -> None:
     assert str(found["file"]).startswith(str(tmp_path / "models" / "blobs" / "sha256-"))
 
 
+def test_weights_without_a_template_are_not_prompted_by_chance(tmp_path: Path) -> None:
+    Store(tmp_path / "models").add("registry.ollama.ai/library/qwen3/8b", go="{{ .Prompt }}")
+    with pytest.raises(UsageError, match=r"has no chat template.*or give the address of Ollama"):
+        settle(Settings(source="qwen3:8b"))
+    file = tmp_path / "chat_template.jinja"
+    file.write_text(HERMES, encoding="utf-8")
+    assert changed(source="qwen3:8b", template=str(file))["template"] == str(file)
+
+
 def test_a_model_without_a_gguf_needs_an_engine(tmp_path: Path) -> None:
     (tmp_path / "chat_template.jinja").write_text(HERMES, encoding="utf-8")
     with pytest.raises(UsageError, match="start an engine with it"):

@@ -131,6 +131,15 @@ def test_an_honest_answer(store: Store, capsys: pytest.CaptureFixture[str]) -> N
     assert "Give the chat template" in page
 
 
+def test_a_download_that_was_not_finished(store: Store) -> None:
+    store.add("registry.ollama.ai/library/qwen3/8b", jinja=HERMES, go=GO_HERMES)
+    for blob in (store.directory / "blobs").iterdir():
+        blob.unlink()
+    found = detect("qwen3:8b")
+    assert found.dialect is get_dialect("hermes")
+    assert found.evidence[-1] == "Qwen3 is in its name (qwen3:8b)."
+
+
 @pytest.mark.parametrize("digest", ["sha256:../../x", "sha256:12", "", "md5:0"])
 def test_a_manifest_leads_nowhere_else(store: Store, digest: str) -> None:
     path = store.directory / "manifests/registry.ollama.ai/library/x/latest"
@@ -174,6 +183,12 @@ def test_modelfiles(store: Store, tmp_path: Path, text: str, dialect: str | None
     path.write_text(text, encoding="utf-8")
     found = detect(path)
     assert (found.dialect.name if found.dialect else None) == dialect
+
+
+def test_a_value_that_is_never_closed_is_the_rest() -> None:
+    rest = "{{ .Prompt }}\nPARSER hermes\nSYSTEM x"
+    found = read_source(f'FROM x\nTEMPLATE """{rest}')
+    assert (found.name, found.go_template, found.parser) == ("x", rest, "")
 
 
 def test_what_a_modelfile_says(store: Store, tmp_path: Path) -> None:

@@ -80,6 +80,12 @@ def _settle_one(settings: Settings) -> Settled:
     elif settings.url:
         settled = _template_for(settings, source)
     elif source.weights is not None:
+        if not source.template and not settings.template:
+            other = ", or give the address of Ollama" if source.kind == "ollama" else ""
+            raise UsageError(
+                f"{given} has no chat template, which prompts are written by: set template to that of the "
+                f"model it was made from{other}"
+            )
         settled = _embedded(settings, source)
     else:
         raise UsageError(

@@ -25,13 +25,15 @@ _NAME: Final = re.compile(
 )
 _DIGEST: Final = re.compile(r"sha256[:-]([0-9a-f]{64})")
 _LAYER: Final = "application/vnd.ollama.image."
-_COMMAND: Final = re.compile(
-    r"^[ \t]*(FROM|TEMPLATE|PARAMETER|SYSTEM|ADAPTER|LICENSE|MESSAGE|PARSER|RENDERER|REQUIRES)[ \t]+"
-    r'(?:(?P<rest>[^"\n]*?)"""(?P<long>.*?)"""|(?P<line>[^\n]*))',
-    re.IGNORECASE | re.MULTILINE | re.DOTALL,
+_COMMANDS: Final = frozenset(
+    (
+        *("FROM", "TEMPLATE", "PARAMETER", "SYSTEM", "ADAPTER"),
+        *("LICENSE", "MESSAGE", "PARSER", "RENDERER", "REQUIRES"),
+    )
 )
+_QUOTES: Final = '"""'
 _MODELFILE: Final = re.compile(r"\s*(?:#[^\n]*\n\s*)*FROM[ \t]+\S", re.IGNORECASE)
-_GO: Final = re.compile(r"\{\{-?\s*(?:\.[A-Z]|\$\w*\s*:?=|\$\.|(?:if|range|with)\s+[^}]*[.$])")
+_GO: Final = re.compile(r"\{\{-?\s*(?:\.[A-Z]|\$\w*\s*:?=|\$\.|(?:if|range|with)\s[^}]{0,200}[.$])")
 
 
 def is_go_template(text: str) -> bool:
@@ -76,7 +78,7 @@ def _from_manifest(manifest: Mapping[str, object], blobs: Path, name: str) -> So
     config = read_json(layers["config"]) if "config" in layers else {}
     weights = layers.get("model")
     source = Source("", f"Ollama's model {name}", kind="ollama")
-    if weights is not None and is_readable(weights):
+    if weights is not None:
         source = read_gguf(weights)
         source = replace(source, kind="ollama", origin=f"{weights} (the weights of Ollama's {name})")
     families = config.get("model_families")
@@ -92,7 +94,7 @@ def _from_manifest(manifest: Mapping[str, object], blobs: Path, name: str) -> So
 
 
 def _layers(manifest: Mapping[str, object], blobs: Path) -> Iterator[tuple[str, Path]]:
-    """The files of the layers, by what they are; of several the first."""
+    """The files of the layers that are there, by what they are; of several the first."""
     entries = manifest.get("layers")
     listed = [("config", manifest.get("config"))]
     for layer in reversed(entries) if isinstance(entries, list) else ():
@@ -102,8 +104,9 @@ def _layers(manifest: Mapping[str, object], blobs: Path) -> Iterator[tuple[str, 
         digest = _DIGEST.fullmatch(str(layer.get("digest", ""))) if isinstance(layer, Mapping) else None
         if digest is not None:
             # It was ``sha256:...`` before Ollama ran on Windows.
-            paths = [blobs / f"sha256-{digest[1]}", blobs / f"sha256:{digest[1]}"]
-            yield kind, next((path for path in paths if path.is_file()), paths[0])
+            for path in (blobs / f"sha256-{digest[1]}", blobs / f"sha256:{digest[1]}"):
+                if is_readable(path):
+                    yield kind, path
 
 
 def _text(value: object) -> str:
@@ -120,11 +123,9 @@ def from_modelfile(text: str, origin: str, directory: Path) -> Source:
     """
     told: dict[str, str] = {}
     parameters: dict[str, Any] = {}
-    for command in _COMMAND.finditer(text):
-        name = command[1].upper()
-        value = command["long"] if command["long"] is not None else (command["line"] or "").strip()
+    for name, value in _commands(text):
         if name == "PARAMETER":
-            key, _, setting = f"{command['rest'] or ''}{value}".strip().partition(" ")
+            key, _, setting = value.partition(" ")
             parameters.setdefault(key, []).append(_unquoted(setting))
         else:
             told.setdefault(name, _unquoted(value))
@@ -132,6 +133,24 @@ def from_modelfile(text: str, origin: str, directory: Path) -> Source:
     given = {"parser": told.get("PARSER"), "go_template": told.get("TEMPLATE")}
     source = replace(source, **{key: value for key, value in given.items() if value})  # type: ignore[arg-type]
     return replace(source, kind="ollama", parameters={**source.parameters, **parameters})
+
+
+def _commands(text: str) -> Iterator[tuple[str, str]]:
+    """The commands of a Modelfile in order; a value between three quotes may have line breaks."""
+    at = 0
+    while at < len(text):
+        end = text.find("\n", at)
+        end = len(text) if end < 0 else end
+        name, _, value = text[at:end].strip().partition(" ")
+        if name.upper() in _COMMANDS:
+            opening = text.find(_QUOTES, at, end)
+            if opening >= 0:
+                closing = text.find(_QUOTES, opening + 3)
+                end = len(text) if closing < 0 else closing + 3
+                before = text[at:opening].strip().partition(" ")[2]
+                value = f"{before} {text[opening + 3 : end].removesuffix(_QUOTES)}"
+            yield name.upper(), value.strip()
+        at = end + 1
 
 
 def _unquoted(text: str) -> str:

