@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from itertools import accumulate
 from random import Random
 
 import pytest
@@ -108,9 +107,8 @@ def labels_in_groups(dialect: str, ids: list[int], tokenizer: Bytes, random: Ran
         events += parser.feed_tokens(ids[at : at + size])
         at += size
     events = normalise(events + parser.finish())
-    starts = [0, *accumulate(widths)][:-1]
     shown = parser.tidy().push(events)
-    return bytes(labels_of(starts, widths, stretches(events, shown, ends_of_turn(parser.dialect))))
+    return labels_of(widths, stretches(events, shown, ends_of_turn(parser.dialect)))
 
 
 def by_characters(reading: Reading, text: str, ends: frozenset[str]) -> list[int]:

@@ -70,7 +70,6 @@ class Reading:
         message: Message,
         labels: bytes,
         events: list[Event],
-        starts: Sequence[int],
         widths: Sequence[int],
     ) -> None:
         self.message = message
@@ -79,8 +78,12 @@ class Reading:
         """A :class:`Label` for each id, with the flags ``SHARED`` and ``BROKEN``."""
         self.events = events
         """The events of the parser; their offsets are in the text of the ids, special tokens spelt out."""
-        self._starts = starts
         self._widths = widths
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        """Where the text of each token begins."""
+        return list(accumulate(self._widths, initial=0))[:-1]
 
     def span(self, start: int, end: int) -> Span:
         """The tokens that characters of the text are in."""
@@ -184,13 +187,11 @@ def read(
         length = behind_last(sampled, pad, end_ids(parser.dialect, tokenizer))
     events = parser.feed_tokens(sampled if length == len(sampled) else sampled[:length])
     events += parser.finish(finish_reason)
-    starts = list(accumulate(widths, initial=0))
-    del starts[-1]
     fold = parser.fold()
     shown = fold.push(events)
-    labels = labels_of(starts, widths, stretches(events, shown, ends_of_turn(parser.dialect)))
+    labels = labels_of(widths, stretches(events, shown, ends_of_turn(parser.dialect)))
     labels += bytes([Label.PADDING]) * (len(sampled) - length)
-    return Reading(fold.message(), labels, events, starts, widths)
+    return Reading(fold.message(), labels, events, widths)
 
 
 def end_ids(dialect: Dialect, tokenizer: AnyTokenizer) -> frozenset[int]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from ..values.errors import UsageError
+from ..values.native import i64
 from .tokens import Tokenizer, learnt_of
 
 
@@ -115,26 +116,28 @@ class Detokenizer:
         before = self._begun
         passed = 0 if self.widths is None else len(self.widths)
         out: list[str] = []
-        literals: list[str] = []  # of the code points among them
+        length: i64 = self._length
+        special: list[tuple[int, int]] = []  # where a code point is, and how much longer its literal is
         others: list[tuple[int, int]] = []  # number of a token, and how much wider it is than its text
-        for id in ids:
+        given: list[int] = ids if isinstance(ids, list) else list(ids)
+        for id in given:
             known = texts.get(id)
             if known is None or self._begun:
                 try:
-                    known = self._other(id, passed + len(out), literals, others)
+                    known = self._other(id, passed + len(out), length, special, others)
                 except UsageError:
                     self._begun = before
                     raise
+            length += len(known)
             out.append(known)
         text = out[0] if len(out) == 1 else "".join(out)
         if self.widths is not None:
             self.widths += [len(piece) for piece in out]
             for number, more in others:
                 self.widths[number] += more
-        if literals:
-            for found, literal in zip(PRIVATE.finditer(text), literals, strict=True):
-                self.offsets.note(self._length + found.start(), len(literal) - 1)
-        self._length += len(text)
+        for place, more in special:
+            self.offsets.note(place, more)
+        self._length = length
         return text
 
     def whole(self, ids: Iterable[int]) -> str:
@@ -161,8 +164,10 @@ class Detokenizer:
             self.widths[self._begun_in] += 1
         return REPLACEMENT
 
-    def _other(self, id: int, number: int, literals: list[str], others: list[tuple[int, int]]) -> str:
-        """The text of a token that is special, in part of a character, or not known yet."""
+    def _other(
+        self, id: int, number: int, at: int, special: list[tuple[int, int]], others: list[tuple[int, int]]
+    ) -> str:
+        """The text, from ``at`` on, of a token that is special, in part of a character, or not known yet."""
         piece = self._piece(id)
         begun = self._begun
         if isinstance(piece, bytes):
@@ -185,7 +190,7 @@ class Detokenizer:
         code_point = self._code_points.get(piece)
         if code_point is None:
             return text + piece
-        literals.append(piece)
+        special.append((at + len(text), len(piece) - 1))
         others.append((number, len(piece) - 1))
         return text + code_point
 

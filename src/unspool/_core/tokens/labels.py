@@ -1,6 +1,5 @@
 """What a token is: a byte for each, with numbers that do not change."""
 
-from bisect import bisect_left
 from collections.abc import Iterable
 from enum import IntEnum
 from typing import Final
@@ -98,15 +97,16 @@ def stretches(events: Iterable[Event], shown: Iterable[Event], ends: frozenset[s
     return out
 
 
-def labels_of(starts: list[int], widths: list[int], found: list[Stretch]) -> bytes:
-    """A label for each token, from those of the characters.
+def labels_of(widths: list[int], found: list[Stretch]) -> bytes:
+    """A label for each token, from those of the characters; ``widths``: how many begin in each.
 
     A token goes by its first character.  One in which no character begins is the middle of the
     character before it, and goes with that.
     """
-    out = bytearray(len(widths))
+    out = bytearray()
     total: i64 = len(widths)
-    token: i64 = 0  # the first one without a label
+    token: i64 = 0  # the first one without a label,
+    start: i64 = 0  # ... and where it begins
     shared: i64 = -1  # the token that the last stretch ended in, if it did
     last: i64 = 0
     for behind, label in found:
@@ -118,11 +118,14 @@ def labels_of(starts: list[int], widths: list[int], found: list[Stretch]) -> byt
             if out[shared] & ~SHARED != label:
                 out[shared] |= SHARED
             shared = -1
-        begun = token
-        token = bisect_left(starts, end, token)
-        while token < total and not widths[token]:
+        first = token
+        while token < total:
+            width: i64 = widths[token]
+            if start >= end and width:
+                break
+            start += width
             token += 1
-        out[begun:token] = _ALIKE[label] * (token - begun)
-        if token and starts[token - 1] + widths[token - 1] > end:
+        out += _ALIKE[label] * (token - first)
+        if start > end:
             shared = token - 1
     return bytes(out)
