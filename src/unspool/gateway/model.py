@@ -24,6 +24,7 @@ from .failure import Failure, invalid
 from .logs import log, log_once
 from .media import check_parts, has_media, without_media
 from .settings import Settings
+from .tool_prompt import ToolPrompt, tool_prompt
 
 _FIELDS: Final = re.compile(
     r"\b(tool_choice|tools|messages|message (?P<at>\d+)|response_format|stop|n(?==)|parallel_tool_calls|"
@@ -56,6 +57,8 @@ class Model:
     template: ChatTemplate | None = None
     toolless: ChatTemplate | None = None
     """What to render without tools, if the model has another template for that."""
+    tool_prompt: ToolPrompt | None = None
+    """How tools are shown, if the template does not show them."""
     tokenizer: AnyTokenizer | None = None
     eos_token_ids: tuple[int, ...] | None = None
     bos_token: str = ""
@@ -129,11 +132,10 @@ class Model:
         if renders or self.template is None:
             return Prepared(decided, None, tools)
         messages = self._shown(request["messages"])
+        if self.tool_prompt is not None:
+            offered = () if decided.tool_output == "none" else tools
+            messages = self.tool_prompt.told(messages, offered, decided.dialect)
         history = normalise_history(messages, self.template, dialect=decided.dialect)
-        if "developer" not in self.template.source:
-            for message in history:
-                if message["role"] == "developer":
-                    message["role"] = "system"
         variables = dict(decided.chat_template_kwargs)
         if request.get("documents"):
             if "documents" not in self.template.source:
@@ -143,8 +145,13 @@ class Model:
         return Prepared(decided.with_prompt(prompt), prompt, tools)
 
     def _shown(self, messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-        """The conversation as text, because a prompt is text."""
+        """The conversation in roles that the template knows, and as text, because a prompt is text."""
         check_parts(messages)
+        if self.template is not None and "developer" not in self.template.source:
+            messages = [
+                {**message, "role": "system"} if message["role"] == "developer" else message
+                for message in messages
+            ]
         if not has_media(messages):
             return messages
         log_once("left out of requests", f"pictures and files: {self.name} is shown a text in their place")
@@ -227,11 +234,15 @@ def load_model(
         default = found.others.get("the template 'default'")
         if default is not None:
             toolless = ChatTemplate(default, **dict(found.tokens))  # type: ignore[arg-type]
+    prompt = None if template is None else tool_prompt(template)
+    if prompt is not None:
+        log(logging.WARNING, "the template writes no tools: they are shown in the system message")
     return Model(
         name=settings.model or name or "model",
         dialect=dialect,
         template=template,
         toolless=toolless,
+        tool_prompt=prompt,
         tokenizer=tokenizer,
         eos_token_ids=None if directory is None else _eos(directory),
         bos_token="" if found is None else found.tokens.get("bos_token", ""),
@@ -268,6 +279,9 @@ def _detected(source: Source | None, tokenizer: AnyTokenizer | None) -> Dialect:
     found: Detection = examine(source, tokenizer=tokenizer)
     if found.dialect is not None:
         return found.dialect
+    if not found.hint and _knows_no_tools(source):
+        log(logging.WARNING, "the template knows no calls: they are written as in hermes", dialect="hermes")
+        return get_dialect("hermes")
     if not found.hint:
         raise UsageError(
             f"the chat template does not tell the dialect: {found.evidence[0]} Set dialect, "
@@ -275,6 +289,12 @@ def _detected(source: Source | None, tokenizer: AnyTokenizer | None) -> Dialect:
         )
     log(logging.WARNING, "the template renders no calls, but speaks of a dialect", dialect=found.hint)
     return get_dialect(found.hint)
+
+
+def _knows_no_tools(source: Source) -> bool:
+    """Whether its template writes neither tools nor calls: then any dialect will do that it is told."""
+    template = ChatTemplate(source.template, **dict(source.tokens))  # type: ignore[arg-type]
+    return tool_prompt(template) is not None and template.wants.calls == "none"
 
 
 def _tokenizer(directory: Path) -> AnyTokenizer | None:
