@@ -174,6 +174,10 @@ def test_nothing_of_a_line_is_lost(tmp_path: Path) -> None:
         assert {name: value for name, value in after.items() if name in before} == before
     assert [row["other"] for row in found[-2:]] == ["no JSON", "[1]"]
     assert [row["ok"] for row in found] == [True] * 1000 + [False] * 4
+    assert [row["error"] for row in found[-2:]] == [
+        "the line is no JSON object: 'no JSON'",
+        "the line is no JSON object: '[1]'",
+    ]
 
     assert batch(source, tmp_path / "table", "--dialect", "hermes") == 0
     table = rows_of(tmp_path / "table")

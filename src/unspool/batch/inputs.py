@@ -403,6 +403,15 @@ def is_json(column: pa.Field) -> bool:
     return bool(column.metadata) and column.metadata.get(b"unspool") == b"json"
 
 
+def others(batch: pa.RecordBatch) -> list[str | None]:
+    """What had no column in the lines that a batch was made of; nothing if it was made of something else."""
+    number = batch.schema.get_field_index(OTHER)
+    if number < 0 or not is_json(batch.schema.field(number)):
+        return []
+    found: list[str | None] = batch.column(number).to_pylist()
+    return found
+
+
 def _fits(value: Any, kind: str) -> bool:
     found = _kind(value)
     return found == kind or (kind, found) == ("float", "int") or (kind == "ids" and value == [])

@@ -22,6 +22,7 @@ from .._core.words.dialect import Dialect
 from ..dialects._registry import find
 from ..tokens import read
 from .columns import parsed_arrays, parsed_schema
+from .inputs import others
 
 _REMEMBERED = 256
 """Lists of tools that are read once: a dataset has a few, and they come again and again."""
@@ -149,10 +150,14 @@ class RowReader:
         prompts = values(batch, self.prompt)
         reasons = values(batch, self.finish_reason)
         keys = names if self.key is None else column(batch, self.key)
+        lines = others(batch)
 
         def row(number: int) -> Row:
             source = sources[number]
             if source is None:
+                line = lines[number] if lines else None
+                if line is not None and not line.startswith("{"):
+                    raise RowError(f"the line is no JSON object: {json.loads(line)!r:.80}")
                 raise RowError(f"there is no output: {self.source!r} is null")
             key = keys[number]
             if key is None:
