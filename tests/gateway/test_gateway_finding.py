@@ -182,14 +182,14 @@ def test_sglang_was_told_a_parser() -> None:
     assert (found["upstream"], found["engine"], found["dialect"]) == ("chat", "sglang", "qwen3_coder")
 
 
-def test_ollama_is_asked_for_chats() -> None:
+def test_ollama_elsewhere_is_asked_for_chats() -> None:
     answers = {
         "/api/version": {"version": "0.13.0"},
         "/api/tags": {"models": [{"model": "qwen3:8b"}]},
         "/api/show": {"template": "{{ .Prompt }}", "details": {"family": "qwen3"}},
     }
     with answering(answers) as url:
-        expected = {"upstream": "chat", "url": url, "engine": "openai", "upstream_model": "qwen3:8b"}
+        expected = {"upstream": "chat", "url": url, "engine": "ollama", "upstream_model": "qwen3:8b"}
         assert changed(source=url) == {**expected, "dialect": "hermes"}
 
 

@@ -14,7 +14,7 @@ Answers = Mapping[str, Any]
 
 @contextmanager
 def answering(answers: Answers, key: str = "") -> Iterator[str]:
-    """A server with these answers by path; one may be a function of the request."""
+    """A server with these answers by path; one may be a function of the request, bytes are lines of JSON."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -30,7 +30,9 @@ def answering(answers: Answers, key: str = "") -> Iterator[str]:
             if key and self.headers["authorization"] != f"Bearer {key}":
                 status = 401
             data = found if isinstance(found, bytes) else json.dumps(found).encode()
+            kind = "application/x-ndjson" if isinstance(found, bytes) else "application/json"
             self.send_response(status)
+            self.send_header("content-type", kind)
             self.send_header("content-length", str(len(data)))
             self.end_headers()
             self.wfile.write(data)

@@ -22,6 +22,7 @@ from .upstreams.chat import ChatUpstream
 from .upstreams.completions import CompletionsUpstream, short_name
 from .upstreams.engines import ENGINES
 from .upstreams.http import Connection
+from .upstreams.ollama import OllamaUpstream
 from .upstreams.replay import ReplayUpstream
 
 
@@ -63,23 +64,32 @@ def _upstream(settings: Settings) -> Upstream:
         from .upstreams.embedded import EmbeddedUpstream
 
         return EmbeddedUpstream(settings)
-    kind = ChatUpstream if settings.upstream == "chat" else CompletionsUpstream
-    upstreams = [
-        kind(
-            Connection(
-                url,
-                key=settings.upstream_key,
-                connect=settings.connect_timeout,
-                idle=settings.idle_timeout,
-                limit=settings.max_output_bytes,
-            ),
-            engine=None if settings.engine == "auto" else ENGINES[settings.engine],
-            model=settings.upstream_model,
-            default_tokens=settings.max_tokens,
-        )
-        for url in (settings.url, *settings.urls)
-    ]
+    upstreams = [_at(url, settings) for url in (settings.url, *settings.urls)]
     return upstreams[0] if len(upstreams) == 1 else Balanced(upstreams)
+
+
+def _at(url: str, settings: Settings) -> CompletionsUpstream:
+    """The upstream at an address."""
+    kind = CompletionsUpstream
+    if settings.upstream == "chat":
+        kind = ChatUpstream
+    elif settings.engine == "ollama":
+        kind = OllamaUpstream
+    upstream = kind(
+        Connection(
+            url,
+            key=settings.upstream_key,
+            connect=settings.connect_timeout,
+            idle=settings.idle_timeout,
+            limit=settings.max_output_bytes,
+        ),
+        engine=None if settings.engine == "auto" else ENGINES[settings.engine],
+        model=settings.upstream_model,
+        default_tokens=settings.max_tokens,
+    )
+    if isinstance(upstream, OllamaUpstream):
+        upstream.context = settings.context
+    return upstream
 
 
 async def _model(settings: Settings, upstream: Upstream) -> Model:

@@ -28,7 +28,7 @@ _ENGINES: Final[dict[str, tuple[EngineName, str]]] = {
     "vllm": ("vllm", "vLLM"),
     "sglang": ("sglang", "SGLang"),
     "llamacpp": ("llamacpp", "llama.cpp"),
-    "ollama": ("openai", "Ollama"),
+    "ollama": ("ollama", "Ollama"),
     "openai": ("openai", "an engine that does not say which"),
 }
 """What an engine is called in the settings, and by people."""
@@ -121,7 +121,7 @@ def _at_server(settings: Settings, source: Source, found: Detection) -> Settled:
     if source.engine != "llamacpp":
         changes["upstream_model"] = settings.upstream_model or source.name
     if settings.upstream == "embedded":
-        rendered_here = found.tried and source.engine in ("llamacpp", "vllm", "sglang")
+        rendered_here = found.tried and source.engine != "openai"
         changes["upstream"] = "completions" if rendered_here else "chat"
     kind = changes.get("upstream", settings.upstream)
     if kind == "chat":
@@ -131,6 +131,8 @@ def _at_server(settings: Settings, source: Source, found: Detection) -> Settled:
         return Settled(replace(settings, **changes), (said,))
     if not settings.model_dir and not settings.template:
         changes |= _files(source)
+    if source.engine == "ollama" and settings.context == _default("context"):
+        changes["context"] = _room(source, 1)["context"]
     said = f"Requests go to {source.url} ({called}); the prompt is written here, by the model's own template."
     return Settled(replace(settings, **changes), (said,))
 
@@ -139,6 +141,8 @@ def _files(source: Source) -> dict[str, Any]:
     """Where the template lies, unless the server tells it."""
     if source.engine == "llamacpp":
         return {}
+    if source.file is not None and source.file == source.weights:
+        return {"template": str(source.file)}
     changes: dict[str, Any] = {}
     if source.directory is not None:
         changes["model_dir"] = str(source.directory)
@@ -152,10 +156,7 @@ def _template_for(settings: Settings, source: Source) -> Settled:
     changes: dict[str, Any] = {}
     if settings.upstream == "embedded":
         changes["upstream"] = "completions"
-    if source.weights is not None and source.file == source.weights:
-        changes["template"] = str(source.weights)
-    else:
-        changes |= _files(source)
+    changes |= _files(source)
     said = f"Requests go to {settings.url}; the prompt is written here, by the template of {source.origin}."
     return Settled(replace(settings, **changes), (said,))
 

@@ -18,7 +18,7 @@ from .._core.values.errors import UsageError
 from .._core.values.policies import Policies
 
 UpstreamKind: TypeAlias = Literal["embedded", "completions", "chat", "replay"]
-EngineName: TypeAlias = Literal["auto", "vllm", "sglang", "llamacpp", "tgi", "mlx", "openai"]
+EngineName: TypeAlias = Literal["auto", "vllm", "sglang", "llamacpp", "ollama", "tgi", "mlx", "openai"]
 
 PREFIX: Final = "UNSPOOL_"
 PORT: Final = 8765
@@ -66,7 +66,7 @@ class Settings:
     upstream: Annotated[UpstreamKind, "embedded (the default), completions, chat or replay"] = "embedded"
     url: Annotated[str, "the upstream's address, as http://127.0.0.1:8000"] = ""
     urls: Annotated[tuple[str, ...], "further upstreams that serve the same model"] = ()
-    engine: Annotated[EngineName, "vllm, sglang, llamacpp, tgi, mlx, openai or auto"] = "auto"
+    engine: Annotated[EngineName, "vllm, sglang, llamacpp, ollama, tgi, mlx, openai, auto"] = "auto"
     upstream_key: Annotated[str, "API key for the upstream"] = ""
     upstream_model: Annotated[str, "the model's name there (default: the first it lists)"] = ""
     model: Annotated[str, "the model's name here (default: as there)"] = ""
@@ -78,7 +78,7 @@ class Settings:
     file: Annotated[str, "recordings for replay, or a GGUF for embedded"] = ""
     replay_delay: Annotated[float, "seconds between recorded chunks"] = 0.0
     threads: Annotated[int, "threads of the embedded engine (default: half of the cores, at most 4)"] = 0
-    context: Annotated[int, "tokens of context per request of the embedded engine"] = 4096
+    context: Annotated[int, "tokens of context per request of the embedded engine and of Ollama"] = 4096
     slots: Annotated[int, "requests that the embedded engine serves at once"] = 2
 
     host: Annotated[str, "address to listen on (default: 127.0.0.1)"] = "127.0.0.1"

@@ -8,6 +8,7 @@ what it cannot be told.
 vllm       ``structured_outputs`` with a structural tag or a JSON schema
 sglang     ``response_format`` with a structural tag, ``json_schema`` as text
 llamacpp   ``grammar`` in GBNF, ``json_schema``, ``preserved_tokens``
+ollama     ``format`` with a JSON schema, everything else among ``options``
 tgi        nothing but text and stop strings
 mlx        likewise
 openai     likewise, and as little else as possible: a server we do not know
@@ -204,10 +205,36 @@ class LlamaCpp(Engine):
         return {} if schema is None else {"json_schema": schema}
 
 
+class Ollama(Engine):
+    """Ollama, by its own endpoint; its chat endpoint is like anybody's."""
+
+    def completion(self, task: Task, default_tokens: int) -> dict[str, Any]:
+        """The body for ``/api/generate``, without prompt and model."""
+        del default_tokens
+        options = {**self.sampling(task), "num_predict": -1 if task.max_tokens is None else task.max_tokens}
+        if task.stop:
+            options["stop"] = list(task.stop)
+        body: dict[str, Any] = {"options": options}
+        if task.logprobs is not None:
+            body |= {"logprobs": True, "top_logprobs": task.logprobs}
+        constraint = task.plan.constraint
+        schema = constraint.json_schema() if constraint.kind == "guided_json" else task.schema
+        return body if schema is None else body | {"format": schema}
+
+
+_OPTIONS: Final = frozenset(
+    (
+        *("temperature", "top_p", "top_k", "min_p", "typical_p", "seed"),
+        *("presence_penalty", "frequency_penalty", "repeat_penalty", "repeat_last_n"),
+    )
+)
+"""What of a request is an option of Ollama's."""
+
 ENGINES: Final[dict[EngineName, Engine]] = {
     "vllm": Vllm("vllm", ("native", "json"), repairs=True, adds_bos=False, told_stops=True),
     "sglang": Sglang("sglang", ("native", "json"), repairs=True, told_stops=True),
     "llamacpp": LlamaCpp("llamacpp", ("native", "json"), many=False, streams_logprobs=False),
+    "ollama": Ollama("ollama", ("json",), many=False, samples=_OPTIONS),
     "tgi": Engine("tgi", many=False, samples=_SAMPLING | {"repetition_penalty"}),
     "mlx": Engine("mlx", many=False, samples=_SAMPLING | {"repetition_penalty", "min_p", "top_k"}),
     "openai": Engine(plain_end=True),

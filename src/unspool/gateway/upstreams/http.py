@@ -11,7 +11,7 @@ import aiohttp
 import msgspec
 
 from ..failure import Failure, Kind
-from .sse import EventReader
+from .sse import EventReader, LineReader
 
 _DONE: Final = b"[DONE]"
 _DRAIN: Final = 0.2
@@ -219,7 +219,8 @@ class Events:
     def __init__(self, response: aiohttp.ClientResponse, limit: int) -> None:
         self._response = response
         self._limit = limit
-        self._reader = EventReader(limit)
+        lines = response.content_type == "application/x-ndjson"
+        self._reader = LineReader(limit) if lines else EventReader(limit)
         self._over = False
         self.told_end = False
         """The upstream said that this was all."""

@@ -1,4 +1,4 @@
-"""Server-sent events, as they come in."""
+"""Server-sent events, and lines of JSON, as they come in."""
 
 from __future__ import annotations
 
@@ -47,3 +47,29 @@ class EventReader:
     def finish(self) -> list[bytes]:
         """No more bytes follow; some servers leave out the last empty line."""
         return self.feed(b"\n\n") if self.inside else []
+
+
+class LineReader:
+    r"""Bytes in, lines out: what Ollama sends instead of events.
+
+    >>> reader = LineReader(100)
+    >>> reader.feed(b'{"a": 1}\n{"b"'), reader.feed(b": 2}\n"), reader.finish()
+    ([b'{"a": 1}'], [b'{"b": 2}'], [])
+    """
+
+    __slots__ = ("_limit", "_rest")
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._rest = b""
+
+    def feed(self, portion: bytes) -> list[bytes]:
+        """The lines that are complete now."""
+        *lines, self._rest = (self._rest + portion).split(b"\n")
+        if len(self._rest) > self._limit:
+            raise Failure("upstream", "the upstream sent a line without end", code="upstream_protocol")
+        return [line for line in lines if line.strip()]
+
+    def finish(self) -> list[bytes]:
+        """No more bytes follow."""
+        return self.feed(b"\n")
