@@ -1,6 +1,6 @@
 """``unspool batch`` on a real Ray cluster of three nodes, some of which die: ``make ray``.
 
-A table of outputs is parsed by one process, then on a cluster: left alone, with
+A table of outputs is parsed by one process and by three, then on a cluster: left alone, with
 a node killed when so much of the work was done, and with the driver killed and
 started again.  Every result must be that of the one process, byte for byte.  The
 table goes into ``docs/batch.md``.
@@ -129,6 +129,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         measured = Measured(Path(folder), given.rows)
         measured.run("one process")
+        measured.run("three processes", "--jobs", "3")  # what they cost each other, without Ray
         cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
         try:
             nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]

@@ -21,6 +21,8 @@ def restore(text: str, code_points_back: Mapping[str, str]) -> str:
 
 REPLACEMENT: Final = "\ufffd"
 """What stands for bytes that are no character."""
+LARGEST: Final = 1 << 20
+"""Tokens beyond are not remembered: no vocabulary is so large, and the list would be."""
 PRIVATE: Final = re.compile(r"[\ud800-\udfff]")
 """A code point that stands for a special token."""
 
@@ -93,7 +95,7 @@ class Detokenizer:
         self._tokenizer = tokenizer
         learnt = learnt_of(tokenizer)
         self._special: Mapping[int, str] = learnt.special
-        self._texts: dict[int, str] = learnt.texts
+        self._texts: list[str | None] = learnt.texts
         self._code_points = code_points
         self._begun = b""  # the beginning of a character,
         self._begun_in = 0  # ... and the number of the token that it is in
@@ -108,11 +110,13 @@ class Detokenizer:
         """
         texts = self._texts
         # Most come one at a time, and are whole.
+        size = len(texts)
         if not self._begun and self.widths is None and isinstance(ids, list) and len(ids) == 1:
-            text = texts.get(ids[0])
-            if text is not None:
-                self._length += len(text)
-                return text
+            only: int = ids[0]
+            first = texts[only] if 0 <= only < size else None
+            if first is not None:
+                self._length += len(first)
+                return first
         before = self._begun
         passed = 0 if self.widths is None else len(self.widths)
         out: list[str] = []
@@ -121,13 +125,14 @@ class Detokenizer:
         others: list[tuple[int, int]] = []  # number of a token, and how much wider it is than its text
         given: list[int] = ids if isinstance(ids, list) else list(ids)
         for id in given:
-            known = texts.get(id)
+            known = texts[id] if 0 <= id < size else None
             if known is None or self._begun:
                 try:
                     known = self._other(id, passed + len(out), length, special, others)
                 except UsageError:
                     self._begun = before
                     raise
+                size = len(texts)
             length += len(known)
             out.append(known)
         text = out[0] if len(out) == 1 else "".join(out)
@@ -177,7 +182,7 @@ class Detokenizer:
                 if begun:  # its first character is the one that was begun
                     others += ((self._begun_in, 1), (number, -1))
                 elif end == len(piece):
-                    self._texts[id] = text
+                    self._remember(id, text)
             if text or not begun:
                 self._begun_in = number
             self._begun = piece[end:]
@@ -193,6 +198,14 @@ class Detokenizer:
         special.append((at + len(text), len(piece) - 1))
         others.append((number, len(piece) - 1))
         return text + code_point
+
+    def _remember(self, id: int, text: str) -> None:
+        """The text of a token that is whole."""
+        texts = self._texts
+        if id < LARGEST:
+            if id >= len(texts):
+                texts.extend([None] * (id + 1 - len(texts)))
+            texts[id] = text
 
     def _piece(self, id: int) -> str | bytes:
         """The literal of a special token, the bytes of any other."""

@@ -281,8 +281,8 @@ class Learnt:
         self.bytes: dict[int, bytes] = {}
         """The other tokens, as they are first needed: a model uses few of them, and
         converting a whole vocabulary would stall the first request of a server."""
-        self.texts: dict[int, str] = {}
-        """The text of those that are whole characters."""
+        self.texts: list[str | None] = []
+        """By id, the text of those that are whole characters, as far as it was needed."""
         self.readings: dict[Dialect, TokenDialect] = {}
         """What dialects are to it."""
 
