@@ -107,6 +107,20 @@ def test_a_model_of_ollamas_runs_here(tmp_path: Path) -> None:
     assert str(found["file"]).startswith(str(tmp_path / "models" / "blobs" / "sha256-"))
 
 
+def test_a_template_that_has_no_place_for_tools(tmp_path: Path) -> None:
+    template = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
+    path = write_gguf(tmp_path / "m.gguf", template)
+    settled = settle(Settings(source=str(path)))
+    assert settled.settings.dialect == "auto"  # what it is told in words decides
+    assert settled.said[2].startswith("Its template has no place for tools")
+    hinted = write_gguf(tmp_path / "h.gguf", template + "{# <tool_call> </tool_call> #}")
+    assert (
+        settle(Settings(source=str(hinted)))
+        .said[2]
+        .startswith("It writes calls as hermes: its template speaks")
+    )
+
+
 def test_weights_without_a_template_are_not_prompted_by_chance(tmp_path: Path) -> None:
     Store(tmp_path / "models").add("registry.ollama.ai/library/qwen3/8b", go="{{ .Prompt }}")
     with pytest.raises(UsageError, match=r"has no chat template.*or give the address of Ollama"):

@@ -22,6 +22,7 @@ from unspool._models.doctor import diagnose
 from unspool._models.sources import find_source
 from unspool.cli import main
 
+pytest.importorskip("gguf")
 HERMES = chatml(HERMES_CALLS)
 
 

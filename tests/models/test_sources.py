@@ -16,6 +16,7 @@ from unspool import UsageError, detect, get_dialect
 from unspool._models.sources import find_source
 from unspool.cli import main
 
+pytest.importorskip("gguf")
 HERMES = chatml(HERMES_CALLS)
 CONFIG = {"chat_template": HERMES, "eos_token": "<|im_end|>"}
 

@@ -213,6 +213,10 @@ def _what(source: Source) -> str:
 
 def _spoken(settings: Settings, found: Detection) -> str:
     """How it writes calls."""
+    if settings.dialect == "auto" and found.hint:
+        return f"It writes calls as {found.hint}: its template speaks of them, though it renders none."
+    if settings.dialect == "auto" and found.tried and not found.renders_calls and found.dialect is None:
+        return "Its template has no place for tools: they are told in words, and calls are written as hermes."
     if settings.dialect == "auto":
         return found.evidence[0]
     told = found.dialect is not None and found.dialect.name == settings.dialect
