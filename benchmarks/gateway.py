@@ -292,7 +292,7 @@ def unspool(directory: str, engine: int, port: int, workers: int = 1) -> tuple[l
     command = [sys.executable, "-m", "unspool", "serve", "--upstream", "completions", "--engine", "vllm"]
     command += ["--url", f"http://127.0.0.1:{engine}", "--template", str(template), "--dialect", "hermes"]
     command += ["--port", str(port), "--log-level", "error", "--model", "m", "--set", "upstream_model=m"]
-    command += ["--workers", str(workers)]
+    command += ["--workers", str(workers)] if workers > 1 else []
     return command, {}
 
 

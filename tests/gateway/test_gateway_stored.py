@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias, TypeVar
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 pytest.importorskip("starlette")
@@ -55,6 +55,7 @@ def using(
 
 
 @pytest.mark.parametrize("kind", STORES)
+@settings(max_examples=settings().max_examples // 3 + 1)  # every example is another file
 @given(
     steps=st.lists(
         st.tuples(

@@ -198,26 +198,28 @@ def test_a_restart_lets_streams_finish(gateway: Process, engine: EngineProcess) 
     assert not gateway.logged("worker died")[1:]
 
 
-@linux
-def test_settings_that_do_not_work_leave_the_old_workers(gateway: Process) -> None:
-    old, before = gateway.pids(), gateway.config.read_text(encoding="utf-8")
-    gateway.config.write_text("no TOML")
-    gateway.process.send_signal(signal.SIGHUP)
-    until(lambda: bool(gateway.logged("not restarted")))
-    gateway.config.write_text(before.replace("chatml.jinja", "missing.jinja"))
-    gateway.process.send_signal(signal.SIGHUP)
-    until(lambda: bool(gateway.logged("the new settings do not work; the old workers stay")))
-    gateway.config.write_text(before)
-    assert gateway.pids() == old
-    assert post(gateway.url + PATH, BODY)["choices"]
-
-
 # -- the beginning and the end
 
 
-def test_all_finish_when_told_to(engine: EngineProcess, tmp_path: Path) -> None:
-    with running(tmp_path, config_for(engine, tmp_path)) as gateway:
+@linux
+def test_settings_that_do_not_work_leave_the_old_workers_and_all_finish_when_told_to(
+    engine: EngineProcess, tmp_path: Path
+) -> None:
+    config = config_for(engine, tmp_path)
+    with running(tmp_path, config) as gateway:
         gateway.serving(2)
+        old = gateway.pids()
+        for changed, told in (
+            ("no TOML", "not restarted"),
+            (
+                config.replace("chatml.jinja", "missing.jinja"),
+                "the new settings do not work; the old workers stay",
+            ),
+        ):
+            gateway.config.write_text(changed)
+            gateway.process.send_signal(signal.SIGHUP)
+            until(lambda told=told: bool(gateway.logged(told)))  # type: ignore[misc]
+            assert gateway.pids() == old
         engine.script("Hello", HOLD, " there.")
         with gateway.stream() as client:
             head = read(client, b'"Hello"')
