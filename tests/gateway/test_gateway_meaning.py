@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-import anthropic
 import openai
 import pytest
 
@@ -14,7 +13,7 @@ pytest.importorskip("starlette")
 pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
-from serving import EngineProcess, GatewayThread, call_text, post, send, serving, template_file
+from serving import EngineProcess, GatewayThread, call_text, post, serving, template_file
 from unspool.gateway.from_messages import messages_job
 
 USER = {"role": "user", "content": "Hi"}
@@ -123,40 +122,3 @@ def test_a_forced_call_with_a_format_is_a_call(
     assert json.loads(call.arguments) == {"age": 5}
     assert "response_format" not in engine.last()
     assert "json" not in engine.last()["structured_outputs"]
-
-
-# -- threads
-
-
-def test_a_thread_is_refused_in_the_words_that_make_the_client_send_everything(
-    engine: EngineProcess, gateway: GatewayThread
-) -> None:
-    engine.script(call_text("add", '{"a": 1, "b": 2}'))
-    engine.script("Three.")
-
-    @anthropic.beta_tool
-    def add(a: int, b: int) -> str:
-        """Add."""
-        return str(a + b)
-
-    with anthropic.Anthropic(base_url=gateway.url, api_key="x", max_retries=0) as client:
-        runner = client.beta.messages.tool_runner(
-            model="m", max_tokens=99, messages=[{"role": "user", "content": "One and two?"}], tools=[add]
-        )
-        last = runner.until_done()
-    assert last.content[0].text == "Three."  # type: ignore[union-attr]
-    prompt = engine.last()["prompt"]
-    for part in ("One and two?", '"name": "add"', "<|im_start|>tool\n3"):
-        assert part in prompt
-
-
-def test_a_thread_that_goes_on_is_not_answered_without_its_beginning(gateway: GatewayThread) -> None:
-    thread = {"type": "continue", "previous_message_id": "msg_1"}
-    status, data, _ = send(
-        f"{gateway.url}/v1/messages", {"messages": [USER], "max_tokens": 5, "thread": thread}
-    )
-    assert status == 400
-    assert json.loads(data)["error"]["details"] == {
-        "error_code": "thread_unsupported_request",
-        "unsupported": ["thread"],
-    }

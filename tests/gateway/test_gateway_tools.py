@@ -113,6 +113,8 @@ def test_a_tool_that_only_the_vendor_runs_does_not_stop_a_session() -> None:
     job = responses_job({"input": "x", "tools": [SEARCH, ECHO]})
     assert shown(job) == ["echo"]
     assert job.left_out == ["the tool web_search: only its vendor can run it"]
+    job = responses_job({"input": "x", "tools": [{"type": "apply_patch"}]})
+    assert job.left_out == ["the tool apply_patch: offer a function in its place"]
     toolset = {"type": "mcp_toolset", "mcp_server_name": "x"}
     search = {"type": "web_search_20250305", "name": "web_search"}
     body = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 5, "tools": [toolset, search]}

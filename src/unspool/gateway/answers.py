@@ -224,6 +224,7 @@ class MessagesAnswer(Answer):
     def __init__(self, job: Job, model: str, readers: Sequence[Reader]) -> None:
         super().__init__(job, model, readers)
         self._stream = MessagesStream(readers[0].planned, model=model)
+        self._fold = None if job.thread is None else readers[0].planned.fold()
 
     @property
     def failed(self) -> bool:
@@ -233,7 +234,17 @@ class MessagesAnswer(Answer):
         return self._sse(self._stream.encode(()))
 
     def feed(self, choice: int, events: Iterable[Event]) -> bytes:  # noqa: ARG002 - there is one
-        return self._sse(self._stream.encode(self._without_finish(events)))
+        found = list(events)
+        if self._fold is not None:
+            self._fold.push(found)
+        return self._sse(self._stream.encode(self._without_finish(found)))
+
+    def whole(self) -> Chunk | None:
+        """The message, if a thread is to keep it."""
+        if self._fold is None:
+            return None
+        stream = MessagesStream(self.readers[0].planned, model=self.model, id=self._stream.id)
+        return stream.whole(self._fold.message())
 
     def closing(self) -> bytes:
         stream = self._stream

@@ -51,6 +51,7 @@ from .settings import Settings
 from .sqlite_store import SqliteStore
 from .store import MemoryStore, Store
 from .stored import Stored
+from .threads import Thread, resume
 from .upstreams.balanced import Balanced
 from .upstreams.base import Task
 
@@ -261,6 +262,7 @@ class Gateway:
     async def _count_tokens(self, exchange: Exchange) -> None:
         body = await self.body(exchange)
         served = self.models.find(body.get("model"))
+        body, _ = await self._resumed(exchange, body)
         job = messages_job({"max_tokens": 1, **body}, hosted=self.settings.hosted_tools)
         prompt = (await asyncio.to_thread(served.prepare, job, exchange.id)).prompt
         tokens = None if prompt is None else await served.tokenize(prompt)
@@ -271,6 +273,12 @@ class Gateway:
                 code="not_found",
             )
         await exchange.respond(200, encode({"input_tokens": len(tokens)}))
+
+    async def _resumed(
+        self, exchange: Exchange, body: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], Thread | None]:
+        keeps = self.settings.max_stored_bytes > 0
+        return await resume(self.store, exchange.owner, body, keeps=keeps)
 
     # -- generation
 
@@ -290,7 +298,10 @@ class Gateway:
 
     async def _generate_messages(self, exchange: Exchange) -> None:
         async def read(body: Mapping[str, Any]) -> Job:
-            return messages_job(body, hosted=self.settings.hosted_tools)
+            whole, thread = await self._resumed(exchange, body)
+            job = messages_job(whole, hosted=self.settings.hosted_tools)
+            job.thread = thread
+            return job
 
         await self._generate(exchange, read)
 

@@ -20,6 +20,7 @@ from msgspec import Meta
 
 from .failure import invalid
 from .fields import REFUSED, WITHOUT_EFFECT, refuse
+from .threads import Thread
 
 Api: TypeAlias = Literal["chat", "responses", "messages", "ollama", "ollama_generate"]
 Struct = TypeVar("Struct", bound=msgspec.Struct)
@@ -73,6 +74,8 @@ class Job:
     """Switches that clients send unasked: left out where the model has no ear for them."""
     seal: Callable[[str], str] | None = None
     """Seals reasoning for a client that sends it back; None: it does not want that."""
+    thread: Thread | None = None
+    """What the message is to be added to (Messages)."""
     left_out: Sequence[str] = ()
     """What of the request the answer does without: for the log."""
 

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from .body import Count, Job, Share, checked, stops
-from .failure import Failure, invalid
+from .failure import invalid
 from .fields import left_out, refuse
 from .message_blocks import MessageHistory, text_of
 from .message_tools import MessageTool, read_tools
@@ -65,14 +65,6 @@ def messages_job(body: Mapping[str, Any], *, hosted: str = "ignore") -> Job:
     refuse(request, "messages")
     if not shape.messages:
         raise invalid("messages is empty: there is nothing to answer", "messages")
-    if shape.thread is not None:
-        raise Failure(
-            "invalid_request",
-            "thread: this gateway keeps no conversations of this API; send the whole conversation",
-            param="thread",
-            code="thread_unsupported_request",
-            details={"error_code": "thread_unsupported_request", "unsupported": ["thread"]},
-        )
     history = MessageHistory()
     history.messages += _system(shape.system)
     for at, message in enumerate(shape.messages):

@@ -6,10 +6,13 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from .._core.values.errors import MalformedOutput
 from .._core.values.events import CallStart, Event, FinishReason, Text
-from .answers import ANSWERS, Answer, ChatAnswer, ResponsesAnswer, Whole, encode
+from . import threads
+from .answers import ANSWERS, Answer, ChatAnswer, MessagesAnswer, ResponsesAnswer, Whole, encode
 from .body import Job
 from .exchange import Exchange
 from .failure import Failure
@@ -59,6 +62,9 @@ class Output:
         last = answer.closing()
         if isinstance(answer, ResponsesAnswer):
             await self._keep(answer.response)
+        elif isinstance(answer, MessagesAnswer):
+            with suppress(MalformedOutput):  # what cannot be said whole is sent again by the client
+                await self._keep_turn(answer.whole())
         await self.exchange.send(last, more=False)
 
     def _encoded(self, batch: Batch, answer: Answer) -> bytes:
@@ -97,6 +103,8 @@ class Output:
         body = answer.body()
         if self.job.api == "responses":
             await self._keep(body)
+        elif self.job.api == "messages":
+            await self._keep_turn(body)
         await self.exchange.respond(200, encode(body))
 
     async def _keep(self, response: Mapping[str, Any]) -> None:
@@ -111,6 +119,15 @@ class Output:
                 conversation=job.conversation,
                 stored=job.store,
             )
+        except Failure as failure:
+            log(logging.WARNING, "not kept", id=self.exchange.id, reason=failure.message)
+
+    async def _keep_turn(self, message: Mapping[str, Any] | None) -> None:
+        """Keep a message of a thread."""
+        if message is None or self.job.thread is None:
+            return
+        try:
+            await threads.keep(self.gateway.store, self.exchange.owner, message, self.job.thread)
         except Failure as failure:
             log(logging.WARNING, "not kept", id=self.exchange.id, reason=failure.message)
 

@@ -15,6 +15,8 @@ from ..wire.responses import CUSTOM_INPUT
 from .failure import Failure, invalid
 
 _JOINT: Final = "__"
+_UNOFFERED: Final = ("local_shell", "shell", "apply_patch", "computer", "computer_use_preview", "tool_search")
+"""Tools that a client may run, in items of their own that we do not write."""
 
 
 def model_name(name: str, namespace: object = None) -> str:
@@ -60,7 +62,8 @@ class ResponseTools:
             case "namespace":
                 self._add_namespace(tool, place)
             case str(kind) if self._hosted == "ignore":
-                self.left_out.append(f"the tool {kind}: only its vendor can run it")
+                why = "offer a function in its place" if kind in _UNOFFERED else "only its vendor can run it"
+                self.left_out.append(f"the tool {kind}: {why}")
             case kind:
                 raise invalid(
                     f"{place}.type is {kind!r}; this gateway offers function and custom tools, also in "

@@ -1,0 +1,97 @@
+"""Threads of ``/v1/messages``: a client sends a turn, and the turns before it are kept here.
+
+A message of a thread is kept with what was sent for it, and with the id of the one
+that it went on from.  Tools and system prompt of the first request hold for the whole
+thread.  A thread that is gone is told in the words on
+which client libraries send everything again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from .failure import Failure, invalid
+from .store import Store
+
+_KIND: Final = "thread"
+_SAID_ONCE: Final = ("system", "tools")
+"""Fields that hold for the whole thread, unless a later request says otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """A thread, and what a request adds to it."""
+
+    said: Sequence[Mapping[str, Any]]
+    """The messages of the request."""
+    fields: Mapping[str, Any]
+    """What was said once."""
+    previous: str | None = None
+    """The message that it goes on from."""
+
+
+async def resume(
+    store: Store, owner: str, body: Mapping[str, Any], *, keeps: bool
+) -> tuple[dict[str, Any], Thread | None]:
+    """The whole request that a request in a thread stands for, and the thread; None: it is in none.
+
+    :param keeps: whether there is room for anything.
+    """
+    given = body.get("thread")
+    if given is None:
+        return dict(body), None
+    if not keeps:
+        raise Failure(
+            "invalid_request",
+            "thread: this gateway keeps nothing (max_stored_bytes); send the whole conversation",
+            param="thread",
+            code="thread_unsupported_request",
+            details={"error_code": "thread_unsupported_request", "unsupported": ["thread"]},
+        )
+    kind = given.get("type") if isinstance(given, Mapping) else None
+    if kind not in ("create", "continue"):
+        raise invalid(f"thread.type is {kind!r}; choose create or continue", "thread.type")
+    said = body.get("messages")
+    said = said if isinstance(said, list) else []
+    own = {key: body[key] for key in _SAID_ONCE if body.get(key) is not None}
+    if kind == "create":
+        return dict(body), Thread(said, own)
+    id = given.get("previous_message_id")
+    if not isinstance(id, str) or not id:
+        field = "thread.previous_message_id"
+        raise invalid(f"{field} is required", field, "missing_required_parameter")
+    before, fields = await _before(store, owner, id)
+    fields = {**fields, **own}
+    return {**body, **fields, "messages": [*before, *said]}, Thread(said, fields, id)
+
+
+async def _before(store: Store, owner: str, id: str) -> tuple[list[dict[str, Any]], Mapping[str, Any]]:
+    """What was said up to a message, and what holds for its thread."""
+    turns: list[list[dict[str, Any]]] = []
+    fields: Mapping[str, Any] | None = None
+    before: str | None = id
+    while before:
+        kept = await store.get(owner, before)
+        if kept is None or kept.head.get("kind") != _KIND:
+            raise Failure(
+                "not_found",
+                f"thread: {before!r} is not kept here, or not any more; send the whole conversation",
+                param="thread.previous_message_id",
+                code="thread_not_found",
+                details={"error_code": "thread_not_found"},
+            )
+        turns.append([item["message"] for item in kept.items])
+        fields = kept.head["fields"] if fields is None else fields
+        before = kept.head["previous"]
+    return [message for turn in reversed(turns) for message in turn], fields or {}
+
+
+async def keep(store: Store, owner: str, answer: Mapping[str, Any], thread: Thread) -> None:
+    """Keep a message and what was sent for it."""
+    id = str(answer["id"])
+    said = [*thread.said, {"role": "assistant", "content": answer["content"]}]
+    items = [{"id": f"{id}_{at}", "message": message} for at, message in enumerate(said)]
+    head = {"kind": _KIND, "fields": dict(thread.fields), "previous": thread.previous}
+    await store.put(owner, id, head, items)
