@@ -41,7 +41,9 @@ def said(api: Api, body: Any) -> str:
     if api == "messages":
         (reason,) = (ours for ours, theirs in STOP_REASONS.items() if theirs == body["stop_reason"])
         return reason
-    return "length" if body["status"] == "incomplete" else "completed"
+    if api == "responses":
+        return "length" if body["status"] == "incomplete" else "completed"
+    return "length" if body["done_reason"] == "length" else "completed"
 
 
 def streamed(api: Api, decided: Plan, deltas: list[Delta], told: FinishReason) -> tuple[str, list[str]]:
@@ -51,10 +53,9 @@ def streamed(api: Api, decided: Plan, deltas: list[Delta], told: FinishReason) -
     for delta in (*deltas, Delta(0, "", finish=told)):
         sent += answer.feed(0, reader.feed(delta))
     sent += answer.closing()
-    events: list[Any] = [
-        json.loads(line.removeprefix(b"data: ")) for line in sent.split(b"\n") if line.startswith(b"data: {")
-    ]
-    if api == "chat":
+    lines = [line.removeprefix(b"data: ") for line in sent.split(b"\n")]
+    events: list[Any] = [json.loads(line) for line in lines if line.startswith(b"{")]
+    if api in ("chat", "ollama", "ollama_generate"):
         last = events[-1]
     elif api == "messages":
         (last,) = (event["delta"] for event in events if event["type"] == "message_delta")
@@ -88,4 +89,4 @@ def test_all_agree(title: str, choice: str, policy: str, told: FinishReason) -> 
             reason, logged = answered(api, decided, OUTPUTS[title], told)
             assert logged == [expected], (api, answered.__name__)
             plain = "length" if expected == "length" else "completed"
-            assert reason == (plain if api == "responses" else expected), (api, answered.__name__)
+            assert reason == (expected if api in ("chat", "messages") else plain), (api, answered.__name__)
