@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -189,6 +190,13 @@ def test_pictures_go_to_a_server_that_takes_them(engine: EngineProcess) -> None:
         assert post(f"{gateway.url}/api/chat", body)["message"]["content"] == "A cat."
     parts = engine.last()["messages"][0]["content"]
     assert parts[1]["image_url"]["url"] == f"data:image/png;base64,{picture}"
+
+
+def test_somebody_is_there(gateway: GatewayThread) -> None:
+    for method in ("GET", "HEAD"):
+        with urlopen(Request(f"{gateway.url}/", method=method)) as answer:  # noqa: S310 - loopback
+            assert answer.status == 200
+            assert answer.read() == (b"unspool is running\n" if method == "GET" else b"")
 
 
 def test_what_there_is(client: Any, gateway: GatewayThread) -> None:

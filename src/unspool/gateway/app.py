@@ -92,6 +92,7 @@ class Gateway:
             self._route("/v1/models", "models", GET=self._models),
             self._route("/v1/models/{id:path}", "models", GET=self._models),
             self._route("/metrics", "metrics", GET=self._metrics),
+            self._route("/", "health", public=True, GET=self._root),
             self._route("/health", "health", public=True, GET=self._health),
             self._route("/ready", "ready", public=True, GET=self._ready),
         ]
@@ -210,6 +211,10 @@ class Gateway:
             "/v1/responses, /v1/messages, /v1/models and /v1/parse",
             code="not_found",
         )
+
+    async def _root(self, exchange: Exchange) -> None:
+        """Some clients look here first whether anybody is there (Ollama's, Claude Code)."""
+        await exchange.respond(200, b"unspool is running\n", ((b"content-type", b"text/plain"),))
 
     async def _health(self, exchange: Exchange) -> None:
         await exchange.respond(200, b'{"status":"ok"}')
