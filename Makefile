@@ -34,7 +34,7 @@ ENGINE_NEEDS := regex cachetools psutil numpy requests tqdm 'transformers>=5.16.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test quick compiled check rooms slow run templates tokenizers clients peers peer-trainers engine-vllm engine-sglang engine-transformers ray examples bench clean
+.PHONY: help test quick compiled check rooms slow run templates tokenizers clients agents peers peer-trainers engine-vllm engine-sglang engine-transformers ray examples bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -192,6 +192,9 @@ clients: $(DEV) .clients/.installed ## test the gateway with the JavaScript clie
 	@mkdir -p .clients
 	@npm install --silent --ignore-scripts --no-audit --no-fund --prefix .clients $(CLIENTS)
 	@touch $@
+
+agents: $(DEV) templates ## run agents (Codex, Claude Code, ...) against the gateway, in six dialects; 3 GB, needs npm
+	@$(BIN)/python tools/agent_runs.py $(or $(ARGS),--write)
 
 bench: $(BENCH) $(COMPILED)/unspool ## measure parsing speed, beside the peers that `make peers` installed
 	@$(BIN)/python benchmarks/parse.py $(ARGS)

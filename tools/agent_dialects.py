@@ -1,0 +1,99 @@
+"""What models would write in a task of three turns, written by hand: nothing of unspool takes part in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+Arguments = Mapping[str, Any]
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _plain(value: object) -> str:
+    return value if isinstance(value, str) else _json(value)
+
+
+def _hermes(name: str, arguments: Arguments) -> str:
+    return f"<tool_call>\n{_json({'name': name, 'arguments': arguments})}\n</tool_call>"
+
+
+def _qwen3_coder(name: str, arguments: Arguments) -> str:
+    written = "".join(
+        f"<parameter={key}>\n{_plain(value)}\n</parameter>\n" for key, value in arguments.items()
+    )
+    return f"<tool_call>\n<function={name}>\n{written}</function>\n</tool_call>"
+
+
+def _harmony(name: str, arguments: Arguments) -> str:
+    return (
+        "<|channel|>analysis<|message|>The next step.<|end|><|start|>assistant"
+        f"<|channel|>commentary to=functions.{name} <|constrain|>json<|message|>{_json(arguments)}<|call|>"
+    )
+
+
+def _glm47(name: str, arguments: Arguments) -> str:
+    written = "".join(
+        f"<arg_key>{key}</arg_key><arg_value>{_plain(value)}</arg_value>" for key, value in arguments.items()
+    )
+    return f"<tool_call>{name}{written}</tool_call>"
+
+
+def _kimi_k2(name: str, arguments: Arguments) -> str:
+    return (
+        f"<|tool_calls_section_begin|><|tool_call_begin|>functions.{name}:0<|tool_call_argument_begin|>"
+        f"{_json(arguments)}<|tool_call_end|><|tool_calls_section_end|>"
+    )
+
+
+def _deepseek_v3_2(name: str, arguments: Arguments) -> str:
+    written = "".join(
+        f'<｜DSML｜parameter name="{key}" string="{"true" if isinstance(value, str) else "false"}">'
+        f"{_plain(value)}</｜DSML｜parameter>\n"
+        for key, value in arguments.items()
+    )
+    return (
+        f'\n\n<｜DSML｜function_calls>\n<｜DSML｜invoke name="{name}">\n{written}</｜DSML｜invoke>\n'
+        "</｜DSML｜function_calls>"
+    )
+
+
+@dataclass(frozen=True)
+class Hand:
+    """How one model writes."""
+
+    template: str
+    """Its chat template, by name in the collection of llama.cpp."""
+    call: Callable[[str, Arguments], str]
+    thinks: bool = False
+    """It opens its reasoning itself, where the prompt has not done so."""
+    said: str = "{}"
+    """An answer without a call."""
+
+    def write(self, call: tuple[str, Arguments] | None, text: str, prompt: str) -> str:
+        """A turn: a call if there is one, else an answer."""
+        written = self.call(*call) if call else self.said.format(text)
+        if prompt.rstrip().endswith("<think>"):
+            return f"The next step.\n</think>\n\n{written}"
+        thought = "<think>\nThe next step.\n</think>\n\n"
+        return thought + written if self.thinks and not prompt.rstrip().endswith("</think>") else written
+
+
+HANDS: Final[Mapping[str, Hand]] = {
+    "hermes": Hand("Qwen-Qwen3-0.6B", _hermes, thinks=True),
+    "qwen3_coder": Hand("Qwen3-Coder", _qwen3_coder),
+    "harmony": Hand(
+        "openai-gpt-oss-120b",
+        _harmony,
+        said="<|channel|>analysis<|message|>The end.<|end|><|start|>assistant"
+        "<|channel|>final<|message|>{}<|return|>",
+    ),
+    "glm47": Hand("GLM-4.7-Flash", _glm47, thinks=True),
+    "kimi_k2": Hand("moonshotai-Kimi-K2", _kimi_k2),
+    "deepseek_v3_2": Hand("deepseek-ai-DeepSeek-V3.2", _deepseek_v3_2),
+}
+"""By dialect, with one model that writes it."""

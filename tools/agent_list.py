@@ -1,0 +1,351 @@
+"""The agents that ``make agents`` runs: what is installed, how each is run, and which tools it works with.
+
+An agent is run with the settings that it has of its own, but for the address of the gateway, leave to work
+without asking, and what keeps it from calling home.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from agent_engine import COMMAND, WRITTEN, Answer, Turns
+
+NODE: Final = f"node-{sys.platform}-{'arm64' if platform.machine() in ('arm64', 'aarch64') else 'x64'}@24.9.0"
+"""For agents that ask for a newer Node than many systems have."""
+PROGRAMS: Final = Path(__file__).parent / "agent_programs"
+"""Agents that are libraries: the loop that their documentation shows, with two tools."""
+INSTALLED: Final = Path(__file__).parent.parent / ".agents"
+TASK: Final = "Do the task: write hello.txt, then run the command, then say that you are done."
+FILE: Final = "hello.txt"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an agent runs."""
+
+    url: str
+    """Of the gateway, without ``/v1``."""
+    folder: Path
+    """What it works in."""
+    home: Path
+    """Its home directory, with nothing of anybody's in it."""
+
+    @property
+    def file(self) -> str:
+        """The file to write, with its whole path."""
+        return str(self.folder / FILE)
+
+
+Words = Callable[[Place], tuple[str, ...]]
+Files = Callable[[Place], Mapping[str, str]]
+
+
+@dataclass(frozen=True)
+class Agent:
+    """One agent."""
+
+    name: str
+    api: str
+    install: tuple[str, ...]
+    """Packages with their versions; the first is the agent."""
+    run: Words
+    """The command, behind the folder that it is installed in."""
+    turns: Callable[[Place], Turns]
+    python: bool = False
+    """From PyPI; else from npm."""
+    environment: Callable[[Place], Mapping[str, str]] = lambda _: {}
+    files: Files = lambda _: {}
+    """What it is told in files, below its home directory."""
+    shells: bool = True
+    """It has a way to run commands."""
+    prepare: Words = lambda _: ()
+    """A command to run first."""
+    scripts: bool = False
+    """Its package runs a program when it is installed, which it needs."""
+
+    @property
+    def version(self) -> str:
+        """Of the first package."""
+        return self.install[0].rpartition("@" if not self.python else "==")[2].lstrip("=")
+
+    @property
+    def folder(self) -> str:
+        """Its name among folders."""
+        return self.name.lower().replace(" ", "-")
+
+    @property
+    def home(self) -> Path:
+        """Where it is installed."""
+        return INSTALLED / self.folder
+
+
+def with_tools(
+    write: str, shell: str, write_arguments: Any, shell_arguments: Any
+) -> Callable[[Place], Turns]:
+    """An agent that writes files with one tool and runs commands with another."""
+
+    def of(place: Place) -> Turns:
+        def turns(tools: Mapping[str, Any], turn: int) -> Answer:
+            if not tools:
+                return "A short title"
+            steps: list[Answer] = [
+                (write, write_arguments(place)),
+                (shell, shell_arguments(place)),
+                "All done.",
+            ]
+            return steps[turn]
+
+        return turns
+
+    return of
+
+
+HERE: Final = f"cat > {FILE} <<'EOF'\n{WRITTEN}EOF\n"
+"""Writes the file, for agents that have a shell and nothing else."""
+
+
+PROGRAM_TURNS: Final = with_tools(
+    "write_file",
+    "run",
+    lambda _: {"path": FILE, "content": WRITTEN},
+    lambda _: {"command": COMMAND},
+)
+
+
+def _mini(place: Place) -> Turns:
+    """It has one tool, and is done when a command says so."""
+    last = {"command": "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"}
+    steps = with_tools("bash", "bash", lambda _: {"command": HERE}, lambda _: {"command": COMMAND})(place)
+    return lambda tools, turn: ("bash", last) if turn == 2 else steps(tools, turn)
+
+
+def _by_text(edit: str) -> Callable[[Place], Turns]:
+    """An agent that reads files out of the text, and has no tools."""
+
+    def turns(_: Mapping[str, Any], turn: int) -> Answer:
+        return "All done." if turn else edit
+
+    return lambda _: turns
+
+
+AGENTS: Final[Sequence[Agent]] = (
+    Agent(
+        "Codex",
+        "Responses",
+        ("@openai/codex@0.166.0",),
+        lambda _: (
+            "codex",
+            "exec",
+            "--skip-git-repo-check",
+            "--dangerously-bypass-approvals-and-sandbox",
+            TASK,
+        ),
+        with_tools("exec_command", "exec_command", lambda _: {"cmd": HERE}, lambda _: {"cmd": COMMAND}),
+        files=lambda p: {
+            ".codex/config.toml": 'model_provider = "unspool"\n'
+            'model = "local"\n'
+            '[model_providers.unspool]\nname = "unspool"\n'
+            f'base_url = "{p.url}/v1"\nwire_api = "responses"\n'
+        },
+    ),
+    Agent(
+        "Claude Code",
+        "Messages",
+        ("@anthropic-ai/claude-code@2.1.325",),
+        lambda _: ("claude", "-p", TASK, "--allowedTools", "Write,Bash"),
+        with_tools(
+            "Write",
+            "Bash",
+            lambda p: {"file_path": p.file, "content": WRITTEN},
+            lambda _: {"command": COMMAND, "description": "the command"},
+        ),
+        environment=lambda p: {
+            "ANTHROPIC_BASE_URL": p.url,
+            "ANTHROPIC_AUTH_TOKEN": "x",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        },
+        scripts=True,
+    ),
+    Agent(
+        "opencode",
+        "Chat",
+        ("opencode-ai@1.18.33",),
+        lambda _: ("opencode", "run", "--model", "unspool/local", TASK),
+        with_tools(
+            "write",
+            "bash",
+            lambda p: {"filePath": p.file, "content": WRITTEN},
+            lambda _: {"command": COMMAND, "description": "the command"},
+        ),
+        files=lambda p: {
+            ".config/opencode/opencode.json": json.dumps(
+                {
+                    "provider": {
+                        "unspool": {
+                            "npm": "@ai-sdk/openai-compatible",
+                            "options": {"baseURL": f"{p.url}/v1"},
+                            "models": {"local": {}},
+                        }
+                    }
+                }
+            )
+        },
+        scripts=True,
+    ),
+    Agent(
+        "qwen-code",
+        "Chat",
+        ("@qwen-code/qwen-code@0.24.4",),
+        lambda _: ("qwen", "--yolo", "-p", TASK),
+        with_tools(
+            "write_file",
+            "run_shell_command",
+            lambda p: {"file_path": p.file, "content": WRITTEN},
+            lambda _: {"command": COMMAND, "is_background": False},
+        ),
+        environment=lambda p: {
+            "OPENAI_API_KEY": "x",
+            "OPENAI_BASE_URL": f"{p.url}/v1",
+            "OPENAI_MODEL": "local",
+        },
+    ),
+    Agent(
+        "Continue",
+        "Chat",
+        ("@continuedev/cli@1.5.47",),
+        lambda p: ("cn", "-p", TASK, "--auto", "--config", str(p.home / "config.yaml")),
+        with_tools(
+            "Write",
+            "Bash",
+            lambda p: {"filepath": p.file, "content": WRITTEN},
+            lambda _: {"command": COMMAND},
+        ),
+        files=lambda p: {
+            "config.yaml": "name: local\nversion: 0.0.1\nschema: v1\nmodels:\n"
+            "  - name: local\n    provider: openai\n    model: local\n    apiKey: x\n"
+            f"    apiBase: {p.url}/v1\n    roles: [chat]\n    capabilities: [tool_use]\n"
+        },
+    ),
+    Agent(
+        "pi",
+        "Chat",
+        ("@earendil-works/pi-coding-agent@0.87.1", NODE),
+        lambda _: ("pi", "-p", "--provider", "unspool", "--model", "local", TASK),
+        with_tools(
+            "write", "bash", lambda p: {"path": p.file, "content": WRITTEN}, lambda _: {"command": COMMAND}
+        ),
+        files=lambda p: {
+            ".pi/agent/models.json": json.dumps(
+                {
+                    "providers": {
+                        "unspool": {
+                            "baseUrl": f"{p.url}/v1",
+                            "api": "openai-completions",
+                            "apiKey": "x",
+                            "models": [{"id": "local"}],
+                        }
+                    }
+                }
+            )
+        },
+    ),
+    Agent(
+        "Kimi Code",
+        "Chat",
+        ("@moonshot-ai/kimi-code@2.1.0", NODE),
+        lambda _: ("kimi", "-p", TASK),
+        with_tools(
+            "Write", "Bash", lambda p: {"path": p.file, "content": WRITTEN}, lambda _: {"command": COMMAND}
+        ),
+        files=lambda p: {
+            ".kimi-code/config.toml": 'default_model = "local"\n'
+            f'[providers.unspool]\ntype = "openai"\nbase_url = "{p.url}/v1"\napi_key = "x"\n'
+            '[models.local]\nprovider = "unspool"\nmodel = "local"\nmax_context_size = 65536\n'
+        },
+    ),
+    Agent(
+        "Cline",
+        "Chat",
+        ("cline@3.0.65",),
+        lambda _: ("cline", TASK),
+        with_tools(
+            "editor",
+            "run_commands",
+            lambda p: {"path": p.file, "new_text": WRITTEN},
+            lambda _: {"commands": [COMMAND]},
+        ),
+        prepare=lambda p: ("cline", "auth", "openai", "-k", "x", "-m", "local", "-b", f"{p.url}/v1"),
+        scripts=True,
+    ),
+    Agent(
+        "AI SDK",
+        "Responses",
+        ("ai@7.0.169", "@ai-sdk/openai@4.0.114"),
+        lambda _: ("node", str(PROGRAMS / "ai_sdk.mjs"), TASK),
+        PROGRAM_TURNS,
+        environment=lambda p: {"OPENAI_BASE_URL": f"{p.url}/v1", "OPENAI_API_KEY": "x"},
+    ),
+    Agent(
+        "OpenAI Agents SDK",
+        "Responses",
+        ("openai-agents==0.24.0",),
+        lambda _: ("python", str(PROGRAMS / "openai_agents_sdk.py"), TASK),
+        PROGRAM_TURNS,
+        python=True,
+        environment=lambda p: {
+            "OPENAI_BASE_URL": f"{p.url}/v1",
+            "OPENAI_API_KEY": "x",
+            "OPENAI_AGENTS_DISABLE_TRACING": "1",
+        },
+    ),
+    Agent(
+        "mini-swe-agent",
+        "Chat",
+        ("mini-swe-agent==2.4.6", "mcp==2.3.0"),
+        lambda _: ("mini", "--yolo", "--exit-immediately", "-m", "openai/local", "-t", TASK),
+        _mini,
+        python=True,
+        environment=lambda p: {
+            "OPENAI_API_BASE": f"{p.url}/v1",
+            "OPENAI_API_KEY": "x",
+            "MSWEA_CONFIGURED": "true",
+            "MSWEA_COST_TRACKING": "ignore_errors",
+        },
+    ),
+    Agent(
+        "aider",
+        "Chat",
+        ("aider-chat==0.86.2",),
+        lambda _: ("aider", "--model", "openai/local", "--yes-always", "--no-git", "--message", TASK),
+        _by_text(f"I write the file.\n\n{FILE}\n```\n{WRITTEN}```\n"),
+        python=True,
+        environment=lambda p: {"OPENAI_API_BASE": f"{p.url}/v1", "OPENAI_API_KEY": "x"},
+        shells=False,
+    ),
+)
+
+
+def environment(agent: Agent, place: Place) -> dict[str, str]:
+    """What the agent finds: a home of its own, and nothing of this machine's settings."""
+    own = agent.home.glob("node_modules/node-*/bin")
+    return {
+        "PATH": os.pathsep.join([*map(str, own), os.environ["PATH"]]),
+        "HOME": str(place.home),
+        "XDG_CONFIG_HOME": str(place.home / ".config"),
+        "XDG_DATA_HOME": str(place.home / ".local/share"),
+        "XDG_CACHE_HOME": str(place.home / ".cache"),
+        "XDG_STATE_HOME": str(place.home / ".local/state"),
+        "AGENT_PACKAGES": str(agent.home),
+        "LANG": "C.UTF-8",
+        "TERM": "dumb",
+        "CI": "1",
+        "NO_COLOR": "1",
+        **agent.environment(place),
+    }

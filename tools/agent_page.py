@@ -1,0 +1,44 @@
+"""The table of docs/agents.md."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from agent_list import AGENTS, Agent
+
+PAGE: Final = Path(__file__).parent.parent / "docs" / "agents.md"
+_BEGIN: Final = "<!-- table: written by tools/agent_runs.py -->\n"
+_END: Final = "<!-- end of the table -->\n"
+
+
+def table(results: Mapping[tuple[str, str], str], dialects: Sequence[str]) -> str:
+    """Agents by dialects; an empty result is a task that was done."""
+    shown = [agent for agent in AGENTS if any((agent.name, dialect) in results for dialect in dialects)]
+    lines = [
+        f"| agent | version | API | {' | '.join(dialects)} |",
+        f"|---|---|---|{'---|' * len(dialects)}",
+    ]
+    lines += [_row(agent, results, dialects) for agent in shown]
+    done = sum(not result for result in results.values())
+    system = f"{platform.system()}, Python {platform.python_version()}"
+    return "\n".join(lines) + f"\n\n{done} of {len(results)} tasks were done ({system}).\n"
+
+
+def _row(agent: Agent, results: Mapping[tuple[str, str], str], dialects: Sequence[str]) -> str:
+    cells = []
+    for dialect in dialects:
+        result = results.get((agent.name, dialect))
+        cells.append("" if result is None else result.replace("|", "\\|")[:60] or "done")
+    note = "" if agent.shells else ", the file only: it has no tools"
+    return f"| {agent.name} | {agent.version} | {agent.api}{note} | {' | '.join(cells)} |"
+
+
+def write(text: str) -> None:
+    """Put the table into the page."""
+    page = PAGE.read_text(encoding="utf-8")
+    head, _, rest = page.partition(_BEGIN)
+    tail = rest.partition(_END)[2]
+    PAGE.write_text(f"{head}{_BEGIN}\n{text}\n{_END}{tail}", encoding="utf-8")

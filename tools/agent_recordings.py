@@ -1,0 +1,68 @@
+"""What agents asked for, without what they said: the shape of their requests, for tests.
+
+Every text becomes a placeholder, the same text the same one, so that a test can tell whether it arrived.
+Kept are names and kinds, of fields, blocks, tools and parameters; and what the scripted model wrote, since
+that is ours.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from agent_engine import COMMAND, WRITTEN, Exchange
+from agent_list import FILE, TASK, Agent, Place
+
+FOLDER: Final = Path(__file__).parent.parent / "tests" / "gateway" / "recorded"
+_KINDS: Final = frozenset(
+    ("type", "role", "name", "model", "status", "effort", "display", "summary", "format", "tool_choice")
+)
+"""Fields whose values are words of an API."""
+_LISTS: Final = frozenset(("required", "include"))
+_IDS: Final = frozenset(("id", "call_id", "tool_call_id", "tool_use_id", "item_id"))
+BILLING: Final = "x-anthropic-billing-header: "
+
+
+class Shape:
+    """Makes the shapes of one agent's requests."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._texts: dict[str, str] = {}
+        self._ids: dict[str, str] = {}
+
+    def of(self, value: Any, field: str = "") -> Any:
+        """A value, by the field that it is in."""
+        if isinstance(value, dict):
+            return {key: self.of(inner, key) for key, inner in value.items()}
+        if isinstance(value, list):
+            return [self.of(inner, field) for inner in value]
+        return self._text(value, field) if isinstance(value, str) else value
+
+    def _text(self, text: str, field: str) -> str:
+        if field in _IDS:
+            return self._ids.setdefault(text, f"id-{len(self._ids) + 1}")
+        if field in _KINDS or field in _LISTS or not text:
+            return text
+        ours = text.replace(str(self._place.folder), "/work")
+        if ours in (TASK, WRITTEN, COMMAND, f"/work/{FILE}", FILE):
+            return ours
+        if field == "arguments":
+            return json.dumps(self.of(json.loads(text)), ensure_ascii=False)
+        words = self._texts.setdefault(text, f"words-{len(self._texts) + 1}")
+        return BILLING + words if text.startswith(BILLING) else words
+
+
+def record(agent: Agent, place: Place, seen: Sequence[Exchange]) -> None:
+    """Write down one request of each kind: the last with these fields, which has the longest history."""
+    shape = Shape(place)
+    kinds: dict[tuple[str, ...], dict[str, Any]] = {}
+    for one in seen:
+        fields = (one.path, *sorted(one.body))
+        kinds[fields] = {"path": one.path, "body": shape.of(one.body)}
+    made = {"agent": agent.name, "version": agent.version, "requests": list(kinds.values())}
+    FOLDER.mkdir(exist_ok=True)
+    text = json.dumps(made, ensure_ascii=False, indent=1)
+    (FOLDER / f"{agent.folder}.json").write_text(text + "\n", encoding="utf-8")
