@@ -121,6 +121,15 @@ def test_a_template_that_has_no_place_for_tools(tmp_path: Path) -> None:
     )
 
 
+def test_a_template_that_is_set_tells_the_dialect(tmp_path: Path) -> None:
+    path = write_gguf(tmp_path / "m.gguf", "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}")
+    file = tmp_path / "chat_template.jinja"
+    file.write_text(HERMES, encoding="utf-8")
+    settled = settle(Settings(source=str(path), template=str(file)))
+    assert settled.settings.dialect == "hermes"
+    assert settled.said[2].startswith("It writes calls as hermes: hermes recovers")
+
+
 def test_weights_without_a_template_are_not_prompted_by_chance(tmp_path: Path) -> None:
     Store(tmp_path / "models").add("registry.ollama.ai/library/qwen3/8b", go="{{ .Prompt }}")
     with pytest.raises(UsageError, match=r"has no chat template.*or give the address of Ollama"):

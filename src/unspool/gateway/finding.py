@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Any, Final
 
 from .._core.values.errors import UsageError
 from .._models.detect import examine
 from .._models.detection import Detection
-from .._models.sources import Source, find_source
+from .._models.sources import Source, find_source, read_source
 from .._models.sources.server import from_server, is_url
 from ..dialects._registry import get_dialect
 from .settings import EngineName, Settings
@@ -74,7 +75,8 @@ def _settle_one(settings: Settings) -> Settled:
     if given == "-":
         raise UsageError("what is served must stay: give a file, a name or an address, not standard input")
     source = from_server(given, key=settings.upstream_key or None) if is_url(given) else find_source(given)
-    found = examine(source)
+    own = read_source(Path(settings.template)).template if settings.template else source.template
+    found = examine(replace(source, template=own))
     if source.engine is not None:
         settled = _at_server(settings, source, found)
     elif settings.url:
