@@ -193,7 +193,7 @@ clients: $(DEV) .clients/.installed ## test the gateway with the JavaScript clie
 	@npm install --silent --ignore-scripts --no-audit --no-fund --prefix .clients $(CLIENTS)
 	@touch $@
 
-agents: $(DEV) templates ## run agents (Codex, Claude Code, ...) against the gateway, in six dialects; 3 GB, needs npm
+agents: $(DEV) templates ## run agents (Codex, Claude Code, ...) against the gateway, in six dialects; 4 GB, needs npm
 	@$(BIN)/python tools/agent_runs.py $(or $(ARGS),--write)
 
 bench: $(BENCH) $(COMPILED)/unspool ## measure parsing speed, beside the peers that `make peers` installed

@@ -73,7 +73,7 @@ class Agent:
     @property
     def version(self) -> str:
         """Of the first package."""
-        return self.install[0].rpartition("@" if not self.python else "==")[2].lstrip("=")
+        return self.install[0].rpartition("==" if self.python else "@")[2]
 
     @property
     def folder(self) -> str:
@@ -83,11 +83,12 @@ class Agent:
     @property
     def home(self) -> Path:
         """Where it is installed."""
-        return INSTALLED / self.folder
+        package = self.install[0].rpartition("==" if self.python else "@")[0]
+        return INSTALLED / package.lstrip("@").replace("/", "-")
 
 
 def with_tools(
-    write: str, shell: str, write_arguments: Any, shell_arguments: Any
+    write: str, shell: str, write_arguments: Any, shell_arguments: Any, last: Answer = "All done."
 ) -> Callable[[Place], Turns]:
     """An agent that writes files with one tool and runs commands with another."""
 
@@ -98,7 +99,7 @@ def with_tools(
             steps: list[Answer] = [
                 (write, write_arguments(place)),
                 (shell, shell_arguments(place)),
-                "All done.",
+                last,
             ]
             return steps[turn]
 
@@ -111,19 +112,15 @@ HERE: Final = f"cat > {FILE} <<'EOF'\n{WRITTEN}EOF\n"
 """Writes the file, for agents that have a shell and nothing else."""
 
 
-PROGRAM_TURNS: Final = with_tools(
-    "write_file",
-    "run",
-    lambda _: {"path": FILE, "content": WRITTEN},
-    lambda _: {"command": COMMAND},
-)
-
-
-def _mini(place: Place) -> Turns:
-    """It has one tool, and is done when a command says so."""
-    last = {"command": "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"}
-    steps = with_tools("bash", "bash", lambda _: {"command": HERE}, lambda _: {"command": COMMAND})(place)
-    return lambda tools, turn: ("bash", last) if turn == 2 else steps(tools, turn)
+def _of_program(last: Answer = "All done.") -> Callable[[Place], Turns]:
+    """The tools of our own programs."""
+    return with_tools(
+        "write_file",
+        "run",
+        lambda _: {"path": FILE, "content": WRITTEN},
+        lambda _: {"command": COMMAND},
+        last,
+    )
 
 
 def _by_text(edit: str) -> Callable[[Place], Turns]:
@@ -135,24 +132,46 @@ def _by_text(edit: str) -> Callable[[Place], Turns]:
     return lambda _: turns
 
 
+CODEX: Final = ("@openai/codex@0.166.0",)
+CODEX_RUN: Final = (
+    "codex",
+    "exec",
+    "--skip-git-repo-check",
+    "--dangerously-bypass-approvals-and-sandbox",
+    TASK,
+)
+
+
+def _codex(place: Place) -> str:
+    return (
+        'model_provider = "unspool"\nmodel = "local"\n'
+        f'[model_providers.unspool]\nname = "unspool"\nbase_url = "{place.url}/v1"\nwire_api = "responses"\n'
+    )
+
+
 AGENTS: Final[Sequence[Agent]] = (
     Agent(
         "Codex",
         "Responses",
-        ("@openai/codex@0.166.0",),
-        lambda _: (
-            "codex",
-            "exec",
-            "--skip-git-repo-check",
-            "--dangerously-bypass-approvals-and-sandbox",
-            TASK,
-        ),
+        CODEX,
+        lambda _: CODEX_RUN,
         with_tools("exec_command", "exec_command", lambda _: {"cmd": HERE}, lambda _: {"cmd": COMMAND}),
+        files=lambda p: {".codex/config.toml": _codex(p)},
+    ),
+    Agent(
+        "Codex with MCP",
+        "Responses",
+        CODEX,
+        lambda _: CODEX_RUN,
+        with_tools(
+            "mcp__files__write_file",
+            "exec_command",
+            lambda p: {"path": p.file, "content": WRITTEN},
+            lambda _: {"cmd": COMMAND},
+        ),
         files=lambda p: {
-            ".codex/config.toml": 'model_provider = "unspool"\n'
-            'model = "local"\n'
-            '[model_providers.unspool]\nname = "unspool"\n'
-            f'base_url = "{p.url}/v1"\nwire_api = "responses"\n'
+            ".codex/config.toml": _codex(p)
+            + f'[mcp_servers.files]\ncommand = "python3"\nargs = ["{PROGRAMS / "mcp_files.py"}"]\n'
         },
     ),
     Agent(
@@ -289,7 +308,7 @@ AGENTS: Final[Sequence[Agent]] = (
         "Responses",
         ("ai@7.0.169", "@ai-sdk/openai@4.0.114"),
         lambda _: ("node", str(PROGRAMS / "ai_sdk.mjs"), TASK),
-        PROGRAM_TURNS,
+        _of_program(),
         environment=lambda p: {"OPENAI_BASE_URL": f"{p.url}/v1", "OPENAI_API_KEY": "x"},
     ),
     Agent(
@@ -297,7 +316,7 @@ AGENTS: Final[Sequence[Agent]] = (
         "Responses",
         ("openai-agents==0.24.0",),
         lambda _: ("python", str(PROGRAMS / "openai_agents_sdk.py"), TASK),
-        PROGRAM_TURNS,
+        _of_program(),
         python=True,
         environment=lambda p: {
             "OPENAI_BASE_URL": f"{p.url}/v1",
@@ -306,11 +325,26 @@ AGENTS: Final[Sequence[Agent]] = (
         },
     ),
     Agent(
+        "smolagents",
+        "Chat",
+        ("smolagents[openai]==1.26.0",),
+        lambda _: ("python", str(PROGRAMS / "smolagents_loop.py"), TASK),
+        _of_program(("final_answer", {"answer": "All done."})),
+        python=True,
+        environment=lambda p: {"OPENAI_BASE_URL": f"{p.url}/v1"},
+    ),
+    Agent(
         "mini-swe-agent",
         "Chat",
         ("mini-swe-agent==2.4.6", "mcp==2.3.0"),
         lambda _: ("mini", "--yolo", "--exit-immediately", "-m", "openai/local", "-t", TASK),
-        _mini,
+        with_tools(
+            "bash",
+            "bash",
+            lambda _: {"command": HERE},
+            lambda _: {"command": COMMAND},
+            ("bash", {"command": "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"}),
+        ),
         python=True,
         environment=lambda p: {
             "OPENAI_API_BASE": f"{p.url}/v1",

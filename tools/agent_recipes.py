@@ -31,7 +31,8 @@ def _recipe(agent: Agent) -> str:
     out = [f"### {agent.name}\n"]
     for name, text in agent.files(_PLACE).items():
         kind = Path(name).suffix[1:]
-        shown = json.dumps(json.loads(text), indent=2) if kind == "json" else text.rstrip()
+        own = text.replace(f"{_ROOT}/", "")
+        shown = json.dumps(json.loads(own), indent=2) if kind == "json" else own.rstrip()
         out.append(f"`~/{name}`:\n\n```{kind}\n{shown}\n```\n")
     lines = [f"export {name}={value}" for name, value in agent.environment(_PLACE).items()]
     lines += [_line(words) for words in (agent.prepare(_PLACE), agent.run(_PLACE)) if words]

@@ -36,7 +36,8 @@ class Shape:
     def of(self, value: Any, field: str = "") -> Any:
         """A value, by the field that it is in."""
         if isinstance(value, dict):
-            return {key: self.of(inner, key) for key, inner in value.items()}
+            ordered = sorted(value) if field == "client_metadata" else value  # Codex shuffles it
+            return {key: self.of(value[key], key) for key in ordered}
         if isinstance(value, list):
             return [self.of(inner, field) for inner in value]
         return self._text(value, field) if isinstance(value, str) else value

@@ -177,7 +177,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--agent", action="append", choices=[agent.name for agent in AGENTS])
     parser.add_argument("--dialect", action="append", choices=list(HANDS))
-    parser.add_argument("--write", action="store_true", help="make the page and the recordings anew")
+    parser.add_argument("--write", action="store_true", help="make recordings anew; pages, if all were run")
     parser.add_argument("--show", action="store_true", help="what each agent printed and sent")
     options = parser.parse_args(arguments)
     agents = [agent for agent in AGENTS if not options.agent or agent.name in options.agent]
@@ -213,7 +213,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     results = {(found.agent.name, found.dialect): found.missing for found in runs}
     text = table(results, dialects)
     print(f"\n{text}")
-    if options.write:
+    if options.write and not (options.agent or options.dialect):
         write(text)
         write_recipes()
     return int(failed or not all(found.done for found in runs))

@@ -31,12 +31,14 @@ TEMPLATE = """{{ tools | tojson }}
 BILLING = "x-anthropic-billing-header: "
 UNSEEN = {"signature", "encrypted_content", "data", "cache_control"}
 """Fields of blocks and items that are for the gateway, not for the model."""
+CODEX = [
+    "encrypted_content: it was not sealed here with this key, for this owner",  # but by the gateway then
+    "the tool web_search: only its vendor can run it",
+]
 LEFT_OUT = {
     "claude-code": ["the field context_management: this gateway does not know what to do about it"],
-    "codex": [
-        "encrypted_content: it was not sealed here with this key, for this owner",  # but by the gateway then
-        "the tool web_search: only its vendor can run it",
-    ],
+    "codex": CODEX,
+    "codex-with-mcp": CODEX,
 }
 """What the log says of each; of all others nothing."""
 
