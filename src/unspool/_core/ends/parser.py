@@ -21,10 +21,8 @@ from ..words.dialect import Dialect
 from .fold import Fold
 from .tidy import Tidy
 
-ToolList: TypeAlias = Iterable[Mapping[str, object]] | Tools
-"""The tools of a request, as Chat Completions have them, or the functions in them alone.
-
-Where many outputs are read with the same tools, ``Tools`` reads these once."""
+ToolList: TypeAlias = Iterable[Mapping[str, object]]
+"""The tools of a request, as Chat Completions have them, or the functions in them alone."""
 
 _REASONS = (None, "stop", "length", "tool_calls", "content_filter")
 

@@ -7,7 +7,7 @@ understood, it does not say.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Final
 from urllib.parse import unquote
@@ -79,6 +79,10 @@ class Tools:
         self.refused: bool = self.known and not self._functions
         """Whether the caller said that there are none."""
 
+    def __iter__(self) -> Iterator[Mapping[str, object]]:
+        """The functions, so that this is a list of tools like any other."""
+        return iter(self._functions.values())
+
     @property
     def names(self) -> AbstractSet[str]:
         """The functions offered; other kinds of tools do not count."""
@@ -125,8 +129,8 @@ class Tools:
         return self.parameters(function).required()
 
 
-def as_tools(tools: Iterable[Mapping[str, object]] | Tools | None) -> Tools:
-    """The tools of a request, read here unless they have been."""
+def as_tools(tools: Iterable[Mapping[str, object]] | None) -> Tools:
+    """The tools of a request, read here unless they have been: what many outputs share is read once."""
     return tools if isinstance(tools, Tools) else Tools(tools)
 
 
