@@ -68,9 +68,9 @@ def serve(module: str, dialect: str, file: str) -> None:
     for task in _tasks(module, dialect, rows):
         print(json.dumps(task[0]), flush=True)
         sys.stdin.readline()
-        begun = time.process_time()
+        begun = time.thread_time()  # without the threads that numpy starts and lets spin
         task[1]()
-        print(time.process_time() - begun, flush=True)
+        print(time.thread_time() - begun, flush=True)
 
 
 def _tasks(module: str, dialect: str, rows: list[str]) -> Iterator[tuple[str, Callable[[], object]]]:
