@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, TypedDict
 import pyarrow as pa
 
 from .._core.ends.columns import MessageColumns
-from .._core.ends.parser import Parser, ToolList
+from .._core.ends.parser import Parser, ToolList, parse
 from .._core.schema.schema import Tools, as_tools
 from .._core.tokens.tokens import AnyTokenizer
 from .._core.values.errors import UsageError
@@ -135,7 +135,7 @@ class RowReader:
         self.schema = parsed_schema(prefix, labels=labels, spans="tokens" if token_ids else "characters")
         self._known_tools: dict[str, Tools] = {}
         if not isinstance(dialect, Column):
-            self._parser(Row("", find(dialect), None, None, None, _no_id))  # likewise
+            Parser(dialect, policies=policies)  # a mistake here, too
 
     # -- columns
 
@@ -222,20 +222,20 @@ class RowReader:
 
     def message(self, row: Row) -> Message:
         """What a text amounts to."""
-        parser = self._parser(row)
-        fold = parser.fold(source=row.source)
-        fold.push(parser.feed(row.source))
-        fold.push(parser.finish(row.finish_reason))
-        return fold.message()
+        source, dialect, tools, prompt, reason, new_id = row
+        return parse(
+            source,
+            dialect,
+            tools=tools,
+            prompt=prompt,
+            policies=self.policies,
+            finish_reason=reason,
+            new_id=new_id,
+        )
 
     def _read_text(self, row: Row, columns: MessageColumns) -> None:
         source, dialect, tools, prompt, reason, new_id = row
         columns.read(source, dialect, tools, prompt, reason, self.policies, new_id)
-
-    def _parser(self, row: Row) -> Parser:
-        return Parser(
-            row.dialect, tools=row.tools, prompt=row.prompt, policies=self.policies, new_id=row.new_id
-        )
 
     def _read_ids(self, row: Row, columns: MessageColumns) -> None:
         assert self.tokenizer is not None  # noqa: S101 - asked for in the beginning
@@ -253,10 +253,6 @@ class RowReader:
         starts = [attempt.start for attempt in reading.attempts]
         ends = [attempt.end for attempt in reading.attempts]
         columns.add(reading.message, starts, ends, reading.problems, reading.labels)
-
-
-def _no_id(_: str, __: int) -> str:
-    return ""
 
 
 def described(error: Exception) -> str:
