@@ -47,8 +47,8 @@ class Shape:
             return self._ids.setdefault(text, f"id-{len(self._ids) + 1}")
         if field in _KINDS or field in _LISTS or not text:
             return text
-        ours = text.replace(str(self._place.folder), "/work")
-        if ours in (TASK, WRITTEN, COMMAND, f"/work/{FILE}", FILE):
+        ours = text.replace(str(self._place.folder), "/scratch")
+        if ours in (TASK, WRITTEN, COMMAND, f"/scratch/{FILE}", FILE):
             return ours
         if field == "arguments":
             return json.dumps(self.of(json.loads(text)), ensure_ascii=False)
