@@ -92,3 +92,11 @@ def engine() -> Iterator[EngineProcess]:
     process = EngineProcess("vllm")
     yield process
     process.stop()
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The file of a chat template, for the tests of the gateway."""
+    from serving import template_file
+
+    return template_file(tmp_path_factory.mktemp("template"))

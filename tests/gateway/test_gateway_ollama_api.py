@@ -30,18 +30,12 @@ from serving import (
     post,
     send,
     serving,
-    template_file,
 )
 
 ASK = [{"role": "user", "content": "q"}]
 OFFERED: list[dict[str, Any]] = [
     {"type": "function", "function": {"name": name, "parameters": schema}} for name, schema in TOOLS.items()
 ]
-
-
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return template_file(tmp_path_factory.mktemp("template"))
 
 
 @pytest.fixture(scope="module")

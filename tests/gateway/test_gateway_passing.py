@@ -29,15 +29,9 @@ from serving import (
     post,
     send,
     serving,
-    template_file,
     until,
 )
 from unspool.gateway.upstreams.balanced import Balanced
-
-
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return template_file(tmp_path_factory.mktemp("template"))
 
 
 @pytest.fixture(scope="module")

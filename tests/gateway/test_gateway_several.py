@@ -25,7 +25,6 @@ from serving import (
     post,
     send,
     serving,
-    template_file,
     until,
 )
 from unspool import UsageError
@@ -43,11 +42,6 @@ def other() -> Iterator[EngineProcess]:
     process = EngineProcess("vllm")
     yield process
     process.stop()
-
-
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return template_file(tmp_path_factory.mktemp("template"))
 
 
 def from_file(path: Path, text: str) -> dict[str, Any]:

@@ -21,7 +21,7 @@ pytest.importorskip("openai")
 
 import openai
 
-from serving import EngineProcess, GatewayThread, call_text, fetch, get, post, send, serving, template_file
+from serving import EngineProcess, GatewayThread, call_text, fetch, get, post, send, serving
 from unspool import UsageError
 from unspool.gateway.sqlite_store import SqliteStore
 from unspool.gateway.store import MemoryStore, Store
@@ -180,11 +180,6 @@ def test_a_file_that_cannot_be_used_is_named(tmp_path: Path) -> None:
 
 
 # -- responses and conversations, by the published client
-
-
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return template_file(tmp_path_factory.mktemp("template"))
 
 
 @pytest.fixture(scope="module", params=STORES)

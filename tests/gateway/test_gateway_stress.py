@@ -36,7 +36,6 @@ from serving import (
     post,
     send,
     serving,
-    template_file,
     until,
 )
 from unspool.gateway.exchange import Exchange
@@ -48,11 +47,6 @@ BODIES: dict[str, tuple[str, dict[str, Any]]] = {
     "messages": ("/v1/messages", {"messages": ASK, "max_tokens": 50}),
 }
 APIS = list(BODIES)
-
-
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return template_file(tmp_path_factory.mktemp("template"))
 
 
 @pytest.fixture(scope="module")

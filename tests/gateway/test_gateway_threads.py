@@ -13,16 +13,11 @@ pytest.importorskip("starlette")
 pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
-from serving import EngineProcess, GatewayThread, call_text, events, post, send, serving, template_file
+from serving import EngineProcess, GatewayThread, call_text, events, post, send, serving
 
 ADD = {"name": "add", "input_schema": {"type": "object"}}
 THOUGHT = "<think>\nAdding.\n</think>\n\n"
 CALL = THOUGHT + call_text("add", '{"a": 1, "b": 2}')
-
-
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return template_file(tmp_path_factory.mktemp("threads"))
 
 
 @pytest.fixture

@@ -106,11 +106,22 @@ def _bash(tool: MessageTool, date: str) -> dict[str, Any]:
     )
 
 
+_EDITS: Final = {
+    "view_range": _about("For view: the first and the last line to show; -1: to the end.", _POINT),
+    "file_text": _about("For create: the file's content.", _TEXT),
+    "old_str": _about("For str_replace: what to replace, with its white space.", _TEXT),
+    "new_str": _about("What takes its place.", _TEXT),
+    "insert_line": _about("For insert: the line after which to insert; 0 is the beginning.", _WHOLE),
+}
+"""What both tools that edit files take."""
+_INSERTED: Final = {"insert_text": _about("What insert puts there.", _TEXT)}
+
+
 def _editor(tool: MessageTool, date: str) -> dict[str, Any]:
     commands = ["view", "create", "str_replace", "insert"]
     if date < "20250429":
         commands.append("undo_edit")
-    inserted = {} if date < "20250728" else {"insert_text": _about("What insert puts there.", _TEXT)}
+    inserted = {} if date < "20250728" else _INSERTED
     return _function(
         tool.name or "str_replace_based_edit_tool",
         "View, create and edit files. view shows a file with line numbers, or lists a directory; create "
@@ -120,11 +131,7 @@ def _editor(tool: MessageTool, date: str) -> dict[str, Any]:
         ("command", "path"),
         command={"type": "string", "enum": commands},
         path=_about("The file or directory.", _TEXT),
-        view_range=_about("For view: the first and the last line to show; -1: to the end.", _POINT),
-        file_text=_about("For create: the file's content.", _TEXT),
-        old_str=_about("For str_replace: what to replace, with its white space.", _TEXT),
-        new_str=_about("What takes its place.", _TEXT),
-        insert_line=_about("For insert: the line after which to insert; 0 is the beginning.", _WHOLE),
+        **_EDITS,
         **inserted,
     )
 
@@ -142,12 +149,8 @@ def _memory(tool: MessageTool, date: str) -> dict[str, Any]:
             "enum": ["view", "create", "str_replace", "insert", "delete", "rename"],
         },
         path=_about("The file or directory; for all commands but rename.", _TEXT),
-        view_range=_about("For view: the first and the last line to show.", _POINT),
-        file_text=_about("For create: the file's content.", _TEXT),
-        old_str=_about("For str_replace: what to replace.", _TEXT),
-        new_str=_about("For str_replace: what takes its place.", _TEXT),
-        insert_line=_about("For insert: the line.", _WHOLE),
-        insert_text=_about("For insert: the text.", _TEXT),
+        **_EDITS,
+        **_INSERTED,
         old_path=_about("For rename: where it is.", _TEXT),
         new_path=_about("For rename: where it goes.", _TEXT),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -109,25 +109,21 @@ class Output:
 
     async def _keep(self, response: Mapping[str, Any]) -> None:
         """Keep the response, if the request did not forbid it: another may go on from here."""
-        job = self.job
-        try:
-            await keep(
-                self.gateway.store,
-                self.exchange.owner,
-                response,
-                job.items,
-                conversation=job.conversation,
-                stored=job.store,
-            )
-        except Failure as failure:
-            log(logging.WARNING, "not kept", id=self.exchange.id, reason=failure.message)
+        job, store, owner = self.job, self.gateway.store, self.exchange.owner
+        await self._kept(
+            keep(store, owner, response, job.items, conversation=job.conversation, stored=job.store)
+        )
 
     async def _keep_turn(self, message: Mapping[str, Any] | None) -> None:
         """Keep a message of a thread."""
-        if message is None or self.job.thread is None:
-            return
+        if message is not None and self.job.thread is not None:
+            store, owner = self.gateway.store, self.exchange.owner
+            await self._kept(threads.keep(store, owner, message, self.job.thread))
+
+    async def _kept(self, keeping: Coroutine[Any, Any, None]) -> None:
+        """The client has its answer, whether or not this works."""
         try:
-            await threads.keep(self.gateway.store, self.exchange.owner, message, self.job.thread)
+            await keeping
         except Failure as failure:
             log(logging.WARNING, "not kept", id=self.exchange.id, reason=failure.message)
 
