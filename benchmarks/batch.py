@@ -24,11 +24,11 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from itertools import cycle
 from pathlib import Path
 from typing import Any, Final, Self
 
 from parse import CONTENDERS, HERE, Contender
+from parsing.process import Process
 from parsing.workloads import CODE, PROSE, TOOLS, filled
 
 DIALECTS: Final = (
@@ -63,17 +63,17 @@ def outputs(dialect: str, rows: int) -> Iterator[str]:
 
 
 def serve(module: str, dialect: str, file: str) -> None:
-    """Read all rows for each line of the input; print the seconds of CPU that it took."""
+    """Do the task that each line of the input names; print the seconds of CPU that it took."""
     rows: list[str] = json.loads(Path(file).read_text(encoding="utf-8"))
-    for task in _tasks(module, dialect, rows):
-        print(json.dumps(task[0]), flush=True)
-        sys.stdin.readline()
+    tasks = _tasks(module, dialect, rows)
+    for line in sys.stdin:
+        task = tasks[json.loads(line)]
         begun = time.thread_time()  # without the threads that numpy starts and lets spin
-        task[1]()
+        task()
         print(time.thread_time() - begun, flush=True)
 
 
-def _tasks(module: str, dialect: str, rows: list[str]) -> Iterator[tuple[str, Callable[[], object]]]:
+def _tasks(module: str, dialect: str, rows: list[str]) -> dict[str, Callable[[], object]]:
     contender: Any = importlib.import_module(f"parsing.contenders.{module}")
     reader = contender.reader(dialect, "whole")
     found = reader.whole
@@ -85,10 +85,7 @@ def _tasks(module: str, dialect: str, rows: list[str]) -> Iterator[tuple[str, Ca
         for row in rows:
             found(row)
 
-    tasks = {"whole": whole}
-    if module == "unspool":
-        tasks |= _table(dialect, rows)
-    return cycle(tasks.items())
+    return {"whole": whole, **(_table(dialect, rows) if module == "unspool" else {})}
 
 
 def _table(dialect: str, rows: list[str]) -> dict[str, Callable[[], None]]:
@@ -110,51 +107,29 @@ def _table(dialect: str, rows: list[str]) -> dict[str, Callable[[], None]]:
     return {"loop": loop, "table": table}
 
 
-class Process:
+class Rows(Process):
     """A contender that waits for its turn."""
 
     def __init__(self, contender: Contender, dialect: str, file: str) -> None:
         self.name = contender.name
         self.best: dict[str, float] = {}
-        self._waiting = ""
+        self._tasks = ("whole", "loop", "table") if contender.module == "unspool" else ("whole",)
         environment = dict(os.environ, PYTHONPATH=str(HERE.parent / (contender.path or "src")))
-        self._process = subprocess.Popen(  # noqa: S603 - our own
-            [str(contender.python), "-m", "batch", "--serve", contender.module, dialect, file],
-            cwd=HERE,
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
+        super().__init__(
+            [str(contender.python), __file__, "--serve", contender.module, dialect, file], environment
         )
 
     def turn(self) -> None:
         """Read all rows, in every way that it has."""
-        process = self._process
-        assert process.stdin is not None  # noqa: S101 - pipes were asked for
-        assert process.stdout is not None  # noqa: S101
-        done: set[str] = set()
-        while True:
-            line = self._waiting or process.stdout.readline()
-            self._waiting = ""
-            if not line:
-                raise SystemExit(f"{self.name} ended: {process.communicate()[1]}")
-            name = json.loads(line)
-            if name in done:
-                self._waiting = line
-                return
-            process.stdin.write("\n")
-            process.stdin.flush()
-            seconds = float(process.stdout.readline())
-            self.best[name] = min(seconds, self.best.get(name, seconds))
-            done.add(name)
+        for task in self._tasks:
+            seconds = self.ask(task)
+            self.best[task] = min(seconds, self.best.get(task, seconds))
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.wait()
+        self.stop()
 
 
 def beside(rows: int, rounds: int) -> None:
@@ -171,7 +146,7 @@ def beside(rows: int, rounds: int) -> None:
         with tempfile.NamedTemporaryFile("w", suffix=".json") as file, ExitStack() as stack:
             json.dump(texts, file)
             file.flush()
-            running = {one.name: stack.enter_context(Process(one, dialect, file.name)) for one in contenders}
+            running = {one.name: stack.enter_context(Rows(one, dialect, file.name)) for one in contenders}
             for _ in range(rounds):
                 for process in running.values():
                     process.turn()
