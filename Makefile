@@ -34,7 +34,7 @@ ENGINE_NEEDS := regex cachetools psutil numpy requests tqdm 'transformers>=5.16.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test quick compiled check rooms slow run templates tokenizers clients agents peers peer-trainers engine-vllm engine-sglang engine-transformers ray examples bench clean
+.PHONY: help test quick compiled check rooms slow run templates tokenizers clients agents peers peer-trainers engine-vllm engine-sglang engine-transformers ray examples bench hostile clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -198,6 +198,9 @@ agents: $(DEV) templates ## run agents (Codex, Claude Code, ...) against the gat
 
 bench: $(BENCH) $(COMPILED)/unspool ## measure parsing speed, beside the peers that `make peers` installed
 	@$(BIN)/python benchmarks/parse.py $(ARGS)
+
+hostile: $(DEV) ## attack a gateway, and measure what its other clients notice
+	@$(BIN)/python benchmarks/hostile.py $(ARGS)
 
 $(BENCH): $(DEV)
 	@$(BIN)/python -m pip install -qq --no-input -e '.[bench]'

@@ -491,12 +491,13 @@ def test_streams_are_finished_before_it_stops(engine: EngineProcess, template: s
 def test_a_stream_that_does_not_end_is_ended_in_form(
     engine: EngineProcess, template: str, tmp_path: Path
 ) -> None:
-    with process(engine, template, tmp_path, shutdown_timeout=2) as (server, url, _):
+    with process(engine, template, tmp_path, shutdown_timeout=2) as (server, url, log):
         engine.script(forever="x", delay=0.05)
         got = stopped_in_a_stream(server, url)
         server.wait()
     assert b"shutting down" in got
     assert b'"finish_reason":"stop"' not in got
+    assert "Traceback" not in log.read_text()
 
 
 def test_metrics(engine: EngineProcess, template: str) -> None:

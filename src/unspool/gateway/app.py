@@ -26,7 +26,7 @@ from starlette.routing import Route, Router
 from starlette.types import ASGIApp
 
 from .answers import encode
-from .body import Job, chat_job, decode
+from .body import Job, chat_job
 from .broken_history import malformed_in_a_row, without_spoilers
 from .colleagues import Colleagues
 from .endpoint import Endpoint, Handler
@@ -36,6 +36,8 @@ from .from_messages import messages_job
 from .from_ollama import is_load, ollama_chat_job, ollama_generate_job
 from .from_responses import responses_job
 from .guard import Guard
+from .intake import Intake
+from .lanes import Lanes
 from .logs import log, log_once
 from .metrics import CONTENT_TYPE, Metrics
 from .model import Model
@@ -73,7 +75,11 @@ class Gateway:
         self.colleagues: Colleagues | None = None
         """Where this is one of several workers."""
         self._seal = Seal(settings.seal_key)
-        self._guard = Guard(settings.api_keys, settings.host, settings.hosts)
+        self.lanes = Lanes()
+        self.intake = Intake(settings, self.lanes.bodies)
+        self._guard = Guard(settings)
+        self._asked: tuple[float, asyncio.Future[list[bool]]] | None = None
+        """When the upstreams were last asked whether they are ready, and what they said."""
         self._active: set[Exchange] = set()
         self._reaper: asyncio.Task[None] | None = None
         self.app = self._app()
@@ -113,7 +119,7 @@ class Gateway:
         return Route(path, Endpoint(self, name, handlers, public=public))
 
     def _stored_routes(self) -> list[Route]:
-        stored = Stored(self.store, self.settings)
+        stored = Stored(self.store, self.intake)
         responses, conversations = "/v1/responses/{id}", "/v1/conversations/{id}"
         return [
             self._route(responses, "stored", GET=stored.get_response, DELETE=stored.delete_response),
@@ -145,7 +151,7 @@ class Gateway:
         ]
 
     def _ollama_routes(self) -> list[Route]:
-        models = OllamaModels(self.models, self.settings)
+        models = OllamaModels(self.models, self.intake)
         route = partial(self._route, name="ollama_models")
         return [
             self._route("/api/chat", "ollama", POST=self._generate_ollama),
@@ -183,6 +189,7 @@ class Gateway:
             for served in self.models.all:
                 await served.upstream.stop()
             await self.store.stop()
+            self.lanes.close()
 
     async def _reap(self) -> None:
         """Look after the clients, for ever."""
@@ -196,7 +203,7 @@ class Gateway:
         limit = time.monotonic() - self.settings.client_timeout
         for exchange in tuple(self._active):
             if exchange.sending_since is not None and exchange.sending_since < limit:
-                exchange.leave("does not read")
+                exchange.give_up()
             elif exchange.ping:
                 ping = asyncio.create_task(exchange.show_life(self.settings.ping_interval))
                 pings.add(ping)
@@ -220,15 +227,22 @@ class Gateway:
         await exchange.respond(200, b'{"status":"ok"}')
 
     async def _ready(self, exchange: Exchange) -> None:
-        """Ready is a gateway that could answer some request; it tells which."""
-        answers = await asyncio.gather(*(one.upstream.ready() for one in self.models.all))
+        """Ready is a gateway that could answer some request; it tells which, if it is asked with a key."""
+        answers = await self._readiness()
         ready = any(answers)
-        body = {
-            "status": "ready" if ready else "the upstream does not answer",
-            "model": self.model.name,
-            "models": {one.model.name: up for one, up in zip(self.models.all, answers, strict=True)},
-        }
+        body: dict[str, Any] = {"status": "ready" if ready else "the upstream does not answer"}
+        if self._guard.admits(exchange):
+            body["model"] = self.model.name
+            body["models"] = {one.model.name: up for one, up in zip(self.models.all, answers, strict=True)}
         await exchange.respond(200 if ready else 503, encode(body))
+
+    async def _readiness(self) -> list[bool]:
+        """Whether each upstream is ready: however many ask, the upstreams are asked once in a while."""
+        now = time.monotonic()
+        if self._asked is None or now - self._asked[0] > _GRAIN:
+            asking = asyncio.gather(*(one.upstream.ready() for one in self.models.all))
+            self._asked = (now, asking)
+        return await asyncio.shield(self._asked[1])
 
     async def _metrics(self, exchange: Exchange) -> None:
         for served in self.models.all:
@@ -257,20 +271,25 @@ class Gateway:
     async def _parse(self, exchange: Exchange) -> None:
         body = await self.body(exchange)
         served = self.models.find(body.get("model"))
-        answer = await asyncio.to_thread(parse_body, body, served.model)
-        await exchange.respond(200, encode(answer))
+        limit = self.settings.max_output_bytes
+        answer = await self.lanes.aside.run(exchange.whose, parse_body, body, served.model, limit)
+        await exchange.respond(200, answer)
 
     async def body(self, exchange: Exchange) -> dict[str, Any]:
         """The body of a request."""
-        return decode(await exchange.body(self.settings.max_request_bytes, self.settings.client_timeout))
+        return await self.intake.body(exchange)
 
     async def _count_tokens(self, exchange: Exchange) -> None:
         body = await self.body(exchange)
         served = self.models.find(body.get("model"))
         body, _ = await self._resumed(exchange, body)
-        job = messages_job({"max_tokens": 1, **body}, hosted=self.settings.hosted_tools)
-        prompt = (await asyncio.to_thread(served.prepare, job, exchange.id)).prompt
-        tokens = None if prompt is None else await served.tokenize(prompt)
+        job = await self.intake.off_loop(
+            exchange, messages_job, {"max_tokens": 1, **body}, hosted=self.settings.hosted_tools
+        )
+        prompt = (await self.lanes.prompts.run(exchange.whose, served.prepare, job, exchange.id)).prompt
+        tokens = None
+        if prompt is not None:
+            tokens = await served.tokenize(self.lanes.aside, exchange.whose, prompt)
         if tokens is None:
             raise Failure(
                 "not_found",
@@ -289,7 +308,7 @@ class Gateway:
 
     async def _generate_chat(self, exchange: Exchange) -> None:
         async def read(body: Mapping[str, Any]) -> Job:
-            return chat_job(body)
+            return await self.intake.off_loop(exchange, chat_job, body)
 
         await self._generate(exchange, read)
 
@@ -297,14 +316,16 @@ class Gateway:
         async def read(body: Mapping[str, Any]) -> Job:
             past = await recall(self.store, exchange.owner, body)
             seal = self._seal.of(exchange.owner)
-            return responses_job(body, hosted=self.settings.hosted_tools, past=past, seal=seal)
+            return await self.intake.off_loop(
+                exchange, responses_job, body, hosted=self.settings.hosted_tools, past=past, seal=seal
+            )
 
         await self._generate(exchange, read)
 
     async def _generate_messages(self, exchange: Exchange) -> None:
         async def read(body: Mapping[str, Any]) -> Job:
             whole, thread = await self._resumed(exchange, body)
-            job = messages_job(whole, hosted=self.settings.hosted_tools)
+            job = await self.intake.off_loop(exchange, messages_job, whole, hosted=self.settings.hosted_tools)
             job.thread = thread
             return job
 
@@ -318,7 +339,8 @@ class Gateway:
                 model = self.models.find(body.get("model")).model
                 await exchange.respond(200, encode(loaded(model.name, body, form)))
                 return None
-            return ollama_chat_job(body) if form == "chat" else ollama_generate_job(body)
+            job = ollama_chat_job if form == "chat" else ollama_generate_job
+            return await self.intake.off_loop(exchange, job, body)
 
         await self._generate(exchange, read)
 
@@ -341,7 +363,7 @@ class Gateway:
         exchange.watch()
         if self.settings.log_contents:
             log(logging.INFO, "request contents", id=exchange.id, body=body)
-        prepared = await asyncio.to_thread(served.prepare, job, exchange.id, policies)
+        prepared = await self.lanes.prompts.run(exchange.whose, served.prepare, job, exchange.id, policies)
         ids = served.settings.token_ids and model.tokenizer is not None
         task = Task(
             id=exchange.id,

@@ -1,4 +1,4 @@
-"""Bodies of requests: read, checked, and turned into one internal request.
+"""Bodies of requests: checked, and turned into one internal request.
 
 Whatever the API, what comes out is a :class:`Job`: a request in the shape of a
 chat completion, and what the answer must look like.  The conversions of the other
@@ -222,19 +222,6 @@ _OURS: Final = frozenset(
 """Fields that are not handed to the engine as they are, if at all."""
 
 _PLACE: Final = re.compile(r"(.*?)(?: - at `\$\.?(.*)`)?", re.DOTALL)
-
-
-def decode(data: bytes) -> dict[str, Any]:
-    """The object that a body holds."""
-    try:
-        found = msgspec.json.decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise invalid(f"the body is not JSON: {error}", code="invalid_json") from error
-    except RecursionError as error:
-        raise invalid("the body is nested too deeply", code="invalid_json") from error
-    if not isinstance(found, dict):
-        raise invalid(f"the body is a {type(found).__name__}; expected an object", code="invalid_json")
-    return found
 
 
 def checked(body: Mapping[str, Any], shape: type[Struct]) -> Struct:

@@ -13,7 +13,7 @@ from .._core.values.ids import IdFormat
 from .answers import JSON_ERROR_APIS, encode, error_object
 from .body import Api
 from .exchange import JSON, ClientGone, Exchange, Receive, Scope, Send
-from .failure import Failure
+from .failure import Failure, invalid
 from .logs import LOGGER, log
 
 if TYPE_CHECKING:
@@ -57,21 +57,24 @@ class Endpoint:
         except MalformedOutput as error:
             failed = Failure("upstream", str(error), code=error.kind)
         except asyncio.CancelledError:
+            # The request ends here in any case; to raise it would be a traceback in the server's log.
             if not exchange.gone:
-                await self._fail(
-                    exchange, Failure("overloaded", "the gateway is shutting down", code="shutdown")
-                )
-                raise
+                failed = Failure("overloaded", "the gateway is shutting down", code="shutdown")
             task = asyncio.current_task()
             if task is not None:
                 task.uncancel()
+        except RecursionError:
+            failed = invalid("the request is nested too deeply")
         except Exception:  # noqa: BLE001 - it is logged, and the client is told
             LOGGER.exception("internal error", extra={"fields": {"id": exchange.id, "api": self._name}})
             failed = Failure("internal", f"internal error; the log has more under {exchange.id}")
+        try:
+            if failed is not None:
+                await self._fail(exchange, failed)
+        except asyncio.CancelledError:
+            exchange.gone = exchange.gone or "shutdown"
         finally:
             gateway.exit(exchange)
-        if failed is not None:
-            await self._fail(exchange, failed)
         self._report(exchange, failed)
 
     def _handler(self, method: str) -> Handler:

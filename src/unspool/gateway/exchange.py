@@ -22,6 +22,10 @@ EVENTS: Final = (
     (b"x-accel-buffering", b"no"),
 )
 LINES: Final = ((b"content-type", b"application/x-ndjson"), *EVENTS[1:])
+ABORT: Final = "unspool.abort"
+"""The extension of a server's scope that tears the connection down (``door.py``)."""
+_PORTION: Final = 1 << 20
+"""Bytes that a client must take within its time: what a whole answer is sent in."""
 
 
 class ClientGone(Exception):
@@ -49,6 +53,8 @@ class Exchange:
         self.path = str(scope["path"])
         self.owner = ""
         """Whose request it is: what is kept for another owner it does not find."""
+        self.size = 0
+        """Bytes of the request's body."""
         self.fields: dict[str, Any] = {}
         """More for the log."""
         self.ping = b""
@@ -61,12 +67,25 @@ class Exchange:
         self._task = asyncio.current_task()
         self._watch: asyncio.Task[None] | None = None
 
+    @property
+    def whose(self) -> str:
+        """Who takes turns with others: the owner, else the address."""
+        client = self._scope.get("client")
+        return self.owner or (str(client[0]) if client else "")
+
+    @property
+    def listener(self) -> str:
+        """The address that the client has reached us at; empty if the server does not tell."""
+        server = self._scope.get("server")
+        return str(server[0]) if server else ""
+
     def header(self, name: bytes) -> str:
         """A header of the request; empty if it is not there."""
-        for key, value in self._scope["headers"]:
-            if key == name:
-                return str(value, "latin-1")
-        return ""
+        return next(iter(self.headers(name)), "")
+
+    def headers(self, name: bytes) -> list[str]:
+        """All headers of this name."""
+        return [str(value, "latin-1") for key, value in self._scope["headers"] if key == name]
 
     def part(self, name: str) -> str:
         """A part of the path."""
@@ -76,41 +95,41 @@ class Exchange:
         """What the address asks for behind the path."""
         return dict(parse_qsl(self._scope.get("query_string", b"").decode("latin-1")))
 
-    async def body(self, limit: int, seconds: float) -> bytes:
-        """The request's body, if it is not too large and comes in time."""
+    async def body(self, limit: int, seconds: float, charge: Callable[[int], None]) -> bytearray:
+        """The request's body, if it is not too large and comes in time.
+
+        :param charge: told how large it is, whenever it has grown.
+        """
         try:
             async with asyncio.timeout(seconds):
-                return await self._body(limit)
+                return await self._body(limit, charge)
         except TimeoutError as error:
             told = f"the request did not arrive within {seconds:g} seconds"
             raise Failure("timeout", told, code="request_timeout", status=408) from error
 
-    async def _body(self, limit: int) -> bytes:
+    async def _body(self, limit: int, charge: Callable[[int], None]) -> bytearray:
         kind = self.header(b"content-type").partition(";")[0].strip().lower()
         # A web page can send anything else without asking the browser for leave.
         if kind != "application/json" and not kind.endswith("+json"):
-            raise Failure(
-                "invalid_request",
-                f"the content type is {kind or 'missing'}; send application/json",
-                code="unsupported_media_type",
-                status=415,
-            )
+            raise _unsupported(f"the content type is {kind or 'missing'}; send application/json")
+        encoding = self.header(b"content-encoding").strip().lower()
+        if encoding not in ("", "identity"):
+            raise _unsupported(f"the content encoding is {encoding}; send the body as it is")
         length = self.header(b"content-length")
         if length.isdecimal() and int(length) > limit:
             raise too_large(limit)
-        portions: list[bytes] = []
-        size = 0
+        data = bytearray()  # a list of portions would cost more than the portions, if they are small
         while True:
             message = await self._receive()
             if message["type"] == "http.disconnect":
                 raise ClientGone
-            portions.append(message.get("body", b""))
-            size += len(portions[-1])
-            if size > limit:
+            data += message.get("body", b"")
+            self.size = len(data)
+            if self.size > limit:
                 raise too_large(limit)
+            charge(self.size)
             if not message.get("more_body"):
                 break
-        data = b"".join(portions)
         if not data:
             raise invalid("the body is empty", code="invalid_json")
         return data
@@ -122,13 +141,22 @@ class Exchange:
     async def _until_gone(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
-        self.leave("gone")
+        # After the end the server reports that the client is gone, whether it is or not.
+        if not self.over:
+            self.leave("gone")
 
     def leave(self, why: str) -> None:
         """Stop working: nobody reads the answer."""
-        if not self.gone and not self.over and self._task is not None:
+        if not self.gone and self._task is not None:
             self.gone = why
             self._task.cancel()
+
+    def give_up(self) -> None:
+        """The client does not read: let go of it, and of what waits to be sent to it."""
+        abort = (self._scope.get("extensions") or {}).get(ABORT)
+        if abort is not None:
+            abort()
+        self.leave("does not read")
 
     def unwatch(self) -> None:
         """The answer is over."""
@@ -151,7 +179,6 @@ class Exchange:
     async def send(self, data: bytes, *, more: bool = True) -> None:
         """Send a part of the answer; waits until the client has taken what was sent before."""
         self.sending_since = time.monotonic()
-        # After the end the server reports that the client is gone, whether it is or not.
         self.over = not more
         await self._send({"type": "http.response.body", "body": data, "more_body": more})
         self.sending_since = None
@@ -166,7 +193,15 @@ class Exchange:
     async def respond(self, status: int, data: bytes, headers: Headers = JSON) -> None:
         """Send the whole answer."""
         await self.start(status, (*headers, (b"content-length", str(len(data)).encode())))
-        await self.send(data, more=False)
+        at = 0
+        while len(data) - at > _PORTION:
+            await self.send(data[at : at + _PORTION])
+            at += _PORTION
+        await self.send(data[at:] if at else data, more=False)
+
+
+def _unsupported(told: str) -> Failure:
+    return Failure("invalid_request", told, code="unsupported_media_type", status=415)
 
 
 def too_large(limit: int) -> Failure:

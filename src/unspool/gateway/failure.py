@@ -57,6 +57,10 @@ ANTHROPIC_TYPES: Final[dict[Kind, str]] = {
 """``error.type`` as Anthropic has it."""
 
 
+LONGEST: Final = 4000
+"""Characters of a message: a name that somebody sent may be longer than anybody wants to be told."""
+
+
 class Failure(Exception):
     """A request that cannot be answered, or not to the end."""
 
@@ -71,6 +75,7 @@ class Failure(Exception):
         details: Mapping[str, object] | None = None,
         retry_after: str = "",
     ) -> None:
+        message = clipped(message)
         super().__init__(message)
         self.kind: Kind = kind
         """Whose fault it is, and of what sort."""
@@ -86,6 +91,11 @@ class Failure(Exception):
         """For programs that know the vendor's own codes (Messages)."""
         self.retry_after = retry_after
         """When to try again, as the header has it."""
+
+
+def clipped(text: str, longest: int = LONGEST) -> str:
+    """A text, or its beginning and how much there is of it."""
+    return text if len(text) <= longest else f"{text[:longest]}... ({len(text)} characters)"
 
 
 def invalid(message: str, param: str | None = None, code: str = "invalid_value") -> Failure:

@@ -4,30 +4,43 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Sequence
 from typing import Final
 
 from .exchange import Exchange
-from .failure import Failure
+from .failure import Failure, invalid
+from .settings import Settings, is_loopback, is_other_address
 
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
+"""What a program on this machine calls it."""
 
 
 class Guard:
     """Checks API keys and host names."""
 
-    def __init__(self, keys: Sequence[str], host: str, hosts: Sequence[str]) -> None:
-        self._keys = [_digest(key) for key in keys]
+    def __init__(self, settings: Settings) -> None:
+        self._keys = [_digest(key) for key in settings.api_keys]
+        self._open = bool(self._keys) or settings.allow_no_keys
         # Without keys, nothing but the name that it asks for tells a web page that
         # has pointed its own name at this machine from a program on this machine.
-        open_to_all = bool(keys) or host not in _LOOPBACK or "*" in hosts
-        self._hosts = None if open_to_all else {*_LOOPBACK, *(name.lower() for name in hosts)}
+        named = bool(self._keys) or not is_loopback(settings.host) or "*" in settings.hosts
+        self._hosts = None if named else {*_LOOPBACK, *(name.lower() for name in settings.hosts)}
 
     def check_host(self, exchange: Exchange) -> None:
         """Refuse requests that were meant for another name."""
+        hosts = exchange.headers(b"host")
+        if len(hosts) > 1:
+            raise invalid("the request has two Host fields", code="bad_request")
+        if not self._open and is_other_address(exchange.listener):
+            # Another server than ours listens where the settings do not say.
+            raise Failure(
+                "authentication",
+                "this gateway has no keys and answers on the loopback address only; set api_keys",
+                code="no_api_keys",
+                status=403,
+            )
         if self._hosts is None:
             return
-        name = exchange.header(b"host").lower()
+        name = (hosts[0] if hosts else "").lower()
         name = name.rpartition("]")[0].lstrip("[") if name.startswith("[") else name.partition(":")[0]
         if name not in self._hosts:
             raise Failure(
@@ -37,6 +50,14 @@ class Guard:
                 code="wrong_host",
                 status=421,
             )
+
+    def admits(self, exchange: Exchange) -> bool:
+        """Whether a request shows a valid key, or none is needed."""
+        try:
+            self.check_key(exchange)
+        except Failure:
+            return False
+        return True
 
     def check_key(self, exchange: Exchange) -> str:
         """Refuse requests without a valid key; whose key it is, in a form that does not tell the key."""

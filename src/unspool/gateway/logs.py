@@ -8,9 +8,11 @@ import sys
 from functools import lru_cache
 from typing import Final
 
+from .failure import clipped
 from .settings import Settings
 
 LOGGER: Final = logging.getLogger("unspool.gateway")
+_LONGEST_TRACEBACK: Final = 20_000
 
 
 class _Json(logging.Formatter):
@@ -21,10 +23,10 @@ class _Json(logging.Formatter):
             "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
             "level": record.levelname.lower(),
             "event": record.getMessage(),
-            **getattr(record, "fields", {}),
+            **_bounded(record),
         }
         if record.exc_info:
-            fields["exception"] = self.formatException(record.exc_info)
+            fields["exception"] = clipped(self.formatException(record.exc_info), _LONGEST_TRACEBACK)
         return json.dumps(fields, ensure_ascii=False, default=str)
 
 
@@ -32,10 +34,18 @@ class _Plain(logging.Formatter):
     """The same for people."""
 
     def format(self, record: logging.LogRecord) -> str:
-        fields = "".join(f" {name}={value}" for name, value in getattr(record, "fields", {}).items())
+        fields = "".join(f" {name}={value}" for name, value in _bounded(record).items())
         when = self.formatTime(record, "%H:%M:%S")
         line = f"{when} {record.levelname.lower():7} {record.getMessage()}{fields}"
-        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+        if not record.exc_info:
+            return line
+        return f"{line}\n{clipped(self.formatException(record.exc_info), _LONGEST_TRACEBACK)}"
+
+
+def _bounded(record: logging.LogRecord) -> dict[str, object]:
+    """The fields of a line, none of them longer than anybody reads."""
+    fields: dict[str, object] = getattr(record, "fields", {})
+    return {name: clipped(value) if isinstance(value, str) else value for name, value in fields.items()}
 
 
 class _Stderr(logging.Handler):

@@ -177,6 +177,9 @@ class Metrics:
             ("model", "url"),
         )
         self.upstream_errors = Counter("unspool_upstream_errors_total", "Failures of the upstream", ("code",))
+        self.connections_refused = Counter(
+            "unspool_connections_refused_total", "Connections that were not let in, or given up", ("why",)
+        )
         self.clients_gone = Counter("unspool_clients_gone_total", "Clients that left before the end")
 
     def snapshot(self) -> Snapshot:

@@ -9,13 +9,13 @@ from typing import Any, Final
 
 from ..dialects._registry import get_dialect
 from .answers import encode
-from .body import checked, decode
+from .body import checked
 from .exchange import Exchange
 from .failure import invalid
 from .from_ollama import OllamaBody
+from .intake import Intake
 from .model import Model
 from .served import Models, Served
-from .settings import Settings
 
 _VERSION: Final = "0.13.0"
 """Of the API that is spoken: some clients refuse servers that they take for too old."""
@@ -26,9 +26,9 @@ _THINKS: Final = ("think", "reasoning", "analysis")
 class OllamaModels:
     """Handlers of what there is."""
 
-    def __init__(self, models: Models, settings: Settings) -> None:
+    def __init__(self, models: Models, intake: Intake) -> None:
         self._models = models
-        self._settings = settings
+        self._intake = intake
 
     async def version(self, exchange: Exchange) -> None:
         """Which API this is."""
@@ -48,8 +48,7 @@ class OllamaModels:
 
     async def show(self, exchange: Exchange) -> None:
         """One model."""
-        limit, patience = self._settings.max_request_bytes, self._settings.client_timeout
-        body = decode(await exchange.body(limit, patience))
+        body = await self._intake.body(exchange)
         served = self._models.find(body.get("model") or body.get("name"))
         model = served.model
         shown = {

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
 from .._core.ends.parser import Parser
 from .._core.values.errors import MalformedOutput, UnspoolError
-from .._core.values.events import Event
+from .._core.values.events import Event, normalise
 from .._core.values.policies import Policies
 from .._core.words.dialect import Dialect
 from .._models.detect import detect
 from ..wire import ChatStream
+from .answers import encode
 from .body import checked
-from .failure import invalid
+from .failure import Failure, invalid
 from .model import Model, find_dialect
+
+_SECONDS: Final = 10.0
+"""How long a text may take."""
+_PIECE: Final = 1 << 16
+"""Characters that are read at once."""
 
 
 class ParseBody(msgspec.Struct):
@@ -36,11 +43,16 @@ class ParseBody(msgspec.Struct):
     finish_reason: Literal["stop", "length", "tool_calls", "content_filter"] | None = None
 
 
-def parse_body(body: Mapping[str, Any], model: Model) -> dict[str, Any]:
-    """The answer to a request to parse."""
+def parse_body(body: Mapping[str, Any], model: Model, limit: int) -> bytes:
+    """The answer to a request to parse.
+
+    :param limit: bytes of an answer, which repeats the text thrice and tells every event.
+    """
     shape = checked(body, ParseBody)
     if (shape.text is None) == (shape.chunks is None):
         raise invalid("give either text or chunks", "text")
+    bounds = _Bounds(limit)
+    bounds.check_text(sum(map(len, shape.chunks or (shape.text or "",))))
     dialect, evidence = _dialect(shape, model)
     chunks = [shape.text] if shape.text is not None else shape.chunks or []
     try:
@@ -59,16 +71,18 @@ def parse_body(body: Mapping[str, Any], model: Model) -> dict[str, Any]:
     listed: list[dict[str, Any]] = []
     try:
         for number, chunk in enumerate(chunks):
-            events = parser.feed(chunk)
+            events = _fed(parser, chunk, bounds)
             fold.push(events)
             listed += [_event(event, number) for event in events]
+            bounds.check_events(len(listed))
         events = parser.finish(shape.finish_reason)
         fold.push(events)
         listed += [_event(event, len(chunks)) for event in events]
+        bounds.check_events(len(listed))
         message = fold.message()
     except MalformedOutput as error:
         raise invalid(str(error), "text", error.kind) from error
-    return {
+    answer = {
         "dialect": parser.dialect.name,
         "evidence": evidence,
         "message": ChatStream(parser).message(message),
@@ -77,6 +91,44 @@ def parse_body(body: Mapping[str, Any], model: Model) -> dict[str, Any]:
         "problems": [asdict(problem) for problem in message.problems],
         "events": listed,
     }
+    return encode(answer)
+
+
+class _Bounds:
+    """What a request to parse may cost."""
+
+    def __init__(self, limit: int) -> None:
+        self._most = limit // 4
+        self._most_events = limit // 256
+        self._deadline = time.monotonic() + _SECONDS
+
+    def check_text(self, length: int) -> None:
+        if length > self._most:
+            raise _too_much(f"{length} characters: this takes {self._most}")
+
+    def check_events(self, count: int) -> None:
+        if count > self._most_events:
+            raise _too_much(f"more than {self._most_events} events: send less, or in fewer chunks")
+
+    def check_time(self) -> None:
+        if time.monotonic() > self._deadline:
+            raise _too_much(f"this takes longer than {_SECONDS:g} seconds: send less")
+
+
+def _too_much(told: str) -> Failure:
+    return Failure("too_large", told, param="text", code="parse_too_large")
+
+
+def _fed(parser: Parser, chunk: str, bounds: _Bounds) -> list[Event]:
+    """The events of a chunk; a long one is cut, because nobody else runs while it is read."""
+    bounds.check_time()
+    if len(chunk) <= _PIECE:
+        return parser.feed(chunk)
+    events: list[Event] = []
+    for at in range(0, len(chunk), _PIECE):
+        bounds.check_time()
+        events += parser.feed(chunk[at : at + _PIECE])
+    return normalise(events)
 
 
 def _dialect(shape: ParseBody, model: Model) -> tuple[str | Dialect, list[str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -49,6 +48,7 @@ class Passing:
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
+        self._lane = gateway.lanes.aside
 
     async def completions(self, exchange: Exchange) -> None:
         """A prompt that the client has rendered."""
@@ -86,12 +86,16 @@ class Passing:
         if (text is None) == (shape.messages is None):
             raise invalid("give either prompt or messages", "prompt", "missing_required_parameter")
         if shape.messages is not None:
-            job = chat_job({key: value for key, value in body.items() if key in ("messages", "tools")})
-            text = (await asyncio.to_thread(served.prepare, job, exchange.id)).prompt
+            asked_of = {key: value for key, value in body.items() if key in ("messages", "tools")}
+            job = await self._gateway.intake.off_loop(exchange, chat_job, asked_of)
+            prompts = self._gateway.lanes.prompts
+            text = (await prompts.run(exchange.whose, served.prepare, job, exchange.id)).prompt
         asked = shape.add_special_tokens if shape.add_special_tokens is not None else shape.add_special
         # As vLLM has it, which calls a text prompt, and llama.cpp, which does not.
         special = shape.prompt is not None if asked is None else asked
-        tokens = None if text is None else await served.tokenize(text, special=special)
+        tokens = None
+        if text is not None:
+            tokens = await served.tokenize(self._lane, exchange.whose, text, special=special)
         if tokens is None:
             raise _nobody("tokenize")
         await exchange.respond(200, encode({"tokens": tokens, "count": len(tokens)}))
@@ -100,7 +104,7 @@ class Passing:
         """The text of tokens."""
         shape = checked(await self._gateway.body(exchange), _Detokenize)
         served = self._gateway.models.find(shape.model)
-        text = await served.detokenize(shape.tokens)
+        text = await served.detokenize(self._lane, exchange.whose, shape.tokens)
         if text is None:
             raise _nobody("detokenize")
         await exchange.respond(200, encode({"prompt": text, "content": text}))

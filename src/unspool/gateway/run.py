@@ -8,6 +8,8 @@ import signal
 import socket
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from functools import partial
+from typing import cast
 
 import uvicorn
 
@@ -15,6 +17,7 @@ from .._core.values.errors import UsageError
 from .app import Gateway
 from .building import build
 from .colleagues import Colleagues
+from .door import Door, DoorProtocol
 from .logs import log, set_up
 from .settings import Settings
 from .workers import supervise
@@ -99,6 +102,7 @@ def bind(settings: Settings) -> socket.socket:
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    notice_the_dead(listener)
     try:
         listener.bind((settings.host, settings.port))
     except OSError as error:
@@ -110,6 +114,14 @@ def bind(settings: Settings) -> socket.socket:
     return listener
 
 
+def notice_the_dead(listener: socket.socket) -> None:
+    """Let the system ask silent clients whether they live; connections take this from their listener."""
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4)):
+        if hasattr(socket, name):
+            listener.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
 def address(listener: socket.socket) -> str:
     """Where clients find it."""
     host, port = listener.getsockname()[:2]
@@ -118,9 +130,10 @@ def address(listener: socket.socket) -> str:
 
 def make_server(gateway: Gateway, kind: type[uvicorn.Server] = uvicorn.Server) -> uvicorn.Server:
     """The server of a gateway."""
+    door = Door(gateway.settings, gateway.metrics.connections_refused.add)
     config = uvicorn.Config(
         gateway.app,
-        http="auto",
+        http=cast("type[asyncio.Protocol]", partial(DoorProtocol, door)),
         ws="none",
         lifespan="on",
         access_log=False,
@@ -128,7 +141,7 @@ def make_server(gateway: Gateway, kind: type[uvicorn.Server] = uvicorn.Server) -
         log_level="warning",
         server_header=False,
         proxy_headers=False,
-        timeout_keep_alive=30,
+        timeout_keep_alive=gateway.settings.keep_alive_timeout,  # type: ignore[arg-type]
         timeout_graceful_shutdown=gateway.settings.shutdown_timeout,
     )
     return kind(config)

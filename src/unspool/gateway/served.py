@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from .._core.values.errors import UsageError
 from .._core.values.policies import Policies
 from .body import Job
 from .failure import Failure
+from .lanes import Lane
 from .logs import log
 from .model import Model, Prepared
 from .settings import Settings
@@ -52,17 +52,18 @@ class Served:
             log(logging.WARNING, "plan", id=id, warning=warning)
         return prepared
 
-    async def tokenize(self, text: str, *, special: bool = False) -> list[int] | None:
+    async def tokenize(self, lane: Lane, owner: str, text: str, *, special: bool = False) -> list[int] | None:
         """The tokens of a text; None: nobody can tell.
 
+        :param lane: where that is found out, if it is here; and whose work it is.
         :param special: with those that the model's prompts begin with.
         """
-        found = await asyncio.to_thread(self.model.tokenize, text, special=special)
+        found = await lane.run(owner, self.model.tokenize, text, special=special)
         return await self.upstream.tokenize(text, special=special) if found is None else found
 
-    async def detokenize(self, tokens: Sequence[int]) -> str | None:
+    async def detokenize(self, lane: Lane, owner: str, tokens: Sequence[int]) -> str | None:
         """The text of tokens; None: nobody can tell."""
-        found = await asyncio.to_thread(self.model.detokenize, tokens)
+        found = await lane.run(owner, self.model.detokenize, tokens)
         return await self.upstream.detokenize(tokens) if found is None else found
 
 

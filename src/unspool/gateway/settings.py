@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
@@ -88,6 +89,9 @@ class Settings:
     seal_key: Annotated[str, "seals reasoning that clients keep (default: a new one at each start)"] = ""
     cors_origins: Annotated[tuple[str, ...], "web pages that may call, as https://chat.example"] = ()
 
+    allow_no_keys: Annotated[
+        bool, "answer everybody who can reach an address other than the loopback, without keys"
+    ] = False
     hosts: Annotated[
         tuple[str, ...], "names that a gateway without keys answers to, besides localhost; * for any"
     ] = ()
@@ -95,9 +99,14 @@ class Settings:
     connect_timeout: Annotated[float, "seconds to reach the upstream"] = 10.0
     idle_timeout: Annotated[float, "how long the upstream may be silent (default: 300)"] = 300.0
     client_timeout: Annotated[float, "seconds that a client may leave its stream unread"] = 120.0
+    header_timeout: Annotated[float, "seconds that a client may take for the head of a request"] = 20.0
+    keep_alive_timeout: Annotated[float, "seconds that a connection may be without a request"] = 30.0
     ping_interval: Annotated[float, "seconds without events after which a stream shows that it lives"] = 15.0
     shutdown_timeout: Annotated[int, "seconds to finish streams when told to stop"] = 30
     max_request_bytes: Annotated[int, "size of a request"] = 32 << 20
+    max_request_values: Annotated[int, "numbers, strings and other values of a request"] = 200_000
+    max_pending_bytes: Annotated[int, "size of all large requests that are being read"] = 256 << 20
+    max_connections: Annotated[int, "connections of clients at once"] = 4096
     max_output_bytes: Annotated[int, "how much it may send for a request"] = 16 << 20
     max_concurrency: Annotated[int, "requests at once; 0: no limit"] = 0
     store: Annotated[str, "SQLite file that keeps responses and conversations (default: in memory)"] = ""
@@ -139,6 +148,9 @@ class Settings:
             ("port", 0),
             ("workers", 1),
             ("max_request_bytes", 1),
+            ("max_request_values", 1),
+            ("max_pending_bytes", 1),
+            ("max_connections", 1),
             ("max_output_bytes", 1),
             ("max_concurrency", 0),
             ("max_stored_bytes", 0),
@@ -148,18 +160,41 @@ class Settings:
                 raise UsageError(f"{name}={getattr(self, name)}: at least {least}")
         if self.port > 65535:
             raise UsageError(f"port={self.port}: at most 65535")
-        for name in ("connect_timeout", "idle_timeout", "client_timeout", "ping_interval"):
+        for name in (
+            "connect_timeout",
+            "idle_timeout",
+            "client_timeout",
+            "header_timeout",
+            "keep_alive_timeout",
+            "ping_interval",
+        ):
             if not getattr(self, name) > 0:
                 raise UsageError(f"{name}={getattr(self, name)}: a number of seconds, more than 0")
+        self._check_keys()
         if self.models:
             self.each()
         else:
             self._check_upstream()
         self.parser_policies()
 
+    def _check_keys(self) -> None:
+        if any(not key.strip() for key in self.api_keys):
+            raise UsageError("api_keys has an empty key, which everybody could show: set it, or remove it")
+        if not self.api_keys and not self.allow_no_keys and not is_loopback(self.host):
+            raise UsageError(
+                f"host={self.host} can be reached by others, and there are no api_keys: set some, or "
+                "allow_no_keys=true if whoever reaches it may use it"
+            )
+
     def _check_upstream(self) -> None:
         if self.upstream in ("completions", "chat") and not self.url and not self.source:
             raise UsageError(f"upstream={self.upstream} needs the address of the upstream: set url")
+        for url in (self.url, *self.urls, self.source):
+            if _has_password(url):
+                raise UsageError(
+                    "url has a user or a password in it, which would show in logs: remove it, and set "
+                    "upstream_key to what the upstream wants as Authorization: Bearer"
+                )
         for url in (self.url, *self.urls):
             if url and not url.startswith(("http://", "https://")):
                 raise UsageError(f"url={url!r}: an address that begins with http:// or https://")
@@ -196,6 +231,30 @@ class Settings:
                 for one in self.each()
             }
         return out
+
+
+def is_loopback(host: str) -> bool:
+    """Whether nobody but programs on this machine can reach this address."""
+    return host.lower() == "localhost" or (_address(host) is not None and not is_other_address(host))
+
+
+def is_other_address(host: str) -> bool:
+    """Whether this is an address, and others can reach it."""
+    address = _address(host)
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        address = address.ipv4_mapped
+    return address is not None and not address.is_loopback
+
+
+def _address(host: str) -> IPv4Address | IPv6Address | None:
+    try:
+        return ip_address(host.partition("%")[0])
+    except ValueError:
+        return None
+
+
+def _has_password(url: str) -> bool:
+    return "@" in url.partition("://")[2].partition("/")[0].partition("?")[0].partition("#")[0]
 
 
 def _default(one: Field[Any]) -> object:
@@ -301,6 +360,8 @@ def from_text(name: str, text: str, place: str | None = None) -> object:
     """A value as the environment and flags spell it."""
     hint = get_type_hints(Settings)[name]
     place = place or name
+    if name == "api_keys" and not all(map(str.strip, text.split(","))):
+        raise UsageError(f"{place} has an empty key, which everybody could show: set it, or remove it")
     if get_origin(hint) is tuple:
         return tuple(part for part in map(str.strip, text.split(",")) if part)
     if hint is bool:

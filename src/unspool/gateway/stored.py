@@ -11,11 +11,11 @@ from msgspec import Meta
 
 from .._core.values.ids import IdFormat
 from .answers import encode
-from .body import checked, decode
+from .body import checked
 from .exchange import Exchange
 from .failure import Failure, invalid
+from .intake import Intake
 from .past import as_item, chain, not_found
-from .settings import Settings
 from .store import Item, Kept, Store
 
 _CONVERSATION_ID: Final = IdFormat("conv_{random}")
@@ -45,12 +45,9 @@ class _Page(msgspec.Struct):
 class Stored:
     """Handlers of what is kept."""
 
-    def __init__(self, store: Store, settings: Settings) -> None:
+    def __init__(self, store: Store, intake: Intake) -> None:
         self._store = store
-        self._settings = settings
-
-    async def _body(self, exchange: Exchange) -> dict[str, Any]:
-        return decode(await exchange.body(self._settings.max_request_bytes, self._settings.client_timeout))
+        self._body = intake.body
 
     # -- responses
 

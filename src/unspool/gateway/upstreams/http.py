@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -99,7 +100,9 @@ class Connection:
                 response = await self._session.post(self.url + path, data=data, headers=headers)
                 break
             except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-                told = getattr(error, "strerror", None) or error
+                # Its own words have the address in them, which is nobody's business.
+                number = getattr(error, "errno", None)
+                told = os.strerror(number) if number else "no connection in time"
                 raise Failure(
                     "upstream", f"cannot reach the upstream: {told}", code="upstream_refused"
                 ) from error

@@ -1,0 +1,308 @@
+"""What the gateway's other clients notice while it is under attack.
+
+A gateway in a process of its own, an engine behind it that writes 64 streams at 20 deltas
+per second each, and somebody who asks for ``/health`` fifty times a second.  First in
+peace, then while ``hostile_clients.py`` does what it can: 500 connections that wait or
+drip, heads without end, slow bodies, bodies of 31 MB that are costly to decode, templates
+that loop, schemas with hundreds of optional properties, and clients that never read.
+
+    python benchmarks/hostile.py [--seconds N] [--workers N] [--set NAME=VALUE ...]
+
+The attackers run at the lowest priority, because this machine is the gateway's, too: what
+is asked is what a connection can do, not what a busy core does.  The limits are those of a
+gateway as it comes, but for three times, which are shorter so that their end is seen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+import uvloop
+
+from gateway import COMPLETION, HEAD, TEMPLATE, family
+
+STREAMS: Final = 64
+PACE: Final = 20.0
+"""Deltas per second and stream."""
+PATIENCE: Final = {"header_timeout": "5", "keep_alive_timeout": "5", "client_timeout": "10"}
+REQUEST: Final = (
+    b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+    b"content-length: %d\r\n\r\n%b"
+)
+HEALTH: Final = b"GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
+FLOOD: Final = b"x" * 4096
+
+
+class Engine(asyncio.Protocol):
+    """Writes for ever: at its pace, or as fast as it goes if it is asked for a flood."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport: Any = transport
+        self.data = b""
+        self.paused = False
+        self.loop = asyncio.get_running_loop()
+
+    def pause_writing(self) -> None:
+        self.paused = True
+
+    def resume_writing(self) -> None:
+        self.paused = False
+
+    def data_received(self, data: bytes) -> None:
+        self.data += data
+        head, end, body = self.data.partition(b"\r\n\r\n")
+        length = re.search(rb"content-length: (\d+)", head.lower())
+        if not end or (length and len(body) < int(length[1])):
+            return
+        self.data = b""
+        if head.startswith((b"GET", b"HEAD")):
+            answer = b'{"data": [{"id": "m", "owned_by": "vllm"}]}'
+            told = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b"
+            self.transport.write(told % (len(answer), answer))
+            return
+        self.transport.write(HEAD)
+        self.due = self.loop.time()
+        self.floods = 3000 if b"flood" in body else 0
+        self.loop.call_soon(self.flood if self.floods else self.step)
+
+    def step(self) -> None:
+        if not self.transport.is_closing():
+            self.event(COMPLETION % (b"word ", b"null"))
+            self.due += 1 / PACE
+            self.loop.call_at(self.due, self.step)
+
+    def flood(self) -> None:
+        if self.transport.is_closing():
+            return
+        if self.paused:
+            self.loop.call_later(0.05, self.flood)
+        elif self.floods:
+            self.floods -= 1
+            self.event(COMPLETION % (FLOOD, b"null"))
+            self.loop.call_soon(self.flood)
+        else:
+            self.event(COMPLETION % (b"", b'"stop"'))
+            self.event(b"[DONE]")
+            self.transport.write(b"0\r\n\r\n")
+
+    def event(self, payload: bytes) -> None:
+        self.transport.write(b"%x\r\ndata: %b\n\n\r\n" % (len(payload) + 8, payload))
+
+
+class Reader(asyncio.Protocol):
+    """A client of a stream: when its deltas came."""
+
+    def __init__(self) -> None:
+        self.times: list[float] = []
+        self.lost = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+        body = json.dumps({"messages": [{"role": "user", "content": "x"}], "stream": True}).encode()
+        sender: Any = transport
+        sender.write(REQUEST % (len(body), body))
+
+    def data_received(self, data: bytes) -> None:
+        # Those that came together count apart: what was late must not be hidden by what it held up.
+        self.times += [time.monotonic()] * data.count(b'"content":"word ')
+
+    def connection_lost(self, _: Exception | None) -> None:
+        self.lost = True
+
+
+class Peace:
+    """The clients that mean no harm."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.health: list[float] = []
+        self.unanswered = 0
+
+    async def start(self) -> None:
+        """Begin all streams."""
+        loop = asyncio.get_running_loop()
+        self.readers = [
+            (await loop.create_connection(Reader, "127.0.0.1", self.port))[1] for _ in range(STREAMS)
+        ]
+
+    async def measure(self, seconds: float) -> dict[str, str]:
+        """What they notice in that time."""
+        self.health, self.unanswered = [], 0
+        for reader in self.readers:
+            reader.times.clear()
+        began = time.monotonic()
+        asking: set[asyncio.Task[None]] = set()
+        while time.monotonic() < began + seconds:
+            task = asyncio.create_task(self.ask())
+            asking.add(task)
+            task.add_done_callback(asking.discard)
+            await asyncio.sleep(0.02)
+        if asking:
+            await asyncio.wait(asking)
+        elapsed = time.monotonic() - began
+        gaps = [
+            (later - sooner) * 1000
+            for reader in self.readers
+            for sooner, later in zip(reader.times, reader.times[1:], strict=False)
+        ]
+        deltas = sum(len(reader.times) for reader in self.readers)
+        return {
+            "/health p50": f"{share(self.health, 0.5):.1f} ms",
+            "/health p99": f"{share(self.health, 0.99):.1f} ms",
+            "/health max": f"{max(self.health):.1f} ms",
+            "/health asked": str(len(self.health)),
+            "/health unanswered": str(self.unanswered),
+            "deltas/s and stream": f"{deltas / elapsed / STREAMS:.2f}",
+            "gap between deltas p50": f"{share(gaps, 0.5):.1f} ms",
+            "gap between deltas p99": f"{share(gaps, 0.99):.1f} ms",
+            "gap between deltas max": f"{max(gaps):.1f} ms",
+            "streams lost": str(sum(reader.lost for reader in self.readers)),
+        }
+
+    async def ask(self) -> None:
+        """Ask for the gateway's health, on a connection of its own."""
+        began = time.monotonic()
+        try:
+            async with asyncio.timeout(10):
+                reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+                writer.write(HEALTH)
+                line = await reader.readline()
+                writer.close()
+                if b" 200 " not in line:
+                    self.unanswered += 1
+        except (OSError, TimeoutError):
+            self.unanswered += 1
+        self.health.append((time.monotonic() - began) * 1000)
+
+
+def share(values: Sequence[float], part: float) -> float:
+    """The value that so many are below."""
+    return sorted(values)[min(len(values) - 1, int(len(values) * part))]
+
+
+def memory(pid: int) -> float:
+    """Of a process and its descendants, in MB."""
+    found = 0
+    for one in family(pid):
+        status = Path(f"/proc/{one}/status").read_text(encoding="ascii")
+        match = re.search(r"VmRSS:\s+(\d+) kB", status)
+        found += int(match[1]) if match else 0
+    return found / 1024
+
+
+def descriptors(pid: int) -> int:
+    """Open files of a process and its descendants."""
+    return sum(len(list(Path(f"/proc/{one}/fd").iterdir())) for one in family(pid))
+
+
+class Peaks:
+    """The most memory and descriptors that were seen."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.memory = 0.0
+        self.descriptors = 0
+
+    async def watch(self) -> None:
+        """Look now and then, for ever."""
+        while True:
+            with suppress(OSError):  # a child came or went meanwhile
+                self.memory = max(self.memory, memory(self.pid))
+                self.descriptors = max(self.descriptors, descriptors(self.pid))
+            await asyncio.sleep(0.25)
+
+
+def free_port() -> int:
+    """A port that nobody has."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+@contextmanager
+def running(engine: int, port: int, workers: int, settings: Sequence[str]) -> Iterator[int]:
+    """The gateway, as users start it; its process."""
+    with tempfile.TemporaryDirectory() as directory:
+        template, log = Path(directory, "template.jinja"), Path(directory, "log")
+        template.write_text(TEMPLATE, encoding="utf-8")
+        command = [sys.executable, "-m", "unspool", "serve", "--upstream", "completions", "--engine", "vllm"]
+        command += ["--url", f"http://127.0.0.1:{engine}", "--template", str(template), "--dialect", "hermes"]
+        command += ["--port", str(port), "--log-level", "error", "--workers", str(workers)]
+        for pair in (*(f"{name}={value}" for name, value in PATIENCE.items()), *settings):
+            command += ["--set", pair]
+        with log.open("wb") as stderr:
+            process = subprocess.Popen(command, stderr=stderr)  # noqa: S603 - our own
+        try:
+            yield process.pid
+        finally:
+            process.terminate()
+            process.wait()
+            told = log.read_text(encoding="utf-8").splitlines()
+            print(f"\n{len(told)} lines in the log of the gateway", *told[-1:], sep="; the last: ")
+
+
+async def run(seconds: float, workers: int, settings: Sequence[str]) -> None:
+    """Peace, war, and what is left of it."""
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(Engine, "127.0.0.1", 0, backlog=2048)
+    port = free_port()
+    with running(server.sockets[0].getsockname()[1], port, workers, settings) as pid:
+        peace = Peace(port)
+        while True:
+            peace.unanswered = 0
+            await peace.ask()
+            if not peace.unanswered:
+                break
+            await asyncio.sleep(0.1)
+        await peace.start()
+        await asyncio.sleep(2)
+        calm = await peace.measure(seconds / 3)
+        before = {"memory": f"{memory(pid):.0f} MB", "descriptors": str(descriptors(pid))}
+        peaks = Peaks(pid)
+        watch = asyncio.create_task(peaks.watch())
+        script = str(Path(__file__).with_name("hostile_clients.py"))
+        attackers = await asyncio.create_subprocess_exec(
+            sys.executable, script, str(port), str(seconds), stdout=subprocess.PIPE
+        )
+        attacked = await peace.measure(seconds)
+        told, _ = await attackers.communicate()
+        watch.cancel()
+        # When the last of them has been given up.
+        await asyncio.sleep(max(map(float, PATIENCE.values())) + 3)
+        after = await peace.measure(seconds / 3)
+        left = {"memory": f"{memory(pid):.0f} MB", "descriptors": str(descriptors(pid))}
+        show(calm, attacked, after)
+        peak = {"memory": f"{peaks.memory:.0f} MB", "descriptors": str(peaks.descriptors)}
+        show(before, peak, left)
+        for name, came in json.loads(told).items():
+            print(f"{name:32} {', '.join(f'{what}: {count}' for what, count in came.items())}")
+    server.close()
+
+
+def show(*columns: dict[str, str]) -> None:
+    """A table."""
+    print(f"\n{'':32}{'before':>12}{'attacked':>12}{'after':>12}")
+    for name in columns[0]:
+        print(f"{name:32}" + "".join(f"{column[name]:>12}" for column in columns))
+    print()
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--seconds", type=float, default=30, help="how long the attack goes on")
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting")
+    options = parser.parse_args()
+    uvloop.run(run(options.seconds, options.workers, options.set))
