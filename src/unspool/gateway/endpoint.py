@@ -114,4 +114,6 @@ class Endpoint:
             if failed.kind not in ("invalid_request", "authentication", "not_found", "too_large"):
                 level = logging.WARNING
                 fields["reason"] = failed.message
+            if failed.detail:
+                fields["detail"] = failed.detail
         log(level, "request", **fields)

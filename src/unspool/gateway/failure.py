@@ -74,6 +74,7 @@ class Failure(Exception):
         status: int | None = None,
         details: Mapping[str, object] | None = None,
         retry_after: str = "",
+        detail: str = "",
     ) -> None:
         message = clipped(message)
         super().__init__(message)
@@ -91,6 +92,8 @@ class Failure(Exception):
         """For programs that know the vendor's own codes (Messages)."""
         self.retry_after = retry_after
         """When to try again, as the header has it."""
+        self.detail = detail
+        """For the log alone: addresses, and what an upstream said in full."""
 
 
 def clipped(text: str, longest: int = LONGEST) -> str:

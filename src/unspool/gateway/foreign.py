@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
@@ -27,7 +28,7 @@ class ForeignCalls:
         self._open: _Call | None = None
         self._calls: dict[int, _Call] = {}
         """By the upstream's number, the last call of that number."""
-        self._waiting: list[_Call | Event] = []
+        self._waiting: deque[_Call | Event] = deque()
         """Calls and events of the parser that come behind the open call."""
         self._ours: dict[int, int] = {}
         self._over = False
@@ -82,7 +83,7 @@ class ForeignCalls:
                 self._open = None
             if not self._waiting:
                 return
-            first = self._waiting.pop(0)
+            first = self._waiting.popleft()
             if isinstance(first, _Call):
                 self._begin(first, out, at)
             else:
@@ -193,6 +194,11 @@ class _Object:
 
 def _is_object(text: str) -> bool:
     try:
-        return isinstance(json.loads(text), dict)
+        return isinstance(json.loads(text, parse_constant=_no_number), dict)
     except (ValueError, RecursionError):
         return False
+
+
+def _no_number(text: str) -> None:
+    """NaN and its like, which Python takes for JSON and nobody else does."""
+    raise ValueError(text)

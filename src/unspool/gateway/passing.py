@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -11,11 +11,10 @@ from .answers import DONE, encode, error_object
 from .body import chat_job, checked
 from .exchange import Exchange
 from .failure import Failure, invalid
+from .upstreams.completions import UsageChunk
 
 if TYPE_CHECKING:
     from .app import Gateway
-
-_STREAM: Final = "text/event-stream"
 
 
 class _Tokenize(msgspec.Struct):
@@ -43,6 +42,16 @@ class _Embed(msgspec.Struct):
     keep_alive: float | str | None = None
 
 
+class _Vector(msgspec.Struct):
+    embedding: list[float]
+    index: int = 0
+
+
+class _Embeddings(msgspec.Struct):
+    data: list[_Vector]
+    usage: UsageChunk | None = None
+
+
 class Passing:
     """Handlers of what the gateway has no part in."""
 
@@ -65,10 +74,14 @@ class Passing:
         exchange.watch()
         exchange.fields["model"] = served.model.name
         passed = await served.upstream.forward(path, body)
+        kind = ((b"content-type", passed.content_type.encode("latin-1")),)
         try:
-            if passed.content_type.startswith(_STREAM):
-                exchange.failing = _failing
-            await exchange.start(200, ((b"content-type", passed.content_type.encode("latin-1")),))
+            if not passed.streams:
+                # Not before all of it is there: what has begun cannot become an error.
+                await exchange.respond(200, await passed.all(), kind)
+                return
+            exchange.failing = _failing
+            await exchange.start(200, kind)
             while portion := await passed.read():
                 await exchange.send(portion)
             await exchange.send(b"", more=False)
@@ -126,7 +139,7 @@ class Passing:
         exchange.watch()
         passed = await served.upstream.forward("/v1/embeddings", asked)
         try:
-            vectors, usage = _vectors(await passed.all())
+            vectors, usage = _vectors(await passed.all(), 1 if isinstance(given, str) else len(given))
         finally:
             await passed.close()
         answer: dict[str, Any] = {"embedding": vectors[0]} if old else {"embeddings": vectors}
@@ -135,16 +148,21 @@ class Passing:
         await exchange.respond(200, encode(answer))
 
 
-def _vectors(data: bytes) -> tuple[Sequence[Sequence[float]], int]:
+def _vectors(data: bytes, count: int) -> tuple[Sequence[Sequence[float]], int]:
     """The embeddings of an answer, and how many tokens they are of."""
     try:
-        found = msgspec.json.decode(data)
-        vectors = [one["embedding"] for one in sorted(found["data"], key=lambda one: one.get("index", 0))]
-        usage = found.get("usage")
-        return vectors, usage["prompt_tokens"] if isinstance(usage, Mapping) else 0
-    except (msgspec.MsgspecError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
-        told = "the upstream sent what are no embeddings"
-        raise Failure("upstream", told, code="upstream_protocol") from error
+        found = msgspec.json.decode(data, type=_Embeddings)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise _no_embeddings() from error
+    if len(found.data) != count:
+        raise _no_embeddings()
+    vectors = [one.embedding for one in sorted(found.data, key=lambda one: one.index)]
+    return vectors, 0 if found.usage is None else found.usage.prompt_tokens or 0
+
+
+def _no_embeddings() -> Failure:
+    told = "the upstream sent what are no embeddings"
+    return Failure("upstream", told, code="upstream_protocol")
 
 
 def _failing(failure: Failure) -> bytes:

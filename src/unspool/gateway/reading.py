@@ -140,7 +140,7 @@ class Reader:
 
     def _account(self, delta: Delta) -> None:
         text = delta.text
-        self.size += _bytes(text)
+        self.size += _bytes(text) or 1  # empty ones for ever are too much, too
         if delta.reasoning or delta.calls:
             told = delta.reasoning + "".join(call.name + call.arguments for call in delta.calls)
             self.size += _bytes(told)

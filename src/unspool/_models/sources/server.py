@@ -15,15 +15,18 @@ What a server names by a path or a name may lie on this machine, too: then it is
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
-import urllib.error
-import urllib.request
+import socket
+import threading
+from base64 import b64encode
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from ..._core.values.errors import UsageError
 from .files import is_readable, read_text
@@ -34,6 +37,9 @@ from .ollama import from_modelfile
 from .source import Source
 
 _SECONDS: Final = 5
+"""For each read ..."""
+_ALL_SECONDS: Final = 20
+"""... and for all of an answer."""
 _LARGEST: Final = 1 << 26
 _LOCAL: Final = ("localhost", "127.0.0.1", "::1")
 KEY: Final = "UNSPOOL_UPSTREAM_KEY"
@@ -67,36 +73,69 @@ def from_server(address: str, *, key: str | None = None) -> Source:
 
 
 class _Server:
-    """A server that is asked questions."""
+    """A server that is asked questions: directly, whatever proxies the environment has, and nobody else."""
 
     def __init__(self, url: str, key: str) -> None:
-        self.url = url
-        self.here = urlsplit(url).hostname in _LOCAL
+        try:
+            parts = urlsplit(url)
+            self._host, self._port = parts.hostname or "", parts.port
+        except ValueError as error:
+            raise UsageError(f"{url}: {error}: give an address as http://127.0.0.1:8000") from error
+        self.url = url.replace(f"{parts.netloc.rpartition('@')[0]}@", "", 1) if "@" in parts.netloc else url
+        """Without user and password, which are for the server alone."""
+        self.here = self._host in _LOCAL
         """It runs on this machine, so that its paths are ours."""
         self.answered = False
         self.trouble = ""
         """What went wrong last."""
+        self._secure = parts.scheme == "https"
+        self._path = parts.path.rstrip("/")
         self._headers = {"Accept": "application/json", "Content-Type": "application/json"}
         if key:
             self._headers["Authorization"] = f"Bearer {key}"
+        elif parts.username is not None:
+            both = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+            self._headers["Authorization"] = f"Basic {b64encode(both.encode()).decode()}"
 
     def get(self, path: str, body: Mapping[str, object] | None = None) -> dict[str, Any] | None:
         """The object at a path; None: it has none."""
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self.url + path, data, self._headers)  # noqa: S310 - is_url() was asked
         try:
-            with urllib.request.urlopen(request, timeout=_SECONDS) as response:  # noqa: S310 - likewise
-                self.answered = True
-                found = json.loads(response.read(_LARGEST))
-        except urllib.error.HTTPError as error:
-            self.answered = True
-            if error.code in (401, 403):
-                self.trouble = f"it wants a key: set {KEY}"
-            return None
-        except (OSError, ValueError, RecursionError) as error:
-            self.trouble = str(getattr(error, "reason", error)).partition("\n")[0]
+            status, answer = self._ask("GET" if data is None else "POST", path, data)
+            found = json.loads(answer) if status == 200 else None
+        except (OSError, ValueError, RecursionError, http.client.HTTPException) as error:
+            self.trouble = str(error).partition("\n")[0] or type(error).__name__
             return None
         return found if isinstance(found, dict) else None
+
+    def _ask(self, method: str, path: str, data: bytes | None) -> tuple[int, bytes]:
+        kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
+        connection = kind(self._host, self._port, timeout=_SECONDS)
+        try:
+            connection.connect()
+            # One byte now and then would keep us for ever.
+            watch = threading.Timer(_ALL_SECONDS, _cut, (connection.sock,))
+            watch.daemon = True
+            watch.start()
+            try:
+                connection.request(method, self._path + path, data, self._headers)
+                response = connection.getresponse()
+                self.answered = True
+                if response.status in (401, 403):
+                    self.trouble = f"it wants a key: set {KEY}"
+                elif 300 <= response.status < 400:
+                    location = response.headers.get("location", "")
+                    self.trouble = f"it points to {location}: give that address if you trust it"
+                return response.status, response.read(_LARGEST) if response.status == 200 else b""
+            finally:
+                watch.cancel()
+        finally:
+            connection.close()
+
+
+def _cut(connection: socket.socket) -> None:
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 def _text(value: object) -> str:

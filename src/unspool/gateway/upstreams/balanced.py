@@ -30,8 +30,14 @@ _PAUSES: Final = (0.5, 1.0, 2.0, 4.0, 8.0)
 _SLACK: Final = 4
 """So many requests more than the idlest has, an upstream may have that knows the conversation."""
 _SHARED: Final = 1000
-"""Characters at the beginning of a prompt that tell one conversation from another."""
-_ELSEWHERE: Final = ("upstream_refused", "upstream_lost", "upstream_busy", "upstream_error")
+"""Characters at the beginning of a prompt, or of a message, that tell one conversation from another."""
+_ELSEWHERE: Final = (
+    "upstream_refused",
+    "upstream_lost",
+    "upstream_busy",
+    "upstream_error",
+    "upstream_redirect",
+)
 """Failures after which another upstream may do better."""
 
 
@@ -232,6 +238,19 @@ class BalancedStream:
 def _beginning(request: Mapping[str, Any]) -> bytes:
     """What conversations share that have the same beginning."""
     messages, prompt = request.get("messages"), request.get("prompt")
-    if isinstance(prompt, str):
-        prompt = prompt[:_SHARED]
-    return repr(messages[:2] if isinstance(messages, list) else prompt).encode("utf-8", "replace")
+    said = [_said(one) for one in messages[:2]] if isinstance(messages, list) else _shortened(prompt)
+    return repr(said).encode("utf-8", "replace")
+
+
+def _said(message: object) -> list[object]:
+    """Who says what, as far as it tells one conversation from another."""
+    if not isinstance(message, Mapping):
+        return []
+    content = message.get("content")
+    parts = content[:4] if isinstance(content, list) else [content]
+    texts = [part.get("text") if isinstance(part, Mapping) else part for part in parts]
+    return [message.get("role"), *map(_shortened, texts)]
+
+
+def _shortened(text: object) -> object:
+    return text[:_SHARED] if isinstance(text, str) else None

@@ -20,13 +20,15 @@ from .base import Batch, CallPiece, Delta, Stream, Task
 from .completions import (
     CompletionStream,
     CompletionsUpstream,
+    Count,
     UsageChunk,
     finish_of,
-    logprobs_of,
+    more_of,
     one_of,
     usage_of,
 )
 from .http import Events
+from .logprobs import Logprobs, logprobs_of
 from .many import ManyStreams
 
 _SENT: Final = (
@@ -71,8 +73,8 @@ class _Choice(msgspec.Struct):
     finish_reason: str | None = None
     stop_reason: str | int | None = None
     matched_stop: str | int | None = None
-    logprobs: dict[str, Any] | None = None
-    token_ids: list[int] | None = None
+    logprobs: Logprobs | None = None
+    token_ids: list[Count] | None = None
 
 
 class _Chunk(msgspec.Struct):
@@ -173,8 +175,10 @@ class ChatCompletionStream(CompletionStream):
 
     def take(self, chunk: Any, batch: Batch) -> None:
         for choice in chunk.choices or ():
-            delta = choice.delta or choice.message
-            if delta is None or choice.index not in self._open:
+            delta = choice.delta or choice.message or _Delta()
+            if choice.index not in self._open:
+                if delta.content or delta.reasoning_content or delta.reasoning or delta.tool_calls:
+                    raise more_of(choice.index)
                 continue
             reason = finish_of(choice.finish_reason)
             if reason is not None:
@@ -204,7 +208,11 @@ def _calls(given: Sequence[_ToolCall]) -> list[CallPiece]:
         if arguments is None:
             arguments = ""
         elif not isinstance(arguments, str):
-            arguments = json.dumps(arguments, ensure_ascii=False)
+            try:
+                arguments = json.dumps(arguments, ensure_ascii=False, allow_nan=False)
+            except (ValueError, RecursionError) as error:
+                told = "the upstream sent arguments that are no JSON"
+                raise Failure("upstream", told, code="upstream_protocol") from error
         index = place if call.index is None else call.index
         out.append(CallPiece(index, call.id or "", function.name or "", arguments))
     return out

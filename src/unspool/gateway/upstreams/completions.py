@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import PurePath
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final, TypeAlias
 
 import msgspec
 
@@ -16,9 +17,13 @@ from ..failure import Failure
 from ..logs import log_once
 from .base import Batch, Delta, Stream, Task, Usage
 from .engines import ENGINES, OWNERS, Engine
-from .http import Connection, Events, Passed, message_of
+from .http import Connection, Events, Passed
+from .logprobs import Logprobs, logprobs_of
 from .many import ManyStreams
+from .told import failed, message_of, without_places
 
+_AFTER: Final = 5.0
+"""Seconds that a stream may take to end when its output is over."""
 _REASONS: Final[dict[str, FinishReason]] = {
     "stop": "stop",
     "eos": "stop",
@@ -32,12 +37,20 @@ _REASONS: Final[dict[str, FinishReason]] = {
 }
 
 
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=2**48)]
+"""A number of tokens, or of one: more than any model has, and less than a double holds."""
+
+
+class _PromptDetails(msgspec.Struct):
+    cached_tokens: Count | None = None
+
+
 class UsageChunk(msgspec.Struct):
     """Token counts as engines send them."""
 
-    prompt_tokens: int | None = 0
-    completion_tokens: int | None = 0
-    prompt_tokens_details: dict[str, Any] | None = None
+    prompt_tokens: Count | None = 0
+    completion_tokens: Count | None = 0
+    prompt_tokens_details: _PromptDetails | None = None
 
 
 class _Choice(msgspec.Struct):
@@ -46,9 +59,9 @@ class _Choice(msgspec.Struct):
     finish_reason: str | None = None
     stop_reason: str | int | None = None
     matched_stop: str | int | None = None
-    logprobs: dict[str, Any] | None = None
-    token_ids: list[int] | None = None
-    prompt_token_ids: list[int] | None = None
+    logprobs: Logprobs | None = None
+    token_ids: list[Count] | None = None
+    prompt_token_ids: list[Count] | None = None
 
 
 class _Chunk(msgspec.Struct):
@@ -105,8 +118,9 @@ class CompletionsUpstream:
         first = entries[0] if isinstance(entries, list) and entries else {}
         if not isinstance(first, Mapping):
             first = {}
-        if not self.model:
-            self.model = str(first.get("id") or "")
+        name = first.get("id")
+        if not self.model and isinstance(name, str):
+            self.model = name
         if not self._detect:
             return
         owner = OWNERS.get(str(first.get("owned_by", "")).lower())
@@ -234,10 +248,14 @@ class CompletionStream:
         self._completed = 0
         """Tokens of the output, if it was told."""
         self._halves = Halves()
+        self._failure: Failure | None = None
+        """What the last read brought behind its deltas."""
 
     async def next(self) -> Batch | None:
         """What the next read brings."""
-        payloads = await self._events.read()
+        if self._failure is not None:
+            raise self._failure
+        payloads = await self._read()
         if payloads is None:
             if self._open and self._plain_end and self._events.told_end:
                 return self._ended()
@@ -249,14 +267,35 @@ class CompletionStream:
                 )
             return None
         batch = Batch([])
-        for payload in payloads:
-            chunk = decoded(payload, self.decoder, self._halves)
-            if chunk.error is not None or chunk.object == "error":
-                raise told({"error": chunk.error if chunk.error is not None else {"message": chunk.message}})
-            self.take(chunk, batch)
+        try:
+            for payload in payloads:
+                chunk = decoded(payload, self.decoder, self._halves)
+                if chunk.error is not None or chunk.object == "error":
+                    error = chunk.error if chunk.error is not None else {"message": chunk.message}
+                    raise failed({"error": error})
+                self.take(chunk, batch)
+        except Failure as failure:
+            if not batch.deltas:
+                raise
+            self._failure = failure
+        if batch.deltas:
+            self._events.patience.since = None
+        elif self._open:
+            self._events.patience.tried()
         if batch.usage is not None:
             self._completed = batch.usage.completion
         return batch
+
+    async def _read(self) -> list[bytes] | None:
+        """The events of the next read; where the output is over already, they need not come."""
+        if self._open:
+            return await self._events.read()
+        try:
+            async with asyncio.timeout(_AFTER):
+                return await self._events.read()
+        except (TimeoutError, Failure) as error:
+            log_once("upstream", f"it does not end its streams in form: {type(error).__name__}")
+            return None
 
     def _ended(self) -> Batch:
         """The end, where the upstream says that this was all, and not why."""
@@ -271,11 +310,7 @@ class CompletionStream:
         for choice in chunk.choices or ():
             if choice.index not in self._open:
                 if choice.text or choice.finish_reason:
-                    raise Failure(
-                        "upstream",
-                        f"the upstream sent more of choice {choice.index}, which was over or never there",
-                        code="upstream_protocol",
-                    )
+                    raise more_of(choice.index)
                 continue
             if choice.finish_reason is None and choice.logprobs is None and choice.token_ids is None:
                 batch.deltas.append(Delta(choice.index, choice.text or ""))
@@ -304,14 +339,16 @@ class CompletionStream:
         await self._events.close()
 
 
+def more_of(choice: int) -> Failure:
+    """The upstream goes on where there is nothing to go on with."""
+    told = f"the upstream sent more of choice {choice}, which was over or never there"
+    return Failure("upstream", told, code="upstream_protocol")
+
+
 def usage_of(usage: UsageChunk) -> Usage:
     """The counts as the upstream told them."""
-    cached = (usage.prompt_tokens_details or {}).get("cached_tokens")
-    return Usage(
-        usage.prompt_tokens or 0,
-        usage.completion_tokens or 0,
-        cached if isinstance(cached, int) else 0,
-    )
+    details = usage.prompt_tokens_details or _PromptDetails()
+    return Usage(usage.prompt_tokens or 0, usage.completion_tokens or 0, details.cached_tokens or 0)
 
 
 def decoded(payload: bytes, decoder: msgspec.json.Decoder[Any], halves: Halves) -> Any:
@@ -320,11 +357,11 @@ def decoded(payload: bytes, decoder: msgspec.json.Decoder[Any], halves: Halves) 
         return decoder.decode(payload)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         try:
-            found = json.loads(payload)
+            found = json.loads(payload, parse_constant=_no_number)
         except (ValueError, RecursionError):
             found = None
         if message_of(found):
-            raise told(found) from None
+            raise failed(found) from None
         with suppress(msgspec.ValidationError, RecursionError):
             if found is not None:
                 return msgspec.convert(halves.joined(found), decoder.type)
@@ -369,10 +406,8 @@ def _is_utf8(payload: bytes) -> bool:
     return True
 
 
-def told(value: object) -> Failure:
-    """The error that the upstream sent in the stream."""
-    message = " ".join(message_of(value).split())[:500]
-    return Failure("upstream", f"the upstream failed: {message}", code="upstream_error")
+def _no_number(text: str) -> None:
+    raise ValueError(text)
 
 
 def finish_of(reason: str | None) -> FinishReason | None:
@@ -381,42 +416,6 @@ def finish_of(reason: str | None) -> FinishReason | None:
         return None
     found = _REASONS.get(reason)
     if found is None:
-        raise Failure("upstream", f"the upstream gave up: {reason}", code="upstream_error")
+        told = f"the upstream gave up: {without_places(reason)}"
+        raise Failure("upstream", told, code="upstream_error")
     return found
-
-
-def logprobs_of(given: Mapping[str, Any] | None, top: int | None) -> list[dict[str, Any]] | None:
-    """Log probabilities as chat completions have them, from either form."""
-    if not given or top is None:
-        return None
-    listed = given.get("content")
-    if isinstance(listed, list):
-        return [_entry(one, top) for one in listed if isinstance(one, Mapping)]
-    tokens, values = given.get("tokens"), given.get("token_logprobs")
-    if not isinstance(tokens, list) or not isinstance(values, list):
-        return None
-    others = given.get("top_logprobs") or [None] * len(tokens)
-    return [
-        {
-            **_token(token, value),
-            "top_logprobs": [_token(*pair) for pair in list((other or {}).items())[:top]],
-        }
-        for token, value, other in zip(tokens, values, others, strict=False)
-    ]
-
-
-def _entry(one: Mapping[str, Any], top: int) -> dict[str, Any]:
-    others = one.get("top_logprobs") or []
-    return {
-        **_token(one.get("token"), one.get("logprob"), one.get("bytes")),
-        "top_logprobs": [
-            _token(other.get("token"), other.get("logprob"), other.get("bytes")) for other in others[:top]
-        ],
-    }
-
-
-def _token(token: object, value: object, raw: object = None) -> dict[str, Any]:
-    text = token if isinstance(token, str) else ""
-    known = raw if isinstance(raw, list) else list(text.encode("utf-8", "replace"))
-    number = float(value) if isinstance(value, (int, float)) else -9999.0
-    return {"token": text, "logprob": max(number, -9999.0), "bytes": known}

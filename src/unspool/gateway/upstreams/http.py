@@ -1,25 +1,57 @@
-"""Upstreams behind HTTP: one client session, streams of events, errors as failures."""
+"""Upstreams behind HTTP: one client session, streams of events, errors as failures.
+
+An upstream is trusted with the request that it is sent, and with nothing else.  It is not
+followed elsewhere, remembers nothing here (cookies), unpacks nothing here (compression was
+not asked for), and what it says is bounded in size and in time: headers, events, the whole.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import os
+import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 import aiohttp
 import msgspec
 
-from ..failure import Failure, Kind
+from ..failure import Failure
 from .sse import EventReader, LineReader
+from .told import lost, message_of, redirected, refused, silent, too_large, unreachable
 
 _DONE: Final = b"[DONE]"
 _DRAIN: Final = 0.2
 """Seconds to wait for the end of a response behind its last event, to use the connection again."""
 _ATTEMPTS: Final = 3
-_SHOWN: Final = 500
-"""Characters of an upstream's error that are passed on."""
+_ASKED: Final = 5.0
+"""Seconds for an answer to a question ..."""
+_ALIVE: Final = 2.0
+"""... to that for its health ..."""
+_REFUSAL: Final = 1 << 16
+"""... and how many bytes of a refusal are read."""
+_TYPES: Final = ("application/json", "text/event-stream", "application/x-ndjson", "application/octet-stream")
+"""What responses that are handed on may be: no web pages in our name."""
+
+
+_EMPTY_LINES: Final = (b"\n\n", b"\n\r\n", b"\r\r")
+"""How the line before an empty one ends, and that itself."""
+
+
+class _Connector(aiohttp.TCPConnector):
+    """Connections that are used again only if nothing came on them in the meantime.
+
+    An upstream that answers twice would otherwise answer the next request, of somebody else.
+    """
+
+    async def _get(self, *arguments: Any) -> Any:
+        while (found := await super()._get(*arguments)) is not None:
+            protocol = found.protocol
+            if protocol is not None and not protocol.should_close:
+                return found
+            found.close()
+        return None
 
 
 class Connection:
@@ -30,17 +62,24 @@ class Connection:
         """Its address, without the version."""
         self._key = key
         self._limit = limit
+        self._idle = idle
+        self._begin_by = connect + idle
         self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect, sock_read=idle)
         self._session: aiohttp.ClientSession | None = None
 
     async def start(self) -> None:
         """Open the session; needs the running loop."""
-        headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
+        headers = {"Accept-Encoding": "identity"}
+        if self._key:
+            headers["Authorization"] = f"Bearer {self._key}"
         self._session = aiohttp.ClientSession(
             # Servers drop idle connections after five seconds (uvicorn): be first.
-            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=4),
+            connector=_Connector(limit=0, keepalive_timeout=4),
             timeout=self._timeout,
             headers=headers,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+            trust_env=False,
             json_serialize=lambda value: json.dumps(value, ensure_ascii=False),
         )
 
@@ -59,142 +98,222 @@ class Connection:
         return await self._json("POST", path, json=body)
 
     async def _json(self, method: str, path: str, **more: Any) -> Any:
-        if self._session is None:
-            return None
-        timeout = aiohttp.ClientTimeout(total=5)
         try:
-            async with self._session.request(method, self.url + path, timeout=timeout, **more) as response:
-                if response.status != 200:
-                    return None
-                return msgspec.json.decode(await Events(response, self._limit).all())
-        except (Failure, aiohttp.ClientError, TimeoutError, msgspec.MsgspecError, UnicodeDecodeError):
+            async with asyncio.timeout(_ASKED):
+                passed = Passed(await self._send(method, path, **more), self._limit, self._idle)
+                try:
+                    data = await passed.all() if passed.is_answer else b""
+                finally:
+                    await passed.close()
+            return msgspec.json.decode(data) if data else None
+        except (Failure, aiohttp.ClientError, OSError, msgspec.MsgspecError, ValueError, RecursionError):
             return None
 
     async def reachable(self) -> bool:
         """Whether anything answers there."""
-        if self._session is None:
-            return False
         try:
-            async with self._session.get(
-                f"{self.url}/health", timeout=aiohttp.ClientTimeout(total=2)
-            ) as response:
-                return response.status < 500
-        except (aiohttp.ClientError, TimeoutError):
+            async with asyncio.timeout(_ALIVE):
+                response = await self._send("GET", "/health")
+                response.release()
+                return response.status < 500 and not _points_elsewhere(response)
+        except (Failure, aiohttp.ClientError, OSError):
             return False
+
+    async def _send(self, method: str, path: str, **more: Any) -> aiohttp.ClientResponse:
+        """Send a request; redirects are answers like any other."""
+        if self._session is None:
+            raise Failure("overloaded", "the gateway is not ready", code="not_ready")
+        return await self._session.request(method, self.url + path, allow_redirects=False, **more)
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Events:
         """Begin a stream."""
-        return Events(await self._begin(path, body, "text/event-stream"), self._limit)
+        return Events(await self._begin(path, body, "text/event-stream"), self._limit, self._idle)
 
     async def forward(self, path: str, body: Mapping[str, Any]) -> Passed:
         """Begin whatever the body asks for."""
-        return Passed(await self._begin(path, body, "*/*"), self._limit)
+        response = await self._begin(path, body, "*/*")
+        if response.content_type not in _TYPES:
+            response.close()
+            told = "the upstream sent something else than was asked for"
+            raise Failure("upstream", told, code="upstream_protocol", detail=response.content_type)
+        return Passed(response, self._limit, self._idle)
 
     async def _begin(self, path: str, body: Mapping[str, Any], accept: str) -> aiohttp.ClientResponse:
-        if self._session is None:
-            raise Failure("overloaded", "the gateway is not ready", code="not_ready")
         data = msgspec.json.encode(body)
         headers = {"Content-Type": "application/json", "Accept": accept}
+        try:
+            async with asyncio.timeout(self._begin_by):
+                response = await self._attempted(path, data=data, headers=headers)
+                if response.status == 200 and not _is_encoded(response):
+                    return response
+                try:
+                    raise await self._refusal(response)
+                finally:
+                    response.close()
+        except TimeoutError as error:
+            raise silent() from error
+
+    async def _attempted(self, path: str, **more: Any) -> aiohttp.ClientResponse:
         for attempt in range(_ATTEMPTS):
             try:
-                response = await self._session.post(self.url + path, data=data, headers=headers)
-                break
+                return await self._send("POST", path, **more)
             except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-                # Its own words have the address in them, which is nobody's business.
-                number = getattr(error, "errno", None)
-                told = os.strerror(number) if number else "no connection in time"
-                raise Failure(
-                    "upstream", f"cannot reach the upstream: {told}", code="upstream_refused"
-                ) from error
+                raise unreachable(error) from error
             except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
                 # As a rule it was a pooled connection that the upstream had just given up.
                 if attempt == _ATTEMPTS - 1:
                     raise lost(error) from error
-            except TimeoutError as error:
-                raise silent() from error
             except aiohttp.ClientError as error:
                 raise lost(error) from error
-        if response.status != 200:
-            try:
-                raise await self._refusal(response)
-            finally:
-                response.close()
-        return response
+        raise AssertionError  # the last attempt has raised
 
     async def _refusal(self, response: aiohttp.ClientResponse) -> Failure:
         """What the upstream says is wrong."""
+        if _points_elsewhere(response):
+            return redirected(response.status, response.headers.get("location", ""))
+        if _is_encoded(response):
+            told = "the upstream compresses its answer, which nobody asked for"
+            return Failure("upstream", told, code="upstream_protocol")
+        text = b""
         try:
-            text = (await response.content.read(1 << 16)).decode("utf-8", "replace")
-        except (aiohttp.ClientError, TimeoutError):
-            text = ""
-        try:
-            found = message_of(json.loads(text)) or text
-        except ValueError:
-            found = text
-        told = " ".join(found.split())[:_SHOWN] or response.reason or "no reason given"
-        match response.status:
-            case 400 | 413 | 422:
-                # It read the request and did not like it: so will it for every other client.
-                return Failure(
-                    "invalid_request", f"the upstream rejects this: {told}", code="upstream_rejected"
-                )
-            case 429:
-                kind: Kind = "rate_limit"
-            case 503:
-                kind = "overloaded"
-            case status:
-                return Failure("upstream", f"the upstream answers {status}: {told}", code="upstream_error")
+            while len(text) < _REFUSAL and (portion := await response.content.read(_REFUSAL)):
+                text += portion
+        except aiohttp.ClientError:
+            pass
+        said = text.decode("utf-8", "replace")
+        with suppress(ValueError, RecursionError):
+            said = message_of(json.loads(said)) or said
         later = response.headers.get("retry-after", "")
-        return Failure(kind, f"the upstream is busy: {told}", code="upstream_busy", retry_after=later)
+        return refused(response.status, said, reason=response.reason or "", later=later, secret=self._key)
 
 
-def lost(error: Exception) -> Failure:
-    """The connection broke."""
-    told = str(error).partition("\n")[0] or type(error).__name__
-    return Failure("upstream", f"the connection to the upstream broke: {told}", code="upstream_lost")
+def _points_elsewhere(response: aiohttp.ClientResponse) -> bool:
+    return 300 <= response.status < 400
 
 
-def silent() -> Failure:
-    """Nothing came for too long."""
-    return Failure("timeout", "the upstream was silent for too long", code="upstream_timeout")
+def _is_encoded(response: aiohttp.ClientResponse) -> bool:
+    return response.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity")
 
 
-def message_of(value: object) -> str:
-    """The message of an error object, in any of the forms that engines send; empty: it is none."""
-    if not isinstance(value, Mapping):
-        return ""
-    error = value.get("error", value if value.get("object") == "error" else None)
-    if isinstance(error, str):
-        return error or "unknown error"
-    if isinstance(error, Mapping):
-        return str(error.get("message") or error.get("detail") or error.get("type") or "unknown error")
-    return str(value["detail"]) if "detail" in value else ""
+class _Portions:
+    """What the reads of a response bring, each a portion, before the failure that ends it."""
+
+    __slots__ = ("_content", "_failure")
+
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
+        self._content = response.content
+        self._failure: Failure | None = None
+
+    async def read(self) -> bytes:
+        """The next portion; empty: there is no more."""
+        if self._failure is not None:
+            raise self._failure
+        try:
+            return await self._content.readany()
+        except TimeoutError as error:
+            self._failure = silent()
+            raise self._failure from error
+        except aiohttp.ClientError as error:
+            self._failure = lost(error)
+            # What came in before it broke, and nobody had time to read: aiohttp would keep it to itself.
+            left = self._content._read_nowait(-1)  # noqa: SLF001
+            if left:
+                return left
+            raise self._failure from error
+
+
+class Patience:
+    """How long an upstream may go on without saying anything that counts.
+
+    Bytes keep a connection alive; only what they amount to is progress.  Looked at
+    where a read brought none, so that it costs nothing where it did.
+    """
+
+    __slots__ = ("_clock", "_seconds", "since")
+
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._seconds = seconds
+        self._clock = clock
+        self.since: float | None = None
+        """When the first read brought nothing; None: the last one did bring something."""
+
+    def tried(self) -> None:
+        """Another read has brought nothing; a failure if that has gone on for too long."""
+        now = self._clock()
+        if self.since is None:
+            self.since = now
+        elif now - self.since > self._seconds:
+            raise silent()
 
 
 class Passed:
-    """A response that is handed on as it is."""
+    """A response that is handed on as it is; of a stream, one event or several at a time."""
 
-    def __init__(self, response: aiohttp.ClientResponse, limit: int) -> None:
+    def __init__(self, response: aiohttp.ClientResponse, limit: int, idle: float) -> None:
         self._response = response
+        self._portions = _Portions(response)
         self._left = limit
-        self.content_type = response.headers.get("content-type", "application/json")
+        self._patience = Patience(idle)
+        self.is_answer = response.status == 200 and not _is_encoded(response)
+        """There is something to be read."""
+        self.content_type = response.content_type
         self.closed: Callable[[], None] | None = None
         """Called when it is over."""
+        self._events = EventReader(limit) if self.streams else None
+        self._held = bytearray()
+        """The beginning of an event: half of one nobody could read, if there is no other half."""
+
+    @property
+    def streams(self) -> bool:
+        """Whether it is a stream of events."""
+        return self.content_type == "text/event-stream"
 
     async def read(self) -> bytes:
         """What has come in since; empty: there is no more."""
-        portion = await portion_of(self._response)
-        self._left -= len(portion)
-        if self._left < 0:
-            raise Failure("upstream", "the upstream's response is too large", code="output_too_large")
-        return portion
+        while portion := await self._portions.read():
+            self._left -= len(portion)
+            if self._left < 0:
+                raise too_large()
+            if self._events is None:
+                self._patience.tried()
+                return portion
+            if whole := self._whole(self._events, portion):
+                return whole
+        return b"" if self._events is None else self._last(self._events)
+
+    def _whole(self, events: EventReader, portion: bytes) -> bytes:
+        """What may be handed on: up to the end of the last event that is complete."""
+        self._held += portion
+        if events.feed(portion):
+            self._patience.since = None
+            end = max(self._held.rfind(line) + len(line) for line in _EMPTY_LINES)
+        else:
+            self._patience.tried()
+            end = 0
+        if not events.inside:
+            end = len(self._held)
+        whole = bytes(self._held[:end])
+        del self._held[:end]
+        return whole
+
+    def _last(self, events: EventReader) -> bytes:
+        """The end; some servers leave out the empty line behind the last event."""
+        held, self._held = bytes(self._held), bytearray()
+        try:
+            for payload in events.finish():
+                if payload != _DONE:
+                    msgspec.json.decode(payload)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            told = "the upstream ended the stream inside an event"
+            raise Failure("upstream", told, code="upstream_lost") from error
+        return held and held + b"\n\n"
 
     async def all(self) -> bytes:
         """The whole of it."""
-        portions: list[bytes] = []
+        data = bytearray()
         while portion := await self.read():
-            portions.append(portion)
-        return b"".join(portions)
+            data += portion
+        return bytes(data)
 
     async def close(self) -> None:
         """Let go of the connection; back into the pool if the response is over."""
@@ -206,25 +325,24 @@ class Passed:
             self._response.close()
 
 
-async def portion_of(response: aiohttp.ClientResponse) -> bytes:
-    """What a read brings."""
-    try:
-        return await response.content.readany()
-    except TimeoutError as error:
-        raise silent() from error
-    except aiohttp.ClientError as error:
-        raise lost(error) from error
-
-
 class Events:
     """The events of one response."""
 
-    def __init__(self, response: aiohttp.ClientResponse, limit: int) -> None:
+    def __init__(
+        self,
+        response: aiohttp.ClientResponse,
+        limit: int,
+        idle: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._response = response
+        self._portions = _Portions(response)
         self._limit = limit
         lines = response.content_type == "application/x-ndjson"
         self._reader = LineReader(limit) if lines else EventReader(limit)
         self._over = False
+        self.patience = Patience(idle, clock)
+        """Whoever reads the events says which of them count."""
         self.told_end = False
         """The upstream said that this was all."""
         self.whole = response.content_type == "application/json"
@@ -236,9 +354,9 @@ class Events:
             return None
         if self.whole:
             self._over = self.told_end = True
-            return [await self.all()]
+            return [await self._all()]
         while True:
-            portion = await portion_of(self._response)
+            portion = await self._portions.read()
             events = self._reader.feed(portion) if portion else self._reader.finish()
             if not portion:
                 self._over = True
@@ -247,15 +365,17 @@ class Events:
                 events = events[: events.index(_DONE)]
             if events or self._over:
                 return events
+            self.patience.tried()
 
-    async def all(self) -> bytes:
+    async def _all(self) -> bytes:
         """The whole of a response that is not a stream."""
-        portions: list[bytes] = []
-        while portion := await portion_of(self._response):
-            portions.append(portion)
-            if sum(map(len, portions)) > self._limit:
-                raise Failure("upstream", "the upstream's response is too large", code="upstream_protocol")
-        return b"".join(portions)
+        data = bytearray()
+        while portion := await self._portions.read():
+            data += portion
+            if len(data) > self._limit:
+                raise too_large()
+            self.patience.tried()
+        return bytes(data)
 
     async def close(self) -> None:
         """Let go of the connection; back into the pool if the response is over."""

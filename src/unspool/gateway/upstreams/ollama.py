@@ -14,16 +14,17 @@ from typing import Any, ClassVar
 import msgspec
 
 from .base import Batch, Delta, Stream, Task, Usage
-from .completions import CompletionStream, CompletionsUpstream, finish_of, logprobs_of
+from .completions import CompletionStream, CompletionsUpstream, Count, finish_of, more_of
+from .logprobs import Logprobs, TokenLogprob, logprobs_of
 
 
 class _Chunk(msgspec.Struct):
     response: str = ""
     done: bool = False
     done_reason: str | None = None
-    prompt_eval_count: int | None = None
-    eval_count: int | None = None
-    logprobs: list[dict[str, Any]] | None = None
+    prompt_eval_count: Count | None = None
+    eval_count: Count | None = None
+    logprobs: list[TokenLogprob] | None = None
     error: Any = None
     object: str = ""
     message: str = ""
@@ -64,9 +65,11 @@ class OllamaStream(CompletionStream):
     def take(self, chunk: Any, batch: Batch) -> None:
         """Add what a chunk brought."""
         if not self._open:
+            if chunk.response:
+                raise more_of(0)
             return
         reason = finish_of(chunk.done_reason or "stop") if chunk.done else None
-        given = None if chunk.logprobs is None else {"content": chunk.logprobs}
+        given = None if chunk.logprobs is None else Logprobs(content=chunk.logprobs)
         batch.deltas.append(Delta(0, chunk.response, finish=reason, logprobs=logprobs_of(given, self._top)))
         if chunk.done:
             self._open.clear()

@@ -1,0 +1,241 @@
+"""Chunks of upstreams with anything in any place: a failure, or what can be sent on; never a traceback."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+pytest.importorskip("aiohttp")
+pytest.importorskip("msgspec")
+
+from unspool import plan
+from unspool.gateway.answers import encode
+from unspool.gateway.failure import Failure
+from unspool.gateway.reading import Reader
+from unspool.gateway.upstreams.base import Batch, Task
+from unspool.gateway.upstreams.chat import ChatCompletionStream
+from unspool.gateway.upstreams.completions import CompletionStream
+from unspool.gateway.upstreams.http import Patience
+from unspool.gateway.upstreams.ollama import OllamaStream
+
+PLAN = plan("hermes", {"messages": [{"role": "user", "content": "Hi"}]})
+TASK = Task("x", {"messages": []}, PLAN, "", logprobs=2, token_ids=True)
+
+
+class Told:
+    """Events that are there already."""
+
+    def __init__(self, *reads: Sequence[bytes]) -> None:
+        self._reads = iter(reads)
+        self.told_end = True
+        self.patience = Patience(300.0)
+
+    async def read(self) -> list[bytes] | None:
+        found = next(self._reads, None)
+        return None if found is None else list(found)
+
+    async def close(self) -> None:
+        pass
+
+
+def batches(kind: type[CompletionStream], *reads: Sequence[bytes]) -> tuple[list[Batch], Failure | None]:
+    """What a stream gives, and the failure that it ends with."""
+
+    async def read() -> tuple[list[Batch], Failure | None]:
+        stream = kind(Told(*reads), TASK, plain_end=False)  # type: ignore[arg-type]
+        found: list[Batch] = []
+        try:
+            while (batch := await stream.next()) is not None:
+                found.append(batch)
+        except Failure as failure:
+            return found, failure
+        return found, None
+
+    return asyncio.run(read())
+
+
+COUNTS = {"prompt_tokens": 7, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 1}}
+TOKEN = {"token": "a", "logprob": -0.5, "bytes": [97], "top_logprobs": [{"token": "b", "logprob": -1.0}]}
+CHUNKS: dict[type[CompletionStream], list[dict[str, Any]]] = {
+    CompletionStream: [
+        {
+            "object": "text_completion",
+            "choices": [
+                {
+                    "index": 0,
+                    "text": "a",
+                    "finish_reason": "stop",
+                    "stop_reason": "END",
+                    "token_ids": [1, 2],
+                    "prompt_token_ids": [3],
+                    "logprobs": {
+                        "tokens": ["a"],
+                        "token_logprobs": [-0.5],
+                        "top_logprobs": [{"a": -0.5, "b": -1.0}],
+                    },
+                }
+            ],
+            "usage": COUNTS,
+        }
+    ],
+    ChatCompletionStream: [
+        {
+            "choices": [
+                {
+                    "index": 0,
+                    "delta": {
+                        "content": "a",
+                        "reasoning_content": "b",
+                        "tool_calls": [
+                            {"index": 0, "id": "x", "function": {"name": "f", "arguments": '{"a": 1}'}}
+                        ],
+                    },
+                    "finish_reason": "tool_calls",
+                    "logprobs": {"content": [TOKEN]},
+                }
+            ],
+            "usage": COUNTS,
+        }
+    ],
+    OllamaStream: [
+        {
+            "response": "a",
+            "done": True,
+            "done_reason": "stop",
+            "prompt_eval_count": 7,
+            "eval_count": 5,
+            "logprobs": [TOKEN],
+        }
+    ],
+}
+
+
+def nested(depth: int) -> Any:
+    value: Any = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+WRONG: list[Any] = [None, True, -1, 2**70, 1.5, 10**400, "0", "x" * 5000, "\ud800", [], {}, [[1]], {"a": 1}]
+WRONG_TEXTS = ["1e400", "-1e400", "NaN", "1" * 5000, '"\\u0000"', "[" * 3000 + "]" * 3000, "{"]
+
+
+def places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Every place in a value, its own included."""
+    yield place
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, one in inner:
+        yield from places(one, (*place, key))
+
+
+def replaced(value: Any, place: tuple[Any, ...], new: Any) -> Any:
+    if not place:
+        return new
+    out = deepcopy(value)
+    inner = out
+    for key in place[:-1]:
+        inner = inner[key]
+    inner[place[-1]] = new
+    return out
+
+
+def spoilt(chunk: dict[str, Any]) -> Iterator[bytes]:
+    """The chunk, with something else in every place."""
+    for place in places(chunk):
+        for value in WRONG:
+            yield json.dumps(replaced(chunk, place, value)).encode()
+        for text in WRONG_TEXTS:
+            yield json.dumps(replaced(chunk, place, "HERE")).replace('"HERE"', text).encode()
+        yield json.dumps(replaced(chunk, place, nested(400))).encode()
+
+
+@pytest.mark.parametrize("kind", CHUNKS)
+def test_any_value_in_any_place(kind: type[CompletionStream]) -> None:
+    for chunk in CHUNKS[kind]:
+        good, failure = batches(kind, [json.dumps(chunk).encode()])
+        assert failure is None
+        assert good[0].deltas
+        for payload in spoilt(chunk):
+            found, failure = batches(kind, [payload])
+            assert failure is None or failure.code.startswith("upstream")
+            reader = Reader(PLAN)
+            for batch in found:
+                for delta in batch.deltas:
+                    with suppress(Failure):
+                        reader.feed(delta)
+                encode([reader.take_logprobs(), reader.take_token_ids(), batch.usage])
+                encode(batch.prompt_token_ids)
+
+
+@pytest.mark.parametrize("kind", CHUNKS)
+def test_deltas_before_a_broken_event_of_the_same_read_come_first(kind: type[CompletionStream]) -> None:
+    """A12: what the model wrote is not lost because of what came behind it."""
+    good = {
+        CompletionStream: b'{"choices": [{"text": "Hello"}]}',
+        ChatCompletionStream: b'{"choices": [{"delta": {"content": "Hello"}}]}',
+        OllamaStream: b'{"response": "Hello"}',
+    }[kind]
+    for broken in (b"{", b"[]", b'{"error": "boom"}', b"\xff"):
+        found, failure = batches(kind, [good, broken, good])
+        assert [delta.text for batch in found for delta in batch.deltas] == ["Hello"]
+        assert failure is not None
+
+
+SECOND = {
+    CompletionStream: b'{"choices": [{"text": "a", "finish_reason": "stop"}]}',
+    ChatCompletionStream: b'{"choices": [{"delta": {"content": "a"}, "finish_reason": "stop"}]}',
+    OllamaStream: b'{"response": "a", "done": true}',
+}
+
+
+@pytest.mark.parametrize("kind", CHUNKS)
+def test_a_second_answer_behind_the_first_is_none(kind: type[CompletionStream]) -> None:
+    for reads in ([[SECOND[kind]], [SECOND[kind]]], [[SECOND[kind], SECOND[kind]]]):
+        found, failure = batches(kind, *reads)
+        assert [delta.text for batch in found for delta in batch.deltas] == ["a"]
+        assert failure is not None
+        assert failure.code == "upstream_protocol"
+
+
+def test_events_that_say_nothing_are_no_sign_of_life() -> None:
+    now = iter(range(0, 10_000, 200))
+    told = Told(*[[b'{"choices": []}']] * 100)
+    told.patience = Patience(300.0, lambda: float(next(now)))
+
+    async def read() -> None:
+        stream = CompletionStream(told, TASK, plain_end=False)  # type: ignore[arg-type]
+        while await stream.next() is not None:
+            pass
+
+    with pytest.raises(Failure, match="silent"):
+        asyncio.run(read())
+
+
+def test_empty_deltas_count() -> None:
+    """Otherwise they could go on for ever."""
+    found, _ = batches(CompletionStream, *[[b'{"choices": [{"text": ""}]}']] * 50)
+    reader = Reader(PLAN)
+    for batch in found:
+        for delta in batch.deltas:
+            reader.feed(delta)
+    assert reader.size == 50
+
+
+def test_arguments_that_are_no_json_are_no_complete_call() -> None:
+    chunk = (
+        b'{"choices": [{"delta": {"tool_calls": [{"index": 0, "function": '
+        b'{"name": "f", "arguments": "{\\"a\\": NaN}"}}]}, "finish_reason": "tool_calls"}]}'
+    )
+    found, _ = batches(ChatCompletionStream, [chunk])
+    reader = Reader(PLAN)
+    for batch in found:
+        for delta in batch.deltas:
+            reader.feed(delta)
+    assert reader.outcomes == {"malformed": 1}

@@ -1,0 +1,296 @@
+"""What comes from an upstream, read: events, lines, portions, patience; what clients are told of it."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Sequence
+from types import FrameType
+from typing import Any
+
+import pytest
+
+pytest.importorskip("aiohttp")
+pytest.importorskip("msgspec")
+
+import aiohttp
+from aiohttp.base_protocol import BaseProtocol
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unspool.gateway.failure import Failure
+from unspool.gateway.upstreams.http import Events, Passed
+from unspool.gateway.upstreams.sse import EventReader, LineReader
+from unspool.gateway.upstreams.told import failed, message_of, refused, unreachable, without_places
+
+# -- events and lines
+
+
+def events_of(data: bytes, size: int, limit: int = 10_000) -> list[bytes]:
+    reader = EventReader(limit)
+    found = [event for at in range(0, len(data), size) for event in reader.feed(data[at : at + size])]
+    return found + reader.finish()
+
+
+PIECES = st.sampled_from(
+    [b"data:", b"data: x", b"\r", b"\n", b"\r\n", b": note", b" ", b"id: 1", b"\xff", b"\0"]
+)
+
+
+@given(st.lists(PIECES, max_size=30).map(b"".join))
+def test_events_are_the_same_however_they_are_cut(data: bytes) -> None:
+    whole = events_of(data, max(len(data), 1))
+    for size in (1, 2, 3, 5):
+        assert events_of(data, size) == whole
+
+
+def test_lines_end_in_three_ways_and_a_mark_of_bytes_is_none() -> None:
+    expected = [b"1", b"2\n3", b"4"]
+    for end in (b"\n", b"\r\n", b"\r"):
+        lines = [b"data: 1", b"", b"data: 2", b"data:3", b"", b": note", b"", b"data: 4", b""]
+        data = b"\xef\xbb\xbf" + end.join(lines) + end
+        for size in range(1, len(data) + 1):
+            assert events_of(data, size) == expected
+    reader = LineReader(100)
+    assert reader.feed(b"\xef\xbb\xbf{}\r\n\n{}\n") == [b"{}\r", b"{}"]
+
+
+def test_a_return_ends_an_event_at_once() -> None:
+    assert EventReader(100).feed(b"data: 1\r\r") == [b"1"]
+
+
+ENDLESS: dict[str, tuple[Callable[[int], EventReader | LineReader], bytes]] = {
+    "an event": (EventReader, b"data: xxxx"),
+    "lines of an event": (EventReader, b"data: x\n"),
+    "empty lines of an event": (EventReader, b"data:\n"),
+    "a comment": (EventReader, b":xxxxx"),
+    "a name of a field": (EventReader, b"x"),
+    "a line": (LineReader, b"x"),
+    "spaces": (LineReader, b" "),
+}
+
+
+@pytest.mark.parametrize("what", ENDLESS)
+def test_nothing_goes_on_without_end(what: str) -> None:
+    made, piece = ENDLESS[what]
+    reader = made(1000)
+
+    def read() -> None:
+        for _ in range(1002):
+            reader.feed(piece)
+
+    with pytest.raises(Failure, match="without end"):
+        read()
+
+
+def test_what_was_complete_comes_before_the_error() -> None:
+    reader = EventReader(10)
+    assert reader.feed(b"data: 1\n\ndata: " + b"x" * 100) == [b"1"]
+    with pytest.raises(Failure, match="without end"):
+        reader.feed(b"x")
+
+
+def steps(work: Callable[[], object]) -> int:
+    """Lines of Python that were executed."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, argument: object) -> Any:
+        nonlocal count
+        count += 1
+        return trace
+
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(None)
+    return count
+
+
+class Bytes(bytes):
+    """Counts what is copied when it is put behind others."""
+
+    copied = 0
+
+    def __radd__(self, other: bytes) -> bytes:
+        Bytes.copied += len(other) + len(self)
+        return Bytes(bytes(other) + bytes(self))
+
+    def split(self, *how: Any) -> list[bytes]:
+        Bytes.copied += len(self)
+        return super().split(*how)
+
+
+@pytest.mark.parametrize("made", [EventReader, LineReader])
+@pytest.mark.parametrize("line", [b"data: xxxxxxxx", b"data:\n"])
+def test_small_reads_are_linear(made: Callable[[int], EventReader | LineReader], line: bytes) -> None:
+    """Sixteen times the bytes, one at a time: sixteen times the steps, and the bytes that are copied."""
+
+    def read(count: int) -> tuple[int, int]:
+        Bytes.copied = 0
+        reader = made(1 << 20)
+        pieces = [Bytes(bytes([one])) for one in line * count]
+        return steps(lambda: [reader.feed(piece) for piece in pieces]), Bytes.copied
+
+    small, large = read(100), read(1600)
+    assert large[0] < small[0] * 17
+    assert large[1] < small[1] * 17
+
+
+# -- portions
+
+
+class Content:
+    """A response whose reads bring what they are told to, and take their time."""
+
+    def __init__(
+        self, portions: Sequence[bytes], *, seconds: float = 0.0, kind: str = "text/event-stream"
+    ) -> None:
+        self.content = self
+        self.content_type = kind
+        self.status = 200
+        self.headers: dict[str, str] = {}
+        self.now = 0.0
+        self._portions = iter(portions)
+        self._seconds = seconds
+
+    async def readany(self) -> bytes:
+        self.now += self._seconds
+        return next(self._portions, b"")
+
+
+def all_events(content: Content, *, idle: float = 300.0) -> list[list[bytes]]:
+    async def read() -> list[list[bytes]]:
+        events = Events(content, 10_000, idle, lambda: content.now)  # type: ignore[arg-type]
+        out = []
+        while (found := await events.read()) is not None:
+            out.append(found)
+        return out
+
+    return asyncio.run(read())
+
+
+@pytest.mark.parametrize("portion", [b": still here\n\n", b"\n", b"x", b"event: a\n\n"])
+def test_what_is_no_event_is_no_sign_of_life(portion: bytes) -> None:
+    with pytest.raises(Failure) as caught:
+        all_events(Content([portion] * 1000, seconds=200.0))
+    assert caught.value.code == "upstream_timeout"
+
+
+def test_a_whole_answer_may_not_drip() -> None:
+    with pytest.raises(Failure, match="silent"):
+        all_events(Content([b"x"] * 1000, seconds=200.0, kind="application/json"))
+
+
+def test_what_came_in_before_the_connection_broke_is_read() -> None:
+    async def read() -> list[bytes]:
+        loop = asyncio.get_running_loop()
+        content = aiohttp.StreamReader(BaseProtocol(loop), 1 << 16, loop=loop)
+        content.feed_data(b"data: 1\n\n")
+        content.set_exception(aiohttp.ClientPayloadError("gone"))
+        response = Content([])
+        response.content = content  # type: ignore[assignment]
+        events = Events(response, 10_000, 300.0)  # type: ignore[arg-type]
+        found = await events.read()
+        with pytest.raises(Failure, match="broke"):
+            await events.read()
+        return found or []
+
+    assert asyncio.run(read()) == [b"1"]
+
+
+def passed(portions: Sequence[bytes]) -> list[bytes]:
+    async def read() -> list[bytes]:
+        found = Passed(Content(portions), 10_000, 300.0)  # type: ignore[arg-type]
+        out = []
+        while portion := await found.read():
+            out.append(portion)
+        return out
+
+    return asyncio.run(read())
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+def test_events_are_handed_on_whole(end: bytes) -> None:
+    """Whoever reads half of an event, and then an error, reads neither."""
+    one, two = b'data: {"a": 1}' + end + end, b"data: [DONE]" + end + end
+    data = b": hello" + end + end + one + two
+    for size in range(1, len(data) + 1):
+        portions = [data[at : at + size] for at in range(0, len(data), size)]
+        found = passed(portions)
+        assert b"".join(found) == data
+        assert all(
+            b"data" not in portion or portion.rstrip(b"\r\n").endswith((b"}", b"]")) for portion in found
+        )
+    assert b"".join(passed([one, b"data: [DONE]"])) == one + b"data: [DONE]\n\n"
+    with pytest.raises(Failure, match="inside an event"):
+        passed([one, b'data: {"a'])
+
+
+# -- what clients are told
+
+
+PLACES = {
+    "http://10.1.2.3:8000/v1 is down": "... is down",
+    "cannot open /models/private/a.gguf": "cannot open ...",
+    "cannot open C:\\models\\a.gguf": "cannot open ...",
+    'File "/usr/lib/python3/site.py", line 3': 'File "...", line 3',
+    "host gpu7.internal.example:8000 refused": "host ... refused",
+    "connect ECONNREFUSED 127.0.0.1:8000": "connect ECONNREFUSED ...",
+    "connect to [::1]:8000": "connect to ...",
+    "localhost:8000 and Bearer abc": "... and ...",
+    "Incorrect API key provided: sk-abc***xyz": "Incorrect API key provided: ...",
+    "redis://:pw@cache:6379/0 failed": "... failed",
+}
+KEPT = (
+    "This model's maximum context length is 8192 tokens (8000 in the messages, 1000 in the completion).",
+    "there is nothing at /v1/completions, 3/4 and/or 1.5.2",
+    "schema: /properties/city/type: 'x' is not one of ...",
+    "unexpected </think> at line 3:14",
+)
+
+
+def test_clients_are_not_told_where_it_runs() -> None:
+    for said, expected in PLACES.items():
+        assert without_places(said) == expected
+    for said in KEPT:
+        assert without_places(said) == said
+    assert without_places("the key s3cret is wrong", "s3cret") == "the key ... is wrong"
+    assert len(without_places("x " * 10**6)) == 500
+    assert steps(lambda: without_places("a." * 10**6)) < 100
+
+
+def test_nor_what_its_key_is() -> None:
+    failure = refused(401, "the key s3cret is wrong", reason="", later="", secret="")
+    assert "s3cret" not in failure.message
+    assert "s3cret" in failure.detail
+
+
+LATER = {
+    "7": "7",
+    "Wed, 21 Oct 2026 07:28:00 GMT": "Wed, 21 Oct 2026 07:28:00 GMT",
+    "": "",
+    "soon": "",
+    "-1": "",
+    "9" * 50: "",
+    "٣": "",
+    "Wed, 21 Oct 2026 07:28:00 GMT" + " " * 9000: "",
+    "\udcff": "",
+}
+
+
+@pytest.mark.parametrize("later", LATER)
+def test_when_to_come_back_is_a_time(later: str) -> None:
+    assert refused(429, "", reason="", later=later, secret="").retry_after == LATER[later]
+
+
+def test_errors_of_any_shape_are_errors() -> None:
+    deep: Any = "x"
+    for _ in range(900):
+        deep = [deep]
+    values: list[Any] = [None, 5, [], {}, {"message": deep}, {"message": {"a": 1}}, {"type": "boom"}, "boom"]
+    for value in values:
+        assert "failed" in failed({"error": value}).message
+    assert message_of({"detail": [{"msg": "bad field"}, 3, {"msg": deep}]}).startswith("bad field")
+    assert "127.0.0.1" not in unreachable(OSError(111, "Connect call failed ('127.0.0.1', 8000)")).message
+    assert "refused" in unreachable(OSError(111, "Connect call failed ('127.0.0.1', 8000)")).message
