@@ -217,7 +217,7 @@ def test_wrong_use() -> None:
 
 
 def test_without_jinja(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "jinja2.sandbox", None)
+    monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(UsageError, match=r"pip install 'unspool\[template\]'"):
         ChatTemplate("")
 

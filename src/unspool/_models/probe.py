@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache, partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from .._core.values.message import Message
-from ..template import ChatTemplate, ChatTemplateError, normalise_history
-from ..template.environment import environment
+from ..template import ChatTemplate, ChatTemplateError, ChatTemplateLimit, normalise_history
+from ..template.environment import Manner
 from .turns import FLAT_TOOLS, TOOLS, Writing
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
 
 ASKED: Final[Mapping[str, object]] = {"role": "user", "content": "What is the weather like?"}
 """What the user says."""
@@ -25,6 +21,11 @@ _THINKING_ON: Final[Mapping[str, object]] = {
 }
 
 
+_SECONDS: Final = 2.0
+_ALL_SECONDS: Final = 30.0
+"""All that a template is asked may take this long."""
+
+
 class Probe(ChatTemplate):
     """A template that is asked what it writes.
 
@@ -34,12 +35,15 @@ class Probe(ChatTemplate):
     """
 
     def __init__(self, source: str, tokens: Mapping[str, str]) -> None:
-        super().__init__(source, max_seconds=2.0, **tokens)  # type: ignore[arg-type]
+        super().__init__(source, max_seconds=_SECONDS, **tokens)  # type: ignore[arg-type]
         self._written: dict[Message, Writing] = {}
 
-    def _environment(self, *, probing: bool) -> Environment:
+    def _manner(self, *, probing: bool) -> Manner:
         del probing
-        return _lenient()
+        return "lenient"
+
+    def _run(self, *args: Any, left: float = _ALL_SECONDS, **kwargs: Any) -> str:
+        return super()._run(*args, left=min(left, _ALL_SECONDS - self._spent), **kwargs)
 
     def conversation(
         self,
@@ -53,6 +57,8 @@ class Probe(ChatTemplate):
         for offered in (tools, FLAT_TOOLS, None):  # some cannot render tools, but calls they can
             try:
                 return self.render(history, offered, add_generation_prompt=generation, **variables)
+            except ChatTemplateLimit:
+                raise  # a refusal is an answer, that is none
             except ChatTemplateError:
                 continue
         return ""
@@ -78,15 +84,6 @@ class Probe(ChatTemplate):
     def prompt(self, **variables: Any) -> str:
         """A prompt."""
         return self.conversation(ASKED, generation=True, **variables)
-
-
-@cache
-def _lenient() -> Environment:
-    from jinja2.sandbox import SandboxedEnvironment
-
-    found = environment(probing=True).overlay()
-    vars(found)["is_safe_attribute"] = partial(SandboxedEnvironment.is_safe_attribute, found)
-    return found
 
 
 def as_dict(message: Message, key: str) -> dict[str, object]:

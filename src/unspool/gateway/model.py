@@ -19,7 +19,7 @@ from .._models.detection import Detection
 from .._models.sources import Source, read_source
 from .._request import Plan, plan
 from ..dialects._registry import get_dialect
-from ..template import ChatTemplate, ChatTemplateError, normalise_history
+from ..template import ChatTemplate, ChatTemplateError, ChatTemplateLimit, NoRenderer, normalise_history
 from .failure import Failure, invalid
 from .logs import log, log_once
 from .media import check_parts, has_media, without_media
@@ -100,6 +100,8 @@ class Model:
         """
         try:
             return self._prepare(request, constraints, renders, policies or self.policies)
+        except ChatTemplateLimit as error:
+            raise Failure("too_large", str(error), param="messages") from error
         except (UsageError, ChatTemplateError) as error:
             message = str(error)
             found = _FIELDS.search(message)
@@ -109,6 +111,8 @@ class Model:
             elif isinstance(error, ChatTemplateError):
                 param = param or "messages"
             raise invalid(message, param) from error
+        except NoRenderer as error:
+            raise Failure("overloaded", str(error), retry_after="1") from error
         except UnspoolError as error:
             raise Failure("internal", str(error)) from error
 
@@ -177,6 +181,8 @@ class Model:
                     continue_final_message=bool(request.get("continue_final_message")),
                     **variables,
                 )
+            except ChatTemplateLimit:
+                raise
             except ChatTemplateError as error:
                 failed = failed or error
         assert failed is not None  # noqa: S101 - else the template has rendered

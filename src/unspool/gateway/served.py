@@ -41,8 +41,8 @@ class Served:
         )
         try:
             prepared = prepare(job.request)
-        except Failure:
-            if not any(key in job.request for key in job.soft):
+        except Failure as failure:
+            if failure.kind != "invalid_request" or not any(key in job.request for key in job.soft):
                 raise
             # Clients of these APIs send such switches to every model.
             prepared, ignored = prepare_softly(prepare, job)

@@ -28,6 +28,8 @@ def prepare_softly(prepare: Prepare, job: Job) -> tuple[Prepared, list[str]]:
             try:
                 prepared = prepare({**request, key: value})
             except Failure as failure:
+                if failure.kind != "invalid_request":
+                    raise
                 reason = reason or failure.message
                 continue
             request[key] = value

@@ -7,11 +7,24 @@ for a template: what a template can read differs (arguments as objects or as
 text, the key of the reasoning, one call or many, ...), and it does not say so.
 So it is asked: ``Wants`` holds the answers, found by rendering probes once.
 
+A template is a program that came with a download: it runs in a process of its
+own, which takes no more time and memory than it is given, and is kept for the
+next rendering.
+
 Needs Jinja2: ``pip install 'unspool[template]'``.
 """
 
-from .chat_template import ChatTemplate, ChatTemplateError
+from .chat_template import ChatTemplate, ChatTemplateError, ChatTemplateLimit
 from .history import MALFORMED_KEY, normalise_history
+from .renderers import NoRenderer
 from .wants import Wants
 
-__all__ = ["MALFORMED_KEY", "ChatTemplate", "ChatTemplateError", "Wants", "normalise_history"]
+__all__ = [
+    "MALFORMED_KEY",
+    "ChatTemplate",
+    "ChatTemplateError",
+    "ChatTemplateLimit",
+    "NoRenderer",
+    "Wants",
+    "normalise_history",
+]

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import math
 import re
-import traceback
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from importlib.util import find_spec
+from typing import Any, Final
 
 from .._core.values.errors import UnspoolError, UsageError
-from .environment import WRITTEN, Limit, check_jinja, environment, generate, marking
+from .environment import WRITTEN, Manner
+from .renderers import render
+from .rendering import Answer, Job
 from .wants import PROBED_TOOL, THINKING_ON, ChatMessage, Wants, ask
-
-if TYPE_CHECKING:
-    from types import CodeType
-
-    from jinja2 import Environment, Template
 
 _ALIASED: Final = ("reasoning_content", "thinking", "reasoning")
 _CONTINUE: Final = "CONTINUE_FINAL_MESSAGE_TAG "
+_MAX_SOURCE: Final = 1 << 20
+"""Characters of a template: ten times what the longest has."""
+_ASKING: Final = 5
+"""What a template wants may be as long in finding out as so many renderings."""
 
 
 class ChatTemplateError(UnspoolError):
@@ -34,6 +35,10 @@ class ChatTemplateError(UnspoolError):
         """Line of the template, where it is known."""
         place = "" if line is None else f" (line {line})"
         super().__init__(f"chat template{place}: {reason.rstrip()}\n{hint}")
+
+
+class ChatTemplateLimit(ChatTemplateError):
+    """A rendering takes more time or memory than it may, or writes more."""
 
 
 def _plain(value: object) -> Any:
@@ -58,14 +63,19 @@ def _plain(value: object) -> Any:
     return _plain(dump()) if callable(dump) else f"<{type(value).__name__}>"
 
 
+def _shallow(value: object, what: str) -> Any:
+    """The same in plain JSON types, if it is not nested more deeply than processes can tell each other."""
+    try:
+        return _plain(value)
+    except RecursionError:
+        raise UsageError(f"{what} must not be nested so deeply, or contain themselves") from None
+
+
 def as_chat(messages: Iterable[object]) -> list[ChatMessage]:
     """The messages as dictionaries of their own."""
     if isinstance(messages, str | Mapping):
         raise UsageError(f"messages must be a list of messages, got {type(messages).__name__}")
-    try:
-        chat = [_plain(message) for message in messages]
-    except RecursionError:
-        raise UsageError("messages must not be nested so deeply, or contain themselves") from None
+    chat: list[ChatMessage] = _shallow(list(messages), "messages")
     for at, message in enumerate(chat):
         if not isinstance(message, dict):
             raise UsageError(f"message {at} must be a dictionary with 'role' and 'content', got {message!r}")
@@ -88,6 +98,7 @@ class ChatTemplate:
         eos_token: str | None = "",
         max_length: int = 1 << 24,
         max_seconds: float = 10.0,
+        max_megabytes: int = 512,
         **variables: object,
     ) -> None:
         """Compile a template.
@@ -97,43 +108,28 @@ class ChatTemplate:
         :param bos_token: the tokenizer's special tokens, as in its
             ``special_tokens_map``; None: the tokenizer has none.
         :param max_length: a rendering may have this many characters.
-        :param max_seconds: a rendering may take this long; looked at whenever
-            the template writes or calls something.
+        :param max_seconds: a rendering may take so much of a processor's time.
+        :param max_megabytes: a rendering may take this much memory.
         :param variables: further tokens and variables for every rendering.
         """
         if not isinstance(source, str):
             raise UsageError(f"a chat template is Jinja source text, got {type(source).__name__}")
-        check_jinja()
+        if find_spec("jinja2") is None:
+            raise UsageError("chat templates need Jinja2: pip install 'unspool[template]'")
+        if len(source) > _MAX_SOURCE:
+            raise ChatTemplateError(f"longer than {_MAX_SOURCE} characters", _UNUSUAL)
         self.source = source
         """The template's text."""
         tokens = {"bos_token": bos_token, "eos_token": eos_token}
         self.variables = {name: token for name, token in tokens.items() if token is not None} | variables
         """What every rendering is given."""
-        self._max_length = max_length
-        self._max_seconds = max_seconds
-        self._code: CodeType | None = None
-        self._template = self._compile(probing=False)
+        self._bounds = max_length, max_seconds, max_megabytes
+        self._wants: Wants | None = None
+        self._spent = 0.0
+        self._run(None)
 
-    def _environment(self, *, probing: bool) -> Environment:
-        return environment(probing=probing)
-
-    def _compile(self, *, probing: bool) -> Template:
-        from jinja2 import exceptions
-
-        found = self._environment(probing=probing)
-        try:
-            # What it is compiled to is the same in both environments, and takes longer than many renderings.
-            code = self._code = self._code or found.compile(self.source)
-            return found.template_class.from_code(found, code, found.make_globals(None))
-        except RecursionError:
-            raise ChatTemplateError(
-                "nested too deeply", "No model's template is: check the source."
-            ) from None
-        except exceptions.TemplateSyntaxError as error:
-            hint = (
-                "This is not a Jinja template that Transformers could read; check where it was loaded from."
-            )
-            raise ChatTemplateError(error.message or "syntax error", hint, error.lineno) from None
+    def _manner(self, *, probing: bool) -> Manner:
+        return "probing" if probing else "plain"
 
     def render(
         self,
@@ -155,37 +151,43 @@ class ChatTemplate:
         :param kwargs: variables that the template reads: ``enable_thinking``,
             ``documents``, ``reasoning_effort`` and so on.
         """
+        return self._render(messages, tools, add_generation_prompt, continue_final_message, kwargs)
+
+    def _render(
+        self,
+        messages: Iterable[object],
+        tools: Iterable[object] | None,
+        add_generation_prompt: bool,
+        continue_final_message: bool | str,
+        kwargs: Mapping[str, object],
+        *,
+        marked: bool = False,
+    ) -> str:
         chat = [_aliased(message) for message in as_chat(messages)]
         final = ""
         if continue_final_message:
             field = continue_final_message if isinstance(continue_final_message, str) else "content"
             final = self._mark_end(chat, field)
             add_generation_prompt = False
-        schemas = None if tools is None else [_plain(tool) for tool in tools]
-        variables = {"documents": None} | self.variables | kwargs
-        variables = {name: _plain(value) for name, value in variables.items()}
+        schemas = None if tools is None else _shallow(list(tools), "tools")
+        variables = _shallow({"documents": None, **self.variables, **kwargs}, "variables")
         variables |= {"messages": chat, "tools": schemas, "add_generation_prompt": add_generation_prompt}
-        text = self._run(self._template, variables)
+        text = self._run(variables, marked=marked)
         return _cut_end(text, final) if continue_final_message else text
 
     def written(
-        self, messages: Iterable[object], tools: Iterable[object] | None = None, **kwargs: Any
+        self,
+        messages: Iterable[object],
+        tools: Iterable[object] | None = None,
+        *,
+        add_generation_prompt: bool = True,
+        **kwargs: object,
     ) -> tuple[str, list[tuple[int, int]]]:
         """A rendering, and the spans that ``{% generation %}`` says are the model's.
 
         Transformers makes its mask of assistant tokens from them, all zeros where there are none.
         """
-        token = marking.set(True)
-        try:
-            marked = self.render(messages, tools, **kwargs)
-        finally:
-            marking.reset(token)
-        text, spans = "", []
-        for piece in re.split(f"({WRITTEN[0]}[^{WRITTEN[1]}]*{WRITTEN[1]})", marked):
-            if piece.startswith(WRITTEN[0]):
-                spans.append((len(text), len(text) + len(piece) - 2))
-            text += piece.strip("".join(WRITTEN))
-        return text, spans
+        return _spans(self._render(messages, tools, add_generation_prompt, False, kwargs, marked=True))
 
     def _mark_end(self, chat: list[ChatMessage], field: str) -> str:
         """Mark where the last message ends; returns its text."""
@@ -208,40 +210,46 @@ class ChatTemplate:
         texts[-1]["text"] = text + _CONTINUE
         return text
 
-    def _run(self, template: Template, variables: Mapping[str, object]) -> str:
-        from jinja2 import exceptions
+    def _run(
+        self,
+        variables: dict[str, Any] | None,
+        *,
+        probing: bool = False,
+        marked: bool = False,
+        left: float = math.inf,
+    ) -> str:
+        """What the template writes for these variables; None: see whether it is a template.
 
-        try:
-            return generate(template, variables, length=self._max_length, seconds=self._max_seconds)
-        except exceptions.UndefinedError as error:
-            raise _failure(error, error.message or "", _undefined_hint(error.message or "")) from error
-        except Limit as error:
-            raise _failure(
-                error, str(error), "Raise the bound if this template may cost that much."
-            ) from error
-        except exceptions.TemplateError as error:
-            hint = (
-                "The template refuses these messages: change what it names; "
-                "normalise_history() settles ids, arguments, empty content and parallel calls."
-            )
-            raise _failure(error, error.message or type(error).__name__, hint) from error
-        except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
-            hint = (
-                "The template cannot handle a value in these messages, tools or variables: "
-                "pass the messages through normalise_history() first."
-            )
-            raise _failure(error, f"{type(error).__name__}: {error}", hint) from error
+        :param left: seconds that are left, if they are not all.
+        """
+        length, seconds, megabytes = self._bounds
+        left = min(left, seconds)
+        manner = self._manner(probing=probing)
+        answer = render(Job(self.source, manner, variables, marked, length, seconds, megabytes, left))
+        self._spent += answer.seconds
+        if answer.kind != "text":
+            raise _failure(answer)
+        return answer.text
 
-    @cached_property
+    @property
     def wants(self) -> Wants:
         """What the template reads, and in which form."""
-        compiled = self._compile(probing=True)
-        variables = THINKING_ON | self.variables | {"documents": None, "add_generation_prompt": False}
+        if self._wants is None:
+            self._wants = self._ask()
+        return self._wants
+
+    def _ask(self) -> Wants:
+        given = _shallow(self.variables, "variables")
+        variables = THINKING_ON | given | {"documents": None, "add_generation_prompt": False}
+        until = self._spent + _ASKING * self._bounds[1]
 
         def attempt(*messages: ChatMessage) -> str:
             for tools in ([PROBED_TOOL], None):
+                told = variables | {"messages": list(messages), "tools": tools}
                 try:
-                    return self._run(compiled, variables | {"messages": list(messages), "tools": tools})
+                    return self._run(told, probing=True, left=until - self._spent)
+                except ChatTemplateLimit:
+                    raise  # that is no answer
                 except ChatTemplateError:
                     continue
             return ""
@@ -257,6 +265,24 @@ def _aliased(message: ChatMessage) -> ChatMessage:
     return {"thinking": reasoning, **message, "reasoning_content": reasoning}
 
 
+def _spans(marked: str) -> tuple[str, list[tuple[int, int]]]:
+    """A text without its marks, and what they were around."""
+    begin, end = WRITTEN
+    pieces: list[str] = []
+    spans: list[tuple[int, int]] = []
+    length, start = 0, -1
+    for piece in re.split(f"([{begin}{end}])", marked):
+        if piece == begin:
+            start = length if start < 0 else start
+        elif piece != end:
+            pieces.append(piece)
+            length += len(piece)
+        elif start >= 0:
+            spans.append((start, length))
+            start = -1
+    return "".join(pieces), spans
+
+
 def _cut_end(text: str, final: str) -> str:
     """The text up to the mark."""
     mark = _CONTINUE.strip()
@@ -270,12 +296,22 @@ def _cut_end(text: str, final: str) -> str:
     return text[:at] if text[at : at + len(_CONTINUE)] == _CONTINUE else text[:at].rstrip()
 
 
-def _failure(error: Exception, reason: str, hint: str) -> ChatTemplateError:
-    line = None
-    for frame, number in traceback.walk_tb(error.__traceback__):
-        if frame.f_code.co_filename == "<template>":
-            line = number
-    return ChatTemplateError(reason, hint, line)
+_UNUSUAL: Final = "No model's template is like that: check the source."
+_HINTS: Final = {
+    "syntax": "This is not a Jinja template that Transformers could read; check where it was loaded from.",
+    "refused": "The template refuses these messages: change what it names; "
+    "normalise_history() settles ids, arguments, empty content and parallel calls.",
+    "value": "The template cannot handle a value in these messages, tools or variables: "
+    "pass the messages through normalise_history() first.",
+}
+
+
+def _failure(answer: Answer) -> ChatTemplateError:
+    kind, reason, line, _ = answer
+    if kind == "limit":
+        bound = "Raise the bound if this template may cost that much."
+        return ChatTemplateLimit(reason, bound if "(max_" in reason else _UNUSUAL, line)
+    return ChatTemplateError(reason, _HINTS.get(kind) or _undefined_hint(reason), line)
 
 
 def _undefined_hint(reason: str) -> str:

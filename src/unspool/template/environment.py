@@ -1,4 +1,8 @@
-"""The environment that chat templates run in: that of Transformers, with bounds on what a rendering costs."""
+"""The environment that chat templates run in: that of Transformers, with bounds on what a rendering costs.
+
+The child process that renders (``child.py``) imports this file and ``rendering.py``, and nothing else of
+ours: it has to start quickly.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +12,8 @@ from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
-from typing import TYPE_CHECKING, Any, Final, NoReturn
-
-from .._core.values.errors import UsageError
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias
 
 if TYPE_CHECKING:
     from jinja2 import Template, nodes
@@ -20,8 +22,32 @@ if TYPE_CHECKING:
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 
+Manner: TypeAlias = Literal["plain", "probing", "lenient"]
+"""How a template is run.
+
+plain: as Transformers does.  probing: time stands still, and a variable that nobody gave counts as an empty
+string.  lenient: the same, and lists may be changed, which other engines allow.
+"""
+_MAX_RANGE: Final = 100_000
+_MAX_EXPONENT: Final = 64
+
+
+clock: Final = getattr(time, "thread_time", time.process_time)
+"""Seconds that were worked; not every platform can tell threads apart."""
+
+
 class Limit(Exception):
     """The bound on a rendering is reached."""
+
+
+def too_slow(seconds: float) -> Limit:
+    """The rendering takes too long."""
+    return Limit(f"rendering takes longer than {seconds:g} seconds (max_seconds)")
+
+
+def too_big(megabytes: int) -> Limit:
+    """The rendering takes too much memory."""
+    return Limit(f"rendering takes more than {megabytes} megabytes of memory (max_megabytes)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +59,8 @@ class _Bounds:
     deadline: float
 
     def check(self) -> None:
-        if time.monotonic() > self.deadline:
-            raise Limit(f"rendering takes longer than {self.seconds:g} seconds (max_seconds)")
+        if clock() > self.deadline:
+            raise too_slow(self.seconds)
 
     def check_length(self, length: float) -> None:
         if length > self.length:
@@ -42,18 +68,9 @@ class _Bounds:
 
 
 _bounds: ContextVar[_Bounds] = ContextVar("_bounds")
-marking: ContextVar[bool] = ContextVar("marking", default=False)
-"""Whether a rendering shows what ``{% generation %}`` marks, between the two of ``WRITTEN``."""
+_marking: ContextVar[bool] = ContextVar("_marking", default=False)
 WRITTEN: Final = ("\ud800", "\udfff")
-"""No text has these: half a character each."""
-
-
-def check_jinja() -> None:
-    """Refuse to go on without Jinja2."""
-    try:
-        import jinja2.sandbox  # noqa: F401
-    except ImportError as error:
-        raise UsageError("chat templates need Jinja2: pip install 'unspool[template]'") from error
+"""What a rendering has around what ``{% generation %}`` marks, if it is asked to; half a character each."""
 
 
 def _tojson(
@@ -73,13 +90,18 @@ def _strftime_now(form: str) -> str:
     return datetime.now().strftime(form)  # noqa: DTZ005 - the local date, as Transformers gives it
 
 
-@cache
-def environment(*, probing: bool) -> ImmutableSandboxedEnvironment:  # noqa: C901 - classes of an extra, in one place
-    """The environment that templates run in.
+def _range(*bounds: int) -> range:
+    found = range(*bounds)
+    if len(found) > _MAX_RANGE:
+        raise Limit(f"a range of more than {_MAX_RANGE} numbers")
+    return found
 
-    For probes time stands still, and a variable that nobody gave counts as
-    an empty string.
-    """
+
+@cache
+def environment(manner: Manner) -> ImmutableSandboxedEnvironment:  # noqa: C901 - classes of an extra, in one place
+    """The environment that templates run in."""
+    if manner == "lenient":
+        return _lenient()
     import jinja2
     from jinja2 import ext, sandbox, utils
     from jinja2 import nodes as tree
@@ -95,7 +117,7 @@ def environment(*, probing: bool) -> ImmutableSandboxedEnvironment:  # noqa: C90
             return tree.CallBlock(self.call_method("_written"), [], [], body).set_lineno(line)
 
         def _written(self, caller: Macro) -> str:
-            return f"{WRITTEN[0]}{caller()}{WRITTEN[1]}" if marking.get() else caller()
+            return f"{WRITTEN[0]}{caller()}{WRITTEN[1]}" if _marking.get() else caller()
 
     class TemplateDict:
         """``dict`` without the attributes of the type."""
@@ -136,7 +158,7 @@ def environment(*, probing: bool) -> ImmutableSandboxedEnvironment:  # noqa: C90
             for one, other in ((left, right), (right, left)):
                 if isinstance(one, int) and isinstance(other, str | list | tuple):
                     _bounds.get().check_length(len(other) * one)
-            if operator == "**" and isinstance(right, int | float) and abs(right) > 64:
+            if operator == "**" and isinstance(right, int | float) and abs(right) > _MAX_EXPONENT:
                 raise jinja2.exceptions.SecurityError(f"exponent too large: {right}")
             return super().call_binop(context, operator, left, right)
 
@@ -156,24 +178,46 @@ def environment(*, probing: bool) -> ImmutableSandboxedEnvironment:  # noqa: C90
         trim_blocks=True,
         lstrip_blocks=True,
         extensions=[Generation, ext.loopcontrols],
-        undefined=Given if probing else jinja2.Undefined,
+        undefined=jinja2.Undefined if manner == "plain" else Given,
     )
     found.filters["tojson"] = _tojson
     found.globals["raise_exception"] = raise_exception
-    found.globals["strftime_now"] = str if probing else _strftime_now
+    found.globals["strftime_now"] = _strftime_now if manner == "plain" else str
+    found.globals["range"] = _range
     found.globals["dict"] = TemplateDict()
     found.globals["namespace"] = TemplateNamespace
     return found
 
 
-def generate(template: Template, variables: Mapping[str, object], *, length: int, seconds: float) -> str:
-    """What a template writes, if it costs no more than that."""
-    bounds = _Bounds(length, seconds, time.monotonic() + seconds)
-    token = _bounds.set(bounds)
+def _lenient() -> ImmutableSandboxedEnvironment:
+    from jinja2.sandbox import SandboxedEnvironment
+
+    found = environment("probing").overlay()
+    vars(found)["is_safe_attribute"] = partial(SandboxedEnvironment.is_safe_attribute, found)
+    return found
+
+
+def generate(
+    template: Template,
+    variables: Mapping[str, object],
+    *,
+    marked: bool,
+    length: int,
+    seconds: float,
+    left: float,
+) -> str:
+    """What a template writes, if it costs no more than that.
+
+    :param marked: show what ``{% generation %}`` marks.
+    :param left: what is left of the seconds.
+    """
+    bounds = _Bounds(length, seconds, clock() + left)
+    tokens = _bounds.set(bounds), _marking.set(marked)
     try:
         return "".join(_bounded(template.generate(variables), bounds))
     finally:
-        _bounds.reset(token)
+        _bounds.reset(tokens[0])
+        _marking.reset(tokens[1])
 
 
 def _bounded(pieces: Iterator[str], bounds: _Bounds) -> Iterator[str]:
