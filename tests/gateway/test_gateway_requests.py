@@ -312,13 +312,6 @@ def test_parse_chunks(replay: GatewayThread) -> None:
     assert {event["chunk"] for event in found["events"]} <= {0, 1, 2, 3}
 
 
-def test_parse_by_template(replay: GatewayThread) -> None:
-    body = {"text": "<think>a</think>b", "dialect": "auto", "chat_template": CHATML}
-    found = post(f"{replay.url}/v1/parse", body)
-    assert (found["message"]["reasoning_content"], found["message"]["content"]) == ("a", "b")
-    assert found["evidence"]
-
-
 @pytest.mark.parametrize(
     ("body", "param"),
     [
@@ -330,7 +323,8 @@ def test_parse_by_template(replay: GatewayThread) -> None:
         ({"text": "x", "policies": {"commit": "later"}}, "policies"),
         ({"text": "x", "policies": {"nope": "x"}}, "policies"),
         ({"text": "x", "policies": {"like": "nobody"}}, "policies"),
-        ({"text": "x", "chat_template": "no template"}, "chat_template"),
+        ({"text": "x", "chat_template": CHATML}, "request_templates"),
+        ({"text": "x", "dialect": "hermes", "chat_template": CHATML}, "request_templates"),
         ({"text": "<tool_call>{", "dialect": "hermes", "strict": True}, "text"),
     ],
 )

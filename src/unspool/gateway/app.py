@@ -272,7 +272,9 @@ class Gateway:
         body = await self.body(exchange)
         served = self.models.find(body.get("model"))
         limit = self.settings.max_output_bytes
-        answer = await self.lanes.aside.run(exchange.whose, parse_body, body, served.model, limit)
+        templates = self.settings.request_templates
+        lane = self.lanes.templates if templates and body.get("chat_template") else self.lanes.aside
+        answer = await lane.run(exchange.whose, parse_body, body, served.model, limit, templates=templates)
         await exchange.respond(200, answer)
 
     async def body(self, exchange: Exchange) -> dict[str, Any]:

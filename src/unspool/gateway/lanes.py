@@ -127,8 +127,10 @@ class Lanes:
         """Plans, grammars and prompts: what every generation waits for."""
         self.aside = Lane("parsing and counting tokens", width=1, queue=16)
         """What no generation waits for."""
+        self.templates = Lane("running templates of requests", width=1, queue=4)
+        """Templates that requests bring; one at a time, so that a process is left for the model's own."""
 
     def close(self) -> None:
         """No more work."""
-        for lane in (self.bodies, self.prompts, self.aside):
+        for lane in (self.bodies, self.prompts, self.aside, self.templates):
             lane.close()

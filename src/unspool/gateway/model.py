@@ -33,6 +33,8 @@ _FIELDS: Final = re.compile(
     r"skip_special_tokens|ignore_eos|functions|function_call|guided_\w+|structured_outputs|structural_tag)\b"
 )
 """Fields of a request as error messages name them."""
+_OWN: Final = frozenset({"self", "messages", "tools", "add_generation_prompt", "continue_final_message"})
+"""What every rendering is told anyway."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +143,11 @@ class Model:
             messages = self.tool_prompt.told(messages, offered, decided.dialect)
         history = normalise_history(messages, self.template, dialect=decided.dialect)
         variables = dict(decided.chat_template_kwargs)
+        for name in _OWN & variables.keys():
+            raise invalid(
+                f"chat_template_kwargs: {name} is no variable of templates; the request says it elsewhere",
+                "chat_template_kwargs",
+            )
         if request.get("documents"):
             if "documents" not in self.template.source:
                 raise invalid("documents: the model's chat template does not read them", "documents")

@@ -15,6 +15,7 @@ from .._core.values.events import Event, normalise
 from .._core.values.policies import Policies
 from .._core.words.dialect import Dialect
 from .._models.detect import detect
+from ..template import NoRenderer
 from ..wire import ChatStream
 from .answers import encode
 from .body import checked
@@ -43,12 +44,19 @@ class ParseBody(msgspec.Struct):
     finish_reason: Literal["stop", "length", "tool_calls", "content_filter"] | None = None
 
 
-def parse_body(body: Mapping[str, Any], model: Model, limit: int) -> bytes:
+def parse_body(body: Mapping[str, Any], model: Model, limit: int, *, templates: bool) -> bytes:
     """The answer to a request to parse.
 
     :param limit: bytes of an answer, which repeats the text thrice and tells every event.
+    :param templates: the request may bring a template.
     """
     shape = checked(body, ParseBody)
+    if shape.chat_template is not None and not templates:
+        raise invalid(
+            "chat_template: no templates of requests are run here; the setting request_templates allows them",
+            "chat_template",
+            "unsupported_parameter",
+        )
     if (shape.text is None) == (shape.chunks is None):
         raise invalid("give either text or chunks", "text")
     bounds = _Bounds(limit)
@@ -132,6 +140,8 @@ def _fed(parser: Parser, chunk: str, bounds: _Bounds) -> list[Event]:
 
 
 def _dialect(shape: ParseBody, model: Model) -> tuple[str | Dialect, list[str]]:
+    if shape.dialect != "auto" and shape.chat_template is not None:
+        raise invalid("give either dialect or chat_template", "chat_template")
     if shape.dialect != "auto":
         return find_dialect(shape.dialect), [f"The request names {shape.dialect}."]
     if shape.chat_template is None:
@@ -140,6 +150,8 @@ def _dialect(shape: ParseBody, model: Model) -> tuple[str | Dialect, list[str]]:
         ]
     try:
         found = detect({"chat_template": shape.chat_template})
+    except NoRenderer as error:
+        raise Failure("overloaded", str(error), retry_after="1") from error
     except UnspoolError as error:
         raise invalid(str(error), "chat_template") from error
     if found.dialect is None:

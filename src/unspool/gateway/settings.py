@@ -117,6 +117,7 @@ class Settings:
 
     strict_tools: Annotated[bool, "hold calls to their schemas although the request does not ask"] = False
     token_ids: Annotated[bool, "read token ids instead of text (vllm; needs model_dir)"] = False
+    request_templates: Annotated[bool, "let requests to /v1/parse bring a chat template"] = False
     hosted_tools: Annotated[
         Literal["ignore", "reject"], "what to do with tools that only their vendor can run"
     ] = "ignore"
