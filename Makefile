@@ -10,6 +10,7 @@ STEP := src/unspool/gateway/progress.py
 PIP := $(BIN)/python -m pip install --no-input --disable-pip-version-check
 INSTALL := $(BIN)/python -I $(STEP)
 BENCH := $(VENV)/.installed-bench
+FUZZ := $(VENV)/.installed-fuzz
 COMPILED := build/compiled
 # Tests of what is never compiled, and takes long.
 UNCOMPILED := $(foreach tests,gateway grammar conformance project/test_benchmarks.py \
@@ -34,7 +35,7 @@ ENGINE_NEEDS := regex cachetools psutil numpy requests tqdm 'transformers>=5.16.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test quick compiled check rooms slow run templates tokenizers clients agents peers peer-trainers engine-vllm engine-sglang engine-transformers ray examples bench hostile clean
+.PHONY: help test quick compiled check rooms slow run templates tokenizers clients agents peers peer-trainers engine-vllm engine-sglang engine-transformers ray examples bench fuzz hostile clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -204,6 +205,15 @@ hostile: $(DEV) ## attack a gateway, and measure what its other clients notice
 
 $(BENCH): $(DEV)
 	@$(BIN)/python -m pip install -qq --no-input -e '.[bench]'
+	@touch $@
+
+# Coverage-guided, over the pure build; what is compiled is fuzzed and compared beside it.
+MINUTES ?= 10
+fuzz: $(FUZZ) $(COMPILED)/unspool ## fuzz everything that reads for MINUTES=10; TARGET=feed BUILD=pure ARGS=--keep
+	@PYTHONPATH=src:. $(BIN)/python -m fuzz.run --minutes $(MINUTES) --jobs $(JOBS) --target "$(TARGET)" --build "$(BUILD)" $(ARGS)
+
+$(FUZZ): $(DEV)
+	@$(BIN)/python -m pip install -qq --no-input -e '.[fuzz]'
 	@touch $@
 
 clean: ## remove the environment, caches and builds

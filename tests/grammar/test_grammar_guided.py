@@ -6,10 +6,11 @@ import json
 from typing import Any
 
 import pytest
-from test_grammar_sampling import TOOLS, Sampler, check
+from test_grammar_sampling import TOOLS, check
 
 import unspool
 from matchers import XGrammar, needs_xgrammar
+from sampling import Sampler
 from unspool import UsageError
 from unspool.grammar import grammar_for, guided_schema
 from unspool.grammar.ir import SchemaValue

@@ -3,243 +3,19 @@
 from __future__ import annotations
 
 import json
-import random
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 import unspool
 from matchers import Llama, XGrammar, has_llama, has_xgrammar
+from sampling import HARMLESS, Sampler
 from unspool import Dialect, Message
-from unspool._core.words.pieces import Hole, parse_template
 from unspool.grammar import Choice as ToolChoice
 from unspool.grammar import Start, grammar_for
-from unspool.grammar.ir import (
-    Chars,
-    Dispatch,
-    Exact,
-    Free,
-    Many,
-    Named,
-    Node,
-    OneOf,
-    Ref,
-    Repeat,
-    SchemaValue,
-    Seq,
-    UpTo,
-    strip_prefix,
-)
-from unspool.grammar.rules import Rules
-from unspool.grammar.values import value_rules
 
 jsonschema = pytest.importorskip("jsonschema")
-
-LETTERS = "aZ09 _<>/|{}[]\"'\\\n:=,.-é｜東😀\t"
-"""Characters to prefer: those that markup is made of."""
-
-
-class Sampler:
-    """Draws texts from a grammar.
-
-    Free text is made of the dialect's own markup, as far as the grammar lets
-    it; values come from their rules.  Once a text is long enough, only the
-    shortest ways to its end are taken.
-    """
-
-    def __init__(self, dialect: Dialect, root: Node, seed: int) -> None:
-        self.root = root
-        self.random = random.Random(seed)  # noqa: S311 - reproducible, not secret
-        self.markup = markup(dialect)
-        self.rules: dict[str, Node] = {}
-        self.shortest: dict[str, float] = {}
-        self._values: dict[int, tuple[SchemaValue, Node]] = {}
-        self._context: SchemaValue | None = None
-        self.length = 0
-        self.budget = 0
-
-    def text(self) -> str:
-        self.out: list[str] = []
-        self.called: list[str] = []
-        self.length = 0
-        self.budget = self.random.choice((0, 100, 300, 800))
-        todo: list[Node] = [self.root]
-        while todo:
-            self._take(todo.pop(), todo)
-        return "".join(self.out)
-
-    def _take(self, node: Node, todo: list[Node]) -> None:
-        spent = self.length > self.budget
-        if isinstance(node, Exact):
-            self._put(node.text)
-        elif isinstance(node, Chars):
-            self._put(self._char(node))
-        elif isinstance(node, Ref):
-            known = self._string(node.name)
-            if known is None:
-                todo.append(self.rules[node.name])
-            else:
-                self._put(known)
-        elif isinstance(node, Seq):
-            todo.extend(reversed(node.parts))
-        elif isinstance(node, OneOf):
-            options = list(node.options)
-            if spent:
-                least = min(map(self._length, options))
-                options = [option for option in options if self._length(option) == least]
-            todo.append(self.random.choice(options))
-        elif isinstance(node, Repeat):
-            most = node.least + 3 if node.most is None else node.most
-            todo.extend([node.item] * (node.least if spent else self.random.randint(node.least, most)))
-        elif isinstance(node, Many):
-            more = 0 if spent else self.random.randint(0, 2)
-            todo.extend([Seq((node.item, Exact(node.separator)))] * more)
-            todo.insert(len(todo) - more, node.item)
-        elif isinstance(node, Named):
-            self.called.append(node.name.removesuffix("-call"))
-            todo.append(node.node)
-        elif isinstance(node, SchemaValue):
-            self._context = node
-            todo.append(self._value(node))
-        elif isinstance(node, UpTo):
-            self._put(self._words(lambda text: _is_up_to(text + node.end, node)) + node.end)
-        elif isinstance(node, Free):
-            self._put(self._words(lambda text: not _occurs(text, node.without)))
-        else:
-            assert isinstance(node, Dispatch)
-            others = (node.trigger, *node.without)
-            rest = strip_prefix(node.then, node.trigger)
-            todo.append(self.random.choice((Free(others), Seq((UpTo(node.trigger, node.without), rest)))))
-
-    def _put(self, text: str) -> None:
-        self.out.append(text)
-        self.length += len(text)
-
-    def _char(self, node: Chars) -> str:
-        likely = [char for char in LETTERS if any(low <= ord(char) <= high for low, high in node.ranges)]
-        if likely:
-            return self.random.choice(likely)
-        low, high = self.random.choice(node.ranges)
-        return chr(self.random.randint(low, high))
-
-    def _words(self, fits: Callable[[str], bool]) -> str:
-        """Text that consists of markup, whole and in parts, and of anything else."""
-        text = ""
-        for _ in range(self.random.randint(0, 12) if self.length <= self.budget else 0):
-            word = self.random.choice((*LETTERS, *self.markup))
-            if self.random.random() < 0.3:
-                word = word[: self.random.randint(1, len(word))]
-            if fits(text + word):
-                text += word
-        return text
-
-    # -- values
-
-    def _string(self, name: str) -> str | None:
-        """A string with markup in it, where a rule stands for any string."""
-        value = self._context
-        if value is None or not name.startswith("any-string"):
-            return None
-        quote = value.quote if value.notation == "bare" else '"'
-
-        def spell(text: str) -> str:
-            return quote + text + quote if value.notation == "bare" else json.dumps(text, ensure_ascii=False)
-
-        def fits(text: str) -> bool:
-            inner = spell(text)[len(quote) :]
-            return not _occurs(inner, value.without) and (
-                value.notation != "bare" or inner.find(quote) == len(text)
-            )
-
-        return spell(self._words(fits))
-
-    def _value(self, value: SchemaValue) -> Node:
-        if id(value) not in self._values:
-            rules = Rules()
-            node = value_rules(rules, value)
-            names = {name: f"{name} {len(self._values)}" for name in rules.bodies}
-            self.rules.update({names[name]: _renamed(body, names) for name, body in rules.bodies.items()})
-            self._values[id(value)] = (value, _renamed(node, names))
-            self._measure(names.values())
-        return self._values[id(value)][1]
-
-    def _measure(self, names: Iterable[str]) -> None:
-        """The length of the shortest text of each rule."""
-        names = list(names)
-        self.shortest.update(dict.fromkeys(names, float("inf")))
-        changed = True
-        while changed:
-            changed = False
-            for name in names:
-                length = self._length(self.rules[name])
-                if length < self.shortest[name]:
-                    self.shortest[name] = length
-                    changed = True
-
-    def _length(self, node: Node) -> float:
-        if isinstance(node, Exact):
-            return len(node.text)
-        if isinstance(node, Ref):
-            return self.shortest[node.name]
-        if isinstance(node, Seq):
-            return sum(map(self._length, node.parts))
-        if isinstance(node, OneOf):
-            return min(map(self._length, node.options))
-        if isinstance(node, Repeat):
-            return self._length(node.item) * node.least if node.least else 0
-        if isinstance(node, Many):
-            return self._length(node.item)
-        if isinstance(node, Named):
-            return self._length(node.node)
-        if isinstance(node, SchemaValue):
-            return self._length(self._value(node))
-        return 1
-
-
-def _is_up_to(text: str, node: UpTo) -> bool:
-    """Whether the marker is the first of its kind, and nothing else is there."""
-    before = text[: len(text) - len(node.end)]
-    return text.find(node.end) == len(before) and not _occurs(text[:-1], node.without)
-
-
-def _occurs(text: str, markers: Iterable[str]) -> bool:
-    return any(marker in text for marker in markers)
-
-
-def _renamed(node: Node, names: Mapping[str, str]) -> Node:
-    if isinstance(node, Ref):
-        return Ref(names[node.name])
-    if isinstance(node, Seq):
-        return Seq(tuple(_renamed(part, names) for part in node.parts))
-    if isinstance(node, OneOf):
-        return OneOf(tuple(_renamed(option, names) for option in node.options))
-    if isinstance(node, Repeat):
-        return Repeat(_renamed(node.item, names), node.least, node.most)
-    return node
-
-
-def markup(dialect: Dialect) -> list[str]:
-    """Every literal of a dialect, with what tools are called."""
-    templates = [
-        *dialect.call,
-        *dialect.section,
-        *dialect.param,
-        *dialect.reasoning,
-        *dialect.content,
-        *dialect.drop,
-        *dialect.stop,
-        *(dialect.frame.open if dialect.frame else ()),
-        *(dialect.frame.ends if dialect.frame else ()),
-        *((dialect.frame.sep,) if dialect.frame else ()),
-    ]
-    words = ["query", "get_time", '"', "{}", "[]", "\n", "search_places", "<think>", "</think>"]
-    for template in templates:
-        words += [
-            piece.text for piece in parse_template(template.lstrip("^?")) if not isinstance(piece, Hole)
-        ]
-    return sorted(set(words) - {""})
-
 
 # --- tools
 
@@ -292,10 +68,6 @@ TOOLS: list[dict[str, Any]] = [
 ]
 
 WITH_CALLS = [dialect for dialect in unspool.list_dialects() if dialect.call or dialect.frame is not None]
-
-
-HARMLESS = {"stray_opener", "stray_closer", "empty_section", "cut_head", "bad_id"}
-"""Problems of markup in prose, and of ids that the model has to keep apart itself."""
 
 
 def check(message: Message, called: list[str], text: str) -> None:
@@ -357,6 +129,29 @@ def test_what_is_drawn_is_read_back(dialect: Dialect, choice: ToolChoice) -> Non
 def test_what_is_drawn_is_read_back_after_a_prompt(dialect: Dialect, choice: ToolChoice) -> None:
     for start in starts(dialect)[1:]:
         read_back(dialect, choice, start, count=6, seed=2)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"allOf": [{"type": "string"}, {"format": "date"}]},
+        {"type": "string"},
+        {"const": "now"},
+        {"enum": [1, 2]},
+        {"$ref": "#/$defs/A", "$defs": {"A": {"type": "string"}}},
+        {"type": "no such type", "additionalProperties": False},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("name", ["hermes", "deepseek_v3_1", "xlam", "pythonic"])
+def test_arguments_are_an_object_whatever_their_schema_says(name: str, schema: dict[str, Any]) -> None:
+    dialect = unspool.get_dialect(name)
+    tools = [{"name": "f", "parameters": schema}]
+    sampler = Sampler(dialect, grammar_for(dialect, tools, choice="required").root, seed=1)
+    for _ in range(10):
+        text = sampler.text()
+        message = unspool.parse(text, dialect, tools=tools)
+        assert [call.name for call in message.tool_calls] == sampler.called, text
 
 
 @pytest.mark.slow

@@ -7,10 +7,10 @@ import random
 from typing import Any
 
 import pytest
-from test_grammar_sampling import Sampler
 
 import unspool
 from matchers import Llama, XGrammar, needs_llama, needs_xgrammar
+from sampling import Sampler
 from unspool.grammar.automaton import text_rules
 from unspool.grammar.gbnf import expanded, gbnf, written
 from unspool.grammar.ir import Chars, Node, Repeat, Schema, SchemaValue, UpTo, chars, seq, up_to
@@ -52,6 +52,20 @@ CASES: dict[str, tuple[Any, list[Any], list[Any]]] = {
         [["a"], ["a", 1, 2]],
         [[1], ["a", "b"]],
     ),
+    "both types": (
+        {"type": ["number", "string"], "allOf": [{"type": ["integer", "null"]}]},
+        [1, -2],
+        ["a", None, 1.5],
+    ),
+    "an alternative of another type": (
+        {
+            "type": "object",
+            "anyOf": [{"type": "string"}, {"required": ["a"], "properties": {"a": {"const": 1}}}],
+        },
+        [{"a": 1}],
+        ["a", {}],
+    ),
+    "values of another type": ({"type": "string", "enum": ["a", 1]}, ["a"], [1]),
     "any array": ({"type": "array"}, [[], [1, "x", None, {"a": 1}]], [{}]),
     "object": (
         {

@@ -294,7 +294,13 @@ def check_tools(tools: Sequence[Mapping[str, Any]] | None, place: str) -> None:
         function = tool.get("function")
         if not isinstance(function, Mapping):
             raise invalid(f"{place}[{at}].function is required", f"{place}[{at}].function")
-        name = str(function["name"])
+        name = function.get("name")
+        if not isinstance(name, str) or not name:
+            raise invalid(
+                f"{place}[{at}].function.name is required",
+                f"{place}[{at}].function.name",
+                "missing_required_parameter",
+            )
         if name in seen:
             raise invalid(
                 f"{place}[{at}]: there are two tools named {name!r}", f"{place}[{at}].function.name"

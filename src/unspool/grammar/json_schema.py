@@ -67,7 +67,13 @@ def _arguments(schema: object, *, strict: bool) -> Mapping[str, Any]:
     clean = self_contained(schema)
     if isinstance(clean, bool):
         return ANY_ARGUMENTS if clean else NO_ARGUMENTS
-    return clean if ValueType(clean).types == {"object"} else {**clean, "type": "object"}
+    # Arguments are an object, whatever else their schema says.
+    if "$ref" not in clean:
+        return {**clean, "type": "object"}
+    if ValueType(clean).types == {"object"}:
+        return clean
+    definitions = clean.pop("$defs", {})
+    return {"type": "object", "allOf": [clean], "$defs": definitions}
 
 
 def chosen(tools: Iterable[Mapping[str, Any]], choice: Choice) -> tuple[list[Function], bool]:

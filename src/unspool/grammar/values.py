@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from .automaton import set_of, text_rules, word_rules
+from .both import CONSTRAINTS, both, is_of
 from .ir import (
     NOTHING,
     Chars,
@@ -48,9 +49,6 @@ _FRACTION: Final = optional(".", Repeat(_DIGIT, 1, 16))
 _NATURAL: Final = choice((Exact("0"), seq(Chars(chars("1-9")), Repeat(_DIGIT, 0, 18))))
 _DEEPEST: Final = 32
 """Merged schemas nested deeper than this say nothing."""
-_CONSTRAINTS: Final = frozenset(
-    ("$ref", "enum", "const", "anyOf", "oneOf", "allOf", "type", "properties", "items", "prefixItems")
-)
 
 
 def value_rules(rules: Rules, value: SchemaValue) -> Node:
@@ -154,20 +152,21 @@ class Values:
 
     def value(self, schema: Schema) -> Node:
         """A value that satisfies a schema."""
-        if isinstance(schema, bool) or not _CONSTRAINTS & schema.keys():
+        if isinstance(schema, bool) or not CONSTRAINTS & schema.keys():
             return self.anything()
         if "$ref" in schema:
             return self._reference(schema["$ref"])
         schema = self._merged(schema)
-        if "const" in schema:
-            return self.constant(schema["const"])
-        if "enum" in schema:
-            return choice(self.constant(value) for value in schema["enum"])
+        given = [schema["const"]] if "const" in schema else schema.get("enum", ())
+        fitting = [value for value in given if is_of(value, schema.get("type"))]
+        if fitting:
+            return choice(self.constant(value) for value in fitting)
         for keyword in ("anyOf", "oneOf"):
-            branches = [branch for branch in schema.get(keyword, ()) if branch is not False]
+            outer = {key: value for key, value in schema.items() if key not in (keyword, "$defs")}
+            branches = [both(outer, branch) for branch in schema.get(keyword, ()) if branch is not False]
+            branches = [branch for branch in branches if branch is not False]
             if branches:
-                outer = {key: value for key, value in schema.items() if key not in (keyword, "$defs")}
-                return choice(self.value(_both(outer, branch)) for branch in branches)
+                return choice(self.value(branch) for branch in branches)
         types = schema.get("type") or _shape(schema)
         names = [types] if isinstance(types, str) else types
         return choice(self._typed(name, schema) for name in names) if types else self.anything()
@@ -193,8 +192,8 @@ class Values:
                 target = self._definition(target["$ref"].rsplit("/", 1)[-1])
                 depth += 1
             if isinstance(target, Mapping):
-                both = _both(out, self._merged(target, depth + 1))
-                out = both if isinstance(both, Mapping) else out
+                merged = both(out, self._merged(target, depth + 1))
+                out = merged if isinstance(merged, Mapping) else out
         return out
 
     def _typed(self, name: str, schema: Mapping[str, Any]) -> Node:
@@ -421,23 +420,6 @@ def _shape(schema: Mapping[str, Any]) -> str:
     if "properties" in schema or "additionalProperties" in schema:
         return "object"
     return "array" if "items" in schema or "prefixItems" in schema else ""
-
-
-def _both(one: Mapping[str, Any], other: Schema) -> Schema:
-    """A schema that asks for both."""
-    if isinstance(other, bool):
-        return one
-    if not one:
-        return other
-    if "$ref" in other:
-        return {**one, "allOf": [*one.get("allOf", ()), other]} if _CONSTRAINTS & one.keys() else other
-    out = {**one, **other}
-    for keyword in ("properties", "$defs"):
-        if keyword in one and keyword in other:
-            out[keyword] = {**one[keyword], **other[keyword]}
-    if "required" in one and "required" in other:
-        out["required"] = [*one["required"], *other["required"]]
-    return out
 
 
 def _counts(schema: Mapping[str, Any], low: str, high: str) -> tuple[int, int | None]:

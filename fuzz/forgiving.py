@@ -1,0 +1,99 @@
+"""JSON from any text: what is JSON is itself, and what is nearly JSON is taken for what it is near to.
+
+A fuzzer that changes a byte of a JSON text makes it no JSON as a rule, and learns
+nothing but that.  Read like this it has changed a value.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+_STRING: Final = re.compile(r'"((?:[^"\\]|\\.)*)("|\Z|\\\Z)', re.DOTALL)
+_NUMBER: Final = re.compile(r"-?(?:0|[1-9]\d{0,40})(?:\.\d{1,20})?(?:[eE][-+]?\d{1,3})?")
+_WORDS: Final[Mapping[str, Any]] = {"t": True, "f": False, "n": None}
+_DEEPEST: Final = 400
+
+
+def value_of(text: str) -> Any:
+    """The value that a text is, or is near to."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return _Reader(text).value()
+
+
+def object_of(text: str) -> dict[str, Any]:
+    """Likewise; what is no object has no members."""
+    found = value_of(text)
+    return found if isinstance(found, dict) else {}
+
+
+class _Reader:
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+        self._depth = 0
+
+    def value(self) -> Any:
+        """The next value; None at the end."""
+        text = self._text
+        while self._at < len(text):
+            char = text[self._at]
+            if char == '"':
+                return self._string()
+            if char in "[{" and self._depth < _DEEPEST:
+                self._at += 1
+                self._depth += 1
+                found = self._list() if char == "[" else self._object()
+                self._depth -= 1
+                return found
+            number = _NUMBER.match(text, self._at)
+            if number is not None:
+                self._at = number.end()
+                return json.loads(number[0])
+            self._at += 1
+            if char in _WORDS:
+                while self._at < len(text) and text[self._at].isalpha():
+                    self._at += 1
+                return _WORDS[char]
+            if char in "]}":
+                return None
+        return None
+
+    def _string(self) -> str:
+        found = _STRING.match(self._text, self._at)
+        if found is None:
+            self._at += 1
+            return ""
+        self._at = found.end()
+        try:
+            return str(json.loads(f'"{found[1]}"', strict=False))
+        except ValueError:
+            return found[1]
+
+    def _closed(self, closer: str) -> bool:
+        """Whether this is over; passes over what may stand between members."""
+        while self._at < len(self._text) and self._text[self._at] in " \t\r\n,:":
+            self._at += 1
+        if self._at >= len(self._text):
+            return True
+        over = self._text[self._at] == closer
+        self._at += over
+        return over
+
+    def _list(self) -> list[Any]:
+        out: list[Any] = []
+        while not self._closed("]"):
+            out.append(self.value())
+        return out
+
+    def _object(self) -> dict[str, Any]:
+        out: dict[str, Any] = {}
+        while not self._closed("}"):
+            key = self.value()
+            self._closed("")
+            out[key if isinstance(key, str) else json.dumps(key)] = self.value()
+        return out

@@ -1,0 +1,267 @@
+"""Run the targets, and say what came of it: ``make fuzz MINUTES=10 [TARGET=feed] [BUILD=pure]``.
+
+Each target begins with its seeds, which follow from the repository, and with what
+was kept of former runs (``fuzz/corpus``).  What it finds worth keeping goes to
+``build/fuzz``; ``--keep`` puts the fewest of these that reach as much into
+``fuzz/corpus``.  Every run leaves a line in ``build/fuzz/runs.jsonl``; ``--totals``
+adds them up.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from hashlib import sha1
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+from fuzz.outputs import ROOT
+from fuzz.targets import NAMES, seeds
+
+Build: TypeAlias = Literal["pure", "compiled"]
+
+WORK: Final = ROOT / "build" / "fuzz"
+CORPUS: Final = ROOT / "fuzz" / "corpus"
+LOG: Final = WORK / "runs.jsonl"
+SOURCES: Final[dict[Build, Path]] = {"pure": ROOT / "src", "compiled": ROOT / "build" / "compiled"}
+COMPILED: Final = ("feed", "prompts", "wires", "ids", "conversations", "messages", "schemas")
+"""Targets of what is compiled; ``builds`` compares both."""
+_LONGEST: Final = 2048
+_SECONDS: Final = 20
+"""For one input: whatever takes longer is a finding."""
+_MEGABYTES: Final = 2048
+_KEPT: Final = 16_000
+"""Bytes of one target's corpus in the repository."""
+_STATUS: Final = re.compile(r"^#\d+\t\w+ +cov: (\d+) ft: (\d+) corp: (\d+)/", re.MULTILINE)
+_UNITS: Final = re.compile(r"^stat::number_of_executed_units: *(\d+)", re.MULTILINE)
+_PULSE: Final = re.compile(r"^#(\d+)\t", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One target over one build, and what came of it."""
+
+    target: str
+    build: Build
+    inputs: int
+    seconds: float
+    coverage: int
+    features: int
+    new: int
+    """Inputs that reached something new."""
+    findings: list[str] = field(default_factory=list)
+
+
+def fuzz(target: str, build: Build, seconds: int) -> Run:
+    """Run a target for that long."""
+    corpus, start, found = (WORK / target / name for name in ("corpus", "seeds", f"findings-{build}"))
+    for folder in (corpus, start, found, CORPUS / target):
+        folder.mkdir(parents=True, exist_ok=True)
+    for data in seeds(target):
+        (start / sha1(data, usedforsecurity=False).hexdigest()).write_bytes(data)
+    before, old = len(list(corpus.iterdir())), set(found.iterdir())
+    began = time.monotonic()
+    told = _shell(
+        target,
+        build,
+        f"-max_total_time={seconds}",
+        f"-artifact_prefix={found}/",
+        f"-dict={_dictionary()}",
+        *(str(folder) for folder in (corpus, start, CORPUS / target)),
+    )
+    elapsed = time.monotonic() - began
+    (WORK / target / f"{build}.log").write_text(told, encoding="utf-8")
+    states = _STATUS.findall(told) or [("0", "0", "0")]
+    units = _UNITS.findall(told) or _PULSE.findall(told) or ["0"]
+    new = sorted(path.name for path in set(found.iterdir()) - old if path.suffix != ".txt")
+    added = len(list(corpus.iterdir())) - before
+    if not _UNITS.search(told) and not new:
+        new = [f"it stopped early: see {WORK / target / f'{build}.log'}"]
+    coverage, features = (int(number) for number in states[-1][:2])
+    return Run(target, build, int(units[-1]), round(elapsed, 1), coverage, features, added, new)
+
+
+def _shell(target: str, build: Build, *options: str) -> str:
+    """What libFuzzer says."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (SOURCES[build], ROOT)))}
+    command = [
+        *(sys.executable, "-m", "fuzz.shell", target, str(WORK / target / f"findings-{build}")),
+        *(
+            "-print_final_stats=1",
+            f"-max_len={_LONGEST}",
+            f"-timeout={_SECONDS}",
+            f"-rss_limit_mb={_MEGABYTES}",
+        ),
+        *(("-keep_seed=1",) if build == "compiled" else ()),
+        *options,
+    ]
+    done = subprocess.run(  # noqa: S603 - ourselves
+        command, env=environment, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False
+    )
+    return done.stderr.decode("utf-8", "replace")
+
+
+def _dictionary() -> Path:
+    """The markers of all dialects, and words of JSON and of requests, for libFuzzer."""
+    from unspool import list_dialects
+    from unspool.testing import markers
+
+    words = {marker for dialect in list_dialects() for marker in markers(dialect)}
+    words |= {
+        '{"',
+        '": ',
+        '"}',
+        '["',
+        "null",
+        "true",
+        "<",
+        "</",
+        "\\u",
+        '\\"',
+        "```",
+        "data: ",
+        "\n\n",
+        "\x1e",
+    }
+    for name in ("bodies", "schemas"):
+        words |= {
+            found for data in seeds(name) for found in re.findall(r'"\w+":', data.decode("utf-8", "replace"))
+        }
+    path = WORK / "dictionary"
+    lines = ("".join(f"\\x{byte:02x}" for byte in word.encode()) for word in sorted(words) if len(word) < 60)
+    path.write_text("".join(f'"{line}"\n' for line in lines), encoding="utf-8")
+    return path
+
+
+def keep(target: str) -> int:
+    """Put the fewest inputs that reach as much into the repository, the shortest first; how many."""
+    merged = WORK / target / "merged"
+    shutil.rmtree(merged, ignore_errors=True)
+    merged.mkdir(parents=True)
+    folders = [folder for folder in (WORK / target / "corpus", CORPUS / target) if folder.is_dir()]
+    _shell(target, "pure", "-merge=1", str(merged), *map(str, folders))
+    named = [path for path in (CORPUS / target).glob("*") if not re.fullmatch(r"[0-9a-f]{40}", path.name)]
+    for path in set((CORPUS / target).glob("*")) - set(named):
+        path.unlink()
+    size = count = 0
+    # Of all lengths: the short ones show little, and the long ones would fill it.
+    found = sorted(merged.iterdir(), key=lambda path: path.stat().st_size)
+    for path in _spread(found):
+        if size + path.stat().st_size <= _KEPT:
+            size += path.stat().st_size
+            count += 1
+            shutil.copy(path, CORPUS / target / path.name)
+    return count
+
+
+def _spread(found: Sequence[Path]) -> Iterator[Path]:
+    """Every eighth, then every fourth, ...: so that a part of them is like the whole."""
+    seen: set[Path] = set()
+    for step in (8, 4, 2, 1):
+        for path in found[::step]:
+            if path not in seen:
+                seen.add(path)
+                yield path
+
+
+def table(runs: Iterable[Run]) -> str:
+    """What came of runs, a line for each."""
+    rows = [
+        "| target | build | inputs | per second | coverage | features | new | findings |",
+        "|---|---|" + "--:|" * 6,
+    ]
+    total = seconds = findings = 0.0
+    for run in runs:
+        rate = run.inputs / run.seconds if run.seconds else 0
+        rows.append(
+            f"| {run.target} | {run.build} | {run.inputs:,} | {rate:,.0f} "
+            f"| {run.coverage:,} | {run.features:,} | {run.new} | {len(run.findings)} |"
+        )
+        total, seconds, findings = total + run.inputs, seconds + run.seconds, findings + len(run.findings)
+    rows.append(f"| all | | {total:,.0f} | {total / seconds if seconds else 0:,.0f} | | | | {findings:.0f} |")
+    return "\n".join([*rows, f"{seconds / 60:.0f} minutes of fuzzing"])
+
+
+def totals() -> list[Run]:
+    """All runs so far, those of one target and build together."""
+    found: dict[tuple[str, str], Run] = {}
+    for line in LOG.read_text(encoding="utf-8").splitlines() if LOG.is_file() else ():
+        run = Run(**json.loads(line))
+        old = found.get((run.target, run.build))
+        if old is not None:
+            run = Run(
+                run.target,
+                run.build,
+                old.inputs + run.inputs,
+                old.seconds + run.seconds,
+                max(old.coverage, run.coverage),
+                max(old.features, run.features),
+                old.new + run.new,
+                [*old.findings, *run.findings],
+            )
+        found[run.target, run.build] = run
+    return list(found.values())
+
+
+def _wanted(target: str, build: str) -> list[tuple[str, Build]]:
+    targets = [name for name in NAMES if target in ("", name)]
+    if not targets:
+        raise SystemExit(f"there is no target {target!r}: choose one of {', '.join(NAMES)}")
+    found: list[tuple[str, Build]] = [(name, "pure") for name in targets if build != "compiled"]
+    if build != "pure" and SOURCES["compiled"].is_dir():
+        found += [(name, "compiled") for name in targets if name in COMPILED]
+    return found
+
+
+def main() -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition(":")[0])
+    parser.add_argument("--minutes", type=float, default=10, help="for all of them together")
+    parser.add_argument("--target", default="", help="one of them alone")
+    parser.add_argument("--build", default="", choices=("", "pure", "compiled"), help="one of them alone")
+    parser.add_argument("--jobs", type=int, default=2, help="how many at once")
+    parser.add_argument(
+        "--keep", action="store_true", help="put what is worth keeping into fuzz/corpus, and stop"
+    )
+    parser.add_argument("--totals", action="store_true", help="add up all runs so far, and stop")
+    options = parser.parse_args()
+    WORK.mkdir(parents=True, exist_ok=True)
+    if options.totals:
+        print(table(totals()))
+        return 0
+    wanted = _wanted(options.target, options.build)
+    if options.keep:
+        for name in dict.fromkeys(name for name, _ in wanted):
+            print(f"{name}: {keep(name)} inputs")
+        return 0
+    seconds = max(1, round(options.minutes * 60 * options.jobs / len(wanted)))
+
+    def one(pair: tuple[str, Build]) -> Run:
+        run = fuzz(*pair, seconds)
+        with LOG.open("a", encoding="utf-8") as log:
+            log.write(json.dumps(asdict(run)) + "\n")
+        print(
+            f"{run.target} {run.build}: {run.inputs:,} inputs, {len(run.findings)} findings", file=sys.stderr
+        )
+        return run
+
+    with ThreadPoolExecutor(options.jobs) as pool:
+        runs = list(pool.map(one, wanted))
+    print(table(runs))
+    for run in runs:
+        for finding in run.findings:
+            print(f"{run.target} ({run.build}): {WORK / run.target / f'findings-{run.build}' / finding}")
+    return 1 if any(run.findings for run in runs) else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

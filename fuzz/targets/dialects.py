@@ -1,0 +1,44 @@
+"""Declarations as JSON: refused with words, or a dialect to be written as JSON, explained, and read with.
+
+What is declared comes from outside, so that whatever is accepted must obey the laws.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+
+from fuzz.choices import Choices
+from fuzz.forgiving import object_of
+from fuzz.outputs import outputs
+from unspool import UnspoolError, dialect_from_json, dialect_to_json, explain
+from unspool.testing import Case, assert_laws
+
+
+def run(data: bytes) -> None:
+    choices = Choices(data)
+    number = Choices(bytes([choices.byte()]))
+    given = object_of(choices.written())
+    declared, text = given.get("dialect"), given.get("text")
+    if not isinstance(declared, dict):
+        return
+    try:
+        dialect = dialect_from_json(declared)
+    except UnspoolError:
+        return
+    assert dialect_from_json(dialect_to_json(dialect)) == dialect
+    with suppress(UnspoolError):
+        explain(dialect)
+    said = text if isinstance(text, str) else ""
+    assert_laws(dialect, Case(said), [number.chunks(said)])
+
+
+def seeds() -> Iterator[bytes]:
+    for number, (dialect, text) in enumerate(outputs()):
+        if number % 4 == 0:
+            written = dialect_to_json(dialect)
+            empty = dialect_to_json(type(dialect)("x"))
+            own = {key: value for key, value in written.items() if value != empty[key]}
+            own = {key: value for key, value in own.items() if key not in ("family", "request", "foreign")}
+            yield bytes([number % 256]) + json.dumps({"dialect": own, "text": text}).encode()

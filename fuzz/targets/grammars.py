@@ -1,0 +1,49 @@
+"""Grammars of any tools: refused, or valid GBNF that admits nothing but what is read back as calls."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from fuzz import gbnf
+from fuzz.choices import Choices, choosing
+from fuzz.forgiving import object_of
+from fuzz.outputs import support
+from fuzz.targets.schemas import EXAMPLES
+from unspool import UnspoolError, list_dialects, parse
+from unspool.grammar import Choice, grammar_for
+
+support()
+from sampling import HARMLESS, Sampler  # noqa: E402 - it is among the tests
+
+_CHOICES: tuple[Choice, ...] = ("auto", "required")
+
+
+def run(data: bytes) -> None:
+    choices = Choices(data)
+    dialect, choice, seed = choices.dialect(), choices.among(_CHOICES), choices.byte()
+    given = object_of(choices.written())
+    tools: list[dict[str, Any]] = [{"name": "f", "parameters": given.get("schema")}]
+    if seed & 1:
+        tools.append({"name": "get_time", "parameters": {"type": "object", "properties": {}}})
+    try:
+        grammar = grammar_for(dialect, tools, choice=choice, parallel=bool(seed & 2))
+        text = grammar.gbnf()
+        json.dumps([grammar.structural_tag(), grammar.json_schema()])
+    except UnspoolError:
+        return
+    gbnf.check(text)
+    sampler = Sampler(dialect, grammar.root, seed)
+    drawn = sampler.text()
+    message = parse(drawn, dialect, tools=tools)
+    problems = [problem for problem in message.problems if problem.kind not in HARMLESS]
+    assert not problems, (dialect.name, given, drawn, problems)
+    called = [call.name for call in message.tool_calls]
+    assert called == sampler.called, (dialect.name, given, drawn, called, sampler.called)
+
+
+def seeds() -> Iterator[bytes]:
+    for number, dialect in enumerate(list_dialects()):
+        given = EXAMPLES[number % len(EXAMPLES)]
+        yield choosing(dialect) + bytes([number % 2, number]) + json.dumps(given).encode()

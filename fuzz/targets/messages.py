@@ -1,0 +1,60 @@
+"""Messages: what ``render`` writes reads back and obeys the laws; what it does not write it refuses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from fuzz.choices import Choices, choosing
+from fuzz.forgiving import object_of
+from fuzz.outputs import MESSAGES
+from unspool import Message, ToolCall, UnspoolError, list_dialects, parse, render
+from unspool.testing import Case, assert_laws
+
+
+def run(data: bytes) -> None:
+    choices = Choices(data)
+    dialect = choices.dialect()
+    number = Choices(bytes([choices.byte()]))
+    given = object_of(choices.written())
+    message = Message(
+        content=_text(given.get("content")),
+        reasoning=_text(given.get("reasoning")),
+        tool_calls=tuple(_call(each) for each in _list(given.get("calls"))),
+    )
+    try:
+        text = render(dialect, message)
+    except UnspoolError:
+        return
+    # Without tools some dialects take a strange name for none.
+    tools = [{"name": call.name} for call in message.tool_calls] or None
+    assert_laws(dialect, Case(text, tools), [number.chunks(text)])
+    found = parse(text, dialect, tools=tools)
+    assert [call.name for call in found.tool_calls] == [call.name for call in message.tool_calls], text
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _list(value: object) -> list[Any]:
+    return value[:8] if isinstance(value, list) else []
+
+
+def _call(value: object) -> ToolCall:
+    given = value if isinstance(value, dict) else {}
+    arguments = given.get("arguments")
+    spelt = arguments if isinstance(arguments, str) else json.dumps(arguments)
+    return ToolCall(_text(given.get("id")) or "", _text(given.get("name")) or "f", spelt)
+
+
+def seeds() -> Iterator[bytes]:
+    for number, dialect in enumerate(list_dialects()):
+        message = MESSAGES[number % len(MESSAGES)]
+        calls = [
+            {"id": call.id, "name": call.name, "arguments": json.loads(call.arguments)}
+            for call in message.tool_calls
+        ]
+        given = {"content": message.content, "reasoning": message.reasoning, "calls": calls}
+        yield choosing(dialect) + bytes([number]) + json.dumps(given).encode()

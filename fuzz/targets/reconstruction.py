@@ -1,0 +1,37 @@
+"""Streams of any server, read back: a message, or the rule that a chunk breaks; never another error."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from fuzz.choices import Choices
+from fuzz.forgiving import value_of
+from fuzz.outputs import outputs
+from unspool import Parser, ProtocolError
+from unspool.wire import ChatStream, Reconstructor
+
+
+def run(data: bytes) -> None:
+    choices = Choices(data)
+    flags = choices.byte()
+    given = value_of(choices.written())
+    reader = Reconstructor(lenient=bool(flags & 1), check_json=not flags & 2)
+    try:
+        for chunk in given if isinstance(given, list) else [given]:
+            if isinstance(chunk, dict):
+                reader.feed(chunk)
+        reader.message()
+    except ProtocolError:
+        return
+    assert reader.finished
+
+
+def seeds() -> Iterator[bytes]:
+    for number, (dialect, text) in enumerate(outputs()):
+        if number % 20 == 0:
+            parser = Parser(dialect)
+            chat = ChatStream(parser, include_usage=bool(number % 40))
+            chunks = [*chat.encode(parser.feed(text)), *chat.encode(parser.finish("stop"))]
+            small = [{"choices": chunk["choices"]} for chunk in chunks]
+            yield bytes([number % 4]) + json.dumps(small).encode()

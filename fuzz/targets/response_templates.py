@@ -1,0 +1,44 @@
+"""Response templates of tokenizers: refused with words, or a dialect that obeys the laws."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from fuzz.choices import Choices
+from fuzz.forgiving import object_of
+from fuzz.outputs import outputs
+from unspool import UnspoolError, from_response_template, to_response_template
+from unspool.testing import Case, assert_laws
+
+
+def run(data: bytes) -> None:
+    choices = Choices(data)
+    number = Choices(bytes([choices.byte()]))
+    given = object_of(choices.written())
+    template, text = given.get("template"), given.get("text")
+    if not isinstance(template, dict):
+        return
+    try:
+        dialect = from_response_template(template)
+    except UnspoolError:
+        return
+    said = text if isinstance(text, str) else ""
+    assert_laws(dialect, Case(said), [number.chunks(said)])
+    try:
+        to_response_template(dialect)
+    except UnspoolError:
+        return
+
+
+def seeds() -> Iterator[bytes]:
+    seen: set[str] = set()
+    for number, (dialect, text) in enumerate(outputs()):
+        if dialect.name in seen and number % 7:
+            continue
+        seen.add(dialect.name)
+        try:
+            template = to_response_template(dialect)
+        except UnspoolError:
+            continue
+        yield bytes([number % 256]) + json.dumps({"template": template, "text": text}).encode()

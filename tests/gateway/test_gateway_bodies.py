@@ -1,0 +1,22 @@
+"""Bodies that no client sends: refused with the name of the field, whichever API they are for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytest.importorskip("msgspec")
+
+from unspool.gateway.failure import Failure
+from unspool.gateway.from_ollama import ollama_chat_job
+
+ASK = [{"role": "user", "content": "?"}]
+
+
+@pytest.mark.parametrize("function", [{}, {"name": ""}, {"name": 3}, {"name": None}], ids=str)
+def test_a_tool_without_a_name(function: dict[str, Any]) -> None:
+    tools = [{"type": "function", "function": function}]
+    with pytest.raises(Failure, match="required") as caught:
+        ollama_chat_job({"messages": ASK, "tools": tools})
+    assert caught.value.param == "tools[0].function.name"
