@@ -8,11 +8,12 @@ from typing import Any, Final
 
 from fuzz.choices import Choices
 from fuzz.forgiving import object_of
-from unspool.gateway.body import Job, chat_job, decode
+from unspool.gateway.body import Job, chat_job
 from unspool.gateway.failure import STATUS, Failure
 from unspool.gateway.from_messages import messages_job
 from unspool.gateway.from_ollama import ollama_chat_job, ollama_generate_job
 from unspool.gateway.from_responses import responses_job
+from unspool.gateway.intake import decode
 
 _JOBS: Final[tuple[Callable[[Mapping[str, Any]], Job], ...]] = (
     chat_job,
@@ -21,6 +22,7 @@ _JOBS: Final[tuple[Callable[[Mapping[str, Any]], Job], ...]] = (
     ollama_chat_job,
     ollama_generate_job,
 )
+_MOST_VALUES: Final = 10_000
 _SCHEMA: Final = {"type": "object", "properties": {"a": {"type": "integer"}}}
 _PICTURE: Final = "data:image/png;base64,AAAA"
 EXAMPLES: Final[tuple[tuple[dict[str, Any], ...], ...]] = (
@@ -192,7 +194,7 @@ def run(data: bytes) -> None:
     raw = number >= 128  # bytes as they come, which need not be JSON
     sent = choices.rest() if raw else json.dumps(object_of(choices.written())).encode()
     try:
-        job = _JOBS[number % len(_JOBS)](decode(sent))
+        job = _JOBS[number % len(_JOBS)](decode(sent, _MOST_VALUES))
     except Failure as failure:
         assert failure.status == STATUS["invalid_request"], (failure.status, failure.message)
         assert failure.message

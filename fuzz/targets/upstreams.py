@@ -22,6 +22,7 @@ from unspool.gateway.upstreams.ollama import OllamaStream
 _STREAMS: Final = (CompletionStream, ChatCompletionStream, OllamaStream)
 _KINDS: Final = ("text/event-stream", "application/x-ndjson", "application/json")
 _LIMIT: Final = 1 << 12
+_PATIENCE: Final = 1e9
 _REQUEST: Final = {"messages": [{"role": "user", "content": "?"}]}
 _TASK: Final = Task("1", _REQUEST, plan("hermes", _REQUEST), "?", n=2, logprobs=1)
 
@@ -80,7 +81,7 @@ def _portions(sent: bytes, number: int) -> list[bytes]:
 
 def _read(stream: Any, kind: str, portions: list[bytes], *, plain_end: bool) -> dict[int | str, Any]:
     """What came out: by choice what was said, and how it ended."""
-    events = Events(_Response(kind, portions), _LIMIT)  # type: ignore[arg-type]
+    events = Events(_Response(kind, portions), _LIMIT, _PATIENCE)  # type: ignore[arg-type]
     return _loop().run_until_complete(_followed(stream(events, _TASK, plain_end=plain_end)))
 
 

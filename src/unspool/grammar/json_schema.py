@@ -72,8 +72,8 @@ def _arguments(schema: object, *, strict: bool) -> Mapping[str, Any]:
         return {**clean, "type": "object"}
     if ValueType(clean).types == {"object"}:
         return clean
-    definitions = clean.pop("$defs", {})
-    return {"type": "object", "allOf": [clean], "$defs": definitions}
+    said = {key: value for key, value in clean.items() if key != "$defs"}
+    return {"type": "object", "allOf": [said], "$defs": clean.get("$defs", {})}
 
 
 def chosen(tools: Iterable[Mapping[str, Any]], choice: Choice) -> tuple[list[Function], bool]:

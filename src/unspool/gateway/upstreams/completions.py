@@ -275,7 +275,7 @@ class CompletionStream:
                     raise failed({"error": error})
                 self.take(chunk, batch)
         except Failure as failure:
-            if not batch.deltas:
+            if not batch.deltas and batch.usage is None:
                 raise
             self._failure = failure
         if batch.deltas:
