@@ -48,11 +48,11 @@ test: $(DEV) ## run the tests
 	@$(BIN)/python -m pytest -q -n $(JOBS)
 
 quick: $(DEV) ## run a few cases of each test, in two minutes; no servers, no network
-	@UNSPOOL_HYPOTHESIS=quick $(BIN)/python -m pytest -q -n $(JOBS) --quick $(UNHURRIED)
+	@UNSPOOL_HYPOTHESIS=quick $(BIN)/python -m pytest -q -n $(JOBS) --cases 8 $(UNHURRIED)
 
 # Fewer invented examples: by those the interpreted build is judged, which is the same source.
-compiled: $(COMPILED)/unspool ## run the tests over the compiled build
-	@UNSPOOL_HYPOTHESIS=quick UNSPOOL_BUILD=compiled PYTHONPATH=$(COMPILED) $(BIN)/python -m pytest -q -n $(JOBS) $(UNCOMPILED)
+compiled: $(COMPILED)/unspool ## run the tests over the compiled build; ARGS="--cases 40": some of each
+	@UNSPOOL_HYPOTHESIS=quick UNSPOOL_BUILD=compiled PYTHONPATH=$(COMPILED) $(BIN)/python -m pytest -q -n $(JOBS) $(UNCOMPILED) $(ARGS)
 
 check: $(DEV) ## lint, formatting, types
 	@$(BIN)/ruff check

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 SLOW_TIMEOUT = 3600
 """Seconds for a test of the long suites; others have the ``timeout`` of pyproject.toml."""
-CASES = 8
-"""So many cases of a test are enough for ``--quick``."""
 KINDS = ("hermes", "mistral", "qwen3_coder", "minimax_m3", "gemma4", "pythonic", "deepseek_v3_2", "harmony")
 """A dialect of each kind: envelope, arguments, tags, nested tags, bare keys, Python, attributes, messages."""
 
@@ -37,29 +35,30 @@ settings.load_profile(os.environ.get("UNSPOOL_HYPOTHESIS") or "default")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--quick", action="store_true", help="a few cases of each test: make quick")
+    parser.addoption("--cases", type=int, metavar="N", help="no more than N cases of each test")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(SLOW_TIMEOUT))
-    if config.getoption("--quick"):
-        kept = set(_enough(items))
+    if most := config.getoption("--cases"):
+        kept = set(_enough(items, most))
         config.hook.pytest_deselected(items=[item for item in items if item not in kept])
         items[:] = [item for item in items if item in kept]
 
 
-def _enough(items: list[pytest.Item]) -> Iterator[pytest.Item]:
-    """All cases of a test with few; of the others those of dialects of each kind, or some here and there."""
+def _enough(items: list[pytest.Item], most: int) -> Iterator[pytest.Item]:
+    """All cases of a test with few; of the others some here and there, first of dialects of each kind."""
     tests: dict[str, list[pytest.Item]] = {}
     for item in items:
         tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
     kinds = re.compile(rf"\[(?:.*-)?(?:{'|'.join(KINDS)})(?:-.*|: .*)?\]$")
     for cases in tests.values():
-        if len(cases) > CASES:
-            chosen = [case for case in cases if kinds.search(case.nodeid)] or cases
-            yield from chosen[:: -(-len(chosen) // CASES)]
+        if len(cases) > most:
+            first = [case for case in cases if kinds.search(case.nodeid)]
+            chosen = first if len(first) >= most else cases
+            yield from chosen[:: -(-len(chosen) // most)]
         else:
             yield from cases
 

