@@ -36,29 +36,37 @@ from gateway import COMPLETION, HEAD, TEMPLATE, family
 STREAMS: Final = 64
 PACE: Final = 20.0
 """Deltas per second and stream."""
-PATIENCE: Final = {"header_timeout": "5", "keep_alive_timeout": "5", "client_timeout": "10"}
+PATIENCE: Final = {
+    "header_timeout": "5",
+    "keep_alive_timeout": "5",
+    "client_timeout": "10",
+    "shutdown_timeout": "1",
+}
+CONFIG: Final = """
+upstream = "completions"
+engine = "vllm"
+dialect = "hermes"
+[models.m]
+url = "http://127.0.0.1:{engine}"
+template = "{template}"
+[models.flood]
+url = "http://127.0.0.1:{flood}"
+template = "{template}"
+"""
 REQUEST: Final = (
     b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
     b"content-length: %d\r\n\r\n%b"
 )
 HEALTH: Final = b"GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
-FLOOD: Final = b"x" * 4096
 
 
 class Engine(asyncio.Protocol):
-    """Writes for ever: at its pace, or as fast as it goes if it is asked for a flood."""
+    """Writes for ever, at its pace."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport: Any = transport
         self.data = b""
-        self.paused = False
         self.loop = asyncio.get_running_loop()
-
-    def pause_writing(self) -> None:
-        self.paused = True
-
-    def resume_writing(self) -> None:
-        self.paused = False
 
     def data_received(self, data: bytes) -> None:
         self.data += data
@@ -74,31 +82,14 @@ class Engine(asyncio.Protocol):
             return
         self.transport.write(HEAD)
         self.due = self.loop.time()
-        self.floods = 3000 if b"flood" in body else 0
-        self.loop.call_soon(self.flood if self.floods else self.step)
+        self.loop.call_soon(self.step)
 
     def step(self) -> None:
         if not self.transport.is_closing():
-            self.event(COMPLETION % (b"word ", b"null"))
+            payload = COMPLETION % (b" word", b"null")
+            self.transport.write(b"%x\r\ndata: %b\n\n\r\n" % (len(payload) + 8, payload))
             self.due += 1 / PACE
             self.loop.call_at(self.due, self.step)
-
-    def flood(self) -> None:
-        if self.transport.is_closing():
-            return
-        if self.paused:
-            self.loop.call_later(0.05, self.flood)
-        elif self.floods:
-            self.floods -= 1
-            self.event(COMPLETION % (FLOOD, b"null"))
-            self.loop.call_soon(self.flood)
-        else:
-            self.event(COMPLETION % (b"", b'"stop"'))
-            self.event(b"[DONE]")
-            self.transport.write(b"0\r\n\r\n")
-
-    def event(self, payload: bytes) -> None:
-        self.transport.write(b"%x\r\ndata: %b\n\n\r\n" % (len(payload) + 8, payload))
 
 
 class Reader(asyncio.Protocol):
@@ -116,7 +107,7 @@ class Reader(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         # Those that came together count apart: what was late must not be hidden by what it held up.
-        self.times += [time.monotonic()] * data.count(b'"content":"word ')
+        self.times += [time.monotonic()] * data.count(b"word")
 
     def connection_lost(self, _: Exception | None) -> None:
         self.lost = True
@@ -232,13 +223,13 @@ def free_port() -> int:
 
 
 @contextmanager
-def running(engine: int, port: int, workers: int, settings: Sequence[str]) -> Iterator[int]:
-    """The gateway, as users start it; its process."""
+def running(engine: int, flood: int, port: int, workers: int, settings: Sequence[str]) -> Iterator[int]:
+    """The gateway, as users start it, before the two engines; its process."""
     with tempfile.TemporaryDirectory() as directory:
-        template, log = Path(directory, "template.jinja"), Path(directory, "log")
+        template, log, config = (Path(directory, name) for name in ("template.jinja", "log", "gateway.toml"))
         template.write_text(TEMPLATE, encoding="utf-8")
-        command = [sys.executable, "-m", "unspool", "serve", "--upstream", "completions", "--engine", "vllm"]
-        command += ["--url", f"http://127.0.0.1:{engine}", "--template", str(template), "--dialect", "hermes"]
+        config.write_text(CONFIG.format(template=template, engine=engine, flood=flood), encoding="utf-8")
+        command = [sys.executable, "-m", "unspool", "serve", "--config", str(config)]
         command += ["--port", str(port), "--log-level", "error", "--workers", str(workers)]
         for pair in (*(f"{name}={value}" for name, value in PATIENCE.items()), *settings):
             command += ["--set", pair]
@@ -258,7 +249,8 @@ async def run(seconds: float, workers: int, settings: Sequence[str]) -> None:
     loop = asyncio.get_running_loop()
     server = await loop.create_server(Engine, "127.0.0.1", 0, backlog=2048)
     port = free_port()
-    with running(server.sockets[0].getsockname()[1], port, workers, settings) as pid:
+    flood = free_port()
+    with running(server.sockets[0].getsockname()[1], flood, port, workers, settings) as pid:
         peace = Peace(port)
         while True:
             peace.unanswered = 0
@@ -274,7 +266,7 @@ async def run(seconds: float, workers: int, settings: Sequence[str]) -> None:
         watch = asyncio.create_task(peaks.watch())
         script = str(Path(__file__).with_name("hostile_clients.py"))
         attackers = await asyncio.create_subprocess_exec(
-            sys.executable, script, str(port), str(seconds), stdout=subprocess.PIPE
+            sys.executable, script, str(port), str(flood), str(seconds), stdout=subprocess.PIPE
         )
         attacked = await peace.measure(seconds)
         told, _ = await attackers.communicate()

@@ -1,9 +1,10 @@
 """The attackers of ``benchmarks/hostile.py``: a process of its own, at the lowest priority.
 
-    python benchmarks/hostile_clients.py PORT SECONDS
+    python benchmarks/hostile_clients.py PORT FLOOD SECONDS
 
 Every attack goes on until the time is over: who is refused or cut off begins again.  At
-the end it prints, for each attack, how often it was tried and what came of it.
+the end it prints, for each attack, how often it was tried and what came of it.  The engine
+whose answers nobody reads is here, too, at the port FLOOD: it writes as fast as it goes.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from typing import Final
 
 CHAT: Final = "/v1/chat/completions"
 ASK: Final = {"messages": [{"role": "user", "content": "Hi"}]}
-FLOOD: Final = {"messages": [{"role": "user", "content": "flood"}]}
+FLOOD: Final = {"model": "flood", **ASK}
+FLOODED: Final = 12_000_000
+"""Characters of an answer that nobody reads."""
 BOMB: Final = 31_000_000
 """Bytes of a body, a little less than a gateway takes by default."""
 LOOP: Final = (
@@ -117,10 +120,11 @@ class Attack:
         try:
             writer.write(head)
             answer = asyncio.ensure_future(self.answer(reader))
-            while not answer.done():
-                writer.write(drop)
-                await writer.drain()
-                await asyncio.wait([answer], timeout=pause)
+            with suppress(ConnectionError):  # there may be an answer all the same
+                while not answer.done():
+                    writer.write(drop)
+                    await writer.drain()
+                    await asyncio.wait([answer], timeout=pause)
             return await answer
         finally:
             writer.transport.abort()
@@ -173,10 +177,33 @@ class Attack:
             yield self.again(name, lambda path=path, body=body: self.say(posted(path, body)), 0.05)  # type: ignore[misc]
 
 
+async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Answer with more than anybody reads."""
+    with suppress(OSError, asyncio.IncompleteReadError):
+        head = await reader.readuntil(b"\r\n\r\n")
+        if head.startswith(b"GET"):
+            answer = b'{"data": [{"id": "flood", "owned_by": "vllm"}]}'
+            told = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n"
+            writer.write(told + b"content-length: %d\r\n\r\n%b" % (len(answer), answer))
+        else:
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")
+            piece = json.dumps({"choices": [{"index": 0, "text": "x" * 4096}]}).encode()
+            for _ in range(FLOODED // 4096):
+                writer.write(b"data: %b\n\n" % piece)
+                await writer.drain()
+            last = b'{"choices":[{"index":0,"text":"","finish_reason":"stop"}]}'
+            writer.write(b"data: %b\n\ndata: [DONE]\n\n" % last)
+        await writer.drain()
+    writer.close()
+
+
 async def main() -> None:
     """Attack."""
-    attack = Attack(int(sys.argv[1]), time.monotonic() + float(sys.argv[2]))
+    port, own, seconds = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
+    engine = await asyncio.start_server(flood, "127.0.0.1", own)
+    attack = Attack(port, time.monotonic() + seconds)
     await asyncio.gather(*attack.all())
+    engine.close()
     print(json.dumps(attack.came))
 
 

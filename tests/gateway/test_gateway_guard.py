@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import gzip
 import json
 import socket
@@ -24,6 +25,7 @@ from serving import EngineProcess, GatewayThread, get, post, send, serving, unti
 from unspool import UsageError, normalise
 from unspool._core.ends.parser import Parser
 from unspool.gateway import Settings, create_app, intake, load_settings, parsing
+from unspool.gateway.exchange import Exchange
 from unspool.gateway.failure import LONGEST, Failure
 from unspool.gateway.intake import MOST_DEPTH, SMALL, decode, deeper, more_values
 
@@ -322,6 +324,26 @@ def test_large_bodies_are_bounded_together(gateway: GatewayThread) -> None:
         assert b" 200 " in client.recv(100)
     until(lambda: gateway.gateway.intake._room == 400_000)
     assert send(gateway.url + CHAT, large)[0] == 200
+
+
+def test_a_refused_body_is_let_go_at_once(gateway: GatewayThread) -> None:
+    """Without a collection of garbage: until that, a hundred of them would fill the memory."""
+    bodies: dict[str, Any] = {
+        "too many values": {"messages": ASK, "metadata": [1] * 30_000},
+        "not for us": {"messages": [{"role": "nobody", "content": "x" * 100_000}]},
+        "not JSON": b"{" + b" " * 100_000,
+        "too large": b" " * 500_000,
+        "too deep": b'{"messages":' + b"[" * 200 + b" " * 100_000 + b"]" * 200 + b"}",
+    }
+    send(gateway.url + CHAT, b"{")
+    gc.collect()
+    gc.disable()
+    try:
+        for name, body in bodies.items():
+            assert send(gateway.url + CHAT, body)[0] in (400, 413), name
+            until(lambda: not any(type(one) is Exchange for one in gc.get_objects()))
+    finally:
+        gc.enable()
 
 
 # -- /v1/parse

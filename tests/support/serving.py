@@ -305,7 +305,7 @@ class GatewayThread:
 
     async def _main(self) -> None:
         from unspool.gateway import build
-        from unspool.gateway.run import address, bind, make_server
+        from unspool.gateway.run import address, bind, ears, make_server
 
         with bind(self._settings) as listener:
             try:
@@ -319,7 +319,7 @@ class GatewayThread:
             self.loop = asyncio.get_running_loop()
             self._server = make_server(self.gateway)
             self._ready.set()
-            await self._server._serve([listener])  # serve() would take signals, as only a main thread may
+            await self._server._serve(ears(listener))  # serve() would take signals, as only a main thread may
 
     def stop(self) -> None:
         """Stop, and wait for the end."""

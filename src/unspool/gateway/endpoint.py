@@ -51,7 +51,9 @@ class Endpoint:
             gateway.check(exchange, public=self._public)
             await self._handler(exchange.method)(exchange)
         except Failure as failure:
-            failed = failure
+            # Its traceback holds this frame, and this frame would hold it: the request would stay until
+            # somebody collects garbage, with all of its body.
+            failed = failure.with_traceback(None)
         except ClientGone:
             exchange.gone = "gone"
         except MalformedOutput as error:

@@ -14,6 +14,7 @@ its place until it ends, because its thread does.
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -26,6 +27,8 @@ from .failure import Failure
 Given = ParamSpec("Given")
 Found = TypeVar("Found")
 
+_TURN: Final = 0.0002
+"""Seconds after which a thread lets the event loop run, which asks for every delta of every stream."""
 _RETRY: Final = "1"
 """Seconds after which it is worth to try again."""
 
@@ -68,7 +71,10 @@ class Lane:
                 loop.call_soon_threadsafe(self._leave)
 
         future.add_done_callback(over)
-        return await asyncio.wrap_future(future)
+        try:
+            return await asyncio.wrap_future(future)
+        finally:
+            del future  # with an error it holds this frame, which would hold it
 
     async def _enter(self, owner: str) -> None:
         if self._free:
@@ -121,6 +127,7 @@ class Lanes:
     """The lanes of a gateway."""
 
     def __init__(self) -> None:
+        sys.setswitchinterval(min(_TURN, sys.getswitchinterval()))
         self.bodies = Lane("reading large requests", width=1, queue=64)
         """Large bodies, decoded and checked; one at a time, because a decoder lets nobody else run."""
         self.prompts = Lane("preparing prompts", width=4, queue=256)

@@ -101,11 +101,16 @@ class Output:
             self._bounded(batch)
         answer.usage = self._counted()
         body = answer.body()
+        reasons = answer.finish_reasons()
+        self._finish_reasons = lambda: reasons
         if self.job.api == "responses":
             await self._keep(body)
         elif self.job.api == "messages":
             await self._keep_turn(body)
-        await self.exchange.respond(200, encode(body))
+        data = encode(body)
+        # The client may take its time: nothing but these bytes is to wait for it.
+        del answer, body
+        await self.exchange.respond(200, data)
 
     async def _keep(self, response: Mapping[str, Any]) -> None:
         """Keep the response, if the request did not forbid it: another may go on from here."""

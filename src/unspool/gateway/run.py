@@ -9,7 +9,7 @@ import socket
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import partial
-from typing import cast
+from typing import Final, cast
 
 import uvicorn
 
@@ -21,6 +21,8 @@ from .door import Door, DoorProtocol
 from .logs import log, set_up
 from .settings import Settings
 from .workers import supervise
+
+_EARS: Final = 16
 
 
 def serve(settings: Settings, *, reload: Callable[[], Settings] | None = None) -> int:
@@ -57,7 +59,7 @@ async def _serve(settings: Settings) -> int:
         )
         if not await gateway.upstream.ready():
             log(logging.WARNING, "the upstream does not answer yet", url=settings.url)
-        await make_server(gateway).serve([listener])
+        await make_server(gateway).serve(ears(listener))
     return 0
 
 
@@ -86,7 +88,7 @@ async def _serve_as_worker(settings: Settings, listener: socket.socket, line: so
     loop.add_signal_handler(signal.SIGTERM, finish)
     gateway.colleagues = colleagues = Colleagues(line, gateway.metrics, finish)
     await colleagues.start()
-    serving = asyncio.create_task(server.serve([listener]))
+    serving = asyncio.create_task(server.serve(ears(listener)))
     while not server.started and not serving.done():  # noqa: ASYNC110 - it tells nobody
         await asyncio.sleep(0.01)
     colleagues.serves()
@@ -112,6 +114,14 @@ def bind(settings: Settings) -> socket.socket:
             "set port to another one, 0 for any that is free"
         ) from error
     return listener
+
+
+def ears(listener: socket.socket) -> list[socket.socket]:
+    """The same socket several times, because uvloop takes one connection from each at a turn of its loop.
+
+    While it turns slowly, a crowd at the door would keep everybody behind it waiting for as many turns.
+    """
+    return [listener, *(listener.dup() for _ in range(_EARS - 1))]
 
 
 def notice_the_dead(listener: socket.socket) -> None:
