@@ -46,6 +46,7 @@ CONFIG: Final = """
 upstream = "completions"
 engine = "vllm"
 dialect = "hermes"
+request_templates = true
 [models.m]
 url = "http://127.0.0.1:{engine}"
 template = "{template}"

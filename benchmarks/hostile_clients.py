@@ -4,7 +4,7 @@
 
 Every attack goes on until the time is over: who is refused or cut off begins again.  At
 the end it prints, for each attack, how often it was tried and what came of it.  The engine
-whose answers nobody reads is here, too, at the port FLOOD: it writes as fast as it goes.
+whose answers nobody reads is here, too, at the port FLOOD: it writes as no model does.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ from typing import Final
 CHAT: Final = "/v1/chat/completions"
 ASK: Final = {"messages": [{"role": "user", "content": "Hi"}]}
 FLOOD: Final = {"model": "flood", **ASK}
-FLOODED: Final = 12_000_000
-"""Characters of an answer that nobody reads."""
+FLOODED: Final = 4_000_000
+"""Characters of an answer that nobody reads, ..."""
+SPEED: Final = 400_000
+"""... and how many of them come in a second: a hundred times as many as from a model."""
 BOMB: Final = 31_000_000
 """Bytes of a body, a little less than a gateway takes by default."""
 LOOP: Final = (
@@ -120,11 +122,13 @@ class Attack:
         try:
             writer.write(head)
             answer = asyncio.ensure_future(self.answer(reader))
-            with suppress(ConnectionError):  # there may be an answer all the same
+            try:
                 while not answer.done():
                     writer.write(drop)
                     await writer.drain()
                     await asyncio.wait([answer], timeout=pause)
+            except ConnectionError:
+                pass  # there may be an answer all the same
             return await answer
         finally:
             writer.transport.abort()
@@ -179,7 +183,7 @@ class Attack:
 
 async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Answer with more than anybody reads."""
-    with suppress(OSError, asyncio.IncompleteReadError):
+    with suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
         head = await reader.readuntil(b"\r\n\r\n")
         if head.startswith(b"GET"):
             answer = b'{"data": [{"id": "flood", "owned_by": "vllm"}]}'
@@ -191,6 +195,7 @@ async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
             for _ in range(FLOODED // 4096):
                 writer.write(b"data: %b\n\n" % piece)
                 await writer.drain()
+                await asyncio.sleep(4096 / SPEED)
             last = b'{"choices":[{"index":0,"text":"","finish_reason":"stop"}]}'
             writer.write(b"data: %b\n\ndata: [DONE]\n\n" % last)
         await writer.drain()

@@ -23,6 +23,8 @@ from .settings import Settings
 from .workers import supervise
 
 _EARS: Final = 16
+_SEND_BUFFER: Final = 1 << 18
+"""Bytes that the system takes for a client ahead of its reading; by itself it would take megabytes."""
 
 
 def serve(settings: Settings, *, reload: Callable[[], Settings] | None = None) -> int:
@@ -104,7 +106,7 @@ def bind(settings: Settings) -> socket.socket:
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    notice_the_dead(listener)
+    set_limits(listener)
     try:
         listener.bind((settings.host, settings.port))
     except OSError as error:
@@ -124,8 +126,12 @@ def ears(listener: socket.socket) -> list[socket.socket]:
     return [listener, *(listener.dup() for _ in range(_EARS - 1))]
 
 
-def notice_the_dead(listener: socket.socket) -> None:
-    """Let the system ask silent clients whether they live; connections take this from their listener."""
+def set_limits(listener: socket.socket) -> None:
+    """Let the system ask silent clients whether they live, and keep little for those that do not read.
+
+    Connections take this from their listener.
+    """
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4)):
         if hasattr(socket, name):

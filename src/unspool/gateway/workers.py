@@ -324,7 +324,7 @@ def supervise(settings: Settings, work: Work, reload: Callable[[], Settings] | N
 
 def _listeners(settings: Settings) -> list[socket.socket]:
     """A listening socket for each worker, all at one port."""
-    from .run import bind, notice_the_dead
+    from .run import bind, set_limits
 
     with bind(settings) as found:  # tells if the port is taken, which sockets that share would not
         name = found.getsockname()
@@ -334,7 +334,7 @@ def _listeners(settings: Settings) -> list[socket.socket]:
         listener = socket.socket(family, socket.SOCK_STREAM)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        notice_the_dead(listener)
+        set_limits(listener)
         listener.bind(name)
         listener.listen(2048)
         out.append(listener)
