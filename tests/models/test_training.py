@@ -14,7 +14,7 @@ from unspool._models.probe import Probe
 from unspool._models.training import CASES, MaskMarks, Training, training
 from unspool._models.turns import FLAT_TOOLS
 from unspool.cli import main
-from unspool.template import ChatTemplate
+from unspool.template import ChatTemplate, ChatTemplateLimit, prefix
 
 CHATML = r"""
 {%- for message in messages %}<|im_start|>{{ message.role }}
@@ -151,3 +151,21 @@ def test_the_report_shows_it(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     broken = [case for case in report["prefix"] if case["verdict"] == "broken"]
     assert {case["appended"] for case in broken} == set(CASES)
     assert all(len(case["difference"]["was"]) <= 60 for case in broken)
+
+
+# -- hostile renderings: each of these takes hours where a run of tags is looked at from each of its tags
+
+
+def test_a_long_run_of_tags_is_looked_at_once() -> None:
+    run = "<think>" * 300_000
+    assert prefix._seed(f"{run}x", prefix.Marks("<think>", "</think>")) == ""
+    assert prefix._seed(f"{run}x<think>\n", prefix.Marks("<think>", "</think>")) == "<think>\n"
+    follower = prefix.Follower(Probe(CHATML, {}), None, {})
+    called = {"role": "assistant", "content": "", "tool_calls": [{}]}
+    assert follower._end(called, f"{run}x") == ""
+    assert follower._end(called, f"{run}x</tool_call>\n<|im_end|>\n") == "</tool_call>\n<|im_end|>\n"
+
+
+def test_what_a_probe_writes_is_bounded() -> None:
+    with pytest.raises(ChatTemplateLimit, match="max_length"):
+        Probe("{{ 'x' * 99999 }}", {}).render([])

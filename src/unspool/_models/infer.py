@@ -226,9 +226,9 @@ class _Inference:
         text = self.write(Message(tool_calls=(_call(0, _TYPED),))).turn
         others: list[str] = []
         for key, value in list(_TYPED.items())[1:]:
-            spelt = re.escape(json.dumps(value))
-            found = re.search(rf"{re.escape(opener)}{key}(.*?){spelt}", text, re.DOTALL)
-            others.append(found[1] if found else "")
+            _, found, behind = text.partition(f"{opener}{key}")
+            type_word, found, _ = behind.partition(json.dumps(value))
+            others.append(type_word if found else "")
         known = [between, *filter(None, others)]
         if len(set(known)) == 1:
             return between

@@ -22,6 +22,8 @@ _THINKING_ON: Final[Mapping[str, object]] = {
 
 
 _SECONDS: Final = 2.0
+_MAX_LENGTH: Final = 1 << 16
+"""Eight times what the longest template writes for a few short messages."""
 _ALL_SECONDS: Final = 30.0
 """All that a template is asked may take this long."""
 
@@ -35,7 +37,7 @@ class Probe(ChatTemplate):
     """
 
     def __init__(self, source: str, tokens: Mapping[str, str]) -> None:
-        super().__init__(source, max_seconds=_SECONDS, **tokens)  # type: ignore[arg-type]
+        super().__init__(source, max_length=_MAX_LENGTH, max_seconds=_SECONDS, **tokens)  # type: ignore[arg-type]
         self._written: dict[Message, Writing] = {}
 
     def _manner(self, *, probing: bool) -> Manner:

@@ -40,7 +40,7 @@ _MOST_GROWN: Final = 64 << 20
 def main() -> None:
     """Answer jobs."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    workshop = Workshop()
+    workshop = Workshop(watched=True)
     _load(workshop)
     sizes = _confine()
     base = _size(sizes)

@@ -33,6 +33,8 @@ RESULT: Final = "Unspool's result."
 TAG: Final = r"(?:<[^<>\s]{1,60}>|\[/?[A-Z_]{2,}\]|[\[\]]~?!?\w~?[\[\]]|◁[^◁▷\s]{1,40}▷)"
 """What looks like a marker of any family; there may be no vocabulary to ask."""
 _TAGS_AT_END: Final = re.compile(rf"(?:{TAG}\s*)*\Z")
+_TAIL: Final = 1024
+"""Characters in which an end is looked for: a long run of tags would be looked at from each of them."""
 _TAG_AT_END: Final = re.compile(rf"{TAG}\s*\Z")
 _HEADER_AT_END: Final = re.compile(rf"{TAG}[\w =]{{0,40}}{TAG}\s*\Z")
 _TAG_AHEAD: Final = re.compile(rf"\s*({TAG})")
@@ -231,7 +233,7 @@ class Follower:
         """What a rendering that ends with this turn has behind what the model writes of it."""
         if not turn.get("tool_calls") and CONTENT in body:
             return body[max(body.rfind(text) + len(text) for text in (CONTENT, THOUGHT)) :]
-        found = _TAGS_AT_END.search(body)
+        found = _TAGS_AT_END.search(body, max(0, len(body) - _TAIL))
         return found[0] if found else ""
 
     def render(self, messages: Sequence[ChatMessage], *, generation: bool) -> str:
@@ -267,7 +269,7 @@ def _cut_header(body: str, prompt: Prompt) -> tuple[str, str]:
 
 def _seed(prompt: str, marks: Marks | None) -> str:
     """What a prompt ends with that is, or begins, a block of reasoning."""
-    found = None if marks is None else re.search(rf"{_block(marks)}\Z", prompt)
+    found = None if marks is None else re.search(rf"{_block(marks)}\Z", prompt[-_TAIL:])
     return found[0] if found else ""
 
 
