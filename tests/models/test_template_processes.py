@@ -356,6 +356,22 @@ def test_that_none_can_be_started_is_said(monkeypatch: pytest.MonkeyPatch, one: 
     assert one.render(job("1")).text == "1"
 
 
+def test_templates_of_strangers_run_apart() -> None:
+    def process() -> int:
+        renderers.render(job("1"))
+        used = renderers._apart.get() or renderers._renderers
+        assert used is not None
+        return used._idle[-1]._process.pid
+
+    usual = process()
+    with renderers.apart():
+        theirs = process()
+        assert theirs == process() != usual
+    with renderers.apart():
+        assert process() not in (theirs, usual)
+    assert process() == usual
+
+
 # -- those who wait
 
 

@@ -135,7 +135,7 @@ class Lanes:
         self.aside = Lane("parsing and counting tokens", width=1, queue=16)
         """What no generation waits for."""
         self.templates = Lane("running templates of requests", width=1, queue=4)
-        """Templates that requests bring; one at a time, so that a process is left for the model's own."""
+        """Templates that requests bring."""
 
     def close(self) -> None:
         """No more work."""

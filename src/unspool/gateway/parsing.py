@@ -16,6 +16,7 @@ from .._core.values.policies import Policies
 from .._core.words.dialect import Dialect
 from .._models.detect import detect
 from ..template import NoRenderer
+from ..template.renderers import apart
 from ..wire import ChatStream
 from .answers import encode
 from .body import checked
@@ -149,7 +150,8 @@ def _dialect(shape: ParseBody, model: Model) -> tuple[str | Dialect, list[str]]:
             f"This gateway's model, {model.name}, writes it."
         ]
     try:
-        found = detect({"chat_template": shape.chat_template})
+        with apart():
+            found = detect({"chat_template": shape.chat_template})
     except NoRenderer as error:
         raise Failure("overloaded", str(error), retry_after="1") from error
     except UnspoolError as error:

@@ -24,7 +24,9 @@ import sys
 import threading
 import time
 from collections import deque
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Final
 
@@ -155,14 +157,9 @@ class Renderers:
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._new()
-
-    def _new(self) -> None:
-        self._lock = threading.Lock()
-        self._free = self._size
+        self._free = size
         self._waiting: deque[threading.Lock] = deque()
         self._idle: list[_Child] = []
-        self._all: set[_Child] = set()
 
     def render(self, job: Job) -> Answer:
         """Do a job."""
@@ -200,15 +197,18 @@ class Renderers:
                 raise TimeoutError from None
             raise
         finally:
-            with self._lock:
-                (self._idle.append if keep else self._all.discard)(child)
+            with _lock:
+                if keep:
+                    self._idle.append(child)
+                else:
+                    _children.discard(child)
             if not keep:
                 child.end()
         return answer
 
     def _child(self) -> tuple[_Child, float]:
         """A child that has nothing to do, and how long it took to start."""
-        with self._lock:
+        with _lock:
             if self._idle:
                 return self._idle.pop(), 0.0
             began = time.monotonic()
@@ -216,7 +216,7 @@ class Renderers:
                 child = _Child()
             except OSError as error:
                 raise NoRenderer(f"the process that renders templates cannot be started: {error}") from error
-            self._all.add(child)
+            _children.add(child)
         try:
             child.begin()
         except (TimeoutError, _Gone):
@@ -226,15 +226,15 @@ class Renderers:
             ) from None
         finally:
             if not child.ready:
-                with self._lock:
-                    self._all.discard(child)
+                with _lock:
+                    _children.discard(child)
                 child.end()
         return child, time.monotonic() - began
 
     def _enter(self, until: float) -> None:
         """Wait for one's turn."""
         began = time.monotonic()
-        with self._lock:
+        with _lock:
             if self._free:
                 self._free -= 1
                 return
@@ -243,7 +243,7 @@ class Renderers:
             self._waiting.append(turn)
         if turn.acquire(timeout=max(0.0, until - time.monotonic())):
             return
-        with self._lock:
+        with _lock:
             if turn not in self._waiting:
                 return  # it came at the last moment
             self._waiting.remove(turn)
@@ -251,7 +251,7 @@ class Renderers:
         raise NoRenderer(f"other templates are being rendered, for {waited:.1f} seconds already: try again")
 
     def _leave(self) -> None:
-        with self._lock:
+        with _lock:
             if self._waiting:
                 self._waiting.popleft().release()
             else:
@@ -259,25 +259,17 @@ class Renderers:
 
     def close(self) -> None:
         """End all children; the next rendering starts another."""
-        with self._lock:
+        with _lock:
             idle, self._idle = self._idle, []
-            self._all.difference_update(idle)
+            _children.difference_update(idle)
         for child in idle:
             child.end()
 
-    def before_fork(self) -> None:
-        """Wait until all children are known."""
-        self._lock.acquire()
-
-    def after_fork(self) -> None:
-        """Go on."""
-        self._lock.release()
-
     def forget(self) -> None:
         """In a forked process: the children are not ours, nor is who waits for them."""
-        for child in self._all:
-            child.forget()
-        self._new()
+        self._free = self._size
+        self._waiting.clear()
+        self._idle.clear()
 
 
 def _has_processes() -> bool:
@@ -289,17 +281,51 @@ def _has_processes() -> bool:
     )
 
 
+_lock = threading.Lock()
+_children: Final[set[_Child]] = set()
+"""All that there are, so that a forked process can leave them alone."""
 _renderers: Final = Renderers(min(4, max(2, os.cpu_count() or 1))) if _has_processes() else None
+_apart: Final[ContextVar[Renderers | None]] = ContextVar("_apart", default=None)
 _workshop: Final = Workshop()
-if _renderers is not None:
-    atexit.register(_renderers.close)
-    os.register_at_fork(
-        before=_renderers.before_fork,
-        after_in_parent=_renderers.after_fork,
-        after_in_child=_renderers.forget,
-    )
 
 
 def render(job: Job) -> Answer:
     """Do a job, where it can do no harm."""
-    return _workshop.answer(job) if _renderers is None else _renderers.render(job)
+    renderers = _apart.get() or _renderers
+    return _workshop.answer(job) if renderers is None else renderers.render(job)
+
+
+@contextmanager
+def apart() -> Iterator[None]:
+    """Inside, templates run in a process that nothing else runs in, before or after: they are strangers'."""
+    own = None if _renderers is None else Renderers(1)
+    token = _apart.set(own)
+    try:
+        yield
+    finally:
+        _apart.reset(token)
+        if own is not None:
+            own.close()
+
+
+def _forget() -> None:
+    global _lock  # noqa: PLW0603 - that of the other process is locked
+    _lock = threading.Lock()
+    for child in _children:
+        child.forget()
+    _children.clear()
+    if _renderers is not None:
+        _renderers.forget()
+
+
+def _before_fork() -> None:
+    _lock.acquire()  # so that all children are known
+
+
+def _after_fork() -> None:
+    _lock.release()
+
+
+if _renderers is not None:
+    atexit.register(_renderers.close)
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_forget)
