@@ -35,7 +35,7 @@ ENGINE_NEEDS := regex cachetools psutil numpy requests tqdm 'transformers>=5.16.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test quick compiled check rooms slow run templates tokenizers clients agents
+.PHONY: help test quick compiled check rooms slow complexity run templates tokenizers clients agents
 .PHONY: peers peer-trainers engine-vllm engine-sglang engine-transformers ray examples
 .PHONY: bench hostile fuzz lock audit sbom clean
 
@@ -230,6 +230,11 @@ $(SUPPLY)/.installed:
 	@$(SUPPLY)/bin/python -m pip --python .peers/gateway install -qq --no-input --no-deps --require-hashes -r requirements/run.txt
 	@$(SUPPLY)/bin/python -m pip --python .peers/gateway install -qq --no-input --no-deps .
 	@touch $@
+
+# Both builds: what one line of the interpreter hides, a copy of a long text, shows in the compiled one.
+complexity: $(DEV) $(COMPILED)/unspool ## search for outputs that cost more than their length: MINUTES=10 for each build; needs valgrind
+	@$(BIN)/python tools/complexity.py --minutes $(MINUTES) --jobs $(JOBS) $(ARGS)
+	@$(BIN)/python tools/complexity.py --minutes $(MINUTES) --jobs $(JOBS) --build $(COMPILED) $(ARGS)
 
 bench: $(BENCH) $(COMPILED)/unspool ## measure parsing speed, beside the peers that `make peers` installed
 	@$(BIN)/python benchmarks/parse.py $(ARGS)

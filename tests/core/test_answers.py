@@ -51,16 +51,23 @@ def test_an_answer_in_json_is_no_call(name: str, answer: str) -> None:
 def test_what_may_be_an_answer_is_held_until_its_members_tell() -> None:
     parser = Parser("llama3_json")
     assert parser.feed('{"name": "find", ') == []
-    assert parser.bound is None
+    assert parser.bound == 1024
     events = parser.feed('"parameters"')
     assert [event.name for event in events if isinstance(event, CallStart)] == ["find"]
 
 
 def test_an_answer_that_was_held_is_given_back_whole() -> None:
     parser = Parser("llama3_json")
-    answer = '{"name": "Alice", "about": "' + "x" * 5000 + '"}'
+    answer = '{"name": "Alice", "about": "' + "x" * 400 + '"}'
     assert parser.feed(answer[:-1]) == []
     assert parser.feed("}") == [Text("content", answer, 0, len(answer))]
+
+
+def test_a_long_answer_is_not_held_to_its_end() -> None:
+    parser = Parser("llama3_json")
+    answer = '{"name": "Alice", "about": "' + "x" * 600
+    assert parser.feed(answer) == [Text("content", answer, 0, len(answer))]
+    assert parser.feed("y") == [Text("content", "y", len(answer), len(answer) + 1)]
 
 
 # -- headers

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from effort import assert_linear
 from unspool._core.payload.bare import BareObject
 from unspool._core.payload.write import encode_bare
 from unspool._core.schema.schema import UNKNOWN, ValueType
 from unspool._core.search.scan import BOUND
 from unspool._core.search.watch import Watch
 from unspool._core.values.errors import UsageError
+from unspool.testing.effort import assert_linear
 
 GEMMA = '<|"|>'
 ESCAPE = "<escape>"

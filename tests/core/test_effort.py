@@ -1,12 +1,40 @@
-"""The measure of the tests that say how work grows."""
+"""How work grows: the law of effort, what broke it once, and the measure itself."""
 
 from __future__ import annotations
 
+from itertools import product
+from random import Random
+from typing import NoReturn
+from zlib import crc32
+
 import pytest
 
-from effort import assert_linear, steps
-from unspool import list_dialects, render
-from unspool._core.values.message import Message
+from unspool import (
+    CallArgs,
+    CallEnd,
+    CallStart,
+    Event,
+    Message,
+    Note,
+    Parser,
+    Policies,
+    Text,
+    get_dialect,
+    list_dialects,
+    normalise,
+    parse,
+    plan,
+    render,
+)
+from unspool._core.payload.make import compile_syntax
+from unspool._core.schema.schema import ValueType
+from unspool._core.search.scan import COMPILED
+from unspool.testing import Case, Hostile, assert_effort, assert_order, assert_wires, chunkings, hostile, read
+from unspool.testing.effort import assert_linear, states, steps, units
+
+NAMES = [dialect.name for dialect in list_dialects()]
+REPAIR = Policies(malformed_call="repair")
+counted = pytest.mark.skipif(COMPILED, reason="the lines of a compiled module are not seen")
 
 
 def work(times: int) -> None:
@@ -14,13 +42,161 @@ def work(times: int) -> None:
         render("hermes", Message(content="Hi"))
 
 
+@counted
 def test_it_is_the_same_whatever_else_the_machine_does() -> None:
-    list_dialects()  # what is loaded once does not count
     work(1)
     assert steps(lambda: work(1)) * 7 == steps(lambda: work(7)) > 0
 
 
+@counted
 def test_quadratic_work_is_noticed() -> None:
     assert_linear(work, 10)
     with pytest.raises(AssertionError, match="steps for 10"):
         assert_linear(lambda size: work(size * size), 10)
+
+
+def test_an_output_of_every_state_is_found() -> None:
+    assert {"start", "reasoning", "content", "trial", "payload", "string", "tail", "between", "junk"} <= set(
+        states("hermes")
+    )
+    assert {"<tool_call>", "<tool_call", "<tool_call>\n", '"', "\\"} <= set(units("hermes"))
+
+
+@counted
+@pytest.mark.parametrize("name", NAMES)
+def test_hostile_texts_cost_their_length(name: str) -> None:
+    """One for each dialect; ``make complexity`` tries all."""
+    assert_effort(hostile(name, Random(crc32(name.encode()))), 400)  # noqa: S311 - reproducible
+
+
+@counted
+def test_repairs_before_the_name_cost_their_number() -> None:
+    """All notes were written anew at every step."""
+    assert_effort(Hostile("hermes", "string", '<tool_call>{"arguments": {"a": "', "\n", REPAIR))
+
+
+class Unread(list[str]):
+    """What nobody looks through."""
+
+    def __iter__(self) -> NoReturn:
+        raise AssertionError("somebody looks through all that is held")
+
+
+@counted
+def test_what_is_held_is_known_without_looking_at_it() -> None:
+    """Arguments before the name are laid aside in pieces, and a gateway asks after every delta."""
+    parser = Parser("hermes")
+    pieces = Unread()
+    parser._ledger._aside = pieces
+    opening = '<tool_call>{"arguments": {"a": "'
+    parser.feed(opening)
+    for number in range(40):
+        parser.feed("b" * 100)
+        assert parser.held == len(opening) + 100 * (number + 1)
+    assert len(pieces) > 1
+
+
+@counted
+def test_the_stages_of_a_plan_cost_their_length() -> None:
+    """One summed up all that it held, others joined it."""
+    request = {
+        "messages": [{"role": "user", "content": "Hi"}],
+        "tools": [{"type": "function", "function": {"name": "f"}}],
+        "parallel_tool_calls": False,
+        "chat_template_kwargs": {"force_nonempty_content": True},
+    }
+
+    def read_planned(size: int) -> None:
+        parser = plan("nemotron_v3", request).parser()
+        for _ in range(size):
+            parser.feed("a")
+            assert parser.held >= 0
+
+    assert_linear(read_planned, 200)
+
+
+# -- what is held
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_without_end_is_not_held(name: str) -> None:
+    forms = compile_syntax(get_dialect(name)).forms
+    nameless = any(form.unnamed for form in forms)  # an object of arguments that tell the function
+    heads = {head for state, head in states(name).items() if "trial" in state}
+    for before, key in product(heads, ("name", "id", "other", "a" * 900)):
+        parser = Parser(name)
+        parser.feed(f'{before}{{"{key}": "')
+        for _ in range(20):
+            parser.feed("x" * 100)
+            assert nameless or parser.bound is not None
+            assert parser.bound is None or parser.held <= parser.bound <= 1024
+
+
+def test_a_head_that_goes_on_is_text_with_a_problem() -> None:
+    output = '<tool_call>\n{"name": "' + "a" * 8000
+    for chunks in chunkings(output, random=1, splits=0):
+        parser = Parser("hermes")
+        events: list[Event] = [event for chunk in chunks for event in parser.feed(chunk)]
+        assert normalise(events) == [
+            Note("overlong_head", "<tool_call>", 0),
+            Text("content", output, 0, len(output)),
+        ]
+
+
+def test_arguments_before_the_name_are_held_to_the_name() -> None:
+    parser = Parser("hermes")
+    assert parser.feed('<tool_call>{"arguments": {"a": "' + "x" * 5000 + '"}') == []
+    assert parser.bound is None
+    found = parser.feed(', "name": "f"}</tool_call>')
+    assert [type(event) for event in found] == [CallStart, CallArgs, CallArgs, CallEnd]
+
+
+def test_the_second_of_two_calls_may_have_its_arguments_first() -> None:
+    parser = Parser("mistral_v3")
+    parser.feed('[TOOL_CALLS][{"name": "f", "arguments": {}}, {"arguments": {"a": "' + "x" * 2000)
+    assert (parser.held > 2000, parser.bound) == (True, None)
+
+
+# -- numbers of calls
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("what", ["text", "drop", "keep", "error"])
+def test_calls_that_do_not_get_through_leave_no_holes(name: str, what: str) -> None:
+    """``commit=call``: the calls that do are counted from 0, whatever becomes of broken ones."""
+    policies = Policies(commit="call", malformed_call=what, truncated_call=what)  # type: ignore[arg-type]
+    found = states(name)
+    whole = found.get("late between") or found.get("tail") or ""
+    for output in (whole, found.get("junk", "") + whole, found.get("junk", "") + "\n" + whole + whole):
+        case = Case(output, policies=policies)
+        for chunks in ([output], list(output)):
+            assert_order(read(name, case, chunks))
+        assert_wires(name, case, [[output]])
+
+
+# -- schemas
+
+
+@counted
+def test_alternatives_of_a_schema_cost_their_number() -> None:
+    def ask(size: int) -> None:
+        kind = ValueType({"anyOf": [{"properties": {f"p{i}": {"type": "integer"}}} for i in range(size)]})
+        assert len(kind.keys() or ()) == size
+        for i in range(size):
+            kind.member(f"p{i}")
+            kind.member(f"q{i}")
+
+    assert_linear(ask, 50)
+
+
+def test_a_reference_into_a_list_is_found() -> None:
+    kind = ValueType({"anyOf": [{"type": "integer"}, {"$ref": "#/anyOf/0"}]})
+    assert kind.types == {"integer"}
+    assert ValueType({"$ref": "#/anyOf/1"}, {"anyOf": [{}, {"type": "string"}]}).types == {"string"}
+    assert ValueType({"$ref": "#/anyOf/9"}, {"anyOf": []}).is_any
+
+
+def test_many_problems_are_all_told() -> None:
+    broken = '<tool_call>{"name": "f", "arguments": {]}</tool_call>\n'
+    message = parse(broken * 50, "hermes", policies=Policies(commit="call", malformed_call="drop"))
+    assert [problem.kind for problem in message.problems] == ["malformed_call"] * 50

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
-from effort import assert_linear, steps
 from museum import ALSO_LATER, IDS, LATER, ROWS, Case, Row, named, tool
 from standard import callers
 from unspool import (
@@ -32,6 +31,7 @@ from unspool._request import Plan, plan
 from unspool.template import ChatTemplate, normalise_history
 from unspool.testing import Case as Request
 from unspool.testing import Reading, assert_laws, chunkings, read
+from unspool.testing.effort import assert_linear, steps
 from unspool.wire import (
     ChatStream,
     MessagesStream,

@@ -41,7 +41,7 @@ NewId: TypeAlias = Callable[[str, int], str]
 """Gives a call its id, from its name and number."""
 
 _BOUND: Final = 1024
-"""White space beyond this is not the beginning of a JSON document any more."""
+"""White space beyond this is not the beginning of a JSON document any more, nor before a marker."""
 
 
 class Stage(Protocol):
@@ -50,7 +50,7 @@ class Stage(Protocol):
     held: int
     """Characters of the input that wait in here."""
 
-    def push(self, events: Iterable[Event]) -> list[Event]:
+    def push(self, events: list[Event]) -> list[Event]:
         """What these events come to."""
         ...
 
@@ -58,7 +58,7 @@ class Stage(Protocol):
 class LeadStrip:
     """Takes a marker, and what closes it, off the beginning of the content.
 
-    White space before the marker goes with it, white space after it stays.
+    White space before the marker goes with it, white space after it stays; beyond a bound it is an answer.
     """
 
     __slots__ = ("_closer", "_decided", "_events", "_marker", "held")
@@ -92,6 +92,8 @@ class LeadStrip:
         """How many characters to take off; None: that is not decided."""
         text = "".join(event.text for event in self._events)
         lead = len(text) - len(text.lstrip())
+        if lead > _BOUND:
+            return 0
         if not text.startswith(self._marker, lead):
             waits = self._marker.startswith(text[lead:])
             return None if waits and not final else 0
@@ -99,6 +101,8 @@ class LeadStrip:
         if not self._closer:
             return end
         rest = text[end:].lstrip()
+        if len(text) - end - len(rest) > _BOUND:
+            return end
         if rest.startswith(self._closer):
             return len(text) - len(rest) + len(self._closer)
         return None if self._closer.startswith(rest) and not final else end
@@ -121,21 +125,24 @@ class LeadStrip:
 class OneCall:
     """Keeps the first call; what follows of others is markup, with a note of their names."""
 
-    __slots__ = ("_at", "_text", "held")
+    __slots__ = ("_at", "_pieces", "held")
 
     def __init__(self) -> None:
         self.held = 0
-        self._text = ""
+        self._pieces: list[str] = []
         """What has come in since the last event ..."""
         self._at = 0
         """... and where that was."""
 
     def see(self, text: str) -> None:
         """Raw output, before its events: the markup of a call is in none of them."""
-        self._text += text
+        self._pieces.append(text)
 
-    def push(self, events: Iterable[Event]) -> list[Event]:
+    def push(self, events: list[Event]) -> list[Event]:
+        if not events:
+            return events
         out: list[Event] = []
+        text = "".join(self._pieces)
         end = self._at
         for event in events:
             end = max(end, event.end)
@@ -144,9 +151,9 @@ class OneCall:
                 continue
             if isinstance(event, CallStart):
                 out.append(Note("extra_call", event.name, event.start))
-            raw = self._text[event.start - self._at : event.end - self._at]
+            raw = text[event.start - self._at : event.end - self._at]
             out.append(Markup("call", raw, event.start, event.end))
-        self._text = self._text[end - self._at :]
+        self._pieces = [text[end - self._at :]]
         self._at = end
         return out
 
@@ -186,7 +193,7 @@ class ReasoningAsAnswer:
                 out.append(event)
             else:
                 self._events.append(event)
-        self.held = sum(event.end - event.start for event in self._events)
+                self.held += event.end - event.start
         return out
 
     def _answers(self, event: Event) -> bool:
@@ -197,6 +204,7 @@ class ReasoningAsAnswer:
     def _release(self, *, swap: bool) -> list[Event]:
         out, self._events = self._events, []
         self._open = False
+        self.held = 0
         if not swap:
             return out
         return [

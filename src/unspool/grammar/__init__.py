@@ -16,13 +16,14 @@ from typing import Any
 from .._core.values.errors import UsageError
 from .._core.words.dialect import Dialect
 from ..dialects._registry import find
+from .budget import GrammarTooLarge
 from .gbnf import expanded, written
 from .ir import Node
 from .json_schema import Choice, chosen, guided_schema
 from .structural_tag import structural_tag
 from .walk import FramedWalk, Start, Walk
 
-__all__ = ["Choice", "Grammar", "Start", "grammar_for", "guided_schema"]
+__all__ = ["Choice", "Grammar", "GrammarTooLarge", "Start", "grammar_for", "guided_schema"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,8 @@ EVERYTHING: Final = complement(())
 """All characters."""
 _WORD_START: Final = chars("a-zA-Z_")
 _WORD: Final = chars("a-zA-Z0-9_")
+_LONGEST: Final = 64
+"""Longer names are not written by chance."""
 
 
 def text_rules(
@@ -77,13 +79,17 @@ def text_rules(
 def word_rules(rules: Rules, taken: frozenset[str]) -> Node:
     """A name that is not taken: one that leaves the tree of those that are, or ends inside it."""
     rest = Repeat(Chars(_WORD), 0, 30)
-    words = [name for name in taken if name.isascii() and name.isidentifier()]
+    words = [name for name in taken if len(name) <= _LONGEST and name.isascii() and name.isidentifier()]
     begun = {"", *(name[:length] for name in words for length in range(1, len(name) + 1))}
+    rules.budget.spend(len(begun))
+    after: dict[str, list[str]] = {}
+    for name in sorted(begun - {""}):
+        after.setdefault(name[:-1], []).append(name[-1])
     names = {prefix: rules.reserve("other-word") for prefix in sorted(begun)}
     for prefix, rule in names.items():
-        following = sorted(name[-1] for name in begun if name and name[:-1] == prefix)
+        following = after.get(prefix, [])
         leaving = intersection(_WORD if prefix else _WORD_START, complement(set_of(following)))
-        options: list[Node] = [seq(Chars(leaving), rest)]
+        options: list[Node] = [seq(Chars(leaving), rest)] if leaving else []
         options += [seq(char, Ref(names[prefix + char])) for char in following]
         if prefix and prefix not in taken:
             options.append(NOTHING)

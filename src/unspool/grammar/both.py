@@ -34,21 +34,42 @@ def both(one: Mapping[str, Any], other: Schema) -> Schema:
         return other
     if "$ref" in other:
         return {**one, "allOf": [*one.get("allOf", ()), other]} if CONSTRAINTS & one.keys() else other
-    out = {**one, **other}
-    if "type" in one and "type" in other:
-        names = [_as_names(schema["type"]) for schema in (one, other)]
-        kinds = [
-            name
-            for mine, yours in (names, names[::-1])
-            for name in mine
-            if name in yours or (name == "integer" and "number" in yours)
-        ]
-        if not kinds:
+    out: dict[str, Any] = {}
+    for part in (one, other):
+        if not add_to(out, part):
             return False
-        out["type"] = kinds[0] if len(set(kinds)) == 1 else list(dict.fromkeys(kinds))
-    for keyword in ("properties", "$defs"):
-        if keyword in one and keyword in other:
-            out[keyword] = {**one[keyword], **other[keyword]}
-    if "required" in one and "required" in other:
-        out["required"] = [*one["required"], *other["required"]]
+        if "allOf" in part:
+            out["allOf"] = part["allOf"]
     return out
+
+
+def add_to(out: dict[str, Any], schema: Mapping[str, Any]) -> bool:
+    """Let a schema that is being made ask for what another one says, too, but for its ``allOf``.
+
+    Its properties grow in place: there may be many schemas to add.  False: no value is of both types, and
+    nothing was added.
+    """
+    if "type" in out and "type" in schema:
+        types = _common(_as_names(out["type"]), _as_names(schema["type"]))
+        if not types:
+            return False
+        out["type"] = types[0] if len(types) == 1 else types
+    for keyword, said in schema.items():
+        if keyword == "properties":
+            out.setdefault(keyword, {}).update(said)
+        elif keyword == "required":
+            out.setdefault(keyword, []).extend(said)
+        elif keyword not in ("allOf", "$defs") and (keyword != "type" or keyword not in out):
+            out[keyword] = said
+    return True
+
+
+def _common(one: list[str], other: list[str]) -> list[str]:
+    """The types that are among both."""
+    kinds = [
+        name
+        for mine, yours in ((one, other), (other, one))
+        for name in mine
+        if name in yours or (name == "integer" and "number" in yours)
+    ]
+    return list(dict.fromkeys(kinds))

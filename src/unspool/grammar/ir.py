@@ -23,7 +23,7 @@ their engine can do itself (JSON schemas, text up to a marker).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
 Ranges: TypeAlias = tuple[tuple[int, int], ...]
@@ -82,7 +82,7 @@ class Many:
 class SchemaValue:
     """A value that satisfies a schema."""
 
-    schema: Schema
+    schema: Schema = field(hash=False)
     """Self-contained: references point into its own ``$defs``."""
     notation: Literal["json", "python", "bare"] = "json"
     arguments: bool = False
@@ -144,25 +144,32 @@ NOTHING: Final = Seq(())
 def seq(*parts: Node | str) -> Node:
     """One after the other, with neighbouring texts joined."""
     out: list[Node] = []
+    texts: list[str] = []  # neighbours, joined once
     for part in parts:
         node = Exact(part) if isinstance(part, str) else part
         for inner in node.parts if isinstance(node, Seq) else (node,):
-            last = out[-1] if out else None
-            if isinstance(inner, Exact) and isinstance(last, Exact):
-                out[-1] = Exact(last.text + inner.text)
-            elif inner != Exact(""):
-                out.append(inner)
+            if isinstance(inner, Exact):
+                texts.append(inner.text)
+                continue
+            _put_text(texts, out)
+            out.append(inner)
+    _put_text(texts, out)
     return out[0] if len(out) == 1 else Seq(tuple(out))
+
+
+def _put_text(texts: list[str], out: list[Node]) -> None:
+    text = "".join(texts)
+    if text:
+        out.append(Exact(text))
+    texts.clear()
 
 
 def choice(options: Iterable[Node]) -> Node:
     """One of these, each once."""
-    out: list[Node] = []
+    out: dict[Node, None] = {}
     for option in options:
-        for inner in option.options if isinstance(option, OneOf) else (option,):
-            if inner not in out:
-                out.append(inner)
-    return out[0] if len(out) == 1 else OneOf(tuple(out))
+        out.update(dict.fromkeys(option.options if isinstance(option, OneOf) else (option,)))
+    return next(iter(out)) if len(out) == 1 else OneOf(tuple(out))
 
 
 def optional(*parts: Node | str) -> Node:

@@ -16,6 +16,7 @@ from urllib.parse import unquote
 
 from .._core.schema.schema import Tools, ValueType
 from .._core.values.errors import UsageError
+from .budget import Budget
 from .ir import Schema
 
 Choice: TypeAlias = Literal["auto", "required"] | Mapping[str, Any]
@@ -48,6 +49,7 @@ def functions(tools: Iterable[Mapping[str, Any]]) -> list[Function]:
     """
     found = list(tools)
     Tools(found)  # raises where a declaration has no name
+    budget = Budget()
     out: list[Function] = []
     for tool in found:
         body = tool if tool.get("function") is None else tool["function"]
@@ -55,16 +57,16 @@ def functions(tools: Iterable[Mapping[str, Any]]) -> list[Function]:
             continue
         schema = body.get("parameters")
         schema = body.get("input_schema") if schema is None else schema
-        out.append(Function(body["name"], _arguments(schema, strict=body.get("strict") is not False)))
+        strict = body.get("strict") is not False
+        out.append(Function(body["name"], _arguments(schema, budget) if strict else ANY_ARGUMENTS))
     return out
 
 
-def _arguments(schema: object, *, strict: bool) -> Mapping[str, Any]:
-    if not strict:
-        return ANY_ARGUMENTS
+def _arguments(schema: object, budget: Budget) -> Mapping[str, Any]:
+    budget.measure(schema)
     if not isinstance(schema, Mapping) or not schema:
         return NO_ARGUMENTS
-    clean = self_contained(schema)
+    clean = self_contained(schema, budget=budget)
     if isinstance(clean, bool):
         return ANY_ARGUMENTS if clean else NO_ARGUMENTS
     # Arguments are an object, whatever else their schema says.
@@ -97,7 +99,9 @@ def chosen(tools: Iterable[Mapping[str, Any]], choice: Choice) -> tuple[list[Fun
 # --- one schema
 
 
-def self_contained(schema: Schema, root: Schema | None = None, prefix: str = "") -> Schema:
+def self_contained(
+    schema: Schema, root: Schema | None = None, prefix: str = "", budget: Budget | None = None
+) -> Schema:
     """A copy whose references all point into its own ``$defs``.
 
     Types are spelt as JSON schema wants them, and what the reader of values
@@ -108,21 +112,32 @@ def self_contained(schema: Schema, root: Schema | None = None, prefix: str = "")
     >>> self_contained({"items": {"$ref": "#/definitions/A"}, "definitions": {"A": {"type": "int"}}})
     {'items': {'$ref': '#/$defs/A'}, '$defs': {'A': {'type': 'integer'}}}
     """
-    copy = _Copy(schema if root is None else root, prefix)
+    copy = _Copy(schema if root is None else root, prefix, budget or Budget())
     out = copy.schema(schema)
+    copy.settle()
     return {**out, "$defs": copy.definitions} if copy.definitions and isinstance(out, dict) else out
 
 
 class _Copy:
     """Copies schemas out of one document."""
 
-    def __init__(self, root: Schema, prefix: str) -> None:
+    def __init__(self, root: Schema, prefix: str, budget: Budget) -> None:
         self.root = root
         self.prefix = prefix
+        self.budget = budget
         self.definitions: dict[str, Any] = {}
         self._names: dict[str, str] = {}
+        self._last: dict[str, int] = {}  # by the word that names are made of, the last number
+        self._put_off: list[tuple[str, str]] = []
+
+    def settle(self) -> None:
+        """Copy the definitions that were referred to: a chain of them may be longer than the stack is."""
+        while self._put_off:
+            name, pointer = self._put_off.pop()
+            self.definitions[name] = self.schema(self._resolve(pointer))
 
     def schema(self, schema: object) -> Any:
+        self.budget.spend()
         if not isinstance(schema, Mapping):
             return schema if isinstance(schema, bool) else True
         if "$ref" in schema:
@@ -166,13 +181,12 @@ class _Copy:
         if pointer not in self._names:
             word = re.sub(r"[^A-Za-z0-9_.-]+", "_", pointer.rsplit("/", 1)[-1]).strip("_") or "root"
             base = name = f"{self.prefix}{word}"
-            number = 1
             while name in self.definitions:
-                number += 1
-                name = f"{base}_{number}"
+                self._last[base] = self._last.get(base, 1) + 1
+                name = f"{base}_{self._last[base]}"
             self._names[pointer] = name
-            self.definitions[name] = True  # until it is known: a schema may contain itself
-            self.definitions[name] = self.schema(self._resolve(pointer))
+            self.definitions[name] = True
+            self._put_off.append((name, pointer))
         return f"#/$defs/{self._names[pointer]}"
 
     def _resolve(self, pointer: str) -> object:
@@ -183,10 +197,12 @@ class _Copy:
         for step in pointer.split("/")[1:]:
             key = step.replace("~1", "/").replace("~0", "~")
             if isinstance(target, (list, tuple)):
-                target = dict(zip(map(str, range(len(target))), target, strict=True))
-            if not isinstance(target, Mapping) or key not in target:
+                index = int(key) if len(key) < 9 and key.isdecimal() else len(target)
+                target = target[index] if index < len(target) else True
+            elif isinstance(target, Mapping) and key in target:
+                target = target[key]
+            else:
                 return True
-            target = target[key]
         return target
 
 

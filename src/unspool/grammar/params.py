@@ -24,6 +24,7 @@ from .._core.words.pieces import (
     split_at,
 )
 from .automaton import set_of
+from .budget import DEEPEST_TAGS, Budget
 from .ir import (
     Chars,
     Exact,
@@ -41,7 +42,9 @@ from .ir import (
     up_to,
 )
 from .json_schema import self_contained
+from .merging import merged, references
 from .pattern import FORMATS, UnsupportedPattern, pattern_node, spelt
+from .values import counts
 
 if TYPE_CHECKING:
     from .._core.words.dialect import Dialect
@@ -52,7 +55,7 @@ _ANY_KEY: Final = seq(Chars(chars("a-zA-Z_")), Repeat(Chars(chars("a-zA-Z0-9_"))
 _KEYS: Final = re.compile(r"[^\s/<>\"][^<>\"\n]*")
 _NO_REFERENCES: Final[frozenset[str]] = frozenset()
 _DEEPEST: Final = 16
-"""Unions and references nested deeper than this say nothing."""
+"""Unions nested deeper than this say nothing."""
 
 
 class Params:
@@ -60,6 +63,8 @@ class Params:
 
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect
+        self.budget = Budget()
+        self._depth = 0  # of parameters in each other
         self.without = tuple(dict.fromkeys(self._markup()))
         self._typed = any("{type}" in template or "{string}" in template for template in dialect.param[:1])
 
@@ -83,8 +88,8 @@ class Params:
 
     def _members(self, schema: Schema, root: Schema, inside: frozenset[str]) -> Node:
         """The members of an object, in the order in which they are declared."""
-        flat = _flat(schema, root)
-        required = flat.get("required", ())
+        flat = merged(schema, root, self.budget)
+        required = frozenset(flat.get("required", ()))
         parts: list[Node] = []
         for key, inner in flat.get("properties", {}).items():
             if inner is not False:
@@ -102,8 +107,16 @@ class Params:
 
     def _param(self, key: Node | None, schema: Schema, root: Schema, inside: frozenset[str]) -> Node:
         """One parameter; without a key, an item of a list."""
+        self.budget.spend(4)
+        self._depth += 1
+        if self._depth > DEEPEST_TAGS:
+            raise UsageError(
+                f"dialect {self.dialect.name!r} writes values as tags in tags, and those of a tool's schema "
+                f"stand in each other more than {DEEPEST_TAGS} levels deep; use guided_schema()"
+            )
         before, _, after = split_at(parse_template(self._template(key)), "value")
         values = list(self._values(schema, root, inside))
+        self._depth -= 1
         # Text that looks like JSON is JSON, where the schema lets it be.
         guarded = not self._typed and any(kind in ("array", "object") for kind, _ in values)
         nodes: dict[Node, list[Node]] = {}
@@ -144,24 +157,24 @@ class Params:
         self, schema: Schema, root: Schema, inside: frozenset[str]
     ) -> Iterator[tuple[str, Node | None]]:
         """The kinds of value that a schema allows, each as it is written; None: any text."""
-        references = frozenset(_references(schema, root))
-        if self.dialect.values.nested and references & inside:
+        made_of = references(schema, root) if self.dialect.values.nested else _NO_REFERENCES
+        if made_of & inside:
             raise UsageError(
                 f"dialect {self.dialect.name!r} writes values as tags in tags, and the schema of "
-                f"{', '.join(sorted(references & inside))} contains itself, so there is no end to them; "
+                f"{', '.join(sorted(made_of & inside))} contains itself, so there is no end to them; "
                 "use guided_schema()"
             )
-        for kind, inner in kinds(schema, root):
+        for kind, inner in kinds(schema, root, self.budget):
             if kind == "string":
                 yield kind, self._string(inner)
             elif self.dialect.values.nested and kind == "object" and "enum" not in inner:
-                yield kind, self._members(inner, root, inside | references)
+                yield kind, self._members(inner, root, inside | made_of)
             elif self.dialect.values.nested and kind == "array" and "enum" not in inner:
-                item = self._param(None, inner.get("items", True), root, inside | references)
-                yield kind, Repeat(item, inner.get("minItems", 0), inner.get("maxItems"))
+                item = self._param(None, inner.get("items", True), root, inside | made_of)
+                yield kind, Repeat(item, *counts(inner, "minItems", "maxItems"))
             else:
                 without = self.without if kind in ("array", "object") else ()
-                yield kind, SchemaValue(self_contained(inner, root), without=without)
+                yield kind, SchemaValue(self_contained(inner, root, budget=self.budget), without=without)
 
     def _string(self, schema: Mapping[str, Any]) -> Node | None:
         if "enum" in schema:
@@ -189,21 +202,24 @@ class Params:
 # --- schemas
 
 
-def kinds(schema: Schema, root: Schema, depth: int = 0) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def kinds(
+    schema: Schema, root: Schema, budget: Budget, depth: int = 0
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """The JSON types that a schema allows, each with what it says about them."""
-    flat = _flat(schema, root)
+    flat = merged(schema, root, budget)
     for keyword in ("anyOf", "oneOf"):
         if keyword in flat and depth < _DEEPEST:
             outer = {key: value for key, value in flat.items() if key != keyword}
             for branch in flat[keyword]:
-                yield from kinds({**outer, **_flat(branch, root)}, root, depth + 1)
+                yield from kinds({**outer, **merged(branch, root, budget)}, root, budget, depth + 1)
             return
     values = [flat["const"]] if "const" in flat else flat.get("enum")
     if values is not None:
-        for kind in _KINDS:
-            same = [value for value in values if _kind_of(value) == kind]
-            if same:
-                yield kind, {"enum": same}
+        budget.spend(len(values))
+        same: dict[str, list[object]] = {}
+        for value in values:
+            same.setdefault(_kind_of(value), []).append(value)
+        yield from ((kind, {"enum": same[kind]}) for kind in _KINDS if kind in same)
         return
     types = flat.get("type", "object" if "properties" in flat else "array" if "items" in flat else "string")
     names = [types] if isinstance(types, str) else types
@@ -224,38 +240,3 @@ def _kind_of(value: object) -> str:
     if isinstance(value, str):
         return "string"
     return "object" if isinstance(value, Mapping) else "array"
-
-
-def _flat(schema: Schema, root: Schema, depth: int = 0) -> Mapping[str, Any]:
-    """A schema without references and ``allOf`` at its top."""
-    if isinstance(schema, bool) or depth > _DEEPEST:
-        return {}
-    if "$ref" in schema:
-        return _flat(_definition(schema["$ref"], root), root, depth + 1)
-    out: dict[str, Any] = {key: value for key, value in schema.items() if key not in ("allOf", "$defs")}
-    for part in schema.get("allOf", ()):
-        flat = dict(_flat(part, root, depth + 1))
-        if "properties" in out and "properties" in flat:
-            flat["properties"] = {**out["properties"], **flat["properties"]}
-        if "required" in out and "required" in flat:
-            flat["required"] = [*out["required"], *flat["required"]]
-        out.update(flat)
-    return out
-
-
-def _definition(reference: str, root: Schema) -> Schema:
-    definitions = root.get("$defs", {}) if isinstance(root, Mapping) else {}
-    found: Schema = definitions.get(reference.rsplit("/", 1)[-1], True)
-    return found
-
-
-def _references(schema: Schema, root: Schema, depth: int = 0) -> Iterator[str]:
-    """The definitions that a schema is made of, without its members."""
-    if isinstance(schema, bool) or depth > _DEEPEST:
-        return
-    if "$ref" in schema:
-        yield schema["$ref"].rsplit("/", 1)[-1]
-        yield from _references(_definition(schema["$ref"], root), root, depth + 1)
-    for keyword in ("anyOf", "oneOf", "allOf"):
-        for branch in schema.get(keyword, ()):
-            yield from _references(branch, root, depth + 1)

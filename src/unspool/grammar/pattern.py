@@ -30,6 +30,10 @@ from .ir import (
 
 MOST: Final = 256
 """Engines refuse much longer counted repetitions; these become open ones."""
+_DEEPEST: Final = 32
+"""Groups nested deeper than this are not enforced."""
+_HEAVIEST: Final = 4096
+"""Nor are counted repetitions in each other that come to more than this: engines write them out."""
 
 _DIGITS: Final[Ranges] = ((48, 57),)
 _WORD: Final = union(_DIGITS, ((65, 90), (95, 95), (97, 122)))
@@ -100,6 +104,7 @@ class _Reader:
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
         self.at = 0
+        self._depth = 0
 
     @property
     def next(self) -> str:
@@ -132,7 +137,10 @@ class _Reader:
             raise UnsupportedPattern(self.pattern)
         if most is not None and most > MOST:
             most = None
-        return Repeat(item, min(least, MOST), most)
+        least = min(least, MOST)
+        if max(least, most or 0) > 1 and _weight(item) * max(least, most or 0) > _HEAVIEST:
+            raise UnsupportedPattern(self.pattern)
+        return Repeat(item, least, most)
 
     def count(self) -> tuple[int, int | None]:
         if self.take("*"):
@@ -153,9 +161,11 @@ class _Reader:
     def atom(self) -> Node:
         char = self.next
         if self.take("("):
-            if self.take("?") and not self.take(":"):
+            if self._depth == _DEEPEST or (self.take("?") and not self.take(":")):
                 raise UnsupportedPattern(self.pattern)
+            self._depth += 1
             node = self.alternatives()
+            self._depth -= 1
             if not self.take(")"):
                 raise UnsupportedPattern(self.pattern)
             return node
@@ -174,7 +184,7 @@ class _Reader:
 
     def set(self) -> Ranges:
         negated = self.take("^")
-        found: Ranges = ()
+        members: list[Ranges] = []
         while not self.take("]"):
             low = self.member()
             if self.next == "-" and self.pattern[self.at + 1 : self.at + 2] not in ("]", ""):
@@ -183,7 +193,8 @@ class _Reader:
                 if low[0][0] != low[-1][1] or high[0][0] != high[-1][1] or low > high:
                     raise UnsupportedPattern(self.pattern)
                 low = ((low[0][0], high[0][0]),)
-            found = union(found, low)
+            members.append(low)
+        found = union(*members)
         found = complement(found) if negated else found
         if not found:
             raise UnsupportedPattern(self.pattern)
@@ -214,6 +225,17 @@ class _Reader:
         if not char or char.isalnum():
             raise UnsupportedPattern(self.pattern)
         return set_of(char)
+
+
+def _weight(node: Node) -> int:
+    """How many characters, sets and the like a node comes to, written out."""
+    if isinstance(node, Exact):
+        return len(node.text)
+    if isinstance(node, Seq):
+        return sum(map(_weight, node.parts))
+    if isinstance(node, OneOf):
+        return sum(map(_weight, node.options))
+    return _weight(node.item) * max(node.least, node.most or 1) if isinstance(node, Repeat) else 1
 
 
 def _may_be_empty(node: Node) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable
 
+from .budget import Budget
 from .ir import Node, Ref
 
 
@@ -12,9 +13,11 @@ class Rules:
     """The rules of one grammar, in the order in which they were defined."""
 
     def __init__(self) -> None:
+        self.budget = Budget()
         self.bodies: dict[str, Node] = {}
         self._counts: dict[str, int] = {}
         self._known: dict[Hashable, str] = {}
+        self._put_off: list[tuple[str, Callable[[], Node]]] = []
 
     def reserve(self, hint: str) -> str:
         """A name for a rule that is defined later."""
@@ -42,3 +45,16 @@ class Rules:
             name = self._known[key] = self.reserve(hint)
             self.define(name, body())
         return Ref(self._known[key])
+
+    def later(self, key: Hashable, hint: str, body: Callable[[], Node]) -> Ref:
+        """The same, but its body is made by ``settle``: chains of rules may be longer than the stack is."""
+        if key not in self._known:
+            name = self._known[key] = self.reserve(hint)
+            self._put_off.append((name, body))
+        return Ref(self._known[key])
+
+    def settle(self) -> None:
+        """Make what was put off."""
+        while self._put_off:
+            name, body = self._put_off.pop()
+            self.define(name, body())

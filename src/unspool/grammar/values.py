@@ -34,6 +34,7 @@ from .ir import (
     seq,
     union,
 )
+from .merging import definition, merged
 from .pattern import FORMATS, MOST, UnsupportedPattern, pattern_node, spelt
 from .rules import Rules
 
@@ -47,18 +48,18 @@ _SPACE: Final = choice(
 _EXPONENT: Final = optional(Chars(set_of("eE")), optional(Chars(set_of("+-"))), Repeat(_DIGIT, 1, 2))
 _FRACTION: Final = optional(".", Repeat(_DIGIT, 1, 16))
 _NATURAL: Final = choice((Exact("0"), seq(Chars(chars("1-9")), Repeat(_DIGIT, 0, 18))))
-_DEEPEST: Final = 32
-"""Merged schemas nested deeper than this say nothing."""
 
 
 def value_rules(rules: Rules, value: SchemaValue) -> Node:
     """The rules for a value."""
-    if value.notation == "json":
-        return Values(rules, value).value(value.schema)
-    if value.notation == "bare":
-        return BareValues(rules, value).value(value.schema)
-    python = PythonValues(rules, value)
-    return python.arguments(value.schema) if value.arguments else python.value(value.schema)
+    kinds = {"json": Values, "bare": BareValues, "python": PythonValues}
+    values = kinds[value.notation](rules, value)
+    if value.arguments and isinstance(values, PythonValues):
+        node = values.arguments(value.schema)
+    else:
+        node = values.value(value.schema)
+    rules.settle()
+    return node
 
 
 class Values:
@@ -146,18 +147,21 @@ class Values:
         return Exact(json.dumps(value))
 
     def _joined(self, nodes: Sequence[Node]) -> Node:
+        self.rules.budget.spend(len(nodes))
         return seq(*(part for i, node in enumerate(nodes) for part in ((self.comma, node) if i else (node,))))
 
     # -- schemas
 
     def value(self, schema: Schema) -> Node:
         """A value that satisfies a schema."""
+        self.rules.budget.spend(4)  # as much work as a few constants
         if isinstance(schema, bool) or not CONSTRAINTS & schema.keys():
             return self.anything()
         if "$ref" in schema:
             return self._reference(schema["$ref"])
         schema = self._merged(schema)
         given = [schema["const"]] if "const" in schema else schema.get("enum", ())
+        self.rules.budget.spend(len(given))
         fitting = [value for value in given if is_of(value, schema.get("type"))]
         if fitting:
             return choice(self.constant(value) for value in fitting)
@@ -172,29 +176,13 @@ class Values:
         return choice(self._typed(name, schema) for name in names) if types else self.anything()
 
     def _reference(self, reference: str) -> Node:
-        name = reference.rsplit("/", 1)[-1]
+        name, target = definition(reference, self.root)
         key = (*self._context, self._document, name)
-        return self.rules.once(key, name, lambda: self.value(self._definition(name)))
+        return self.rules.later(key, name, lambda: self.value(target))
 
-    def _definition(self, name: str) -> Schema:
-        definitions = self.root.get("$defs", {}) if isinstance(self.root, Mapping) else {}
-        found: Schema = definitions.get(name, True)
-        return found
-
-    def _merged(self, schema: Mapping[str, Any], depth: int = 0) -> Mapping[str, Any]:
+    def _merged(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
         """``allOf`` as one schema."""
-        if "allOf" not in schema or depth > _DEEPEST:
-            return schema
-        out: Mapping[str, Any] = {key: value for key, value in schema.items() if key != "allOf"}
-        for part in schema["allOf"]:
-            target = part
-            while isinstance(target, Mapping) and "$ref" in target and depth < _DEEPEST:
-                target = self._definition(target["$ref"].rsplit("/", 1)[-1])
-                depth += 1
-            if isinstance(target, Mapping):
-                merged = both(out, self._merged(target, depth + 1))
-                out = merged if isinstance(merged, Mapping) else out
-        return out
+        return merged(schema, self.root, self.rules.budget) if "allOf" in schema else schema
 
     def _typed(self, name: str, schema: Mapping[str, Any]) -> Node:
         if name == "string":
@@ -221,7 +209,7 @@ class Values:
                 return self.matching(pattern_node(pattern if isinstance(pattern, str) else f"^{known}$"))
             except UnsupportedPattern:
                 pass
-        least, most = _counts(schema, "minLength", "maxLength")
+        least, most = counts(schema, "minLength", "maxLength")
         return self.any_text() if (least, most) == (0, None) else self.some_text(least, most)
 
     def _integer(self, schema: Mapping[str, Any]) -> Node:
@@ -234,7 +222,7 @@ class Values:
     def _array(self, schema: Mapping[str, Any]) -> Node:
         first = [self.value(item) for item in schema.get("prefixItems", ())]
         rest = schema.get("items", not first)
-        least, most = _counts(schema, "minItems", "maxItems")
+        least, most = counts(schema, "minItems", "maxItems")
         if rest is False:
             most = len(first) if most is None else min(most, len(first))
         item = self.rules.add("item", self.value(rest)) if rest is not False else NOTHING
@@ -269,7 +257,7 @@ class Values:
         colon: Node,
     ) -> Node:
         """The members of an object."""
-        required = schema.get("required", ())
+        required = frozenset(schema.get("required", ()))
         properties: Mapping[str, Any] = schema.get("properties", {})
         pairs: list[tuple[Node, bool]] = []
         for name, inner in self.ordered(properties):
@@ -288,18 +276,27 @@ class Values:
 
     def _sequence(self, pairs: Sequence[tuple[Node, bool]], extra: Node) -> Node:
         """Members in order, some of them optional, with commas between those that are there."""
-        tail: Node = Repeat(seq(self.comma, extra)) if extra != NOTHING else NOTHING
-        head: Node = optional(extra, tail) if extra != NOTHING else NOTHING
+        # From the last one to the first, so both lists are in reverse: what may stand behind a member, ...
+        tail: list[Node] = [Repeat(seq(self.comma, extra))] if extra != NOTHING else []
+        # ... and what may come first, if nothing that is required stands before it.
+        heads: list[Node] = [optional(extra, *tail)] if extra != NOTHING else []
+        needed: Node | None = None  # the required member to begin with, and how much of the tail is behind it
+        behind = 0
         for member, required in reversed(pairs):
             if required:
-                head = seq(member, tail)
-                tail = seq(self.comma, member, tail)
-            else:
-                shared = tail if tail == NOTHING else self.rules.add("rest", tail)
-                options = (seq(member, shared), head)
-                head = optional(options[0]) if head == NOTHING else choice(options)
-                tail = seq(optional(self.comma, member), shared)
-        return head
+                heads, needed, behind = [], member, len(tail)
+                tail += (member, self.comma)
+                continue
+            if needed is not None:
+                heads.append(seq(needed, *reversed(tail[:behind])))
+                needed = None
+            shared = self.rules.add("rest", seq(*reversed(tail))) if tail else NOTHING
+            begun = seq(member, shared)
+            heads.append(begun if heads else optional(begun))
+            tail = [shared, optional(self.comma, member)]
+        if needed is not None:
+            heads.append(seq(needed, *reversed(tail[:behind])))
+        return choice(reversed(heads)) if heads else NOTHING
 
     def anything(self) -> Node:
         """Any value."""
@@ -422,7 +419,7 @@ def _shape(schema: Mapping[str, Any]) -> str:
     return "array" if "items" in schema or "prefixItems" in schema else ""
 
 
-def _counts(schema: Mapping[str, Any], low: str, high: str) -> tuple[int, int | None]:
+def counts(schema: Mapping[str, Any], low: str, high: str) -> tuple[int, int | None]:
     """How many at least and at most; what engines cannot count is open."""
     least, most = schema.get(low), schema.get(high)
     least = least if isinstance(least, int) and least > 0 else 0
@@ -446,7 +443,9 @@ def _bounds(schema: Mapping[str, Any]) -> tuple[float, float]:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 # --- integers between bounds

@@ -17,6 +17,7 @@ order       calls start, get arguments and end, one at a time; ``Finish`` is las
 hold-back   what is held is never more than ``Parser.bound``
 cuts        where generation is stopped the output is cut, and no markup becomes text
 arguments   what was sent of a call's arguments is a prefix of all of them
+effort      however hostile an output is, the work for it grows with its length
 no error    whatever the model wrote, ``feed`` and ``finish`` do not raise
 quotations  what a user quotes in the prompt says nothing about the output
 wires       on every wire a client puts together what the whole response has, and can run only that
@@ -39,6 +40,7 @@ from random import Random
 
 from .._core.words.dialect import Dialect
 from ..dialects._registry import find
+from .effort import Hostile, assert_effort, hostile
 from .laws import (
     POLICIES,
     assert_argument_prefixes,
@@ -60,11 +62,13 @@ from .wires import assert_wires
 __all__ = [
     "POLICIES",
     "Case",
+    "Hostile",
     "Reading",
     "Sample",
     "assert_argument_prefixes",
     "assert_chunking_invariant",
     "assert_cuts",
+    "assert_effort",
     "assert_hold_bound",
     "assert_laws",
     "assert_never_raises",
@@ -78,6 +82,7 @@ __all__ = [
     "check_dialect",
     "chunkings",
     "comparable",
+    "hostile",
     "markers",
     "messages",
     "mutate",
@@ -98,7 +103,7 @@ def check_dialect(
     :param texts: outputs of its models, good and bad ones, to judge it by;
         :class:`Case` where the request matters.
     :param examples: how many messages to invent.
-    :param mutations: how many broken variants of each text to try.
+    :param mutations: how many broken variants of each text to try; and a tenth as many without end.
     """
     from hypothesis import Phase, given, settings
 
@@ -117,6 +122,8 @@ def check_dialect(
             assert_never_raises(spec, broken)
             _assert_wires_under_policies(spec, broken)
 
+    for _ in range(mutations // 10):
+        assert_effort(hostile(spec, rng), 400)
     assert_quotations(spec)
     for policy in EFFECTS:
         assert_policy(spec, policy)

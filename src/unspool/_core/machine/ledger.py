@@ -38,6 +38,7 @@ class Ledger:
         "_args_end",
         "_args_start",
         "_aside",
+        "_aside_length",
         "_base",
         "_blocks",
         "_called",
@@ -76,6 +77,7 @@ class Ledger:
         self._source: Codec | None = None
         self._last = ""  # the text that ends at the current position, or nothing behind markup
         self._aside: list[str] = []
+        self._aside_length: i64 = 0  # of all of it: who asks what is held asks after every piece of input
         # Calls.
         self.index: i64 = -1
         """Number of the last call."""
@@ -189,7 +191,7 @@ class Ledger:
     @property
     def accounted(self) -> int:
         """Everything before this offset is in the span of some event."""
-        return self._base + self.pos - sum(map(len, self._aside))
+        return self._base + self.pos - self._aside_length
 
     @property
     def in_output(self) -> bool:
@@ -213,6 +215,7 @@ class Ledger:
         """Take this much out of the buffer, without an event."""
         end = self.pos + length
         self._aside.append(self.buf[self.pos : end])
+        self._aside_length += length
         self._base += end
         self.buf = self.buf[end:]
         self.pos = 0
@@ -221,6 +224,7 @@ class Ledger:
         """Put what was laid aside in front of the buffer."""
         text = "".join(self._aside)
         self._aside.clear()
+        self._aside_length = 0
         self._base += self.pos - len(text)
         self.buf = text + self.buf[self.pos :]
         self.pos = 0

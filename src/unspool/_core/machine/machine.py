@@ -158,16 +158,16 @@ class Machine:
 
     @property
     def bound(self) -> int | None:
-        """No more than this is held now; None: until the name comes, however long the arguments before it.
+        """No more than this is held now; None: arguments have begun, and wait for the name.
 
         A head reaches ``BOUND`` characters, and what must follow it as many again.
         """
+        trial = self._trial
+        if trial is not None:
+            return None if trial.envelope is not None and trial.envelope.waits else 2 * BOUND
         if self._call is None and not self._between and not self._repeated:
-            if self._trial is None:
-                longest = self._state.watch.longest
-                return longest if len(self.ledger.buf) <= longest else longest + AHEAD
-            if self._trial.envelope is not None:
-                return None
+            longest = self._state.watch.longest
+            return longest if len(self.ledger.buf) <= longest else longest + AHEAD
         return 2 * BOUND
 
     @property
@@ -460,7 +460,10 @@ class Machine:
             trial.offset += trial.aside
             trial.aside = 0
         if answer == CUT and not cut and not self._could_become_call(trial):
-            return FAIL
+            answer = FAIL
+        if answer == FAIL and trial.overlong:
+            self._show_text(at)
+            ledger.note("overlong_head", trial.programs[0].trigger)
         return answer
 
     def _refused(self, trial: Trial, answer: int, cut: bool) -> bool:
@@ -790,7 +793,7 @@ class Machine:
             self._visible = False  # another message may begin
         if section is not None and self._syntax.repetitions:
             text = self.ledger.called
-            self._calls += text if self._calls else text[section.behind_opening(text) :]
+            self._may_be_repeated(text if self._calls else text[section.behind_opening(text) :])
         if call.closes_section:
             self._section = None
         self._between = self._section is not None and bool(self._section.between)
@@ -806,7 +809,7 @@ class Machine:
             self._show_text(after)
         else:
             if self._syntax.repetitions:
-                self._calls += ledger.buf[ledger.pos : after]
+                self._may_be_repeated(ledger.buf[ledger.pos : after])
             self._section_markup("separator", after - ledger.pos)
         if ledger.pos == len(ledger.buf):
             if final:
@@ -843,6 +846,11 @@ class Machine:
         else:
             self._between = False
             self._commit(trial, answer)
+
+    def _may_be_repeated(self, text: str) -> None:
+        """More of a section; a long one is not looked for behind it, however long it gets."""
+        if len(self._calls) <= BOUND:
+            self._calls += text
 
     def _close_section(self) -> None:
         self._section = None

@@ -7,7 +7,7 @@ itself are looked at: arguments may have a key ``name`` of their own.
 
 The name is the commit point.  ``step`` stops there, whatever the chunking, so
 that a big chunk cannot decide more than a small one.  Arguments that come
-before the name wait inside.
+before the name wait inside; all else before it is at most ``BOUND`` characters.
 
 Where no marker says that the object is a call, it may as well be an answer that
 has a name: there it takes both name and arguments, or a declared name and nothing
@@ -127,7 +127,10 @@ class EnvelopeCodec(NamedPayload):
             if value is None:
                 pos = self._structure(buf, pos)
                 continue
+            start = pos
             pos = value.step(buf, pos, final)
+            if not was_committed and self._role != _ARGS_ROLE and self._exceeds(pos - start):
+                break
             if not self._stepped(value, pos):
                 break
         if self.committed:
@@ -140,6 +143,15 @@ class EnvelopeCodec(NamedPayload):
         elif final and self._unmarked and self._foreign:
             self.error = "a call's arguments"  # rather an answer that was cut
         return pos
+
+    def _exceeds(self, length: int) -> bool:
+        """Whether this much more is too much before the name: a model that goes on there shows nothing."""
+        self._slack += length
+        if self._slack <= BOUND:
+            return False
+        self.error = "a call's name"
+        self.overlong = not self._unmarked  # else it is an answer, as most objects are
+        return True
 
     def _stepped(self, value: Value, pos: int) -> bool:
         """A value has read up to ``pos``.  False: it needs more, or has failed."""
@@ -202,11 +214,9 @@ class EnvelopeCodec(NamedPayload):
         while True:
             if pos < n and buf[pos] in _BLANKS:
                 after = behind_space(buf, pos)
-                self._slack += after - pos
+                if not self.committed and self._exceeds(after - pos):
+                    return after
                 pos = after
-            if self._slack > BOUND and not self.committed:
-                self.error = "a call's name"
-                return pos
             if pos == n:
                 return pos
             char = buf[pos]
@@ -241,11 +251,14 @@ class EnvelopeCodec(NamedPayload):
                 self.error = _EXPECTED[state]
                 return pos
             pos += 1
+            if not self.committed and self._exceeds(1):
+                return pos
 
     def _begin(self, role: int, at: int) -> None:
         self._role = role
         if role == _ARGS_ROLE:
             self.args_from = at
+            self.waits = not self.committed
         elif role == _NAME_ROLE or (role == _KEY_ROLE and not self.committed and self._keys.keyed):
             self.name_from = at + 1
         self._value = PythonValue() if self._python else self._json.again()
@@ -297,7 +310,7 @@ class EnvelopeCodec(NamedPayload):
                 else:
                     self._pending.append(arguments or text)
         elif role == _NAME_ROLE:
-            if text[:1] != '"' or len(text) < 3 or len(text) > BOUND:
+            if text[:1] != '"' or len(text) < 3:
                 self.error = "the function's name as a string"
                 return
             self.name = _unquoted(text)
@@ -314,7 +327,6 @@ class EnvelopeCodec(NamedPayload):
 
     def _key_ends(self, key: str, at: int) -> None:
         keys = self._keys
-        self._slack += len(key)
         self._state = _COLON
         self._role = _NO_ROLE
         self._captured.clear()
@@ -348,6 +360,7 @@ class UnnamedArguments(NamedPayload):
 
     def __init__(self, repair: bool) -> None:
         super().__init__()
+        self.waits = True
         self._json: Final = JsonValue(repair)
         self._pending: list[str] = []
 

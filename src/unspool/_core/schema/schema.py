@@ -168,11 +168,12 @@ class ValueType:
     """Which JSON types a schema allows, and the same of its members."""
 
     __slots__ = (
+        "_declared",
         "_keys",
-        "_keys_known",
         "_known_items",
         "_known_parts",
         "_members",
+        "_others",
         "_root",
         "_schema",
         "is_any",
@@ -186,9 +187,10 @@ class ValueType:
         self._root = schema if root is None else root
         # Not before somebody asks: a schema may contain itself, and most of it is never needed.
         self._known_parts: list[Mapping[str, object]] | None = None
+        self._declared: dict[str, list[object]] | None = None
         self._keys: tuple[str, ...] | None = None
-        self._keys_known = False
         self._members: dict[str, ValueType] = {}
+        self._others: ValueType | None = None
         self._known_items: _Items | None = None
         types = _types(schema, self._root, {}, 0)
         self.types: frozenset[str] = types
@@ -220,12 +222,7 @@ class ValueType:
 
     def keys(self) -> tuple[str, ...] | None:
         """The properties an object declares, in order; ``None`` if it does not say."""
-        if not self._keys_known:
-            self._keys_known = True
-            for part in self._parts():
-                properties = part.get("properties")
-                if isinstance(properties, (dict, Mapping)):
-                    self._keys = tuple(dict.fromkeys([*(self._keys or ()), *properties]))
+        self._properties()
         return self._keys
 
     def required(self) -> frozenset[str]:
@@ -241,15 +238,30 @@ class ValueType:
         return frozenset(key for key in found if isinstance(key, str))
 
     def _look_for(self, key: str) -> ValueType:
-        schemas: list[object] = []
-        for part in self._parts():
-            properties = part.get("properties")
-            if isinstance(properties, (dict, Mapping)) and key in properties:
-                schemas.append(properties[key])
-        if not schemas:
+        properties = self._properties()
+        if key in properties:
+            return _either(properties[key], self._root)
+        if self._others is None:
             others = [part.get("additionalProperties") for part in self._parts()]
-            schemas = [schema for schema in others if isinstance(schema, (dict, Mapping))]
-        return _either(schemas, self._root)
+            self._others = _either(
+                [schema for schema in others if isinstance(schema, (dict, Mapping))], self._root
+            )
+        return self._others
+
+    def _properties(self) -> dict[str, list[object]]:
+        """By key, what each part says of a property."""
+        if self._declared is None:
+            declared: dict[str, list[object]] = {}
+            told = False
+            for part in self._parts():
+                properties = part.get("properties")
+                if isinstance(properties, (dict, Mapping)):
+                    told = True
+                    for key, schema in properties.items():
+                        declared.setdefault(key, []).append(schema)
+            self._keys = tuple(declared) if told else None
+            self._declared = declared
+        return self._declared
 
     def _parts(self) -> list[Mapping[str, object]]:
         if self._known_parts is None:
@@ -381,10 +393,12 @@ def _resolve(reference: object, root: object) -> object:
     for step in unquote(reference).split("/")[1:]:
         key = step.replace("~1", "/").replace("~0", "~")
         if isinstance(target, (list, tuple)):
-            target = {str(index): element for index, element in enumerate(target)}
-        if not isinstance(target, Mapping) or key not in target:
+            index = int(key) if len(key) < 9 and key.isdecimal() else len(target)
+            target = target[index] if index < len(target) else True
+        elif isinstance(target, Mapping) and key in target:
+            target = target[key]
+        else:
             return True
-        target = target[key]
     return target
 
 

@@ -118,6 +118,8 @@ class NamedPayload(Codec):
         "name_from",
         "name_to",
         "only_named",
+        "overlong",
+        "waits",
     )
 
     def __init__(self) -> None:
@@ -140,6 +142,10 @@ class NamedPayload(Codec):
         """The keys of the arguments, where nothing else tells the function."""
         self.only_named: bool = False
         """It is over, and nothing but its name says that it is a call."""
+        self.waits: bool = False
+        """Arguments have begun before the name: they wait for it, however long they are."""
+        self.overlong: bool = False
+        """It has failed because what comes before the name, arguments aside, went on for too long."""
 
     @property
     def partial_name(self) -> str:

@@ -7,8 +7,8 @@ more.  So the first program that needs more input stops the loop, and a trial is
 resumed where it stopped, never run again over what it has read.
 
 A head reaches at most ``BOUND`` characters, white space included; only an
-envelope whose arguments come before its name may be longer, and the text it
-has consumed is laid aside, so that feeding stays linear.
+envelope whose arguments come before its name may be longer, by those, and the
+text it has consumed is laid aside, so that feeding stays linear.
 """
 
 from __future__ import annotations
@@ -86,6 +86,8 @@ class Trial:
     """Generation hit its limit, so a name that the input ends with may be incomplete."""
     at_end: bool = False
     """Only the end of the input confirmed what matched."""
+    overlong: bool = False
+    """A program has failed because the head of its call went on for too long."""
     name: str = ""
     """The function that a head which counts is for, ..."""
     native_id: str = ""
@@ -371,12 +373,15 @@ class Trial:
         end = envelope.step(buf, pos + self.offset, final)
         self.offset = end - pos
         self._place(envelope, self.aside - pos)
+        if envelope.error:
+            self.overlong = self.overlong or envelope.overlong
+            return FAIL
+        if not envelope.committed:
+            return NEED
         # Before the commit point a note has no place of its own.
         if envelope.notes:
             envelope.notes = [(kind, detail, 0) for kind, detail, _ in envelope.notes]
-        if envelope.error:
-            return FAIL
-        return MATCH if envelope.committed else NEED
+        return MATCH
 
     def _place(self, envelope: NamedPayload, shift: int) -> None:
         """Take where the envelope has come upon name and arguments."""

@@ -288,6 +288,7 @@ NOTE_KINDS: Final[dict[str, str]] = {
     "stray_closer": "a closing marker without its opener was removed",
     "empty_section": "a section without calls was removed",
     "stray_opener": "an opening marker that opens nothing, or what is open already, was removed",
+    "overlong_head": "what a call's opener begins went on for too long without a name, and is text",
     "repaired": "notation was repaired under malformed_call=repair",
     "slip": "a slip in the notation that can mean only one thing was read as that",
     "coerced_to_string": "a value is not what its schema or its notation says, and stays a string",

@@ -1,0 +1,143 @@
+"""Schemas without end: a grammar costs what its schema is long, or is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from unspool import UsageError, plan
+from unspool._core.search.scan import COMPILED
+from unspool.grammar import GrammarTooLarge, grammar_for, guided_schema
+from unspool.testing.effort import assert_linear
+
+Schema = dict[str, Any]
+KINDS = ("hermes", "qwen3_coder", "minimax_m3", "gemma4", "pythonic", "harmony")
+TEXT: Schema = {"type": "string"}
+counted = pytest.mark.skipif(COMPILED, reason="the lines of a compiled module are not seen")
+
+
+def tool(schema: Mapping[str, Any], name: str = "f") -> Schema:
+    return {"type": "function", "function": {"name": name, "parameters": schema}}
+
+
+def members(count: int, every: int = 0, **more: Any) -> Schema:
+    """An object; every second, third or no property of which is required."""
+    names = [f"p{number}" for number in range(count)]
+    needed = [name for number, name in enumerate(names) if every and number % every == 0]
+    return {"type": "object", "properties": dict.fromkeys(names, TEXT), "required": needed, **more}
+
+
+def member(schema: Mapping[str, Any], **more: Any) -> Schema:
+    return {"type": "object", "properties": {"a": schema}, **more}
+
+
+def matching(pattern: str) -> Schema:
+    return {"type": "string", "pattern": pattern}
+
+
+def definitions(count: int, body: Callable[[Schema], Schema]) -> Schema:
+    """So many definitions, each made of the next one."""
+    made = {f"d{n}": body({"$ref": f"#/$defs/d{n + 1}"}) for n in range(count)}
+    return member({"$ref": "#/$defs/d0"}, **{"$defs": {**made, f"d{count}": members(1)}})
+
+
+def nested(count: int) -> Schema:
+    schema = TEXT
+    for _ in range(count):
+        schema = member(schema)
+    return schema
+
+
+GROWING: dict[str, Callable[[int], list[Schema]]] = {
+    "optional": lambda size: [tool(members(size))],
+    "required": lambda size: [tool(members(size, 1))],
+    "some required, and others": lambda size: [tool(members(size, 3, additionalProperties=True))],
+    "an enum": lambda size: [tool(member({"enum": [f"v{n}" for n in range(size)]}))],
+    "a constant": lambda size: [tool(member({"const": list(range(size))}))],
+    "tools": lambda size: [tool(members(2, 1), f"f{number}") for number in range(size)],
+    "alternatives": lambda size: [tool(member({"anyOf": [members(1)] * size}))],
+    "parts": lambda size: [tool({"allOf": [{"properties": {f"p{n}": TEXT}} for n in range(size)]})],
+    "references": lambda size: [tool(definitions(size, lambda _: members(1)))],
+    "items": lambda size: [tool(member({"type": "array", "prefixItems": [TEXT] * size}))],
+    "a set": lambda size: [tool(member(matching(f"^[{''.join(chr(256 + 2 * n) for n in range(size))}]$")))],
+    "words": lambda size: [tool(member(matching(f"^({'|'.join(f'x{n}' for n in range(size))})$")))],
+    "a long name": lambda size: [tool({"properties": {"a" * size: TEXT}, "additionalProperties": True})],
+}  # fmt: skip
+
+
+def every_form(dialect: str, tools: list[Schema]) -> None:
+    grammar = grammar_for(dialect, tools, choice="required")
+    grammar.gbnf()
+    grammar.structural_tag()
+    guided_schema(tools)
+
+
+@counted
+@pytest.mark.parametrize("dialect", ["hermes", "minimax_m3", "pythonic"])
+@pytest.mark.parametrize("what", GROWING)
+def test_a_grammar_costs_what_its_schema_is_long(dialect: str, what: str) -> None:
+    """The grammar of optional properties was cubic, that of an enum and of many tools quadratic."""
+    # What little work there is for each of many shows among many only.
+    assert_linear(lambda size: every_form(dialect, GROWING[what](size)), 150 if what == "an enum" else 12)
+
+
+@counted
+@pytest.mark.parametrize("what", ["optional", "an enum", "tools"])
+def test_a_plan_costs_what_its_request_is_long(what: str) -> None:
+    def decide(size: int) -> None:
+        request = {"messages": [{"role": "user", "content": "Hi"}], "tools": GROWING[what](size)}
+        plan("hermes", {**request, "tool_choice": "required"}).parser().feed("Hi")
+
+    assert_linear(decide, 50)
+
+
+@pytest.mark.parametrize("dialect", KINDS)
+def test_chains_of_references_are_as_long_as_they_like(dialect: str) -> None:
+    tools = [tool(definitions(400, member))]
+    if dialect == "minimax_m3":  # which writes them in each other
+        with pytest.raises(UsageError, match="more than 50 levels deep"):
+            every_form(dialect, tools)
+    else:
+        every_form(dialect, tools)
+
+
+@pytest.mark.parametrize("dialect", KINDS)
+def test_what_is_nested_is_written_or_refused(dialect: str) -> None:
+    every_form(dialect, [tool(nested(49))])
+    for levels in (300, 20_000):
+        with pytest.raises(UsageError, match="more than 100 levels deep"):
+            every_form(dialect, [tool(nested(levels))])
+
+
+@pytest.mark.parametrize("keyword", ["anyOf", "oneOf", "allOf"])
+@pytest.mark.parametrize("dialect", KINDS)
+def test_what_refers_twice_does_not_double(
+    dialect: str, keyword: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Forty definitions, each of which asks for the next one twice: a million million alternatives."""
+    monkeypatch.setattr("unspool.grammar.budget.LARGEST", 20_000)  # sooner
+    tools = [tool(definitions(40, lambda other: {"type": "object", keyword: [other, other]}))]
+    if keyword == "allOf":  # the same twice is the same
+        every_form(dialect, tools)
+    else:
+        with pytest.raises(GrammarTooLarge, match="offer fewer tools"):
+            every_form(dialect, tools)
+
+
+def test_patterns_that_nobody_can_hold_are_not_enforced() -> None:
+    plain = grammar_for("hermes", [tool(member(TEXT))], choice="required").gbnf()
+    for pattern in ("(" * 3000 + "a" + ")" * 3000, "((a{200}){200}){200}", "^(((a|b){250}c){250})$"):
+        schema = member(matching(pattern))
+        assert grammar_for("hermes", [tool(schema)], choice="required").gbnf() == plain
+
+
+def test_numbers_beyond_every_double_bound_integers() -> None:
+    schema = member({"type": "integer", "minimum": -(10**400), "maximum": 10**400})
+    assert '"-"' in grammar_for("hermes", [tool(schema)], choice="required").gbnf()
+
+
+def test_counts_beyond_what_engines_take_are_open() -> None:
+    schema = member({"type": "array", "items": TEXT, "minItems": 10**9})
+    assert "{256,}" in grammar_for("minimax_m3", [tool(schema)], choice="required").gbnf()

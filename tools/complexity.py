@@ -1,0 +1,222 @@
+"""Search for outputs whose cost grows faster than they do: ``make complexity``.
+
+For every dialect, state, unit and policy (``unspool.testing.effort`` has them) a text is read at several
+lengths, with what is held asked after every piece, a fold and a wire behind the parser.  Processor time
+only chooses whom to look at: what seems to grow too fast, and some that do not, are read again under
+``callgrind``, which counts instructions, the same on every run.  That is the verdict::
+
+    python tools/complexity.py --minutes 5                 # the build in src
+    python tools/complexity.py --minutes 5 --build build/compiled
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+ROOT: Final = Path(__file__).parent.parent
+LENGTHS: Final = (2_000, 32_000)
+MARGIN: Final = 1.3
+"""Sixteen times the text may take so many times sixteen times the instructions."""
+_SCREEN: Final = ((1_000, 8_000, 1.6), (4_000, 32_000, 1.35))
+"""Lengths to compare by time, and how much more than their ratio is suspicious."""
+_MARK: Final = "os_getppid"
+"""The function of the interpreter before which callgrind writes down what it has counted."""
+
+
+def main() -> int:
+    """Search, count, print."""
+    given = _arguments()
+    if given.worker:
+        return _work(given)
+    if given.count:
+        return _read_marked(json.loads(sys.stdin.read()))
+    print(f"searching for {given.minutes:g} minutes in {given.build}, {given.jobs} at a time", flush=True)
+    workers = [_start(given, number) for number in range(given.jobs)]
+    tried = 0
+    chosen: dict[str, dict[str, Any]] = {}
+    for worker in workers:
+        for line in worker.communicate()[0].splitlines():
+            found = json.loads(line)
+            if "tried" in found:
+                tried += found["tried"]
+            else:
+                chosen[json.dumps(found["hostile"], sort_keys=True)] = found
+    print(f"{tried:,} hostile texts read; {sum(one['suspect'] for one in chosen.values())} look suspicious")
+    suspects = sorted(chosen.values(), key=lambda one: (not one["suspect"], -one["growth"]))[: given.most]
+    failed = 0
+    print(f"\n{'instructions':>24} {'growth':>7}  dialect, state, unit, policies, characters at a time")
+    for one in suspects:
+        few, many = _counted(given.build, one["hostile"])
+        growth = many / few / (LENGTHS[1] / LENGTHS[0])
+        bad = growth > MARGIN
+        failed += bad
+        print(f"{few:>11,} {many:>12,} {growth:>7.2f}{' !' if bad else '  '} {one['told']}", flush=True)
+    few, many = LENGTHS
+    print(f"\n{failed} grow faster than their text, from {few:,} to {many:,} characters; margin {MARGIN}")
+    return bool(failed)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--build", default="src", help="where the package is")
+    parser.add_argument("--minutes", type=float, default=5)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--most", type=int, default=40, help="count so many, the most suspicious first")
+    parser.add_argument("--dialects", default="", help="some only, separated by commas")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--worker", type=int, default=0, help=argparse.SUPPRESS)
+    parser.add_argument("--count", action="store_true", help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def _start(given: argparse.Namespace, number: int) -> subprocess.Popen[str]:
+    command = [sys.executable, __file__, "--worker", str(number + 1), "--jobs", str(given.jobs)]
+    command += ["--minutes", str(given.minutes), "--dialects", given.dialects, "--seed", str(given.seed)]
+    return subprocess.Popen(command, env=_environment(given.build), stdout=subprocess.PIPE, text=True)  # noqa: S603 - ourselves
+
+
+def _environment(build: str) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT / build), "PYTHONHASHSEED": "0"}
+
+
+# -- the search
+
+
+def _work(given: argparse.Namespace) -> int:
+    gc.disable()
+    until = time.monotonic() + 60 * given.minutes
+    tried = 0
+    rng = Random(f"{given.seed} {given.worker}")  # noqa: S311 - reproducible, not secret
+    for hostile in _hostiles(given, rng):
+        if time.monotonic() > until:
+            break
+        tried += 1
+        growth = _growth(hostile)
+        if growth or tried % 997 == 0:  # and now and then one that is not suspicious
+            told = {"hostile": asdict(hostile), "told": _told(hostile)}
+            print(json.dumps({**told, "suspect": bool(growth), "growth": growth}), flush=True)
+        if tried % 64 == 0:
+            gc.collect()
+    print(json.dumps({"tried": tried}))
+    return 0
+
+
+def _hostiles(given: argparse.Namespace, rng: Random) -> Iterator[Any]:
+    """Every dialect, state and unit once, in an order that shows all of them soon; then pairs of units."""
+    from unspool import list_dialects
+    from unspool.testing.effort import Hostile, states, units
+    from unspool.testing.laws import POLICIES
+
+    names = given.dialects.split(",") if given.dialects else [dialect.name for dialect in list_dialects()]
+    all_states = {name: states(name) for name in names}
+    all_units = {name: units(name) for name in names}
+    policies = list(POLICIES.values())
+    cases = [
+        (name, state, before, unit)
+        for name in names
+        for state, before in all_states[name].items()
+        for unit in all_units[name]
+    ]
+    rng.shuffle(cases)
+    own = cases if given.jobs == 1 else cases[given.worker - 1 :: given.jobs]
+    again = 0
+    while True:
+        for name, state, before, unit in own:
+            repeated = unit if not again else unit + rng.choice(all_units[name])
+            chosen = rng.choice(policies) if rng.random() < 0.6 else policies[0]
+            way: Any = rng.choices(("text", "ids", "decoded", "prompt"), (12, 2, 2, 1))[0]
+            yield Hostile(name, state, before, repeated, chosen, rng.choice((1, 1, 1, 4, 0)), way)
+        again += 1
+
+
+def _growth(hostile: Any) -> float:
+    """How much faster than its text the time grows, if that is suspicious; else 0."""
+    growth = 0.0
+    for short, long, margin in _SCREEN:
+        for _ in range(2):  # it may have been another's fault
+            growth = _seconds(hostile, long) / _seconds(hostile, short) / (long / short)
+            if growth <= margin:
+                return 0.0
+    return growth
+
+
+def _seconds(hostile: Any, size: int) -> float:
+    before = time.thread_time()
+    hostile.read(size)
+    return time.thread_time() - before
+
+
+# -- the verdict
+
+
+def _counted(build: str, hostile: dict[str, Any]) -> tuple[int, int]:
+    """Instructions for both lengths."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "counts"
+        command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", f"--dump-before={_MARK}"]
+        done = subprocess.run(  # noqa: S603 - ourselves
+            [*command, sys.executable, __file__, "--count"],
+            env=_environment(build),
+            input=json.dumps(hostile),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise SystemExit(f"callgrind has failed:\n{done.stderr[-2000:]}")
+        counts = [
+            int(match[1])
+            for number in range(1, 4)
+            if (
+                match := re.search(
+                    r"^summary: (\d+)", (out.parent / f"counts.{number}").read_text(), re.MULTILINE
+                )
+            )
+        ]
+    return counts[1], counts[2]
+
+
+def _read_marked(told: dict[str, Any]) -> int:
+    from unspool import Policies
+    from unspool.testing.effort import Hostile
+
+    hostile = Hostile(**{**told, "policies": Policies(**told["policies"])})
+    hostile.read(LENGTHS[0])  # what is made once does not count
+    gc.disable()
+    for length in LENGTHS:
+        os.getppid()
+        hostile.read(length)
+    os.getppid()
+    return 0
+
+
+def _told(hostile: Any) -> str:
+    from unspool import Policies
+
+    default = Policies()
+    changed = [
+        f"{name}={getattr(hostile.policies, name)}"
+        for name in default.__slots__
+        if getattr(hostile.policies, name) != getattr(default, name)
+    ]
+    return ", ".join(
+        (hostile.dialect, hostile.state, repr(hostile.unit), " ".join(changed) or "default",
+         str(hostile.step or "all"), hostile.way)
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
