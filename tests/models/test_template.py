@@ -216,6 +216,14 @@ def test_wrong_use() -> None:
         ChatTemplate("").render([{"role": "user", "content": deep}])
 
 
+@pytest.mark.parametrize(
+    "bound", [{"max_seconds": 0}, {"max_seconds": float("inf")}, {"max_megabytes": 0}, {"max_length": -1}]
+)
+def test_bounds_bound(bound: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=next(iter(bound))):
+        ChatTemplate("", **bound)
+
+
 def test_without_jinja(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(UsageError, match=r"pip install 'unspool\[template\]'"):

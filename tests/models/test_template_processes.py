@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import select
 import signal
@@ -173,6 +174,27 @@ def test_without_processes_templates_run_here(monkeypatch: pytest.MonkeyPatch) -
     ):
         with pytest.raises(ChatTemplateLimit):
             ChatTemplate(bomb, max_seconds=0.1).render([USER])
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("executable", "/usr/bin/uwsgi"), ("executable", ""), ("platform", "emscripten")],
+)
+def test_not_every_program_can_start_processes(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    assert renderers._has_processes()
+    monkeypatch.setattr(sys, name, value)
+    assert not renderers._has_processes()
+
+
+def test_a_process_loads_next_to_nothing_of_ours() -> None:
+    """It has to start quickly, and the package alone would take three times as long."""
+    folder = Path(renderers.__file__).parent
+    for name in ("child", "rendering", "environment"):
+        for node in ast.walk(ast.parse((folder / f"{name}.py").read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.level:
+                assert (node.level, node.module) in {(1, "rendering"), (1, "environment")}
 
 
 def test_no_template_is_compiled_in_this_process() -> None:

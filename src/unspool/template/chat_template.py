@@ -19,6 +19,8 @@ _ALIASED: Final = ("reasoning_content", "thinking", "reasoning")
 _CONTINUE: Final = "CONTINUE_FINAL_MESSAGE_TAG "
 _MAX_SOURCE: Final = 1 << 20
 """Characters of a template: ten times what the longest has."""
+_MAX_SECONDS: Final = 86_400
+_MAX_MEGABYTES: Final = 1 << 20
 _ASKING: Final = 5
 """What a template wants may be as long in finding out as so many renderings."""
 
@@ -123,6 +125,11 @@ class ChatTemplate:
         tokens = {"bos_token": bos_token, "eos_token": eos_token}
         self.variables = {name: token for name, token in tokens.items() if token is not None} | variables
         """What every rendering is given."""
+        if not (0 < max_seconds <= _MAX_SECONDS and 0 < max_megabytes <= _MAX_MEGABYTES and max_length >= 0):
+            raise UsageError(
+                f"max_seconds={max_seconds!r}, max_megabytes={max_megabytes!r}, max_length={max_length!r}: "
+                f"more than 0, at most {_MAX_SECONDS} seconds and {_MAX_MEGABYTES} megabytes"
+            )
         self._bounds = max_length, max_seconds, max_megabytes
         self._wants: Wants | None = None
         self._spent = 0.0

@@ -114,7 +114,7 @@ def _bounded(seconds: float, left: float, addresses: int) -> Iterator[list[int]]
     with suppress(OSError, ValueError):  # not every kernel knows it
         resource.setrlimit(resource.RLIMIT_AS, (addresses, most))
     signal.setitimer(signal.ITIMER_VIRTUAL, left + _GRACE)
-    signal.setitimer(signal.ITIMER_PROF, left)
+    signal.setitimer(signal.ITIMER_PROF, max(left, 0.001))  # less would be never
     try:
         yield rung
     finally:
