@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
@@ -187,7 +188,9 @@ def test_idle_connections_make_room_and_answered_ones_do_not(engine: EngineProce
         streams[1].sendall(posted(CHAT, json.dumps({**BODY, "stream": True}).encode()))
         assert b"HTTP/1.1 200 " in streams[1].recv(1 << 16)
         with closing(connect(gateway)) as late:
-            assert all_of(late).startswith(b"HTTP/1.1 503 ")
+            answer = all_of(late)
+            assert answer.startswith(b"HTTP/1.1 503 ")
+            assert b"\r\nretry-after: 1\r\n" in answer
         engine.release()
         engine.release()
         for client in streams:
@@ -197,6 +200,27 @@ def test_idle_connections_make_room_and_answered_ones_do_not(engine: EngineProce
         assert get(f"{gateway.url}/health") == {"status": "ok"}, "they are idle now"
         for client in (*idle, *streams):
             client.close()
+
+
+def test_a_crowd_at_the_door_is_let_in_at_once(gateway: GatewayThread) -> None:
+    """uvloop takes one connection from a listener at a turn: who comes behind a crowd would wait for it."""
+    until(lambda: connections(gateway) == 0)
+    held, turns, crowd = threading.Event(), 0, 64
+
+    def turn() -> None:
+        nonlocal turns
+        turns += 1
+        if connections(gateway) < crowd:
+            gateway.loop.call_soon(turn)
+
+    gateway.loop.call_soon_threadsafe(held.wait)
+    clients = [connect(gateway) for _ in range(crowd)]
+    gateway.loop.call_soon_threadsafe(turn)
+    held.set()
+    until(lambda: connections(gateway) == crowd)
+    for client in clients:
+        client.close()
+    assert turns < crowd / 2
 
 
 def test_dead_clients_are_noticed_by_the_system(gateway: GatewayThread) -> None:

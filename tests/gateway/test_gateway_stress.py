@@ -500,6 +500,23 @@ def test_a_stream_that_does_not_end_is_ended_in_form(
     assert "Traceback" not in log.read_text()
 
 
+def test_clients_that_do_not_read_do_not_keep_it_from_stopping(
+    engine: EngineProcess, template: str, tmp_path: Path
+) -> None:
+    with process(engine, template, tmp_path, shutdown_timeout=1) as (server, url, log):
+        before = len(engine.seen())
+        engine.script(forever="x" * 4096)
+        path, body = BODIES["chat"]
+        data = json.dumps({**body, "stream": True}).encode()
+        with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2]))) as client:
+            head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+            client.sendall(f"{head}content-length: {len(data)}\r\n\r\n".encode() + data)
+            until(lambda: len(engine.seen()) > before and engine.seen()[-1]["sent"] > 500)
+            server.send_signal(signal.SIGTERM)
+            server.wait()
+    assert "Traceback" not in log.read_text()
+
+
 def test_metrics(engine: EngineProcess, template: str) -> None:
     with serving(upstream="completions", url=engine.url, template=template) as gateway:
         engine.script("<think>a", "b</think>c <tool", '_call>{"name": "f", "arguments": {}}</tool_call>')

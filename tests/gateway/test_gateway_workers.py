@@ -126,6 +126,13 @@ def test_all_workers_find_what_one_has_kept(gateway: Process) -> None:
         assert get(f"{gateway.url}/v1/responses/{made['id']}") == made
 
 
+def test_every_worker_has_a_door(gateway: Process) -> None:
+    for _ in range(20):
+        with socket.create_connection(("127.0.0.1", gateway.port)) as client:
+            client.sendall(b"GET /health HTTP/1.1\r\n" + b"x: y\r\n" * 101 + b"\r\n")
+            assert read(client).startswith(b"HTTP/1.1 431 ")
+
+
 def test_any_worker_tells_what_all_have_counted(gateway: Process) -> None:
     name = 'unspool_outputs_total{api="chat",finish_reason="stop"}'
     before = gateway.number(name)

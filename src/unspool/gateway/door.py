@@ -225,8 +225,9 @@ class DoorProtocol(HttpToolsProtocol):
             return
         error = {"message": told, "type": "invalid_request_error", "param": None, "code": code}
         body = msgspec.json.encode({"error": error})
-        head = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"
-        self.transport.write(STATUS_LINE[status] + head % len(body) + body)
+        later = b"retry-after: 1\r\n" if status == 503 else b""
+        head = b"content-type: application/json\r\ncontent-length: %d\r\n%bconnection: close\r\n\r\n"
+        self.transport.write(STATUS_LINE[status] + head % (len(body), later) + body)
         self.transport.close()
         self._stop_waiting()
         self._late = self.loop.call_later(self._door.head_timeout, self.tear_down)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import signal
 import socket
@@ -48,9 +49,17 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
+async def _built(settings: Settings) -> Gateway:
+    """A gateway that stays: what it is made of is not looked through for garbage while streams wait."""
+    gateway = await build(settings)
+    gc.collect()
+    gc.freeze()
+    return gateway
+
+
 async def _serve(settings: Settings) -> int:
     with bind(settings) as listener:
-        gateway = await build(settings)
+        gateway = await _built(settings)
         log(
             logging.INFO,
             "listening",
@@ -80,7 +89,7 @@ class _WorkerServer(uvicorn.Server):
 
 
 async def _serve_as_worker(settings: Settings, listener: socket.socket, line: socket.socket) -> int:
-    gateway = await build(settings)
+    gateway = await _built(settings)
     server = make_server(gateway, _WorkerServer)
 
     def finish() -> None:
