@@ -95,5 +95,5 @@ class _Reader:
         while not self._closed("}"):
             key = self.value()
             self._closed("")
-            out[key if isinstance(key, str) else json.dumps(key)] = self.value()
+            out[key if isinstance(key, str) else "key"] = self.value()
         return out

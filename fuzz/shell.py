@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import sys
 import traceback
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
+from random import Random
 
 import atheris
 
@@ -51,7 +53,29 @@ class Shell:
         )
 
 
+def _mutator() -> Callable[[bytes, int, int], bytes] | None:
+    """Where inputs are JSON: changes of values as often as of bytes."""
+    from fuzz.targets import head
+    from fuzz.trees import mutated
+
+    behind = head(sys.argv[1])
+    if behind is None:
+        return None
+
+    def mutate(data: bytes, most: int, seed: int) -> bytes:
+        rng = Random(seed)  # noqa: S311 - reproducible, not secret
+        if rng.random() < 0.5:
+            found = mutated(data, behind, rng)
+            if len(found) <= most:
+                return found
+        return bytes(atheris.Mutate(data, most))
+
+    return mutate
+
+
 if __name__ == "__main__":
     shell = Shell(Path(sys.argv[2]))
-    atheris.Setup([sys.argv[0], *sys.argv[3:]], shell)
+    mutator = _mutator()
+    more = {} if mutator is None else {"custom_mutator": mutator}
+    atheris.Setup([sys.argv[0], *sys.argv[3:]], shell, **more)
     atheris.Fuzz()

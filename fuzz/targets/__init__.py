@@ -35,6 +35,12 @@ def target(name: str) -> Target:
     return found
 
 
+def head(name: str) -> int | None:
+    """How many bytes stand before the JSON of an input; None: it is something else."""
+    found: int | None = getattr(import_module(f"{__name__}.{name}"), "HEAD", None)
+    return found
+
+
 def seeds(name: str) -> Iterable[bytes]:
     """Inputs to begin with: from what the repository has of vectors and examples."""
     found: Iterable[bytes] = import_module(f"{__name__}.{name}").seeds()

@@ -187,6 +187,9 @@ EXAMPLES: Final[tuple[tuple[dict[str, Any], ...], ...]] = (
 )
 """By the API, in the order of the jobs."""
 
+HEAD: Final = 1
+"""Bytes that choose; JSON follows."""
+
 
 def run(data: bytes) -> None:
     choices = Choices(data)

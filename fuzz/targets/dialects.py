@@ -8,12 +8,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import Final
 
 from fuzz.choices import Choices
 from fuzz.forgiving import object_of
 from fuzz.outputs import outputs
 from unspool import UnspoolError, dialect_from_json, dialect_to_json, explain
 from unspool.testing import Case, assert_laws
+
+HEAD: Final = 1
+"""Bytes that choose; JSON follows."""
 
 
 def run(data: bytes) -> None:

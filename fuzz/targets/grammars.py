@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from fuzz import gbnf
 from fuzz.choices import Choices, choosing
@@ -18,6 +18,9 @@ support()
 from sampling import HARMLESS, Sampler  # noqa: E402 - it is among the tests
 
 _CHOICES: tuple[Choice, ...] = ("auto", "required")
+
+HEAD: Final = 4
+"""Bytes that choose; JSON follows."""
 
 
 def run(data: bytes) -> None:

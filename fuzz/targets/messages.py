@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from fuzz.choices import Choices, choosing
 from fuzz.forgiving import object_of
 from fuzz.outputs import MESSAGES
 from unspool import Message, ToolCall, UnspoolError, list_dialects, parse, render
 from unspool.testing import Case, assert_laws
+
+HEAD: Final = 3
+"""Bytes that choose; JSON follows."""
 
 
 def run(data: bytes) -> None:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Final
 
 from fuzz.choices import Choices
 from fuzz.forgiving import value_of
 from fuzz.outputs import outputs
 from unspool import Parser, ProtocolError
 from unspool.wire import ChatStream, Reconstructor
+
+HEAD: Final = 1
+"""Bytes that choose; JSON follows."""
 
 
 def run(data: bytes) -> None:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Final
 
 from fuzz.choices import Choices
 from fuzz.forgiving import object_of
 from fuzz.outputs import outputs
 from unspool import UnspoolError, from_response_template, to_response_template
 from unspool.testing import Case, assert_laws
+
+HEAD: Final = 1
+"""Bytes that choose; JSON follows."""
 
 
 def run(data: bytes) -> None:

@@ -45,6 +45,9 @@ EXAMPLES: Final[tuple[dict[str, Any], ...]] = (
     },
 )
 
+HEAD: Final = 4
+"""Bytes that choose; JSON follows."""
+
 
 def run(data: bytes) -> None:
     choices = Choices(data)

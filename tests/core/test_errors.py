@@ -257,6 +257,7 @@ CONTRADICTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "a line break as a stop": ({"stop": ("\n",)}, "are white space"),
     "a name without a name": ({"call": CALL, "names": Names(forms=("f:{index}",))}, "add {name}"),
     "a string instead of a family": ({"call": CALL, "family": "Mine"}, "family=Family(...)"),
+    "no form of a name": ({"call": CALL, "names": Names(forms=())}, "forms=('{name}',)"),
     "an alias that is no tuple": ({"call": CALL, "family": Family(aliases=WRONG)}, "family.aliases"),
     "a form that is no tuple": ({"call": CALL, "names": Names(forms=WRONG)}, "names.forms"),
     "an envelope without keys": ({"call": CALL, "envelope": Envelope(name_keys=())}, "envelope.name_keys"),
@@ -284,9 +285,17 @@ FRAMES: dict[str, tuple[Frame, str]] = {
     "a route to nowhere": (replace(FRAME, routes=(Route("", "thoughts"),)), "reasoning, content, drop"),
     "a route by no field": (replace(FRAME, routes=(Route("chanel=a", "drop"),)), "frame.fields are to"),
     "a route that compares nothing": (replace(FRAME, routes=(Route("to", "drop"),)), "field=value"),
+    "a header with a name that is not there": (
+        replace(FRAME, routes=(Route("to={name}", "content", header="to={name}"),)),
+        "unknown hole {name}",
+    ),
     "a route into params": (replace(FRAME, routes=(Route("to={name}", "{params}"),)), "param template"),
     "a route into calls": (replace(FRAME, routes=(Route("to={name}", "{calls}"),)), "call template"),
 }
+
+
+def test_calls_stand_in_a_section() -> None:
+    assert "section=('{calls}',)" in message_of(SpecError, lambda: Dialect("mine", call=CALL, section=()))
 
 
 @pytest.mark.parametrize(("frame", "says"), FRAMES.values(), ids=list(FRAMES))

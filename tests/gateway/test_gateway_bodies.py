@@ -20,3 +20,12 @@ def test_a_tool_without_a_name(function: dict[str, Any]) -> None:
     with pytest.raises(Failure, match="required") as caught:
         ollama_chat_job({"messages": ASK, "tools": tools})
     assert caught.value.param == "tools[0].function.name"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("stop", 1), ("stop", [1]), ("stop", {}), ("num_predict", "many")], ids=str
+)
+def test_an_option_of_another_type(name: str, value: Any) -> None:
+    with pytest.raises(Failure, match="is not") as caught:
+        ollama_chat_job({"messages": ASK, "options": {name: value}})
+    assert caught.value.param == f"options.{name}"

@@ -1157,6 +1157,12 @@ BLANK: dict[str, Any] = {}
             {},
             "allows f, not in tools",
         ),
+        (
+            "hermes",
+            ask(tools=TOOLS, tool_choice={"type": "allowed_tools", "tools": [{"name": {}}]}),
+            {},
+            "not in tools",
+        ),
         ("hermes", ask(functions=[]), {}, "use tools"),
         ("hermes", ask(function_call="auto"), {}, "use tool_choice"),
         ("hermes", ask(response_format={"type": "xml"}), {}, "response_format"),

@@ -209,8 +209,8 @@ class _Translation:
             if arguments.get("unquoted_keys"):
                 keys["args"] = "bare"
             delimiters = arguments.get("string_delims")
-            if isinstance(delimiters, list) and delimiters:
-                keys["values"] = Values(quote=str(delimiters[0][0]))
+            if delimiters is not None:
+                keys["values"] = Values(quote=self.quote(delimiters))
         elif kind == "xml-inline":
             payload = "{params}"
             pattern = arguments.get("tag_pattern")
@@ -230,6 +230,14 @@ class _Translation:
         if payload != "{params}":
             templates = tuple(template.replace("\n" + payload, payload) for template in templates)
         return ("{calls}",), templates, param, keys
+
+    def quote(self, delimiters: object) -> str:
+        """What strings stand between: the first of a list of pairs."""
+        pair = delimiters[0] if isinstance(delimiters, list) and delimiters else None
+        quote = pair[0] if isinstance(pair, list) and pair else None
+        if not isinstance(quote, str) or not quote:
+            self.fail(f"string_delims is {delimiters!r}: expected a list of pairs of strings")
+        return quote
 
     def envelope(self, field: Mapping[str, object]) -> Envelope:
         """Where the transform finds name and arguments in a JSON region."""

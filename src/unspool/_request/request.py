@@ -176,10 +176,11 @@ def _allowed(
     listed = body.get("tools")
     if not isinstance(listed, Sequence) or not all(isinstance(tool, Mapping) for tool in listed):
         raise UsageError("tool_choice of type allowed_tools needs its list of tools")
-    wanted = {_name_of(tool) for tool in listed}
-    missing = wanted - {_name_of(tool) for tool in tools}
+    wanted = [_name_of(tool) for tool in listed]
+    offered = [_name_of(tool) for tool in tools]
+    missing = [str(name) for name in wanted if name not in offered]
     if missing:
-        raise UsageError(f"tool_choice allows {', '.join(sorted(map(str, missing)))}, not in tools: add it")
+        raise UsageError(f"tool_choice allows {', '.join(sorted(missing))}, not in tools: add it")
     return body.get("mode", "auto"), tuple(tool for tool in tools if _name_of(tool) in wanted)
 
 

@@ -308,12 +308,14 @@ def check_tools(tools: Sequence[Mapping[str, Any]] | None, place: str) -> None:
         seen.add(name)
 
 
-def stops(given: str | Sequence[str] | None, place: str) -> tuple[str, ...]:
+def stops(given: object, place: str) -> tuple[str, ...]:
     """Stop strings."""
-    found = (given,) if isinstance(given, str) else tuple(given or ())
+    found = [given] if isinstance(given, str) else [] if given is None else given
+    if not isinstance(found, list) or not all(isinstance(stop, str) for stop in found):
+        raise invalid(f"{place} is not a string or a list of strings", place, "invalid_type")
     if any(not stop for stop in found):
         raise invalid(f"{place} has an empty string, which would stop everything", place)
-    return found
+    return tuple(found)
 
 
 def answer_schema(given: Mapping[str, Any] | None) -> Mapping[str, Any] | None:

@@ -115,6 +115,8 @@ def _job(shape: OllamaBody, chat: dict[str, Any], form: str) -> Job:
     options = dict(shape.options or {})
     stop = stops(options.pop("stop", None), "options.stop")
     limit = options.pop("num_predict", None)
+    if limit is not None and not isinstance(limit, int):
+        raise invalid("options.num_predict is not an integer", "options.num_predict", "invalid_type")
     sampling = {name: options.pop(key) for key, name in _SAMPLING.items() if options.get(key) is not None}
     left_out = [f"options.{name}: it is for the engine's own configuration" for name in options]
     if shape.keep_alive is not None:
@@ -132,7 +134,7 @@ def _job(shape: OllamaBody, chat: dict[str, Any], form: str) -> Job:
         api="ollama" if form == "chat" else "ollama_generate",
         request=chat,
         stream=shape.stream,
-        max_tokens=limit if isinstance(limit, int) and limit > 0 else None,
+        max_tokens=limit if limit is not None and limit > 0 else None,
         stop=stop,
         logprobs=(shape.top_logprobs or 0) if shape.logprobs else None,
         schema=_format(shape.format, chat),

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _CAPTURES: Final = ("name", "id", "index", "_")
+_HEADED: Final = ("name", "id", "index")
 _ROUTES: Final = ("reasoning", "content", "drop", "{args}", "{params}", "{calls}")
 _NOTATIONS: Final = ("json", "python", "loose", "bare")
 _TYPES: Final = ("string", "number", "boolean", "null", "array", "object")
@@ -116,6 +117,10 @@ class _Check:
         for path in ("name_keys", "args_keys", "id_keys", "order"):
             if not getattr(dialect.envelope, path):
                 self.refuse(f"envelope.{path} is empty: name at least one")
+        if not dialect.section:
+            self.refuse("section is empty: leave it out, or write section=('{calls}',)")
+        if not dialect.names.forms:
+            self.refuse("names.forms is empty: leave it out, or write forms=('{name}',)")
         if not isinstance(dialect.request, str | RequestFacts | None):
             self.refuse(
                 f"request={dialect.request!r}: the name of a dialect that is told the same, "
@@ -315,6 +320,7 @@ class _Check:
                     f"{what}: {part!r} must be field=value, and the holes of frame.fields are {known}; "
                     f"add a template with {{{field}}} there, or correct the name"
                 )
+        self.holes(f"{what}, header", route.header, _HEADED if route.into.startswith("{") else ())
         if route.into == "{params}" and not self.dialect.param:
             self.refuse(f"{what} leads into {{params}}, which needs a param template in the dialect")
         if route.into == "{calls}" and not self.dialect.call:

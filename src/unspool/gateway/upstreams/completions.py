@@ -381,7 +381,7 @@ class Halves:
     def joined(self, value: Any, place: tuple[object, ...] = ()) -> Any:
         """A chunk with whole characters."""
         if isinstance(value, dict):
-            return {key: self.joined(one, (*place, key)) for key, one in value.items()}
+            return {_whole(key): self.joined(one, (*place, key)) for key, one in value.items()}
         if isinstance(value, list):
             return [self.joined(one, (*place, _number(one, at))) for at, one in enumerate(value)]
         if not isinstance(value, str):
@@ -390,12 +390,18 @@ class Halves:
         if text and "\ud800" <= text[-1] <= "\udbff":
             self._waiting[place] = text[-1]
             text = text[:-1]
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return _whole(text)
+
+
+def _whole(text: str) -> str:
+    """Two halves next to each other as the character that they are; one alone is replaced."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _number(one: object, at: int) -> object:
     """The number of an entry in a list; choices and calls tell theirs."""
-    return one.get("index", at) if isinstance(one, dict) else at
+    told = one.get("index") if isinstance(one, dict) else None
+    return told if isinstance(told, int) else at
 
 
 def _is_utf8(payload: bytes) -> bool:
