@@ -86,7 +86,7 @@ def test_a_gateway_that_cannot_render_now_says_so(monkeypatch: pytest.MonkeyPatc
     model = Model("m", "hermes", template=ChatTemplate(CHATML))
 
     def busy(*_: object, **__: object) -> str:
-        raise NoRenderer("busy")
+        raise NoRenderer("cannot start /opt/python")
 
     assert model.template is not None
     _ = model.template.wants
@@ -94,6 +94,7 @@ def test_a_gateway_that_cannot_render_now_says_so(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(Failure) as caught:
         model.prepare({"messages": [{"role": "user", "content": "Hi"}]}, constraints=(), renders=False)
     assert (caught.value.status, caught.value.retry_after) == (503, "1")
+    assert "/opt" not in caught.value.message
 
 
 def test_a_conversation_that_is_too_much_for_the_template_is_too_large() -> None:

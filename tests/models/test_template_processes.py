@@ -249,11 +249,12 @@ def test_a_process_that_has_grown_is_not_kept() -> None:
     [
         HEADER.pack(len(KINDS), 0, -1, 0, 0),
         HEADER.pack(0, 0, -1, 0, 1 << 31),
+        HEADER.pack(0, 0, -1, float("nan"), 0),
         HEADER.pack(0, 0, -1, 0, 2) + b"\xff\xff",
         HEADER.pack(0, 0, -1, 0, 2) + b"x",
         b"",
     ],
-    ids=["kind", "size", "text", "short", "nothing"],
+    ids=["kind", "size", "seconds", "text", "short", "nothing"],
 )
 def test_a_process_is_not_believed(one: Renderers, sent: bytes) -> None:
     one.render(job("1"))

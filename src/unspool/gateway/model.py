@@ -114,7 +114,7 @@ class Model:
                 param = param or "messages"
             raise invalid(message, param) from error
         except NoRenderer as error:
-            raise Failure("overloaded", str(error), retry_after="1") from error
+            raise no_renderer(error) from error
         except UnspoolError as error:
             raise Failure("internal", str(error)) from error
 
@@ -194,6 +194,12 @@ class Model:
                 failed = failed or error
         assert failed is not None  # noqa: S101 - else the template has rendered
         raise failed
+
+
+def no_renderer(error: NoRenderer) -> Failure:
+    """A request whose template cannot be run now; why, is for the log."""
+    log(logging.ERROR, "no template can be run", reason=str(error))
+    return Failure("overloaded", "the gateway cannot run chat templates now; try again", retry_after="1")
 
 
 def _name(tool: Mapping[str, Any]) -> object:

@@ -21,7 +21,7 @@ from ..wire import ChatStream
 from .answers import encode
 from .body import checked
 from .failure import Failure, invalid
-from .model import Model, find_dialect
+from .model import Model, find_dialect, no_renderer
 
 _SECONDS: Final = 10.0
 """How long a text may take."""
@@ -153,7 +153,7 @@ def _dialect(shape: ParseBody, model: Model) -> tuple[str | Dialect, list[str]]:
         with apart():
             found = detect({"chat_template": shape.chat_template})
     except NoRenderer as error:
-        raise Failure("overloaded", str(error), retry_after="1") from error
+        raise no_renderer(error) from error
     except UnspoolError as error:
         raise invalid(str(error), "chat_template") from error
     if found.dialect is None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import atexit
 import json
+import math
 import os
 import signal
 import socket
@@ -113,7 +114,7 @@ class _Child:
         except OSError:
             raise _Gone from None
         kind, leaving, line, seconds, size = HEADER.unpack(self._receive(HEADER.size, until))
-        if kind >= len(KINDS) or size > max(4 * length, _ROOM):
+        if kind >= len(KINDS) or size > max(4 * length, _ROOM) or not 0 <= seconds < math.inf:
             raise _Gone
         try:
             text = str(self._receive(size, until), "utf-8", "surrogatepass")
