@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import socket
 import sys
 import time
@@ -25,6 +26,7 @@ ASK: Final = {"messages": [{"role": "user", "content": "Hi"}]}
 FLOOD: Final = {"model": "flood", **ASK}
 FLOODED: Final = 4_000_000
 """Characters of an answer that nobody reads, ..."""
+PIECE: Final = 40_000
 SPEED: Final = 400_000
 """... and how many of them come in a second: a hundred times as many as from a model."""
 BOMB: Final = 31_000_000
@@ -157,7 +159,7 @@ class Attack:
         text = b'{"messages":[{"role":"user","content":"' + b"\\n" * (BOMB // 2) + b'"}]}'
         chunks = json.dumps({"chunks": ["a"] * 200_000}).encode()
         template = json.dumps({"text": "x", "dialect": "auto", "chat_template": LOOP}).encode()
-        schema = json.dumps({**ASK, "tools": [TOOL], "tool_choice": "required"}).encode()
+        schema = json.dumps({**FLOOD, "max_tokens": 1, "tools": [TOOL], "tool_choice": "required"}).encode()
         streamed, whole = (json.dumps({**FLOOD, "stream": stream}).encode() for stream in (True, False))
         for _ in range(250):
             yield self.again("connections that say nothing", lambda: self.wait(b""))
@@ -185,17 +187,19 @@ async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
     """Answer with more than anybody reads."""
     with suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
         head = await reader.readuntil(b"\r\n\r\n")
+        length = re.search(rb"content-length: (\d+)", head.lower())
+        body = await reader.readexactly(int(length[1])) if length else b""
         if head.startswith(b"GET"):
             answer = b'{"data": [{"id": "flood", "owned_by": "vllm"}]}'
             told = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n"
             writer.write(told + b"content-length: %d\r\n\r\n%b" % (len(answer), answer))
         else:
             writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")
-            piece = json.dumps({"choices": [{"index": 0, "text": "x" * 4096}]}).encode()
-            for _ in range(FLOODED // 4096):
+            piece = json.dumps({"choices": [{"index": 0, "text": "x" * PIECE}]}).encode()
+            for _ in range(0 if b'"max_tokens":1' in body else FLOODED // PIECE):
                 writer.write(b"data: %b\n\n" % piece)
                 await writer.drain()
-                await asyncio.sleep(4096 / SPEED)
+                await asyncio.sleep(PIECE / SPEED)
             last = b'{"choices":[{"index":0,"text":"","finish_reason":"stop"}]}'
             writer.write(b"data: %b\n\ndata: [DONE]\n\n" % last)
         await writer.drain()

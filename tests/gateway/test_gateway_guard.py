@@ -24,10 +24,12 @@ pytest.importorskip("msgspec")
 from serving import EngineProcess, GatewayThread, get, post, send, serving, until
 from unspool import UsageError, normalise
 from unspool._core.ends.parser import Parser
+from unspool._request import Plan
 from unspool.gateway import Settings, create_app, intake, load_settings, parsing
 from unspool.gateway.exchange import Exchange
 from unspool.gateway.failure import LONGEST, Failure
 from unspool.gateway.intake import MOST_DEPTH, SMALL, decode, deeper, more_values
+from unspool.gateway.upstreams.engines import Vllm
 
 CHAT = "/v1/chat/completions"
 ASK = [{"role": "user", "content": "Hi"}]
@@ -308,6 +310,28 @@ def test_large_bodies_are_decoded_elsewhere_and_small_ones_at_once(
         post(gateway.url + CHAT, {"messages": [{"role": "user", "content": "x" * size}]})
     assert not seen[0].startswith("unspool-")
     assert seen[1].startswith("unspool-")
+
+
+def test_grammars_and_parsers_are_made_elsewhere(
+    gateway: GatewayThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: dict[str, str] = {}
+
+    def watched(place: Any, name: str) -> None:
+        before = getattr(place, name)
+
+        def called(*args: Any, **more: Any) -> Any:
+            seen[name] = threading.current_thread().name
+            return before(*args, **more)
+
+        monkeypatch.setattr(place, name, called)
+
+    watched(Vllm, "constraint")
+    watched(Plan, "parser")
+    tool = {"type": "function", "function": {"name": "f", "parameters": nested(2)}}
+    post(gateway.url + CHAT, {"messages": ASK, "tools": [tool], "tool_choice": "required"})
+    assert set(seen) == {"constraint", "parser"}
+    assert all(name.startswith("unspool-preparing") for name in seen.values()), seen
 
 
 def test_large_bodies_are_bounded_together(gateway: GatewayThread) -> None:

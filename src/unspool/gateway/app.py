@@ -25,6 +25,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp
 
+from .._core.values.policies import Policies
 from .answers import encode
 from .body import Job, chat_job
 from .broken_history import malformed_in_a_row, without_spoilers
@@ -40,7 +41,7 @@ from .intake import Intake
 from .lanes import Lanes
 from .logs import log, log_once
 from .metrics import CONTENT_TYPE, Metrics
-from .model import Model
+from .model import Model, Prepared
 from .ollama import OllamaModels, loaded
 from .output import Output
 from .parsing import parse_body
@@ -365,8 +366,9 @@ class Gateway:
         exchange.watch()
         if self.settings.log_contents:
             log(logging.INFO, "request contents", id=exchange.id, body=body)
-        prepared = await self.lanes.prompts.run(exchange.whose, served.prepare, job, exchange.id, policies)
         ids = served.settings.token_ids and model.tokenizer is not None
+        off_loop = self.lanes.prompts.of(exchange.whose)
+        prepared, readers = await off_loop(lambda: _prepared(served, job, exchange.id, policies, ids=ids))
         task = Task(
             id=exchange.id,
             request=job.request,
@@ -382,8 +384,8 @@ class Gateway:
             token_ids=job.token_ids or ids,
             schema=None if prepared.plan.forced else job.schema,
             sampling=job.sampling,
+            off_loop=off_loop,
         )
-        readers = [Reader(prepared.plan, ids=ids) for _ in range(job.n)]
         output = Output(self, served, exchange, job, readers)
         try:
             stream = await served.upstream.open(task)
@@ -417,6 +419,14 @@ class Gateway:
         self._guard.check_host(exchange)
         if not public:
             exchange.owner = self._guard.check_key(exchange)
+
+
+def _prepared(
+    served: Served, job: Job, id: str, policies: Policies, *, ids: bool
+) -> tuple[Prepared, list[Reader]]:
+    """The request made ready for the upstream, and who reads each choice: both take the tools' schemas."""
+    prepared = served.prepare(job, id, policies)
+    return prepared, [Reader(prepared.plan, ids=ids) for _ in range(job.n)]
 
 
 def _shown(model: Model) -> dict[str, Any]:

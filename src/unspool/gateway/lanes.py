@@ -76,6 +76,10 @@ class Lane:
         finally:
             del future  # with an error it holds this frame, which would hold it
 
+    def of(self, owner: str) -> OffLoop:
+        """The lane for the work of one owner."""
+        return OffLoop(self, owner)
+
     async def _enter(self, owner: str) -> None:
         if self._free:
             self._free -= 1
@@ -121,6 +125,18 @@ class Lane:
     def close(self) -> None:
         """No more work; what runs is left alone."""
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+class OffLoop:
+    """A lane for the work of one owner."""
+
+    def __init__(self, lane: Lane, owner: str) -> None:
+        self._lane = lane
+        self._owner = owner
+
+    async def __call__(self, work: Callable[[], Found], /) -> Found:
+        """Do it in the lane, when it is this owner's turn."""
+        return await self._lane.run(self._owner, work)
 
 
 class Lanes:

@@ -9,15 +9,17 @@ told the finish reason of every choice.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ..._core.values.events import FinishReason
 
 if TYPE_CHECKING:
     from ..._request import Plan
     from .http import Passed
+
+Found = TypeVar("Found")
 
 
 class CallPiece:
@@ -115,6 +117,19 @@ class Stream(Protocol):
         ...
 
 
+async def at_once(work: Callable[[], Found]) -> Found:
+    """Do it here and now."""
+    return work()
+
+
+class OffLoop(Protocol):
+    """Does what would hold up the event loop."""
+
+    async def __call__(self, work: Callable[[], Found], /) -> Found:
+        """What the work comes to."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Task:
     """What is to be generated."""
@@ -145,6 +160,8 @@ class Task:
     """What the answer is held to, if the request asks for JSON."""
     sampling: Mapping[str, Any] = field(default_factory=dict)
     """Everything else of the request that concerns the engine."""
+    off_loop: OffLoop = at_once
+    """Where grammars are made, whose schemas may be large."""
 
 
 class Upstream(Protocol):

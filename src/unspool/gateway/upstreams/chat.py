@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar, Final
 
 import msgspec
@@ -24,6 +25,7 @@ from .completions import (
     UsageChunk,
     finish_of,
     more_of,
+    off_loop,
     one_of,
     usage_of,
 )
@@ -132,7 +134,7 @@ class ChatUpstream(CompletionsUpstream):
             body["n"] = task.n
         if task.plan.chat_template_kwargs:
             body["chat_template_kwargs"] = dict(task.plan.chat_template_kwargs)
-        body |= self.engine.chat(task)
+        body |= await off_loop(task, partial(self.engine.chat, task))
         messages = with_json_arguments(task.request["messages"])
         events = await self._post(body, results_as_text(messages))
         return ChatCompletionStream(events, task, plain_end=self.engine.plain_end)

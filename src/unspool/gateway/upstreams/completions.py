@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import PurePath
 from typing import Annotated, Any, ClassVar, Final, TypeAlias
 
@@ -188,9 +189,13 @@ class CompletionsUpstream:
             return await ManyStreams.open(task.n, lambda number: self._one(one_of(task, number)))
         return await self._one(task)
 
+    async def _told(self, task: Task) -> dict[str, Any]:
+        """What the engine is told about a task, in its own words."""
+        return await off_loop(task, partial(self.engine.completion, task, self._default_tokens))
+
     async def _one(self, task: Task) -> Stream:
         body = {
-            **self.engine.completion(task, self._default_tokens),
+            **await self._told(task),
             "prompt": await self._without_bos(task.prompt or ""),
             "stream": True,
             "stream_options": {"include_usage": True},
@@ -211,6 +216,12 @@ class CompletionsUpstream:
                 told = await self.connection.ask("/tokenize", {"content": "", "add_special": True})
             self._adds_bos = not isinstance(told, Mapping) or bool(told.get("tokens"))
         return prompt.removeprefix(self.bos_token) if self._adds_bos else prompt
+
+
+async def off_loop(task: Task, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Do something where it holds nobody up, if it takes a grammar."""
+    held = task.plan.constraint.kind != "none" or task.schema is not None
+    return await task.off_loop(work) if held else work()
 
 
 def one_of(task: Task, number: int) -> Task:

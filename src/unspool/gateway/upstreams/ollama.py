@@ -47,7 +47,7 @@ class OllamaUpstream(CompletionsUpstream):
             self._adds_bos = values.get("tokenizer.ggml.model") == "llama" if adds is None else bool(adds)
 
     async def _one(self, task: Task) -> Stream:
-        body = self.engine.completion(task, self._default_tokens)
+        body = await self._told(task)
         if self.context:
             body["options"]["num_ctx"] = self.context
         prompt = await self._without_bos(task.prompt or "")
