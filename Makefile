@@ -37,7 +37,7 @@ ENGINE_NEEDS := regex cachetools psutil numpy requests tqdm 'transformers>=5.16.
 .DELETE_ON_ERROR:
 .PHONY: help test quick compiled check rooms slow complexity run templates tokenizers clients agents
 .PHONY: peers peer-trainers engine-vllm engine-sglang engine-transformers ray examples
-.PHONY: bench hostile fuzz lock audit sbom clean
+.PHONY: bench hostile soak fuzz lock audit sbom clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,6 +65,10 @@ rooms: $(DEV) ## draw the rooms of docs/architecture.md anew
 slow: $(DEV) .peers/transformers/.installed ## run the long suites
 	@$(MAKE) -s templates || echo "without chat templates: the tests that read them are skipped"
 	@UNSPOOL_HYPOTHESIS=slow $(BIN)/python -m pytest -q -n $(JOBS) -m slow
+
+MINUTES ?= 5
+soak: $(DEV) ## hours of a gateway's life in minutes, with faults on all sides: make soak MINUTES=30
+	@$(BIN)/python tools/soak.py --minutes $(MINUTES) $(ARGS)
 
 run: $(RUN) ## start a gateway on a small model, call a tool, leave it running
 	@$(BIN)/python -m unspool.gateway $(ARGS)

@@ -275,7 +275,7 @@ def test_a_stream_that_breaks_is_handed_on_up_to_its_last_event(passing: Gateway
     assert status == 200
     first, second, last = data.decode().rstrip("\n").split("\n\n")
     assert first == one.decode().rstrip("\n")
-    assert json.loads(second.removeprefix("data: "))["error"]["code"] == "upstream_lost"
+    assert json.loads(second.removeprefix("data: "))["error"]["code"] == "upstream_protocol"
     assert last == "data: [DONE]"
 
 

@@ -106,6 +106,14 @@ def gateway(engine: EngineProcess, tmp_path_factory: pytest.TempPathFactory) -> 
         yield found
 
 
+@linux
+def test_the_first_worker_may_be_killed_before_it_serves(engine: EngineProcess, tmp_path: Path) -> None:
+    with running(tmp_path, config_for(engine, tmp_path)) as found:
+        until(lambda: bool(found.pids()))
+        os.kill(found.pids().pop(), signal.SIGKILL)
+        found.serving(2)
+
+
 def read(client: socket.socket, until_seen: bytes = b"\0") -> bytes:
     """What comes, up to this, or to the end."""
     data = b""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from .answers import DONE, encode, error_object
+from .answers import DONE, Answer, encode, error_object
 from .body import chat_job, checked
 from .exchange import Exchange
 from .failure import Failure, invalid
@@ -82,6 +82,7 @@ class Passing:
                 return
             exchange.failing = _failing
             await exchange.start(200, kind)
+            exchange.ping = Answer.ping
             while portion := await passed.read():
                 await exchange.send(portion)
             await exchange.send(b"", more=False)

@@ -221,7 +221,8 @@ class Supervisor:
 
     def _bury(self) -> None:
         for worker in list(self._workers):
-            if os.waitpid(worker.pid, os.WNOHANG) == (0, 0):
+            pid, status = os.waitpid(worker.pid, os.WNOHANG)
+            if pid == 0:
                 continue
             self._listen(worker)  # what it said last
             self._selector.unregister(worker.line)
@@ -229,15 +230,15 @@ class Supervisor:
             self._workers.remove(worker)
             self._past = added(self._past, worker.counted)
             if self._stopping is None and not worker.finishing:
-                self._mourn(worker)
+                self._mourn(worker, killed=os.WIFSIGNALED(status))
 
-    def _mourn(self, worker: Worker) -> None:
-        """A worker died that should not have."""
+    def _mourn(self, worker: Worker, *, killed: bool) -> None:
+        """A worker died that should not have; if it was killed, that says nothing of the settings."""
         log(logging.ERROR, "worker died", worker=worker.slot, pid=worker.pid)
         alive = [one for one in self._workers if one.generation == self._generation]
         if worker.generation != self._generation:
             return  # its successor is on the way
-        if not worker.serves and not alive and not self._due:
+        if not worker.serves and not killed and not alive and not self._due:
             if not self._workers:
                 self._code = 2
                 self._finish()

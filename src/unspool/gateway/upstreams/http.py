@@ -35,10 +35,6 @@ _TYPES: Final = ("application/json", "text/event-stream", "application/x-ndjson"
 """What responses that are handed on may be: no web pages in our name."""
 
 
-_EMPTY_LINES: Final = (b"\n\n", b"\n\r\n", b"\r\r")
-"""How the line before an empty one ends, and that itself."""
-
-
 class _Connector(aiohttp.TCPConnector):
     """Connections that are used again only if nothing came on them in the meantime.
 
@@ -247,21 +243,21 @@ class Patience:
 
 
 class Passed:
-    """A response that is handed on as it is; of a stream, one event or several at a time."""
+    """A response that is handed on as it is; of a stream the events, each when it is whole."""
 
     def __init__(self, response: aiohttp.ClientResponse, limit: int, idle: float) -> None:
         self._response = response
         self._portions = _Portions(response)
         self._left = limit
         self._patience = Patience(idle)
+        self._failure: Failure | None = None
+        """What the last read brought behind its events."""
         self.is_answer = response.status == 200 and not _is_encoded(response)
         """There is something to be read."""
         self.content_type = response.content_type
         self.closed: Callable[[], None] | None = None
         """Called when it is over."""
         self._events = EventReader(limit) if self.streams else None
-        self._held = bytearray()
-        """The beginning of an event: half of one nobody could read, if there is no other half."""
 
     @property
     def streams(self) -> bool:
@@ -270,6 +266,8 @@ class Passed:
 
     async def read(self) -> bytes:
         """What has come in since; empty: there is no more."""
+        if self._failure is not None:
+            raise self._failure
         while portion := await self._portions.read():
             self._left -= len(portion)
             if self._left < 0:
@@ -277,36 +275,28 @@ class Passed:
             if self._events is None:
                 self._patience.tried()
                 return portion
-            if whole := self._whole(self._events, portion):
+            if whole := self._whole(self._events.feed(portion)):
+                self._patience.since = None
                 return whole
-        return b"" if self._events is None else self._last(self._events)
-
-    def _whole(self, events: EventReader, portion: bytes) -> bytes:
-        """What may be handed on: up to the end of the last event that is complete."""
-        self._held += portion
-        if events.feed(portion):
-            self._patience.since = None
-            end = max(self._held.rfind(line) + len(line) for line in _EMPTY_LINES)
-        else:
             self._patience.tried()
-            end = 0
-        if not events.inside:
-            end = len(self._held)
-        whole = bytes(self._held[:end])
-        del self._held[:end]
-        return whole
+        return b"" if self._events is None else self._whole(self._events.finish())
 
-    def _last(self, events: EventReader) -> bytes:
-        """The end; some servers leave out the empty line behind the last event."""
-        held, self._held = bytes(self._held), bytearray()
-        try:
-            for payload in events.finish():
+    def _whole(self, events: list[bytes]) -> bytes:
+        """Events as they are sent: half of one, or one that is none, nobody could read."""
+        out: list[bytes] = []
+        for payload in events:
+            try:
                 if payload != _DONE:
-                    msgspec.json.decode(payload)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            told = "the upstream ended the stream inside an event"
-            raise Failure("upstream", told, code="upstream_lost") from error
-        return held and held + b"\n\n"
+                    msgspec.json.decode(payload, type=msgspec.Raw)
+                    payload.decode()
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+                told = "the upstream sent an event that is not JSON"
+                self._failure = Failure("upstream", told, code="upstream_protocol")
+                if not out:
+                    raise self._failure from error
+                break
+            out.append(b"data: %b\n\n" % payload.replace(b"\n", b"\ndata: "))
+        return b"".join(out)
 
     async def all(self) -> bytes:
         """The whole of it."""

@@ -1,0 +1,82 @@
+"""The soak: its books see what is wrong; a short one is among the long suites."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("anthropic")
+pytest.importorskip("ollama")
+pytest.importorskip("openai")
+
+from soak_books import Books
+from soak_clients import Got, read_chat
+from soak_script import FAULTS, HARMLESS, MARK, asked, mark_of, output_of, question
+from unspool import parse
+
+TOOLS = Path(__file__).resolve().parents[2] / "tools"
+MARKS = [mark_of(number) for number in range(1, 200)]
+
+
+def test_both_sides_know_what_is_said() -> None:
+    for mark in MARKS:
+        output = output_of(mark)
+        message = parse(output.raw, "hermes")
+        assert (message.reasoning or "") == output.reasoning
+        assert (message.content or "").strip() == output.text
+        assert [(call.name, json.loads(call.arguments)) for call in message.tool_calls] == list(output.calls)
+        assert set(MARK.findall(output.raw)) == {mark}
+        for fault in FAULTS:
+            assert asked(f"<|im_start|>user\n{question(mark, fault)}<|im_end|>\n") == (mark, fault)
+
+
+def answer_to(mark: str) -> Got:
+    output = output_of(mark)
+    return Got("answered", 200, output.text, output.reasoning, list(output.calls))
+
+
+def judged(got: Got, *, fault: str = "none", disturbed: bool = False) -> dict[str, int]:
+    books = Books()
+    if disturbed:
+        books.begin("an engine is killed", "vllm")
+    books.enter("chat", got, output_of(MARKS[6]), fault, time.monotonic(), {"vllm"})
+    books.search("chat", got, {MARKS[6]})
+    return dict(books.counts)
+
+
+def test_the_books_see_what_is_wrong() -> None:
+    good = answer_to(MARKS[6])
+    assert judged(good) == {}
+    assert judged(good, fault="slow") == {}
+    assert "a fault that nobody noticed" in judged(good, fault="die")
+    assert "not what the model wrote" in judged(replace(good, text=good.text[:-1]))
+    assert "not what the model wrote" in judged(replace(good, calls=[*good.calls, ("search", {})]))
+    assert "leaked" in judged(answer_to(MARKS[7]))
+    failed = Got("error", 502, good.text[:20], "")
+    assert judged(failed, fault="die") == {}
+    assert judged(failed, disturbed=True) == {}
+    for fault in HARMLESS:
+        assert judged(failed, fault=fault) == {"an error without a reason": 1}
+    assert "not what the model wrote" in judged(replace(failed, text="else"), fault="die")
+    assert judged(Got("broken"), fault="die") == {"lost": 1}
+    assert judged(Got("broken"), disturbed=True) == {}
+    assert judged(Got("hung"), disturbed=True) == {"lost": 1}
+
+
+def test_a_stream_without_end_is_no_answer() -> None:
+    got = Got()
+    read_chat(200, b'data: {"choices": [{"delta": {"content": "a"}, "finish_reason": "stop"}]}\n\n', got)
+    assert got.ended == "broken"
+
+
+@pytest.mark.slow
+def test_a_short_soak() -> None:
+    program = [sys.executable, str(TOOLS / "soak.py"), "--minutes", "1", "--seed", "1", "--clients", "6"]
+    done = subprocess.run(program, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
