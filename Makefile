@@ -66,7 +66,6 @@ slow: $(DEV) .peers/transformers/.installed ## run the long suites
 	@$(MAKE) -s templates || echo "without chat templates: the tests that read them are skipped"
 	@UNSPOOL_HYPOTHESIS=slow $(BIN)/python -m pytest -q -n $(JOBS) -m slow
 
-MINUTES ?= 5
 soak: $(DEV) ## hours of a gateway's life in minutes, with faults on all sides: make soak MINUTES=30
 	@$(BIN)/python tools/soak.py --minutes $(MINUTES) $(ARGS)
 

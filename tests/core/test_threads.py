@@ -1,0 +1,135 @@
+"""What may be shared between threads: dialects, the registry, tokenizers, and all that these remember."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from unspool import (
+    Dialect,
+    Event,
+    Message,
+    Parser,
+    ToolCall,
+    UsageError,
+    get_dialect,
+    list_dialects,
+    normalise,
+    register,
+    render,
+)
+from unspool.dialects import _registry as registry
+
+THREADS = 8
+TOOLS = [
+    {
+        "type": "function",
+        "function": {
+            "name": "f",
+            "parameters": {
+                "type": "object",
+                "properties": {"a": {"type": "string"}, "b": {"type": "integer"}},
+            },
+        },
+    }
+]
+
+
+@pytest.fixture(autouse=True)
+def _hasty() -> Iterator[None]:
+    """Threads that take turns as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def texts() -> dict[str, str]:
+    """An output of every eighth dialect, if it can write one."""
+    message = Message(
+        content="It is <so>.", tool_calls=(ToolCall(id="", name="f", arguments='{"a": "x\\n<y>", "b": 3}'),)
+    )
+    found: dict[str, str] = {}
+    for name in (dialect.name for dialect in list_dialects()[::8]):
+        try:
+            found[name] = render(name, message)
+        except UsageError:
+            continue
+    return found
+
+
+def events_of(name: str, text: str) -> str:
+    parser = Parser(name, tools=TOOLS)
+    out = [event for at in range(0, len(text), 7) for event in parser.feed(text[at : at + 7])]
+    return shown(out + parser.finish("stop"))
+
+
+def shown(events: list[Event]) -> str:
+    """Events without the ids that are made up."""
+    return repr([(type(event), event.start, event.end) for event in normalise(events)])
+
+
+def at_once(work: Callable[[int], object]) -> list[object]:
+    """Let all threads begin together."""
+    begin = threading.Barrier(THREADS)
+
+    def begun(number: int) -> object:
+        begin.wait()
+        return work(number)
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        return list(pool.map(begun, range(THREADS)))
+
+
+def test_parsers_share_what_their_dialects_remember() -> None:
+    given = texts()
+    assert len(given) > 5
+
+    def work(number: int) -> dict[str, str]:
+        # Each in another order, so that what one finds out first another finds out second.
+        names = sorted(given, key=lambda name: hash((name, number)))
+        return {name: events_of(name, given[name]) for name in names}
+
+    found = at_once(work)
+    expected = {name: events_of(name, text) for name, text in given.items()}
+    assert all(one == expected for one in found)
+
+
+def test_the_registry_is_filled_by_whoever_comes_first() -> None:
+    """Dialects that nobody has asked for yet, by all threads at once, while others are registered."""
+    names = [dialect.name for dialect in list_dialects()]
+    registry._found.cache_clear()
+
+    def work(number: int) -> list[object]:
+        mine = register(Dialect(f"mine_{number}", call=("<c>{name} {args}</c>",), request="hermes"))
+        return [mine is get_dialect(f"mine_{number}"), *(get_dialect(name) for name in names)]
+
+    first, *others = at_once(work)
+    assert first == [True, *(get_dialect(name) for name in names)]
+    assert all(one == first for one in others)
+
+
+class Vocabulary:
+    """The two methods that are asked of a tokenizer."""
+
+    def token_bytes(self, id: int) -> bytes:
+        return bytes([id])
+
+    def special_tokens(self) -> dict[int, str]:
+        return {256: "<tool_call>", 257: "</tool_call>"}
+
+
+def test_a_tokenizer_is_learnt_by_all_at_once() -> None:
+    vocabulary = Vocabulary()
+    ids = [256, *b'{"name": "f", "arguments": {"a": "<tool_call>"}}', 257]
+
+    def work(number: int) -> str:
+        parser = Parser("hermes", tokenizer=vocabulary)
+        out = parser.feed_tokens(ids[: number + 3]) + parser.feed_tokens(ids[number + 3 :])
+        return shown(out + parser.finish("stop"))
+
+    assert len(set(at_once(work))) == 1
