@@ -59,7 +59,7 @@ def main() -> int:
     failed = 0
     print(f"\n{'instructions':>24} {'growth':>7}  dialect, state, unit, policies, characters at a time")
     for one in suspects:
-        few, many = _counted(given.build, one["hostile"])
+        few, many = counted_instructions(given.build, one["hostile"])
         growth = many / few / (LENGTHS[1] / LENGTHS[0])
         bad = growth > MARGIN
         failed += bad
@@ -162,7 +162,7 @@ def _seconds(hostile: Any, size: int) -> float:
 # -- the verdict
 
 
-def _counted(build: str, hostile: dict[str, Any]) -> tuple[int, int]:
+def counted_instructions(build: str, hostile: dict[str, Any]) -> tuple[int, int]:
     """Instructions for both lengths."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "counts"

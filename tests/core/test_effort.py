@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from dataclasses import asdict
 from itertools import product
 from random import Random
 from typing import NoReturn
@@ -9,6 +11,7 @@ from zlib import crc32
 
 import pytest
 
+from complexity import LENGTHS, MARGIN, counted_instructions
 from unspool import (
     CallArgs,
     CallEnd,
@@ -30,7 +33,7 @@ from unspool._core.payload.make import compile_syntax
 from unspool._core.schema.schema import ValueType
 from unspool._core.search.scan import COMPILED
 from unspool.testing import Case, Hostile, assert_effort, assert_order, assert_wires, chunkings, hostile, read
-from unspool.testing.effort import assert_linear, states, steps, units
+from unspool.testing.effort import Letters, assert_linear, states, steps, units
 
 NAMES = [dialect.name for dialect in list_dialects()]
 REPAIR = Policies(malformed_call="repair")
@@ -200,3 +203,53 @@ def test_many_problems_are_all_told() -> None:
     broken = '<tool_call>{"name": "f", "arguments": {]}</tool_call>\n'
     message = parse(broken * 50, "hermes", policies=Policies(commit="call", malformed_call="drop"))
     assert [problem.kind for problem in message.problems] == ["malformed_call"] * 50
+
+
+# -- ids and their text
+
+
+def test_blanks_where_a_special_token_was_left_out_are_shown() -> None:
+    """They may stand before it, if it is on its way; all were held, not counted, and read each time."""
+    vocabulary = Letters(["<tool_call>"])
+    parser = Parser("hermes", tokenizer=vocabulary)
+    parser.feed_decoded("", [vocabulary.id("<tool_call>")])
+    shown = 0
+    for _ in range(3000):
+        shown += sum(len(event.text) for event in parser.feed_decoded(" ", [32]) if isinstance(event, Text))
+        bound = parser.bound
+        assert bound is not None
+        assert parser.held <= bound <= 2048
+    assert shown > 2000
+
+
+# -- what only instructions tell
+
+COPIED = {
+    "blanks between thoughts": Hostile("hermes", "content", "Hello.", "<think></think>\n", step=16),
+    "a value that looks like a list": Hostile(
+        "minimax_m3",
+        "value",
+        ']<]minimax[>[<tool_call>\n]<]minimax[>[<invoke name="f">]<]minimax[>[<a>b',
+        "]<]minimax[>[<c>",
+        step=0,
+    ),
+    "calls that are dropped": Hostile(
+        "hermes",
+        "content",
+        "",
+        '<tool_call>{"name": "f", "arguments": ]</tool_call>\n',
+        Policies(commit="call", malformed_call="drop"),
+        step=16,
+    ),
+    "arguments before the name": Hostile("hermes", "head", '<tool_call>{"arguments": {"a": "', "b", step=16),
+    "special tokens that the text leaves out": Hostile("hermes", "start", "", "<tool_call> ", way="decoded"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("valgrind") is None, reason="callgrind counts the instructions")
+@pytest.mark.parametrize("what", COPIED)
+def test_texts_that_were_copied_again_and_again_are_not(what: str) -> None:
+    """Lines do not tell how much is copied in them."""
+    few, many = counted_instructions("src", asdict(COPIED[what]))
+    assert many <= MARGIN * few * (LENGTHS[1] / LENGTHS[0])

@@ -9,8 +9,9 @@ part of the package, counts instructions.
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -145,24 +146,29 @@ class Hostile:
         return events
 
     def _portions(self, parser: Parser, text: str, vocabulary: Letters | None) -> Iterator[list[Event]]:
-        pieces: list[str] = (
-            [text[at : at + self.step] for at in range(0, len(text), self.step)] if self.step else [text]
-        )
-        if vocabulary is None:
-            yield from map(parser.feed, pieces)
-        elif self.way == "ids":
-            yield from (parser.feed_tokens(vocabulary.encode(piece)) for piece in pieces)
-        else:
-            yield from (parser.feed_decoded(piece, vocabulary.encode(piece)) for piece in pieces)
+        pieces: Sequence[str] = text if vocabulary is None else vocabulary.cut(text)
+        size = self.step or len(pieces) or 1
+        for at in range(0, len(pieces), size):
+            some = pieces[at : at + size]
+            if vocabulary is None:
+                yield parser.feed("".join(some))
+                continue
+            ids = [vocabulary.id(piece) for piece in some]
+            if self.way == "ids":
+                yield parser.feed_tokens(ids)
+            else:  # engines leave special tokens out
+                yield parser.feed_decoded("".join(piece for piece in some if len(piece) == 1), ids)
         yield parser.finish()
 
 
 class Letters:
-    """A vocabulary of letters, in which markers are tokens of their own where a piece of text is one."""
+    """A vocabulary of letters, in which markers are tokens of their own."""
 
     def __init__(self, special: Iterable[str]) -> None:
         self._special = {0x110000 + number: marker for number, marker in enumerate(special)}
         self._ids = {marker: id for id, marker in self._special.items()}
+        known = sorted(self._ids, key=len, reverse=True)
+        self._token = re.compile("|".join((*map(re.escape, known), ".")), re.DOTALL)
 
     def token_bytes(self, id: int) -> bytes:
         """What a token stands for."""
@@ -172,9 +178,13 @@ class Letters:
         """Those that are markers."""
         return self._special
 
-    def encode(self, text: str) -> list[int]:
-        """The ids of a text."""
-        return [self._ids[text]] if text in self._ids else [ord(char) for char in text]
+    def cut(self, text: str) -> list[str]:
+        """The tokens of a text."""
+        return self._token.findall(text)
+
+    def id(self, token: str) -> int:
+        """The number of a token."""
+        return self._ids[token] if token in self._ids else ord(token)
 
 
 def states(dialect: str | Dialect) -> dict[str, str]:

@@ -90,12 +90,9 @@ class Fold:
         return shown
 
     def _markup(self, event: Markup) -> None:
-        if event.role == "cut":
-            for i, problem in enumerate(self._problems):
-                if problem.kind == "cut_head":
-                    self._problems[i] = Problem(
-                        "cut_head", problem.detail, event.start, event.end, event.text
-                    )
+        last = self._problems[-1] if self._problems else None
+        if event.role == "cut" and last is not None and last.kind == "cut_head":  # which it was noted as
+            self._problems[-1] = Problem("cut_head", last.detail, event.start, event.end, event.text)
 
     def _call_ends(self, event: CallEnd) -> None:
         call = self._calls[event.index]

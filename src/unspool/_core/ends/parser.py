@@ -127,14 +127,19 @@ class Parser:
     @property
     def held(self) -> int:
         """Characters that came in and are not accounted for by an event yet."""
-        return self._machine.held + (self._gate.held if self._gate is not None else 0)
+        held = self._machine.held
+        if self._gate is not None:
+            held += self._gate.held
+        return held if self._reader is None else held + self._reader.held
 
     @property
     def bound(self) -> int | None:
         """No more than this many characters are held now; None: until a value closes."""
         if self._gate is not None and self._gate.held:
             return None
-        return self._machine.bound
+        bound = self._machine.bound
+        # Text that came with ids is held against them, until it is clear which special token it belongs to.
+        return bound if bound is None or self._reader is None else bound + self._reader.bound
 
     @property
     def past_reasoning(self) -> bool:

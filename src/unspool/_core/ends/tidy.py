@@ -47,21 +47,34 @@ _LINE_BREAKS = "\r\n"
 class _Channel:
     """The white space of one channel."""
 
-    __slots__ = ("blanks", "join", "lead", "name", "shown", "start", "sure")
+    __slots__ = ("blanks", "join", "lead", "name", "only_breaks", "shown", "start", "sure")
 
     def __init__(self, name: Channel) -> None:
         self.name: Channel = name
         self.shown = False
         """Some text has been handed on."""
         self.blanks: list[str] = []
-        """Pieces of white space that is not decided yet, and where it began."""
+        """Pieces of white space that is not decided yet, ..."""
+        self.only_breaks = True
+        """... whether they are line breaks and nothing else, ..."""
         self.start = 0
+        """... and where they began."""
         self.sure: int | None = None
         """How many of the pieces count if nothing follows; None: all."""
         self.lead = ""
         """Characters to drop until other text comes."""
         self.join = ""
         """What to put between this and the text before."""
+
+    def wait(self, blanks: str) -> None:
+        """More white space."""
+        self.blanks.append(blanks)
+        self.only_breaks = self.only_breaks and not blanks.strip(_LINE_BREAKS)
+
+    def forget(self) -> None:
+        """It is decided."""
+        self.blanks.clear()
+        self.only_breaks = True
 
     def text(self, event: Text) -> Text | None:
         text = event.text
@@ -80,7 +93,7 @@ class _Channel:
         if not body:
             if not self.blanks:
                 self.start = start
-            self.blanks.append(text)
+            self.wait(text)
             return None
         self.lead = ""
         self.sure = None
@@ -88,13 +101,13 @@ class _Channel:
         if self.blanks:
             shown = "".join(self.blanks) + body
             start = self.start
-            self.blanks.clear()
+            self.forget()
         if self.join and self.shown:
             shown = self.join + shown
         self.join = ""
         self.start = event.end
         if len(body) < len(text):
-            self.blanks.append(text[len(body) :])
+            self.wait(text[len(body) :])
             self.start -= len(text) - len(body)
         self.shown = True
         return Text(self.name, shown, start, self.start)
@@ -109,7 +122,7 @@ class _Channel:
         if not self.blanks:
             return None
         blanks = "".join(self.blanks[: self.sure])
-        self.blanks.clear()
+        self.forget()
         if not blanks:
             return None
         self.shown = True
@@ -221,8 +234,8 @@ class Tidy:
         elif self._keep_blanks and content.shown:
             self._append(out, content.flush(content.start + len(blanks)))
             blanks = ""
-        content.blanks.clear()
-        self._reasoning.blanks.clear()
+        content.forget()
+        self._reasoning.forget()
         self._framed = True
         content.join = ""
         if not content.shown and not self._keep_around:
@@ -236,17 +249,17 @@ class Tidy:
             self._call(out)
         elif role == "separator":
             if event.text.isspace() and not content.lead:
-                content.blanks.append(event.text)
+                content.wait(event.text)
         elif role == "reasoning_open" and before == "reasoning":
             pass  # it was open, and goes on
         elif role in ("reasoning_open", "reasoning_close"):
-            reasoning.blanks.clear()
+            reasoning.forget()
             reasoning.join = "\n"
             reasoning.lead = _LINE_BREAKS
             if not content.shown:
-                content.blanks.clear()
+                content.forget()
                 content.lead = _LINE_BREAKS
-            elif role == "reasoning_open" and not "".join(content.blanks).strip(_LINE_BREAKS):
+            elif role == "reasoning_open" and content.only_breaks:
                 content.sure = 0  # the line that the opener needs is its own, unless text follows
             else:
                 content.end_here()
@@ -254,14 +267,14 @@ class Tidy:
             content.end_here()
         elif role == "content_open":
             if not content.shown:
-                content.blanks.clear()
-            reasoning.blanks.clear()
+                content.forget()
+            reasoning.forget()
             content.lead = ""
         elif role == "content_close":
             self._append(out, content.flush(event.start))
             content.end_here()
         elif role == "border":
             self._append(out, content.flush(event.start))
-            reasoning.blanks.clear()
+            reasoning.forget()
             content.join = reasoning.join = "\n"
             reasoning.lead = _LINE_BREAKS

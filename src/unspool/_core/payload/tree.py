@@ -8,6 +8,7 @@ not a call stack.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from ..schema.schema import UNKNOWN
@@ -26,6 +27,7 @@ _OPEN: Final = 0
 _TEXT: Final = 1
 _OBJECT: Final = 2
 _LIST: Final = 3
+_INK: Final = re.compile(r"\S")
 _CONTAINERS: Final = {"dict": _OBJECT, "object": _OBJECT, "list": _LIST, "array": _LIST}
 
 
@@ -157,11 +159,13 @@ class Tree(Parameters):
     def _value(self, element: _Element, buf: str, pos: int, final: bool) -> int:
         watch = self._syntax.follow.tree_watch
         at = pos
+        ink = _INK.search(buf, pos) if element.shape == _OPEN else None
+        text_from = pos if ink is None else ink.start()
         while True:
             at, literal = watch.seek(buf, at, final)
             if at < 0:
                 return self._data(element, buf, pos, len(buf), final)
-            answer = self._closes(element, buf, pos, at, final) if literal else NEED
+            answer = self._closes(element, buf, at, at <= text_from, final) if literal else NEED
             if answer == NEED:
                 self._held = True
                 return self._data(element, buf, pos, at, final)
@@ -171,8 +175,11 @@ class Tree(Parameters):
                 return at
             at += 1
 
-    def _closes(self, element: _Element, buf: str, pos: int, at: int, final: bool) -> int:
-        """What the marker at ``at`` is: a closer (MATCH), the first child, or data."""
+    def _closes(self, element: _Element, buf: str, at: int, first: bool, final: bool) -> int:
+        """What the marker at ``at`` is: a closer (MATCH), the first child, or data.
+
+        :param first: nothing but white space stands before it.
+        """
         syntax = self._syntax
         closer = syntax.follow.call_closers.literal_at(buf, at)
         if closer:
@@ -185,7 +192,7 @@ class Tree(Parameters):
             if not self._confirms:
                 return MATCH
             return follows(syntax.follow.after_nested, buf, at + trial.offset, final)
-        if element.shape == _OPEN and not buf[pos:at].strip() and not is_text(element.type, element.declared):
+        if element.shape == _OPEN and first and not is_text(element.type, element.declared):
             self._becomes_container(element, trial.fields.get("key", ""))
         return FAIL
 

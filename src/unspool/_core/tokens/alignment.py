@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..search.scan import behind_space
+from ..search.scan import BOUND, behind_space
 from ..search.watch import agreement
 from .detokenizer import PRIVATE, OffsetMap
 
@@ -20,7 +20,7 @@ from .detokenizer import PRIVATE, OffsetMap
 class Alignment:
     """Puts the code points of special tokens into text."""
 
-    __slots__ = ("_ahead", "_back", "_expected", "_length", "_text", "offsets")
+    __slots__ = ("_ahead", "_back", "_expected", "_found", "_length", "_text", "offsets")
 
     def __init__(self, back: Mapping[str, str]) -> None:
         """``back``: what the code points stand for."""
@@ -30,7 +30,13 @@ class Alignment:
         self._expected = _Queue()  # what the ids say comes next, and the text has not said yet
         self._ahead = _Queue()  # ordinary text that the ids have not said yet
         self._text = ""  # text that may be part of a special token
+        self._found: dict[str, int] = {}  # where a special token stands next in it, if that was looked for
         self._length = 0  # of the text returned so far
+
+    @property
+    def held(self) -> int:
+        """Characters that came in and were not returned."""
+        return len(self._text)
 
     def feed(self, text: str, expected: str) -> str:
         """The next text, and what the ids make of it; returns what is certain."""
@@ -44,6 +50,7 @@ class Alignment:
             return ""
         out: list[str] = []
         self._text += text
+        self._found.clear()
         at = self._place(self._catch_up(out), out)
         if not self._expected.piece and at < len(self._text):  # no special token is on its way
             self._ahead.put(self._text[at:])
@@ -77,16 +84,14 @@ class Alignment:
             literal = self._back.get(code_point, "")
             if literal:
                 blank = behind_space(text, at)
-                if text.startswith(literal, blank):
-                    at = self._show(at, blank, out) + len(literal)
-                elif literal.startswith(text[blank : blank + len(literal)]):
-                    break  # it may be on its way
+                if blank - at <= BOUND:  # else it was left out, and the white space is the model's
+                    if text.startswith(literal, blank):
+                        at = self._show(at, blank, out) + len(literal)
+                    elif literal.startswith(text[blank : blank + len(literal)]):
+                        break  # it may be on its way
                 self._put(code_point, literal, out)
                 continue
             ordinary = expected.some(len(text) - at)
-            special = PRIVATE.search(ordinary)
-            if special is not None:
-                ordinary = ordinary[: special.start()]
             same = agreement(ordinary, text, at)
             at = self._show(at, at + same, out)
             expected.take(same)
@@ -114,9 +119,16 @@ class Alignment:
             special = PRIVATE.search(expected.piece, expected.at)
             if special is not None:
                 expected.take(special.start() - expected.at)
-                return self._show(at, max(self._text.find(self._back[special[0]], at), at), out)
+                return self._show(at, max(self._next(self._back[special[0]], at), at), out)
             expected.take(len(expected.piece) - expected.at)
         return self._show(at, len(self._text), out)
+
+    def _next(self, literal: str, at: int) -> int:
+        """Where a special token stands at this place of the text or behind it; -1: nowhere."""
+        place = self._found.get(literal, 0)
+        if 0 <= place < at or literal not in self._found:
+            place = self._found[literal] = self._text.find(literal, at)
+        return place
 
     def _show(self, at: int, end: int, out: list[str]) -> int:
         """Ordinary text."""
@@ -154,8 +166,10 @@ class _Queue:
             self._later.append(text)
 
     def some(self, most: int) -> str:
-        """The text in front, up to so much of it."""
-        return self.piece[self.at : self.at + most]
+        """The ordinary text in front, up to so much of it."""
+        end = self.at + most
+        special = PRIVATE.search(self.piece, self.at, end)
+        return self.piece[self.at : end if special is None else special.start()]
 
     def take(self, length: int) -> None:
         """So much of the first piece is used up."""

@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from ..search.scan import BOUND
 from ..values.errors import UsageError
 from ..values.events import CallArgs, CallEnd, CallStart, Event, Markup, Note, Text
 from .alignment import Alignment
@@ -61,6 +62,16 @@ class TokenReader(Detokenizer):
         self.alignment: Alignment | None = None
         """What holds text that comes with the ids against them."""
         self.dialect: Dialect = reading.dialect
+
+    @property
+    def held(self) -> int:
+        """Characters that came in and that the machine has not seen."""
+        return 0 if self.alignment is None else self.alignment.held
+
+    @property
+    def bound(self) -> int:
+        """No more than so many."""
+        return 0 if self.alignment is None or not self.alignment.held else 2 * BOUND
 
     def prompt(self, text: str) -> str:
         """A prompt, given as text."""

@@ -162,6 +162,8 @@ class Task:
     """Everything else of the request that concerns the engine."""
     off_loop: OffLoop = at_once
     """Where grammars are made, whose schemas may be large."""
+    held: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By the name of an engine, what it is told to hold the model to, once that has been made."""
 
 
 class Upstream(Protocol):

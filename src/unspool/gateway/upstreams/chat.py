@@ -103,6 +103,7 @@ class ChatUpstream(CompletionsUpstream):
             await self.look()
         self.engine.check(task)
         if task.n > 1 and not self.engine.many:
+            await off_loop(task, partial(self.engine.held, task))  # once for all
             return await ManyStreams.open(task.n, lambda number: self._chat(one_of(task, number)))
         return await self._chat(task)
 

@@ -16,7 +16,7 @@ import msgspec
 from ..._core.values.events import FinishReason
 from ..failure import Failure
 from ..logs import log_once
-from .base import Batch, Delta, Stream, Task, Usage
+from .base import Batch, Delta, Found, Stream, Task, Usage
 from .engines import ENGINES, OWNERS, Engine
 from .http import Connection, Events, Passed
 from .logprobs import Logprobs, logprobs_of
@@ -186,6 +186,7 @@ class CompletionsUpstream:
             await self.look()
         self.engine.check(task)
         if task.n > 1 and not self.engine.many:
+            await off_loop(task, partial(self.engine.held, task))  # once for all
             return await ManyStreams.open(task.n, lambda number: self._one(one_of(task, number)))
         return await self._one(task)
 
@@ -218,7 +219,7 @@ class CompletionsUpstream:
         return prompt.removeprefix(self.bos_token) if self._adds_bos else prompt
 
 
-async def off_loop(task: Task, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+async def off_loop(task: Task, work: Callable[[], Found]) -> Found:
     """Do something where it holds nobody up, if it takes a grammar."""
     held = task.plan.constraint.kind != "none" or task.schema is not None
     return await task.off_loop(work) if held else work()

@@ -18,14 +18,17 @@ openai     likewise, and as little else as possible: a server we do not know
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ..._core.values.errors import UsageError
 from ..._core.words.pieces import literals, parse_template, split_marks
 from ..._request.special import markers
+from ...grammar import GrammarTooLarge
 from ..failure import invalid
-from ..logs import log_once
+from ..logs import log, log_once
 from ..settings import EngineName
 from .base import Task
 
@@ -69,11 +72,11 @@ class Engine:
             body["logprobs"] = self.logprobs(task.logprobs)
         if task.n > 1 and self.many:
             body["n"] = task.n
-        return body | self.own(task) | self.constraint(task)
+        return {**body, **self.own(task), **self.held(task)}
 
     def chat(self, task: Task) -> dict[str, Any]:
         """What to change in a request for ``/v1/chat/completions``; it knows ``response_format`` itself."""
-        return self.own(task) | (self.constraint(task) if task.plan.constraint.kind != "none" else {})
+        return {**self.own(task), **(self.held(task) if task.plan.constraint.kind != "none" else {})}
 
     def check(self, task: Task) -> None:
         """Refuse what it cannot be told, and would change the answer."""
@@ -103,6 +106,24 @@ class Engine:
         """Its own fields."""
         del task
         return {}
+
+    def held(self, task: Task) -> Mapping[str, Any]:
+        """What holds the model to the plan, made once for a task.
+
+        A grammar that is too large to be made is left out, with a word in the log: the model is asked for
+        calls, and not held to them.
+        """
+        if self.name not in task.held:
+            try:
+                task.held[self.name] = self.constraint(task)
+            except GrammarTooLarge as error:
+                if task.plan.constraint.kind != "native":  # the output would be read as what it is not
+                    raise invalid(str(error), "tools") from error
+                log(logging.WARNING, "the model is not held to its tools", id=task.id, reason=str(error))
+                task.held[self.name] = {}
+            except UsageError as error:
+                raise invalid(str(error), "tools") from error
+        return task.held[self.name]
 
     def constraint(self, task: Task) -> dict[str, Any]:
         """What holds the model to the plan, or the answer to its schema."""
@@ -217,9 +238,12 @@ class Ollama(Engine):
         body: dict[str, Any] = {"options": options}
         if task.logprobs is not None:
             body |= {"logprobs": True, "top_logprobs": task.logprobs}
+        return {**body, **self.held(task)}
+
+    def constraint(self, task: Task) -> dict[str, Any]:
         constraint = task.plan.constraint
         schema = constraint.json_schema() if constraint.kind == "guided_json" else task.schema
-        return body if schema is None else body | {"format": schema}
+        return {} if schema is None else {"format": schema}
 
 
 _OPTIONS: Final = frozenset(
