@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import select
 import signal
 import socket
@@ -19,7 +20,7 @@ import pytest
 from unspool import UnspoolError, detect
 from unspool._models import probe
 from unspool.template import ChatTemplate, ChatTemplateError, ChatTemplateLimit, NoRenderer, renderers
-from unspool.template.environment import Manner
+from unspool.template.environment import Manner, environment
 from unspool.template.renderers import Renderers
 from unspool.template.rendering import HEADER, KINDS, READY, Job, Workshop
 
@@ -163,6 +164,21 @@ CASES = [
 def test_an_answer_is_the_same_as_without_a_process(source: str, manner: Manner) -> None:
     asked = job(source, manner=manner, **VALUES)
     assert renderers.render(asked)[:3] == Workshop().answer(asked)[:3]
+
+
+def test_every_filter_and_test_is_there_although_no_file_can_be_opened() -> None:
+    found = environment("plain")
+    asked = [f"{{{{ x | {name} }}}}" for name in found.filters if name != "random"]
+    asked += [f"{{{{ x is {name} }}}}" for name in found.tests if name.isidentifier()]
+    here, there = Workshop(), Renderers(1)
+    for source in asked:
+        for value in ("<b>a www.example.com</b>", 1.5, [1, [2]], {"a": 1}):
+            one = job(source, x=value)
+            answers = [
+                re.sub("0x[0-9a-f]+", "", str(where(one)[:3])) for where in (here.answer, there.render)
+            ]
+            assert answers[0] == answers[1], source
+    there.close()
 
 
 def test_without_processes_templates_run_here(monkeypatch: pytest.MonkeyPatch) -> None:

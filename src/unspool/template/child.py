@@ -74,7 +74,7 @@ def main() -> None:
 
 def _load(workshop: Workshop) -> None:
     """Load what renderings load late."""
-    for name in ("jinja2.constants", "jinja2.debug", "pprint", "random", "textwrap", "unicodedata"):
+    for name in ("html", "jinja2.constants", "jinja2.debug", "pprint", "random", "textwrap", "unicodedata"):
         importlib.import_module(name)
     source = "{{ strftime_now('%c') }}{{ 1 | tojson(indent=1) }}{{ raise_exception('') }}"
     for manner in ("plain", "probing", "lenient"):
