@@ -19,6 +19,7 @@ NAMES: Final = (
     "grammars",
     "dialects",
     "response_templates",
+    "templates",
     "sources",
     "bodies",
     "requests",
