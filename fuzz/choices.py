@@ -77,17 +77,21 @@ class Choices:
         named = [None, *POLICIES.values()]
         return named[number] if number < len(named) else _combined(number)
 
-    def chunks(self, text: str) -> list[str]:
-        """The text in single characters, or in pieces of several lengths, empty ones among them."""
+    def cuts(self, length: int) -> list[tuple[int, int]]:
+        """Where to cut so much: one by one, or in pieces of several lengths, empty ones among them."""
         number = self.byte()
         if not number:
-            return list(text)
+            return [(at, at + 1) for at in range(length)]
         rng = Random(number)  # noqa: S311 - reproducible, not secret
         longest = rng.choice((2, 4, 9, 30, 200))
         cuts = [0]
-        while cuts[-1] < len(text):
-            cuts.append(min(len(text), cuts[-1] + rng.randint(0, longest)))
-        return [text[a:b] for a, b in pairwise(cuts)]
+        while cuts[-1] < length:
+            cuts.append(min(length, cuts[-1] + rng.randint(0, longest)))
+        return list(pairwise(cuts))
+
+    def chunks(self, text: str) -> list[str]:
+        """The text in pieces."""
+        return [text[start:end] for start, end in self.cuts(len(text))]
 
     def rest(self) -> bytes:
         """All that is left."""

@@ -28,6 +28,8 @@ from fuzz.outputs import ROOT
 from fuzz.targets import NAMES, seeds
 
 Build: TypeAlias = Literal["pure", "compiled"]
+Way: TypeAlias = Literal["guided", "chance"]
+"""By coverage (``shell.py``), or not (``chance.py``)."""
 
 WORK: Final = ROOT / "build" / "fuzz"
 CORPUS: Final = ROOT / "fuzz" / "corpus"
@@ -41,7 +43,7 @@ _SECONDS: Final = 20
 _MEGABYTES: Final = 2048
 _KEPT: Final = 16_000
 """Bytes of one target's corpus in the repository."""
-_STATUS: Final = re.compile(r"^#\d+\t\w+ +cov: (\d+) ft: (\d+) corp: (\d+)/", re.MULTILINE)
+_STATUS: Final = re.compile(r"^#\d+\t\w+ +cov: (\d+) ft: (\d+)", re.MULTILINE)
 _UNITS: Final = re.compile(r"^stat::number_of_executed_units: *(\d+)", re.MULTILINE)
 _PULSE: Final = re.compile(r"^#(\d+)\t", re.MULTILINE)
 
@@ -52,6 +54,7 @@ class Run:
 
     target: str
     build: Build
+    way: Way
     inputs: int
     seconds: float
     coverage: int
@@ -61,7 +64,7 @@ class Run:
     findings: list[str] = field(default_factory=list)
 
 
-def fuzz(target: str, build: Build, seconds: int) -> Run:
+def fuzz(target: str, build: Build, way: Way, seconds: int) -> Run:
     """Run a target for that long."""
     corpus, start, found = (WORK / target / name for name in ("corpus", "seeds", f"findings-{build}"))
     for folder in (corpus, start, found, CORPUS / target):
@@ -69,45 +72,54 @@ def fuzz(target: str, build: Build, seconds: int) -> Run:
     for data in seeds(target):
         (start / sha1(data, usedforsecurity=False).hexdigest()).write_bytes(data)
     before, old = len(list(corpus.iterdir())), set(found.iterdir())
+    folders = [str(folder) for folder in (corpus, start, CORPUS / target)]
     began = time.monotonic()
+    if way == "guided":
+        inputs, coverage, features = _guided(target, found, seconds, folders)
+    else:
+        told = _python(build, "fuzz.chance", target, str(found), str(seconds), *folders)
+        inputs, coverage, features = int(told.stdout.strip() or 0), 0, 0
+    elapsed = time.monotonic() - began
+    new = sorted(path.name for path in set(found.iterdir()) - old if path.suffix != ".txt")
+    if not inputs and not new:
+        new = ["it did not run"]
+    added = len(list(corpus.iterdir())) - before
+    return Run(target, build, way, inputs, round(elapsed, 1), coverage, features, added, new)
+
+
+def _guided(target: str, found: Path, seconds: int, folders: Sequence[str]) -> tuple[int, int, int]:
+    """How many inputs libFuzzer tried, and what they reached."""
     told = _shell(
         target,
-        build,
         f"-max_total_time={seconds}",
         f"-artifact_prefix={found}/",
         f"-dict={_dictionary()}",
-        *(str(folder) for folder in (corpus, start, CORPUS / target)),
+        *folders,
     )
-    elapsed = time.monotonic() - began
-    (WORK / target / f"{build}.log").write_text(told, encoding="utf-8")
-    states = _STATUS.findall(told) or [("0", "0", "0")]
+    (WORK / target / "libfuzzer.log").write_text(told, encoding="utf-8")
+    states = _STATUS.findall(told) or [("0", "0")]
     units = _UNITS.findall(told) or _PULSE.findall(told) or ["0"]
-    new = sorted(path.name for path in set(found.iterdir()) - old if path.suffix != ".txt")
-    added = len(list(corpus.iterdir())) - before
-    if not _UNITS.search(told) and not new:
-        new = [f"it stopped early: see {WORK / target / f'{build}.log'}"]
-    coverage, features = (int(number) for number in states[-1][:2])
-    return Run(target, build, int(units[-1]), round(elapsed, 1), coverage, features, added, new)
+    return int(units[-1]), int(states[-1][0]), int(states[-1][1])
 
 
-def _shell(target: str, build: Build, *options: str) -> str:
+def _shell(target: str, *options: str) -> str:
     """What libFuzzer says."""
+    limits = (f"-max_len={_LONGEST}", f"-timeout={_SECONDS}", f"-rss_limit_mb={_MEGABYTES}")
+    found = str(WORK / target / "findings-pure")
+    return _python("pure", "fuzz.shell", target, found, "-print_final_stats=1", *limits, *options).stderr
+
+
+def _python(build: Build, module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (SOURCES[build], ROOT)))}
-    command = [
-        *(sys.executable, "-m", "fuzz.shell", target, str(WORK / target / f"findings-{build}")),
-        *(
-            "-print_final_stats=1",
-            f"-max_len={_LONGEST}",
-            f"-timeout={_SECONDS}",
-            f"-rss_limit_mb={_MEGABYTES}",
-        ),
-        *(("-keep_seed=1",) if build == "compiled" else ()),
-        *options,
-    ]
-    done = subprocess.run(  # noqa: S603 - ourselves
-        command, env=environment, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False
+    return subprocess.run(  # noqa: S603 - ourselves
+        [sys.executable, "-m", module, *arguments],
+        env=environment,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
     )
-    return done.stderr.decode("utf-8", "replace")
 
 
 def _dictionary() -> Path:
@@ -148,7 +160,7 @@ def keep(target: str) -> int:
     shutil.rmtree(merged, ignore_errors=True)
     merged.mkdir(parents=True)
     folders = [folder for folder in (WORK / target / "corpus", CORPUS / target) if folder.is_dir()]
-    _shell(target, "pure", "-merge=1", str(merged), *map(str, folders))
+    _shell(target, "-merge=1", str(merged), *map(str, folders))
     named = [path for path in (CORPUS / target).glob("*") if not re.fullmatch(r"[0-9a-f]{40}", path.name)]
     for path in set((CORPUS / target).glob("*")) - set(named):
         path.unlink()
@@ -183,7 +195,7 @@ def table(runs: Iterable[Run]) -> str:
     for run in runs:
         rate = run.inputs / run.seconds if run.seconds else 0
         rows.append(
-            f"| {run.target} | {run.build} | {run.inputs:,} | {rate:,.0f} "
+            f"| {run.target} | {run.build}, {run.way} | {run.inputs:,} | {rate:,.0f} "
             f"| {run.coverage:,} | {run.features:,} | {run.new} | {len(run.findings)} |"
         )
         total, seconds, findings = total + run.inputs, seconds + run.seconds, findings + len(run.findings)
@@ -193,14 +205,15 @@ def table(runs: Iterable[Run]) -> str:
 
 def totals() -> list[Run]:
     """All runs so far, those of one target and build together."""
-    found: dict[tuple[str, str], Run] = {}
+    found: dict[tuple[str, str, str], Run] = {}
     for line in LOG.read_text(encoding="utf-8").splitlines() if LOG.is_file() else ():
         run = Run(**json.loads(line))
-        old = found.get((run.target, run.build))
+        old = found.get((run.target, run.build, run.way))
         if old is not None:
             run = Run(
                 run.target,
                 run.build,
+                run.way,
                 old.inputs + run.inputs,
                 old.seconds + run.seconds,
                 max(old.coverage, run.coverage),
@@ -208,18 +221,19 @@ def totals() -> list[Run]:
                 old.new + run.new,
                 [*old.findings, *run.findings],
             )
-        found[run.target, run.build] = run
+        found[run.target, run.build, run.way] = run
     return list(found.values())
 
 
-def _wanted(target: str, build: str) -> list[tuple[str, Build]]:
+def _wanted(target: str, build: str, way: str) -> list[tuple[str, Build, Way]]:
     targets = [name for name in NAMES if target in ("", name)]
     if not targets:
         raise SystemExit(f"there is no target {target!r}: choose one of {', '.join(NAMES)}")
-    found: list[tuple[str, Build]] = [(name, "pure") for name in targets if build != "compiled"]
-    if build != "pure" and SOURCES["compiled"].is_dir():
-        found += [(name, "compiled") for name in targets if name in COMPILED]
-    return found
+    found: list[tuple[str, Build, Way]] = [(name, "pure", "guided") for name in targets]
+    found += [(name, "pure", "chance") for name in targets if name != "builds"]
+    if SOURCES["compiled"].is_dir():
+        found += [(name, "compiled", "chance") for name in targets if name in COMPILED]
+    return [each for each in found if build in ("", each[1]) and way in ("", each[2])]
 
 
 def main() -> int:
@@ -228,6 +242,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=10, help="for all of them together")
     parser.add_argument("--target", default="", help="one of them alone")
     parser.add_argument("--build", default="", choices=("", "pure", "compiled"), help="one of them alone")
+    parser.add_argument("--way", default="", choices=("", "guided", "chance"), help="one of them alone")
     parser.add_argument("--jobs", type=int, default=2, help="how many at once")
     parser.add_argument(
         "--keep", action="store_true", help="put what is worth keeping into fuzz/corpus, and stop"
@@ -238,15 +253,15 @@ def main() -> int:
     if options.totals:
         print(table(totals()))
         return 0
-    wanted = _wanted(options.target, options.build)
+    wanted = _wanted(options.target, options.build, options.way)
     if options.keep:
-        for name in dict.fromkeys(name for name, _ in wanted):
+        for name in dict.fromkeys(name for name, _, _ in wanted):
             print(f"{name}: {keep(name)} inputs")
         return 0
     seconds = max(1, round(options.minutes * 60 * options.jobs / len(wanted)))
 
-    def one(pair: tuple[str, Build]) -> Run:
-        run = fuzz(*pair, seconds)
+    def one(what: tuple[str, Build, Way]) -> Run:
+        run = fuzz(*what, seconds)
         with LOG.open("a", encoding="utf-8") as log:
             log.write(json.dumps(asdict(run)) + "\n")
         print(

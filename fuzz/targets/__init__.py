@@ -13,6 +13,7 @@ NAMES: Final = (
     "prompts",
     "wires",
     "ids",
+    "tokenizers",
     "conversations",
     "messages",
     "schemas",

@@ -24,8 +24,7 @@ def run(data: bytes) -> None:
     number = Choices(bytes([choices.byte()]))
     ids = words.ids(choices.rest()[:LONGEST])
     case = Case(words.text(ids), tools, None, policies, reason)
-    places = number.chunks("".join(map(chr, range(len(ids)))))
-    pieces = [[ids[ord(place)] for place in piece] for piece in places]
+    pieces = [ids[start:end] for start, end in number.cuts(len(ids))]
 
     whole = Reading(dialect, case, [case.text], _events(dialect, words, case, [ids]), None, [])
     assert_tiles(whole)
