@@ -7,6 +7,7 @@ import gzip
 import json
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,11 +16,16 @@ pytest.importorskip("starlette")
 pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
+import unspool
 from lying import STAY, WAIT, Answer, Liar, begun, http, lying
 from serving import GatewayThread, fetch, send, serving
 from unspool import UsageError
 from unspool._models.sources.server import from_server
+from unspool.gateway import Settings
+from unspool.gateway.failure import Failure
+from unspool.gateway.upstreams.base import Task
 from unspool.gateway.upstreams.completions import CompletionsUpstream
+from unspool.gateway.upstreams.embedded import EmbeddedUpstream
 from unspool.gateway.upstreams.http import Connection
 
 ASK = [{"role": "user", "content": "Hi"}]
@@ -364,3 +370,23 @@ def test_user_and_password_are_for_the_server_alone() -> None:
     assert "cret" not in str(caught.value)
     with pytest.raises(UsageError):
         from_server("http://127.0.0.1:port")
+
+
+# -- an engine in this process
+
+
+@pytest.mark.parametrize("name", ["grammar", "grammar_lazy", "grammar_triggers", "json_schema", "n_probs"])
+def test_what_could_end_the_process_is_refused(tmp_path: Path, name: str) -> None:
+    """A grammar of 100,000 parentheses overflows the stack of llama.cpp, and that is ours."""
+    file = tmp_path / "model.gguf"
+    file.touch()
+    upstream = EmbeddedUpstream(Settings(file=str(file)))
+    fields = {name: "root ::= " + "(" * 100_000}
+    plan = unspool.plan("hermes", {"messages": ASK})
+    for asked in (
+        upstream.open(Task("x", {"messages": ASK}, plan, "", sampling=fields)),
+        upstream.forward("/v1/completions", {"prompt": "x", **fields}),
+    ):
+        with pytest.raises(Failure, match=name) as caught:
+            asyncio.run(asked)
+        assert (caught.value.param, caught.value.status) == (name, 400)

