@@ -6,7 +6,7 @@ peace, then while ``hostile_clients.py`` does what it can: 500 connections that 
 drip, heads without end, slow bodies, bodies of 31 MB that are costly to decode, templates
 that loop, schemas with hundreds of optional properties, and clients that never read.
 
-    python benchmarks/hostile.py [--seconds N] [--workers N] [--set NAME=VALUE ...]
+    python benchmarks/hostile.py [--seconds N] [--rounds N] [--workers N] [--set NAME=VALUE ...]
 
 The attackers run at the lowest priority, because this machine is the gateway's, too: what
 is asked is what a connection can do, not what a busy core does.  The limits are those of a
@@ -245,7 +245,7 @@ def running(engine: int, flood: int, port: int, workers: int, settings: Sequence
             print(f"\n{len(told)} lines in the log of the gateway", *told[-1:], sep="; the last: ")
 
 
-async def run(seconds: float, workers: int, settings: Sequence[str]) -> None:
+async def run(seconds: float, rounds: int, workers: int, settings: Sequence[str]) -> None:
     """Peace, war, and what is left of it."""
     loop = asyncio.get_running_loop()
     server = await loop.create_server(Engine, "127.0.0.1", 0, backlog=2048)
@@ -263,24 +263,24 @@ async def run(seconds: float, workers: int, settings: Sequence[str]) -> None:
         await asyncio.sleep(2)
         calm = await peace.measure(seconds / 3)
         before = {"memory": f"{memory(pid):.0f} MB", "descriptors": str(descriptors(pid))}
-        peaks = Peaks(pid)
-        watch = asyncio.create_task(peaks.watch())
-        script = str(Path(__file__).with_name("hostile_clients.py"))
-        attackers = await asyncio.create_subprocess_exec(
-            sys.executable, script, str(port), str(flood), str(seconds), stdout=subprocess.PIPE
-        )
-        attacked = await peace.measure(seconds)
-        told, _ = await attackers.communicate()
-        watch.cancel()
-        # When the last of them has been given up.
-        await asyncio.sleep(max(map(float, PATIENCE.values())) + 3)
-        after = await peace.measure(seconds / 3)
-        left = {"memory": f"{memory(pid):.0f} MB", "descriptors": str(descriptors(pid))}
-        show(calm, attacked, after)
-        peak = {"memory": f"{peaks.memory:.0f} MB", "descriptors": str(peaks.descriptors)}
-        show(before, peak, left)
-        for name, came in json.loads(told).items():
-            print(f"{name:32} {', '.join(f'{what}: {count}' for what, count in came.items())}")
+        for _ in range(rounds):
+            peaks = Peaks(pid)
+            watch = asyncio.create_task(peaks.watch())
+            script = str(Path(__file__).with_name("hostile_clients.py"))
+            attackers = await asyncio.create_subprocess_exec(
+                sys.executable, script, str(port), str(flood), str(seconds), stdout=subprocess.PIPE
+            )
+            attacked = await peace.measure(seconds)
+            told, _ = await attackers.communicate()
+            watch.cancel()
+            # When the last of them has been given up.
+            await asyncio.sleep(max(map(float, PATIENCE.values())) + 3)
+            after = await peace.measure(seconds / 3)
+            peak = {"memory": f"{peaks.memory:.0f} MB", "descriptors": str(peaks.descriptors)}
+            left = {"memory": f"{memory(pid):.0f} MB", "descriptors": str(descriptors(pid))}
+            show(calm | before, attacked | peak, after | left)
+            for name, came in json.loads(told).items():
+                print(f"{name:32} {', '.join(f'{what}: {count}' for what, count in came.items())}")
     server.close()
 
 
@@ -295,7 +295,8 @@ def show(*columns: dict[str, str]) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=30, help="how long the attack goes on")
+    parser.add_argument("--rounds", type=int, default=1, help="how often")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting")
     options = parser.parse_args()
-    uvloop.run(run(options.seconds, options.workers, options.set))
+    uvloop.run(run(options.seconds, options.rounds, options.workers, options.set))

@@ -24,7 +24,7 @@ from typing import Final
 CHAT: Final = "/v1/chat/completions"
 ASK: Final = {"messages": [{"role": "user", "content": "Hi"}]}
 FLOOD: Final = {"model": "flood", **ASK}
-FLOODED: Final = 4_000_000
+FLOODED: Final = 2_000_000
 """Characters of an answer that nobody reads, ..."""
 PIECE: Final = 40_000
 SPEED: Final = 400_000
