@@ -236,7 +236,7 @@ def test_each_model_of_a_file_may_have_one(tmp_path: Path) -> None:
 
 def test_the_command_says_what_it_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write_gguf(tmp_path / "m.gguf", HERMES)
-    assert main(["serve", str(path), "--host", "203.0.113.1"]) == 2
+    assert main(["serve", str(path), "--host", "203.0.113.1", "--api-keys", "k"]) == 2
     said = capsys.readouterr().err
     assert "m: a GGUF file" in said
     assert "Point an agent at http://203.0.113.1:8765/v1" in said
