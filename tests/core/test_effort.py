@@ -242,7 +242,7 @@ COPIED = {
         step=16,
     ),
     "arguments before the name": Hostile("hermes", "head", '<tool_call>{"arguments": {"a": "', "b", step=16),
-    "special tokens that the text leaves out": Hostile("hermes", "start", "", "<tool_call> ", way="decoded"),
+    "special tokens that the text leaves out": Hostile("hermes", "start", "<tool_call>", " ", way="decoded"),
 }
 
 
