@@ -2,8 +2,8 @@
 
 Each target begins with its seeds, which follow from the repository, and with what
 was kept of former runs (``fuzz/corpus``).  What it finds worth keeping goes to
-``build/fuzz``; ``--keep`` puts the fewest of these that reach as much into
-``fuzz/corpus``.  Every run leaves a line in ``build/fuzz/runs.jsonl``; ``--totals``
+``build/fuzz``; ``--keep`` puts as many of these into ``fuzz/corpus`` as there is room
+for.  Every run leaves a line in ``build/fuzz/runs.jsonl``; ``--totals``
 adds them up.
 """
 
@@ -13,7 +13,6 @@ import argparse
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -155,34 +154,31 @@ def _dictionary() -> Path:
 
 
 def keep(target: str) -> int:
-    """Put the fewest inputs that reach as much into the repository, the shortest first; how many."""
-    merged = WORK / target / "merged"
-    shutil.rmtree(merged, ignore_errors=True)
-    merged.mkdir(parents=True)
-    folders = [folder for folder in (WORK / target / "corpus", CORPUS / target) if folder.is_dir()]
-    _shell(target, "-merge=1", str(merged), *map(str, folders))
-    named = [path for path in (CORPUS / target).glob("*") if not re.fullmatch(r"[0-9a-f]{40}", path.name)]
-    for path in set((CORPUS / target).glob("*")) - set(named):
+    """Put inputs that reached something new into the repository, as many as there is room for; how many."""
+    kept = CORPUS / target
+    kept.mkdir(parents=True, exist_ok=True)
+    hashed = [path for path in kept.iterdir() if re.fullmatch(r"[0-9a-f]{40}", path.name)]
+    found = [*(WORK / target / "corpus").glob("*"), *hashed]
+    contents = {path.name: path.read_bytes() for path in sorted(found, key=lambda path: path.stat().st_size)}
+    for path in hashed:  # those with names of their own are findings that were mended
         path.unlink()
     size = count = 0
-    # Of all lengths: the short ones show little, and the long ones would fill it.
-    found = sorted(merged.iterdir(), key=lambda path: path.stat().st_size)
-    for path in _spread(found):
-        if size + path.stat().st_size <= _KEPT:
-            size += path.stat().st_size
+    for name in _spread(list(contents)):
+        if size + len(contents[name]) <= _KEPT:
+            size += len(contents[name])
             count += 1
-            shutil.copy(path, CORPUS / target / path.name)
+            (kept / name).write_bytes(contents[name])
     return count
 
 
-def _spread(found: Sequence[Path]) -> Iterator[Path]:
+def _spread(found: Sequence[str]) -> Iterator[str]:
     """Every eighth, then every fourth, ...: so that a part of them is like the whole."""
-    seen: set[Path] = set()
+    seen: set[str] = set()
     for step in (8, 4, 2, 1):
-        for path in found[::step]:
-            if path not in seen:
-                seen.add(path)
-                yield path
+        for name in found[::step]:
+            if name not in seen:
+                seen.add(name)
+                yield name
 
 
 def table(runs: Iterable[Run]) -> str:

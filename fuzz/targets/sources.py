@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from fuzz.choices import Choices
-from fuzz.forgiving import value_of
+from fuzz.forgiving import object_of
 from unspool import UnspoolError
 from unspool._models.sources import from_stream, read_source
 from unspool._models.sources.gguf import MAGIC
@@ -38,7 +38,7 @@ def _source(kind: str, choices: Choices) -> Source:
     if kind == "modelfile":
         # What a file begins from is the reader's own business, and no path of this machine.
         return from_modelfile(choices.written().replace("/", "_").replace("~", "_"), "the input", _NOWHERE)
-    return read_source(value_of(choices.written()))
+    return read_source(object_of(choices.written()))
 
 
 def _string(text: str) -> bytes:

@@ -40,7 +40,7 @@ def test_what_was_kept(name: str) -> None:
 @pytest.mark.parametrize("name", REPLAYED)
 def test_seeds(name: str) -> None:
     run = target(name)
-    for data in islice(seeds(name), 0, 200, 10):
+    for data in islice(seeds(name), 0, 200, 25):
         run(data)
 
 
