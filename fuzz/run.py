@@ -103,7 +103,8 @@ def _guided(target: str, found: Path, seconds: int, folders: Sequence[str]) -> t
 
 def _shell(target: str, *options: str) -> str:
     """What libFuzzer says."""
-    limits = (f"-max_len={_LONGEST}", f"-timeout={_SECONDS}", f"-rss_limit_mb={_MEGABYTES}")
+    limits = [f"-max_len={_LONGEST}", f"-rss_limit_mb={_MEGABYTES}"]
+    limits += [f"-timeout={_SECONDS}", f"-report_slow_units={_SECONDS}"]  # a busy machine is slow
     found = str(WORK / target / "findings-pure")
     return _python("pure", "fuzz.shell", target, found, "-print_final_stats=1", *limits, *options).stderr
 
