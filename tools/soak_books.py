@@ -8,7 +8,7 @@ neither is wrong, and one wrong entry is enough to fail.
 from __future__ import annotations
 
 import time
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -17,6 +17,11 @@ from soak_script import HARMLESS, MARK, Output
 
 _SETTLING: Final = 2.0
 """Seconds after a disturbance in which its consequences may show: connections are found dead."""
+_ONE: Final = 2
+"""A request needs its gateway and one upstream, or two."""
+_FAILURES: Final = 3
+_RESTING: Final = 30.0
+"""So many failures in a row make an upstream rest, and they were not longer ago than so many seconds."""
 _SHOWN: Final = 3
 """Of each kind of what is wrong."""
 
@@ -41,6 +46,8 @@ class Books:
     faults: Counter[str] = field(default_factory=Counter)
     disturbances: list[Disturbance] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
+    spoilt: deque[float] = field(default_factory=lambda: deque(maxlen=50))
+    """When requests asked a model with two upstreams for faults."""
     counts: Counter[str] = field(default_factory=Counter)
     """Of what is wrong, by kind."""
 
@@ -75,11 +82,13 @@ class Books:
             elif not _is(got, output):
                 self.accuse("not what the model wrote", f"{place}\nwritten: {output}")
         elif got.ended == "error":
-            if fault in HARMLESS and not self.excused(began, whom):
+            if fault in HARMLESS and not self.excused(began, whom) and not self._all_rest(got, whom):
                 self.accuse("an error without a reason", place)
         elif got.ended == "hung" or (got.ended == "broken" and not self.excused(began, whom)):
             self.accuse("lost", place)
-        if not _begins(got, output):
+        if fault not in HARMLESS and len(whom) > _ONE:
+            self.spoilt.append(began)
+        if not _begins(got, output, fault):
             self.accuse("not what the model wrote", f"{place}\nwritten: {output}")
 
     def table(self) -> str:
@@ -104,6 +113,11 @@ class Books:
         ]
         return "\n".join([*lines, *(f"  {one}" for one in self.wrong)])
 
+    def _all_rest(self, got: Got, whom: set[str]) -> bool:
+        """Whether both upstreams of a model may rest: requests have asked each for failures in a row."""
+        recent = [one for one in self.spoilt if one > time.monotonic() - _RESTING]
+        return got.status == 503 and len(whom) > _ONE and len(recent) >= 2 * _FAILURES
+
     def search(self, way: str, got: Got, marks: set[str]) -> None:
         """Look for what is somebody else's."""
         found = set(MARK.findall(f"{got.text} {got.reasoning} {got.calls} {got.problem}"))
@@ -125,10 +139,14 @@ def _is(got: Got, output: Output) -> bool:
     return got.text.strip() == output.text.strip() and got.calls == list(output.calls)
 
 
-def _begins(got: Got, output: Output) -> bool:
+def _begins(got: Got, output: Output, fault: str) -> bool:
     """Whether what came before a failure is the beginning of what was written: no call that nobody wrote."""
     calls = list(output.calls)
     if any(call not in calls for call in got.calls):
         return False
-    huge = got.text.strip().rstrip("x")
-    return output.text.strip().startswith((got.text.strip(), huge.strip()))
+    text = got.text.strip()
+    if fault == "huge":
+        # Of a marker that it breaks off in, the beginning is text.
+        text = text.rstrip("x").strip()
+        return output.text.startswith(text) or text in output.raw
+    return output.text.startswith(text)
