@@ -64,7 +64,7 @@ def test_the_books_see_what_is_wrong() -> None:
     for fault in HARMLESS:
         assert judged(failed, fault=fault) == {"an error without a reason": 1}
     assert "not what the model wrote" in judged(replace(failed, text="else"), fault="die")
-    assert judged(replace(failed, text=output_of(MARKS[6]).raw[:40] + "xxxx"), fault="huge") == {}
+    assert judged(replace(failed, text="xxxx"), fault="huge") == {}
     assert judged(Got("broken"), fault="die") == {"lost": 1}
     assert judged(Got("broken"), disturbed=True) == {}
     assert judged(Got("hung"), disturbed=True) == {"lost": 1}
