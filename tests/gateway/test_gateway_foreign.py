@@ -20,6 +20,7 @@ from unspool.gateway.failure import Failure
 from unspool.gateway.foreign import ForeignCalls
 from unspool.gateway.upstreams.base import CallPiece
 from unspool.gateway.upstreams.completions import Halves
+from unspool.wire import Reconstructor
 
 Call = tuple[str, str]
 P = CallPiece
@@ -187,6 +188,32 @@ def test_half_a_character_waits_for_the_other_half(engine: EngineProcess, gatewa
     message = answer["choices"][0]["message"]
     assert message["content"] == "Ha\U0001f600!"
     assert message["tool_calls"][0]["function"]["arguments"] == '{"x": "\U0001f600"}'
+
+
+def test_text_that_may_begin_a_marker_stays_before_the_call(
+    engine: EngineProcess, gateway: GatewayThread
+) -> None:
+    """Nothing shows that it begins one but a call behind it, which is not the text's."""
+    call = calls_of(0, "{}", id="c", type="function")
+    call["delta"]["tool_calls"][0]["function"]["name"] = "f"
+    own = '<tool_call>\n{"name": "f", "arguments": {"x": 1}}\n</tool_call>'
+    script = {"chunks": ["1 is ", "<", call, " 2 <tool_c", own], "finish": "tool_calls"}
+    engine.script(**script)
+    client = Reconstructor()
+    seen = ""
+    for chunk in events(f"{gateway.url}/v1/chat/completions", {"messages": USER, "tools": [TOOL]})[:-1]:
+        assert isinstance(chunk, dict)
+        client.feed(chunk)
+        delta = chunk["choices"][0]["delta"] if chunk["choices"] else {}
+        seen += (delta.get("content") or "") + "|" * len(delta.get("tool_calls") or ())
+    assert seen.startswith("1 is <|")
+    message = client.message()
+    assert message.content == "1 is < 2 <tool_c"
+    assert [json.loads(one.arguments) for one in message.tool_calls] == [{}, {"x": 1}]
+
+    engine.script(**script)
+    whole = post(f"{gateway.url}/v1/chat/completions", {"messages": USER, "tools": [TOOL]})
+    assert whole["choices"][0]["message"]["content"] == message.content
 
 
 def test_halves_of_different_places_do_not_meet() -> None:

@@ -11,6 +11,7 @@ from .._core.values.errors import UsageError
 from .._core.values.events import (
     CallEnd,
     Event,
+    Finish,
     FinishReason,
     Note,
     Text,
@@ -69,6 +70,8 @@ class Reader:
         self._parser: Parser | None = None
         self._split = False
         self._offset = 0
+        self._began = 0
+        """Where the text of the parser in use begins in the output."""
         self._steps: deque[DeltaTokens] = deque()
         self._foreign = ForeignCalls()
 
@@ -125,18 +128,36 @@ class Reader:
                 events.append(Text("reasoning", delta.reasoning, self._offset, self._offset))
         self._account(delta)
         if self._ids and delta.token_ids is not None:
-            events += self.parser.feed_tokens(delta.token_ids)
+            events += self._placed(self.parser.feed_tokens(delta.token_ids))
         elif delta.text:
-            events += self.parser.feed(delta.text)
+            events += self._placed(self.parser.feed(delta.text))
         self._offset += len(delta.text)
+        if delta.calls:
+            events += self._given_back()
         events = self._foreign.follow(events, self._offset)
         if delta.calls:
             events += self._foreign.take(delta.calls, self._offset)
         return events
 
+    def _given_back(self) -> list[Event]:
+        """What is held when a call of the upstream's follows: it stands before that, and begins none."""
+        if self._parser is None or not self._parser.held:
+            return []
+        events = self._placed(self._parser.finish("stop"))
+        self._parser, self._began = self._split_parser(), self._offset
+        return [event for event in events if not isinstance(event, Finish)]
+
+    def _placed(self, events: list[Event]) -> list[Event]:
+        """Events of the parser, with their places in the whole output."""
+        if self._began:
+            for event in events:
+                event.start += self._began
+                event.end += self._began
+        return events
+
     def _finish(self, reason: FinishReason) -> list[Event]:
         self.finished = True
-        return self._foreign.finish(reason, self.parser.finish(reason), self._offset)
+        return self._foreign.finish(reason, self._placed(self.parser.finish(reason)), self._offset)
 
     def _account(self, delta: Delta) -> None:
         text = delta.text
