@@ -74,8 +74,6 @@ def output_of(mark: str) -> Output:
 
     reasoning = said(chance.randint(2, 12)) if chance.random() < 0.4 else ""
     text = said(chance.randint(1, 40)) if chance.random() < 0.9 else ""
-    # Before a call that a chat server told apart, the parser would wait for more of a marker.
-    text = f"{text}." if text else ""
     calls: list[tuple[str, dict[str, Any]]] = []
     for _ in range(chance.choice((0, 0, 0, 1, 1, 2)) or (0 if text else 1)):
         arguments = {"city": said(chance.randint(1, 4)), "days": chance.randint(0, 99)}
