@@ -23,6 +23,7 @@ from unspool import UsageError
 from unspool._models.sources.server import from_server
 from unspool.gateway import Settings
 from unspool.gateway.failure import Failure
+from unspool.gateway.logs import LOGGER
 from unspool.gateway.upstreams.base import Task
 from unspool.gateway.upstreams.completions import CompletionsUpstream
 from unspool.gateway.upstreams.embedded import EmbeddedUpstream
@@ -173,7 +174,10 @@ def test_whatever_bytes_come_end_in_form(gateway: GatewayThread, liar: Liar, cas
 # -- A11: nobody is followed
 
 
-def test_a_redirect_is_not_followed(template: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_redirect_is_not_followed(
+    template: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LOGGER, "propagate", True)  # whoever served in this process has set it
     paths = (
         "/v1/completions",
         "/v1/embeddings",

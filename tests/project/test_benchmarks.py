@@ -45,6 +45,7 @@ def _cells(name: str, given: list[Workload], limit: float = 60.0) -> list[dict[s
 
 
 @cache
+@cache
 def _results() -> dict[str, Any]:
     whole = [workload for workload in workloads.whole() if workload.dialect == "hermes"]
     texts = [workload for workload in workloads.hostile() if workload.dialect == "harmony"]

@@ -155,6 +155,8 @@ class Connection:
                 return await self._send("POST", path, **more)
             except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
                 raise unreachable(error) from error
+            except TimeoutError as error:
+                raise silent() from error
             except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
                 # As a rule it was a pooled connection that the upstream had just given up.
                 if attempt == _ATTEMPTS - 1:
