@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 _STRING: Final = re.compile(r'"((?:[^"\\]|\\.)*)("|\Z|\\\Z)', re.DOTALL)
-_NUMBER: Final = re.compile(r"-?(?:0|[1-9]\d{0,40})(?:\.\d{1,20})?(?:[eE][-+]?\d{1,3})?")
+_NUMBER: Final = re.compile(r"-?(?:0|[1-9]\d{0,40})(?:\.\d{1,20})?(?:[eE][-+]?\d{1,3})?", re.ASCII)
 _WORDS: Final[Mapping[str, Any]] = {"t": True, "f": False, "n": None}
 _DEEPEST: Final = 400
 

@@ -58,6 +58,11 @@ def test_quadratic_work_is_noticed() -> None:
         assert_linear(lambda size: work(size * size), 10)
 
 
+@counted
+def test_less_work_for_more_is_no_growth() -> None:
+    assert_linear(lambda size: work(5 if size == 1 else 1), 10)
+
+
 def test_an_output_of_every_state_is_found() -> None:
     assert {"start", "reasoning", "content", "trial", "payload", "string", "tail", "between", "junk"} <= set(
         states("hermes")
