@@ -283,6 +283,7 @@ FRAMES: dict[str, tuple[Frame, str]] = {
     "nothing that ends a header": (replace(FRAME, sep=""), "what ends a header"),
     "a string instead of a tuple": (replace(FRAME, ends=WRONG), "frame.ends must be a tuple"),
     "a route to nowhere": (replace(FRAME, routes=(Route("", "thoughts"),)), "reasoning, content, drop"),
+    "an end that is no text": (replace(FRAME, ends=("",)), "ends nothing"),
     "a route by no field": (replace(FRAME, routes=(Route("chanel=a", "drop"),)), "frame.fields are to"),
     "a route that compares nothing": (replace(FRAME, routes=(Route("to", "drop"),)), "field=value"),
     "a header with a name that is not there": (
@@ -296,6 +297,11 @@ FRAMES: dict[str, tuple[Frame, str]] = {
 
 def test_calls_stand_in_a_section() -> None:
     assert "section=('{calls}',)" in message_of(SpecError, lambda: Dialect("mine", call=CALL, section=()))
+
+
+@pytest.mark.parametrize("length", [0, -1, 257, 2**70])
+def test_ids_of_a_length_that_nobody_has_use_for_are_refused(length: int) -> None:
+    assert "from 1 to 256" in message_of(SpecError, lambda: IdFormat("{random}", length=length))
 
 
 @pytest.mark.parametrize(("frame", "says"), FRAMES.values(), ids=list(FRAMES))

@@ -220,3 +220,9 @@ def test_no_real_template_is_taken_for_one_of_go() -> None:
 
     for path in (*TEMPLATES.values(), *MORE_TEMPLATES.values()):
         assert not is_go_template(path.read_text(encoding="utf-8")), path
+
+
+def test_a_name_that_no_file_can_have_is_a_name(tmp_path: Path) -> None:
+    path = tmp_path / "Modelfile"
+    path.write_text(f"FROM {'x' * 5000}\n", encoding="utf-8")
+    assert find_source(str(path)).name == "x" * 5000

@@ -34,7 +34,7 @@ from .ir import (
     seq,
     union,
 )
-from .merging import definition, merged
+from .merging import definition, merged, references
 from .pattern import FORMATS, MOST, UnsupportedPattern, pattern_node, spelt
 from .rules import Rules
 
@@ -159,7 +159,12 @@ class Values:
             return self.anything()
         if "$ref" in schema:
             return self._reference(schema["$ref"])
-        schema = self._merged(schema)
+        if "allOf" in schema and references(schema, self.root):
+            return self._with_references(schema)
+        return self._plain(self._merged(schema))
+
+    def _plain(self, schema: Mapping[str, Any]) -> Node:
+        """A value that satisfies a schema without references at its top."""
         given = [schema["const"]] if "const" in schema else schema.get("enum", ())
         self.rules.budget.spend(len(given))
         fitting = [value for value in given if is_of(value, schema.get("type"))]
@@ -179,6 +184,13 @@ class Values:
         name, target = definition(reference, self.root)
         key = (*self._context, self._document, name)
         return self.rules.later(key, name, lambda: self.value(target))
+
+    def _with_references(self, schema: Mapping[str, Any]) -> Node:
+        """A definition and what is said besides; it may be inside itself, so it is a rule by what it says."""
+        said = json.dumps(schema, sort_keys=True, default=str)
+        self.rules.budget.spend(len(said) // 16)
+        key = (*self._context, self._document, "all", said)
+        return self.rules.later(key, "all", lambda: self._plain(self._merged(schema)))
 
     def _merged(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
         """``allOf`` as one schema."""

@@ -88,7 +88,7 @@ def _assert_arguments_in_place(reading: Reading, head: CallStart, tail: CallEnd,
         reading.fail("places", f"{written!r} are the arguments, and the name stands in them")
     if reading.case.prompt:  # which may have begun them
         return
-    if written[:1].isspace():
+    if written[:1] in tuple(" \t\n\r"):  # what JSON calls blank; other controls are mistakes
         reading.fail("places", f"{written!r} are the arguments, and begin with a blank")
     if tail.status != "complete":
         return

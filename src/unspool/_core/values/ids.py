@@ -5,9 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from .errors import SpecError
 from .new_ids import alphanumerics, filled, new_id
+
+_LONGEST: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,9 @@ class IdFormat:
             raise SpecError(
                 f"id pattern {self.pattern!r} gives every call the same id: add {{random}} or {{index}}"
             )
+
+        if not 0 < self.length <= _LONGEST:
+            raise SpecError(f"ids of {self.length} random characters: from 1 to {_LONGEST} are useful")
 
     def new(self, name: str, index: int) -> str:
         """An id for the call ``index`` of the function ``name``."""

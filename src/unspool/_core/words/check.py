@@ -299,6 +299,8 @@ class _Check:
             self.refuse(f"frame.open={frame.open!r}: it must say what begins a header")
         if not frame.sep:
             self.refuse("frame.sep is empty: it must say what ends a header")
+        if not all(frame.ends):
+            self.refuse(f"frame.ends={frame.ends!r}: an empty text ends nothing")
         fields = {
             piece.field
             for field in frame.fields

@@ -35,6 +35,14 @@ def read_text(path: Path) -> str:
         raise UsageError(f"{path} is not UTF-8 text: a template or JSON is needed, not weights") from error
 
 
+def is_directory(path: Path) -> bool:
+    """Whether there is one; no file system has one of any name."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
+
+
 def is_readable(path: Path) -> bool:
     """Whether there is a file that may be read: those of a service belong to its user."""
     try:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from .files import is_readable, read_json, read_text
+from .files import is_directory, is_readable, read_json, read_text
 from .folder import from_directory
 from .gguf import read_gguf
 from .source import Source
@@ -163,7 +163,7 @@ def _base(given: str, origin: str, directory: Path) -> Source:
     path = Path(given).expanduser()
     if not path.is_absolute():
         path = directory / path
-    if given and path.is_dir():
+    if given and is_directory(path):
         return from_directory(path)
     if is_readable(path):
         return read_gguf(path)

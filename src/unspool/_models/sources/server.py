@@ -29,7 +29,7 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from ..._core.values.errors import UsageError
-from .files import is_readable, read_text
+from .files import is_directory, is_readable, read_text
 from .folder import from_config, from_directory
 from .gguf import model_name, read_gguf, source_of
 from .hub import from_hub
@@ -281,7 +281,7 @@ def _on_this_machine(server: _Server, *paths: str) -> Source:
     """The files of a model that a server names, if they lie here, too."""
     for path in filter(None, paths):
         try:
-            if server.here and Path(path).is_absolute() and Path(path).is_dir():
+            if server.here and Path(path).is_absolute() and is_directory(Path(path)):
                 return from_directory(Path(path))
             found = from_hub(path)
         except (UsageError, OSError):
