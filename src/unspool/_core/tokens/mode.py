@@ -137,14 +137,24 @@ class TokenReader(Detokenizer):
         return events
 
     def _noted(self, events: list[Event]) -> list[Event]:
-        """With a note before each token that vanishes."""
-        if not any(isinstance(event, Markup) and event.text in self._nobodys for event in events):
+        """With a note before each token that vanishes, wherever the machine stood: chunks must not matter."""
+        nobodys = self._nobodys
+        if not any(isinstance(event, Markup) and not nobodys.isdisjoint(event.text) for event in events):
             return events
         out: list[Event] = []
         for event in events:
-            if isinstance(event, Markup) and event.text in self._nobodys:
-                out.append(Note("dropped_token", event.text, event.start))
-            out.append(event)
+            if not isinstance(event, Markup):
+                out.append(event)
+                continue
+            begin = 0
+            for at, char in enumerate(event.text):
+                if char in nobodys:
+                    if at > begin:
+                        where = event.start + begin
+                        out.append(Markup(event.role, event.text[begin:at], where, event.start + at))
+                    out.append(Note("dropped_token", char, event.start + at))
+                    begin = at
+            out.append(Markup(event.role, event.text[begin:], event.start + begin, event.end))
         return out
 
 
