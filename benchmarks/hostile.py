@@ -31,7 +31,8 @@ from typing import Any, Final
 
 import uvloop
 
-from gateway import COMPLETION, HEAD, TEMPLATE, family
+import gateway
+from gateway import COMPLETION, TEMPLATE, family
 
 STREAMS: Final = 64
 PACE: Final = 20.0
@@ -61,29 +62,8 @@ REQUEST: Final = (
 HEALTH: Final = b"GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
 
 
-class Engine(asyncio.Protocol):
+class Engine(gateway.Engine):
     """Writes for ever, at its pace."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport: Any = transport
-        self.data = b""
-        self.loop = asyncio.get_running_loop()
-
-    def data_received(self, data: bytes) -> None:
-        self.data += data
-        head, end, body = self.data.partition(b"\r\n\r\n")
-        length = re.search(rb"content-length: (\d+)", head.lower())
-        if not end or (length and len(body) < int(length[1])):
-            return
-        self.data = b""
-        if head.startswith((b"GET", b"HEAD")):
-            answer = b'{"data": [{"id": "m", "owned_by": "vllm"}]}'
-            told = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b"
-            self.transport.write(told % (len(answer), answer))
-            return
-        self.transport.write(HEAD)
-        self.due = self.loop.time()
-        self.loop.call_soon(self.step)
 
     def step(self) -> None:
         if not self.transport.is_closing():
