@@ -54,10 +54,11 @@ def test_it_does_no_harm_where_nothing_is_enforced(engine: EngineProcess, gatewa
 
 
 def test_a_grammar_that_is_too_large_is_left_out(engine: EngineProcess, gateway: GatewayThread) -> None:
-    """Forty definitions, each of which is the next one or the next one."""
-    union = {f"d{n}": {"type": "object", "anyOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(40)} | {
-        "d40": {"type": "object"}
-    }
+    """Forty definitions, each of which is the next one with this or the next one with that."""
+    union = {
+        f"d{n}": {"anyOf": [{"$ref": f"#/$defs/d{n + 1}", "required": [side]} for side in (f"a{n}", f"b{n}")]}
+        for n in range(40)
+    } | {"d40": {"type": "object"}}
     schema = {"type": "object", "properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": union}
     engine.script(CALL)
     answer = post(f"{gateway.url}/v1/chat/completions", body(schema))

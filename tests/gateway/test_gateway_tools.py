@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,11 +15,11 @@ pytest.importorskip("starlette")
 pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
-from serving import GatewayThread, call_text, post, send, serving
+from serving import GatewayThread, call_text, post, send, serving, warnings_of_the_gateway
 from unspool.gateway.failure import Failure
 from unspool.gateway.from_messages import messages_job
 from unspool.gateway.from_responses import responses_job
-from unspool.gateway.logs import LOGGER, log_once
+from unspool.gateway.logs import log_once
 
 ECHO = {"type": "function", "name": "echo", "description": "Says it again.", "parameters": {"type": "object"}}
 NOTE = {"type": "custom", "name": "note", "description": "Takes a note."}
@@ -129,28 +128,12 @@ def test_tools_of_the_vendor_are_refused_where_that_is_wanted() -> None:
     assert failure.value.param == "tools[1].type"
 
 
-class Lines(logging.Handler):
-    def __init__(self) -> None:
-        super().__init__()
-        self.lines: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.lines.append(f"{record.getMessage()}: {getattr(record, 'fields', {}).get('reason')}")
-
-
 def test_what_is_left_out_is_logged_once_and_not_with_every_request(gateway: GatewayThread) -> None:
-    heard = Lines()
-    level = LOGGER.level
     log_once.cache_clear()
-    LOGGER.addHandler(heard)
-    LOGGER.setLevel("WARNING")
-    try:
+    with warnings_of_the_gateway() as heard:
         for _ in range(3):
             post(f"{gateway.url}/v1/responses", {"input": "done", "tools": [SEARCH]})
-    finally:
-        LOGGER.removeHandler(heard)
-        LOGGER.setLevel(level)
-    assert heard.lines == ["left out of requests: the tool web_search: only its vendor can run it"]
+    assert heard == [("left out of requests", {"reason": "the tool web_search: only its vendor can run it"})]
 
 
 # -- tools of the vendor's that the client runs

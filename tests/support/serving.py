@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import socket
 import subprocess
@@ -326,6 +327,29 @@ class GatewayThread:
         self._server.should_exit = True
         self._thread.join(60)
         assert not self._thread.is_alive()
+
+
+class _Heard(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[tuple[str, dict[str, Any]]] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append((record.getMessage(), getattr(record, "fields", {})))
+
+
+@contextmanager
+def warnings_of_the_gateway() -> Iterator[list[tuple[str, dict[str, Any]]]]:
+    """What gateways in this process warn of, whatever level another one has set."""
+    logger = logging.getLogger("unspool.gateway")
+    heard, level = _Heard(), logger.level
+    logger.addHandler(heard)
+    logger.setLevel("WARNING")
+    try:
+        yield heard.lines
+    finally:
+        logger.removeHandler(heard)
+        logger.setLevel(level)
 
 
 @contextmanager
