@@ -27,12 +27,11 @@ import unspool
 from engine_models import ROOT, vocabulary_of, write_model
 from engine_server import running
 from engine_wires import APIS, Answer, Api, Refused, ask
-from unspool import Message, get_dialect, parse, render
+from unspool import Message, get_dialect, parse, recordings, render
 from unspool._core.ends.example import EXAMPLE, EXAMPLE_TOOLS, json_value
 from unspool._core.words.facts import ANY
 from unspool._models.to_template import install_template
 from unspool._request.derived import opener
-from unspool.cli import demo
 from unspool.dialects._registry import facts_of
 
 DIALECTS: Final = (
@@ -102,10 +101,10 @@ class Bench:
         texts = [render(self.dialect, message) for message in written]
         for text in texts:
             yield self.asked("what models write", text)
-        (recording,) = demo.recordings([self.dialect.name])
+        (recording,) = recordings.recordings([self.dialect.name])
         # What its prompt holds of the turn, the model writes here: our prompts hold nothing of it.
         opened = opener(self.dialect.reasoning[0]) if recording.prompt else ""
-        yield self.asked("the recording", opened + recording.output.lstrip("\n"), demo.tools())
+        yield self.asked("the recording", opened + recording.output.lstrip("\n"), recordings.tools())
         call = render(self.dialect, replace(EXAMPLE, tool_calls=EXAMPLE.tool_calls[:1]))
         inside = call.index("Paris") + 2
         yield self.asked("a cut call", call[:inside], cut=True)

@@ -26,11 +26,11 @@ from unspool import (
     UsageError,
     list_dialects,
     parse,
+    recordings,
     render,
     to_response_template,
 )
 from unspool._core.ends.example import EXAMPLE, EXAMPLE_TOOLS, calls_of
-from unspool.cli import demo
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 PAGE: Final = ROOT / "docs" / "engines.md"
@@ -132,9 +132,11 @@ def written(dialect: Dialect) -> tuple[Output, ...]:
             tools = vector.tools or _tools(call.name for call in vector.calls)
             message = parse(vector.raw, dialect, tools=tools, prompt=seed)
             found.append(Output(dialect, vector.raw, _right(message), tools, seed))
-    (recording,) = demo.recordings([dialect.name])
-    message = parse(recording.output, dialect, tools=demo.tools(), prompt=recording.prompt or "")
-    found.append(Output(dialect, recording.output, _right(message), demo.tools(), recording.prompt or ""))
+    (recording,) = recordings.recordings([dialect.name])
+    message = parse(recording.output, dialect, tools=recordings.tools(), prompt=recording.prompt or "")
+    found.append(
+        Output(dialect, recording.output, _right(message), recordings.tools(), recording.prompt or "")
+    )
     return tuple(found)
 
 

@@ -25,6 +25,7 @@ from unspool import (
     explain,
     list_dialects,
     parse,
+    recordings,
     render,
     to_response_template,
 )
@@ -355,8 +356,8 @@ def test_the_command_line_imports_only_the_standard_library() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_recording_parses_without_problems(name: str) -> None:
-    (recording,) = demo.recordings([name])
-    message = parse(recording.output, recording.dialect, tools=demo.tools(), prompt=recording.prompt)
+    (recording,) = recordings.recordings([name])
+    message = parse(recording.output, recording.dialect, tools=recordings.tools(), prompt=recording.prompt)
     assert message.problems == ()
     assert message.content or message.tool_calls
     for call in message.tool_calls:
@@ -364,18 +365,18 @@ def test_a_recording_parses_without_problems(name: str) -> None:
 
 
 def test_every_file_belongs_to_a_dialect() -> None:
-    names = {file.name.removesuffix(".toml") for file in demo._folder().iterdir()} - {"tools.json"}
+    names = {file.name.removesuffix(".toml") for file in recordings.folder().iterdir()} - {"tools.json"}
     assert names
     assert names <= set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_show_agrees_with_the_parse(name: str) -> None:
-    (recording,) = demo.recordings([name])
+    (recording,) = recordings.recordings([name])
     show = demo.Show(recording)
     for _ in show.play():
         assert show.held <= show.parser.held  # which counts what it holds of the prompt, too
-    message = parse(recording.output, recording.dialect, tools=demo.tools(), prompt=recording.prompt)
+    message = parse(recording.output, recording.dialect, tools=recordings.tools(), prompt=recording.prompt)
     assert show.raw == recording.output
     assert (show.reasoning or None, show.content or None) == (message.reasoning, message.content)
     assert [(call.name, call.arguments) for call in show.calls] == [
@@ -387,12 +388,12 @@ def test_a_show_agrees_with_the_parse(name: str) -> None:
 
 def test_a_dialect_without_words_for_something_leaves_it_out() -> None:
     silent = Dialect("silent", call=("<call>{envelope}</call>",), reasoning=())
-    assert demo._rendered(silent).output == render(silent, replace(demo.STANDARD, reasoning=None))
+    assert recordings._rendered(silent).output == render(silent, replace(recordings.STANDARD, reasoning=None))
     first = Dialect("first", section=("^{calls}",), call=("{envelope}",), sep=(";",), reasoning=())
-    assert "forecasts" not in demo._rendered(first).output
-    assert len(parse(demo._rendered(first).output, first).tool_calls) == 3
+    assert "forecasts" not in recordings._rendered(first).output
+    assert len(parse(recordings._rendered(first).output, first).tool_calls) == 3
     talker = Dialect("talker")
-    assert parse(demo._rendered(talker).output, talker).reasoning == demo.STANDARD.reasoning
+    assert parse(recordings._rendered(talker).output, talker).reasoning == recordings.STANDARD.reasoning
 
 
 def test_the_demo_shows_every_dialect_and_ends_by_itself() -> None:
@@ -418,7 +419,7 @@ def test_the_demo_shows_what_was_asked_for(capsys: pytest.CaptureFixture[str]) -
 def test_problems_are_shown() -> None:
     text = '<tool_call>{"name": "get_weather", "arguments": {oops}}</tool_call><tool_call>{"name": "f", "arg'
     out = io.StringIO()
-    demo.play_plain([demo.Recording(Parser("hermes").dialect, text, "Two mistakes.")], out, 1e9)
+    demo.play_plain([recordings.Recording(Parser("hermes").dialect, text, "Two mistakes.")], out, 1e9)
     assert "  note       malformed_call: expected a string key or '}'\n" in out.getvalue()
     assert "(malformed)\n" in out.getvalue()
     assert "(truncated)\n" in out.getvalue()
@@ -520,12 +521,12 @@ def test_without_rich_the_list_is_plain(without_rich: dict[str, str]) -> None:
 def test_without_rich_the_live_demo_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rich.console", None)
     with pytest.raises(UsageError, match=r"pip install 'unspool\[cli\]', or use --plain"):
-        demo.play_live(demo.recordings(["hermes"]), 60)
+        demo.play_live(recordings.recordings(["hermes"]), 60)
 
 
 def test_the_screen_marks_what_is_held_back() -> None:
     rich_console = pytest.importorskip("rich.console")
-    show = demo.Show(demo.recordings(["hermes"])[0])
+    show = demo.Show(recordings.recordings(["hermes"])[0])
     steps = show.play()
     while not (show.held and show.reasoning):
         next(steps)
@@ -537,4 +538,4 @@ def test_the_screen_marks_what_is_held_back() -> None:
     shown = console.file.getvalue()
     assert f"\x1b[30;43m{held.strip()}" in shown
     assert f" {len(held)} held back " in shown
-    assert demo.mode(show.parser) in shown
+    assert show.parser.mode in shown

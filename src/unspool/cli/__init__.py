@@ -22,7 +22,7 @@ from .._core.ends.explain import explain, hold_back, kind, markers
 from .._core.ends.parser import Parser, seeded_ids
 from .._core.search.scan import COMPILED
 from .._core.values.errors import UnknownDialect, UnspoolError
-from .._core.values.events import Event
+from .._core.values.events import Event, event_fields
 from .._core.values.message import Message
 from .._core.values.policies import Policies
 from .._core.words.dialect import Dialect
@@ -166,9 +166,10 @@ def _help(_: argparse.Namespace) -> int:
 
 def _demo(options: argparse.Namespace) -> int:
     """Stream an example output of each dialect through the parser, piece by piece."""
+    from ..recordings import recordings
     from . import demo
 
-    shown = demo.recordings(options.dialects)
+    shown = recordings(options.dialects)
     interactive = sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
     speed = options.speed or (demo.TERMINAL_SPEED if interactive else math.inf)
     if interactive and not options.plain:
@@ -466,15 +467,9 @@ def _flat(message: Message) -> dict[str, object]:
     return fields
 
 
-def _fields(event: Event) -> tuple[str, ...]:
-    found: tuple[str, ...] = getattr(event, "__match_args__", ())
-    return found
-
-
 def _print_events(events: Sequence[Event]) -> None:
     for event in events:
-        fields = {name: getattr(event, name) for name in (*_fields(event), "start", "end")}
-        print(_json({"event": type(event).__name__, **fields}))
+        print(_json(event_fields(event)))
     sys.stdout.flush()
 
 

@@ -1,37 +1,23 @@
 """The demo: example outputs, streamed through the parser in pieces the size of tokens.
 
-``recordings/`` holds an output per dialect, written by hand after what its
-models write, and ``tools.json``, the tools that they call.  A dialect without a
-file of its own is shown with a standard message that ``render`` puts into its
-words, so every registered dialect appears.
-
 Two views show the same :class:`Show`: plain lines, for pipes and scripts, and a
 live one for terminals, which needs rich.
 """
 
 from __future__ import annotations
 
-import json
-import re
 import sys
 import time
-import tomllib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TextIO, TypeAlias
 
 from .._core.ends.parser import Parser
-from .._core.ends.render import render
-from .._core.values.errors import UnspoolError, UsageError
+from .._core.values.errors import UsageError
 from .._core.values.events import CallArgs, CallEnd, CallStart, Event, Markup, Note, Text
-from .._core.values.message import Message, ToolCall
 from .._core.words.dialect import Dialect
-from ..dialects._registry import get_dialect, list_dialects
+from ..recordings import Recording, pieces, tools
 
 if TYPE_CHECKING:
-    from importlib.resources.abc import Traversable
     from types import TracebackType
 
     from rich.console import Console, ConsoleOptions, RenderResult
@@ -40,101 +26,6 @@ if TYPE_CHECKING:
 
 TERMINAL_SPEED: Final = 60.0
 """Pieces per second in a terminal."""
-
-STANDARD: Final = Message(
-    reasoning="Is Oslo or Rome warmer? Both forecasts first, at once; the average is a line of Python.",
-    content="I'll fetch both forecasts and test the formula meanwhile.",
-    tool_calls=(
-        ToolCall("call00001", "get_weather", '{"city": "Oslo", "days": 3}'),
-        ToolCall("call00002", "get_weather", '{"city": "Rome", "days": 3}'),
-        ToolCall(
-            "call00003",
-            "run_python",
-            r'{"code": "def mean(xs):\n    return sum(xs) / len(xs)", "timeout": 2.5}',
-        ),
-    ),
-)
-"""What dialects without a recording say."""
-
-
-# -- what to show
-
-
-@dataclass(frozen=True, slots=True)
-class Recording:
-    """One output of a model."""
-
-    dialect: Dialect
-    output: str
-    """The raw text."""
-    shows: str
-    """What to look at, in a sentence."""
-    prompt: str | None = None
-    """The end of the prompt, where the output depends on it."""
-
-
-def recordings(names: Sequence[str] = ()) -> list[Recording]:
-    """The recordings of these dialects, or of all of them, those with a file first."""
-    if names:
-        return [_recording(get_dialect(name)) for name in names]
-    return [_recording(dialect) for dialect in sorted(list_dialects(), key=_has_no_file)]
-
-
-@cache
-def tools() -> list[dict[str, object]]:
-    """The tools that the recordings call."""
-    found: list[dict[str, object]] = json.loads(_folder().joinpath("tools.json").read_text(encoding="utf-8"))
-    return found
-
-
-def _folder() -> Traversable:
-    return files("unspool").joinpath("recordings")
-
-
-def _file(dialect: Dialect) -> Traversable:
-    return _folder().joinpath(f"{dialect.name}.toml")
-
-
-def _has_no_file(dialect: Dialect) -> bool:
-    return not _file(dialect).is_file()
-
-
-def _recording(dialect: Dialect) -> Recording:
-    if _has_no_file(dialect):
-        return _rendered(dialect)
-    data = tomllib.loads(_file(dialect).read_text(encoding="utf-8"))
-    return Recording(dialect, data["output"], data["shows"], data.get("prompt"))
-
-
-def _rendered(dialect: Dialect) -> Recording:
-    """The standard message, or as much of it as the dialect has words for."""
-    for message in (
-        STANDARD,
-        replace(STANDARD, reasoning=None),
-        replace(STANDARD, content=None),
-        replace(STANDARD, reasoning=None, content=None),
-        replace(STANDARD, tool_calls=()),
-        replace(STANDARD, reasoning=None, tool_calls=()),
-    ):
-        try:
-            output = render(dialect, message)
-        except UnspoolError:
-            continue
-        return Recording(dialect, output, "The standard message, in this dialect's words.")
-    return Recording(dialect, STANDARD.content or "", "Plain text.")
-
-
-_PIECE: Final = re.compile(r" ?\w{1,5}| ?[^\w\s]{1,2}|\s+")
-
-
-def pieces(text: str) -> list[str]:
-    """The text in pieces like those that a model's tokens give.
-
-    >>> pieces("Use <tool_call> now.")
-    ['Use', ' <', 'tool_', 'call', '>', ' now', '.']
-    """
-    return _PIECE.findall(text)
-
 
 # -- what has come out so far
 
@@ -382,17 +273,12 @@ def _footer(show: Show, place: str, hint: str) -> RichText:
     parser = show.parser
     bound = "until the value closes" if parser.bound is None else f"at most {parser.bound}"
     text = RichText(no_wrap=True, overflow="ellipsis")
-    text.append(f" mode {mode(parser)}", "bold").append("   ")
+    text.append(f" mode {parser.mode}", "bold").append("   ")
     text.append(f" {show.held} held back ", _HELD if show.held else "dim")
     text.append(f"   bound: {bound}   most so far: {show.most_held}   pieces: {show.pieces}")
     if show.notes:
         text.append(f"   note: {show.notes[-1].kind}", "red")
     return text.append(f"\n {place}   {hint}", "dim")
-
-
-def mode(parser: Parser) -> str:
-    """The mode that the parser's machine is in."""
-    return parser._machine.mode  # noqa: SLF001  it has no public name yet
 
 
 class _Tail:

@@ -11,7 +11,7 @@ import msgspec
 
 from .._core.ends.parser import Parser
 from .._core.values.errors import MalformedOutput, UnspoolError
-from .._core.values.events import Event, normalise
+from .._core.values.events import Event, event_fields, normalise
 from .._core.values.policies import Policies
 from .._core.words.dialect import Dialect
 from .._models.detect import detect
@@ -82,11 +82,11 @@ def parse_body(body: Mapping[str, Any], model: Model, limit: int, *, templates: 
         for number, chunk in enumerate(chunks):
             events = _fed(parser, chunk, bounds)
             fold.push(events)
-            listed += [_event(event, number) for event in events]
+            listed += [{**event_fields(event), "chunk": number} for event in events]
             bounds.check_events(len(listed))
         events = parser.finish(shape.finish_reason)
         fold.push(events)
-        listed += [_event(event, len(chunks)) for event in events]
+        listed += [{**event_fields(event), "chunk": len(chunks)} for event in events]
         bounds.check_events(len(listed))
         message = fold.message()
     except MalformedOutput as error:
@@ -159,9 +159,3 @@ def _dialect(shape: ParseBody, model: Model) -> tuple[str | Dialect, list[str]]:
     if found.dialect is None:
         raise invalid(f"the template does not tell the dialect: {found.evidence[0]}", "chat_template")
     return found.dialect, list(found.evidence)
-
-
-def _event(event: Event, chunk: int) -> dict[str, Any]:
-    own: tuple[str, ...] = getattr(event, "__match_args__", ())
-    fields = {name: getattr(event, name) for name in (*own, "start", "end")}
-    return {"event": type(event).__name__, **fields, "chunk": chunk}

@@ -64,12 +64,12 @@ class MalformedOutput(UnspoolError):
         """The offending text as the model wrote it."""
         super().__init__(
             f"{kind.replace('_', ' ')} at offset {at} (characters {start} to {end}): {detail}\n"
-            f"{_caret(raw, at - start)}\n{advice}"
+            f"{caret(raw, at - start)}\n{advice}"
         )
 
 
-def _caret(raw: str, at: int) -> str:
-    """The line of ``raw`` that holds ``at``, with a caret under the place."""
+def caret(raw: str, at: int) -> str:
+    """The line of a text that holds an offset, with a caret under the place."""
     at = max(0, min(at, len(raw)))
     left = raw.rfind("\n", 0, at) + 1
     right = raw.find("\n", at)

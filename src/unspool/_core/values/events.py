@@ -278,6 +278,13 @@ def channel_behind(event: "Event", channel: Channel) -> Channel:
     return channel
 
 
+def event_fields(event: "Event") -> dict[str, object]:
+    """An event as JSON values: which one it is, what it says, and its span."""
+    said: tuple[str, ...] = getattr(event, "__match_args__", ())
+    fields = {name: getattr(event, name) for name in (*said, "start", "end")}
+    return {"event": type(event).__name__, **fields}
+
+
 NOTE_KINDS: Final[dict[str, str]] = {
     "malformed_call": "a call was announced, then turned out not to be well-formed",
     "truncated_call": "the input ended inside a call",

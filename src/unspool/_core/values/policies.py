@@ -79,9 +79,9 @@ class Policies:
         engine = given.pop("like", None)
         if engine is not None and engine not in _LIKE:
             raise UsageError(f"like={engine!r}: choose one of {', '.join(_LIKE)}")
-        unknown = sorted(given.keys() - _choices())
+        unknown = sorted(given.keys() - policy_choices())
         if unknown:
-            known = ", ".join(sorted([*_choices(), "like"]))
+            known = ", ".join(sorted([*policy_choices(), "like"]))
             raise UsageError(f"policies has no {unknown[0]!r}: choose from {known}")
         return Policies(**{**_LIKE.get(engine, {}), **given})
 
@@ -90,14 +90,14 @@ class Policies:
         return self.malformed_call if status == "malformed" else self.truncated_call
 
     def __post_init__(self) -> None:
-        for name, allowed in _choices().items():
+        for name, allowed in policy_choices().items():
             value = getattr(self, name)
             if value not in allowed:
                 raise UsageError(f"{name}={value!r}: choose one of {', '.join(allowed)}")
 
 
 @cache
-def _choices() -> dict[str, tuple[str, ...]]:
+def policy_choices() -> dict[str, tuple[str, ...]]:
     """The values that each policy allows."""
     hints = get_type_hints(Policies)
     return {field.name: get_args(hints[field.name]) for field in fields(Policies)}
@@ -136,6 +136,9 @@ _LIKE: Final[Mapping[str, Mapping[str, str]]] = {
     },
 }
 """What engines do most often, as far as our defaults differ; ``tools/coming_from.py`` asks those it can."""
+
+ENGINES: Final = tuple(_LIKE)
+"""Those that ``like`` knows."""
 
 DEFAULTS = Policies()
 """The policies where nothing is said."""

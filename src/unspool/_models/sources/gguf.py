@@ -26,6 +26,10 @@ from .source import Source, Vocabulary
 MAGIC: Final = b"GGUF"
 
 
+class CutHeader(UsageError):
+    """A file ends inside its header; more of it may help."""
+
+
 class Bytes(Protocol):
     """What can be read from its beginning, a file or a pipe."""
 
@@ -258,7 +262,7 @@ class _Header:
             raise self._broken(f"it is larger than {_LARGEST_HEADER >> 20} MiB")
         data = self._file.read(count)
         if len(data) < count:
-            raise UsageError(
+            raise CutHeader(
                 f"{self._origin} ends inside its GGUF header: it was cut off, so download it again, "
                 "or give more of it (what follows the header is not needed)"
             )

@@ -1,0 +1,53 @@
+"""The playground: one page that shows how an output is read, and the questions that it asks.
+
+The page (``page/``) is the same wherever it runs.  As a static page it asks the
+library in the browser, from the gateway it asks the gateway; both call
+:func:`answer`.  Nothing here reads anything but its request, and what users type
+is never an exception: errors are answers, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from .._core.values.errors import UnspoolError, UsageError
+from .case import case
+from .examples import dialects, examples
+from .finding import find
+from .labelling import labels
+from .play import play
+
+__all__ = ["answer"]
+
+_ASKS: Final[Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]]] = {
+    "dialects": dialects,
+    "examples": examples,
+    "play": play,
+    "detect": find,
+    "labels": labels,
+    "case": case,
+}
+
+
+def answer(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Answer a question of the page, JSON values in and out.
+
+    :param request: ``ask`` is the question: ``dialects``, ``examples``, ``play``, ``detect``, ``labels``
+        or ``case``; what else belongs to it says the function that answers it.
+    :returns: the answer, or ``{"error": ..., "kind": ...}``.
+
+    >>> answer({"ask": "play", "text": "Hello.", "dialect": "hermes"})["message"]["content"]
+    'Hello.'
+    >>> answer({"ask": "play", "text": "Hello.", "dialect": "hermez"})["error"]
+    "no dialect 'hermez': did you mean hermes?"
+    """
+    try:
+        asked = request.get("ask")
+        if not isinstance(asked, str) or asked not in _ASKS:
+            raise UsageError(f"ask={asked!r}: choose one of {', '.join(_ASKS)}")
+        return _ASKS[asked](request)
+    except UnspoolError as error:
+        return {"error": str(error), "kind": type(error).__name__}
+    except RecursionError:
+        return {"error": "this is nested too deeply to be read", "kind": "RecursionError"}

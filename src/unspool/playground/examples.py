@@ -1,0 +1,106 @@
+"""What the page shows before anything was typed: dialects, outputs to pick, policies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from .._core.ends.explain import kind
+from .._core.values.policies import ENGINES, policy_choices
+from .._version import __version__
+from ..conformance.model import TestCase
+from ..conformance.scenarios import GROUPS, cases
+from ..dialects._registry import list_dialects
+from ..recordings import recordings, tools
+from .setup import Setup
+
+_GROUPS: Final = ("standard", "order", "quoted", "malformed", "missing", "orphans", "duplicates", "prefilled")
+"""Of the conformance suite, those that are worth looking at."""
+_BROKEN: Final = (
+    "Let me look.\n<tool_call>\n"
+    '{"name": "get_weather", "arguments": {"city": "Oslo", "days": 3.}}\n</tool_call>\n'
+    '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Rome", "days": 3}}\n</tool_call>'
+)
+_MENTIONED: Final = (
+    "Put the call between <tool_call> and </tool_call>, and the thought between <think> and </think>:\n\n"
+    '<tool_call>\n{"name": "run_python", "arguments": {"code": "print(\'</tool_call>\')"}}\n</tool_call>'
+)
+
+
+def dialects(_: Mapping[str, Any]) -> dict[str, Any]:
+    """Every dialect, outputs to begin with, and what can be chosen."""
+    return {
+        "version": __version__,
+        "dialects": [
+            {
+                "name": dialect.name,
+                "models": dialect.family.models,
+                "aliases": list(dialect.family.aliases),
+                "calls": kind(dialect),
+            }
+            for dialect in list_dialects()
+        ],
+        "tools": tools(),
+        "policies": {name: list(values) for name, values in policy_choices().items()},
+        "engines": list(ENGINES),
+        "presets": list(_presets()),
+    }
+
+
+def _presets() -> Iterator[dict[str, Any]]:
+    """Outputs that show what there is to see, in a click."""
+    hermes, tagged, framed = recordings(["hermes", "qwen3_coder", "harmony"])
+    cut = hermes.output[: hermes.output.rindex("return")]
+    for title, shown, text, reason in (
+        ("Reasoning, text and calls", hermes, hermes.output, "stop"),
+        ("Parameters in tags", tagged, tagged.output, "stop"),
+        ("Framed messages", framed, framed.output, "stop"),
+        ("A broken call", hermes, _BROKEN, "stop"),
+        ("Cut off in a call", hermes, cut, "length"),
+        ("Markers that are only mentioned", hermes, _MENTIONED, "stop"),
+    ):
+        yield {
+            "title": title,
+            "dialect": shown.dialect.name,
+            "text": text,
+            "prompt": shown.prompt,
+            "finish_reason": reason,
+        }
+
+
+def examples(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Outputs in one dialect: its recording, and those of the conformance suite by group."""
+    dialect = Setup.of(request).dialect
+    (recording,) = recordings([dialect.name])
+    offered: list[Any] = [tools()]
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for case in cases([dialect.name], _GROUPS):
+        if isinstance(case, TestCase) and case.n == 1:
+            groups.setdefault(case.group, []).append(_case(case, offered))
+    return {
+        "recording": {
+            "title": "Recording",
+            "shows": recording.shows,
+            "text": recording.output,
+            "tools": 0,
+            "prompt": recording.prompt,
+            "finish_reason": "stop",
+        },
+        "groups": [{"title": GROUPS[group], "cases": found} for group, found in groups.items()],
+        "tools": offered,
+    }
+
+
+def _case(case: TestCase, offered: list[Any]) -> dict[str, Any]:
+    """A case; of its tools the number, for there are few lists of them."""
+    declared = list(case.tools)
+    if declared not in offered:
+        offered.append(declared)
+    return {
+        "title": case.scenario_name.partition("/")[2],
+        "shows": case.rule,
+        "text": case.model_output,
+        "tools": offered.index(declared),
+        "prompt": case.prompt,
+        "finish_reason": case.finish_reason,
+    }

@@ -1,0 +1,383 @@
+// The page: one state, one question for it, and what is shown of the answer.
+
+import { fromHash, toHash } from "./address.js";
+import { takeFiles } from "./files.js";
+import { fillOptions, readOptions, showDialect, showOptions } from "./options.js";
+import { addPanel, showPlayground } from "./panels.js";
+import { ask, gateway, ready, served } from "./python.js";
+import * as raw from "./raw.js";
+import { showChunks, showEvents, showMessage, showProblems, showTokens } from "./views.js";
+
+const $ = (id) => document.getElementById(id);
+const VIEWS = {
+  events: "Events",
+  chat: "Chat Completions",
+  messages: "Messages",
+  responses: "Responses",
+  tokens: "Tokens",
+};
+const WINDOW = 24;  // pieces that are fed one by one for a step
+const PACE = 40;  // milliseconds for a step
+const LONGEST = 20_000;  // milliseconds for an output, however long
+
+/** What is seen.  `position` null is the end; `tools` null is: not known. */
+const state = {
+  dialect: "hermes",
+  text: "",
+  tools: null,
+  policies: {},
+  prompt: null,
+  finish_reason: "stop",
+  chunk: 0,
+  position: null,
+  view: "events",
+};
+let start;
+let seen = null;
+let playing = false;
+let tokenizer = null;
+
+// -- asking: one question at a time, and of those that come meanwhile the last one
+
+let asking = null;
+let asked = null;
+let shown = Promise.resolve();
+
+function refresh(extra = {}) {
+  asked = { extra };
+  asking ??= (async () => {
+    while (asked) {
+      const question = { ask: "play", ...state, view: undefined, apis: apis(), window: WINDOW, ...asked.extra };
+      asked = null;
+      const began = performance.now();
+      const answer = await ask(question);
+      show(answer);
+      $("playground").dataset.milliseconds = (performance.now() - began).toFixed(1);
+    }
+    asking = null;
+  })();
+  shown = asking;
+  return asking;
+}
+
+const apis = () => (state.view in { chat: 1, messages: 1, responses: 1 } ? [state.view] : []);
+
+function show(answer) {
+  $("error").hidden = !answer.error;
+  $("error").textContent = answer.error ?? "";
+  if (answer.error) return;
+  seen = answer;
+  const end = answer.steps + 1;
+  state.position = answer.position === end ? null : answer.position;
+  $("position").max = end;
+  $("position").value = answer.position;
+  const told = answer.position === end ? "the end" : `${answer.position} of ${answer.steps}`;
+  $("position-told").value = told;
+  $("position").setAttribute("aria-valuetext", told);
+  $("mode").textContent = answer.mode === "finished" ? "finished" : `mode: ${answer.mode}`;
+  $("held").textContent = heldText(answer);
+  $("held").classList.toggle("some", answer.held > 0);
+  $("finish").textContent = answer.message?.finish_reason ? `finish_reason: ${answer.message.finish_reason}` : "";
+  raw.paint(answer, playing);
+  showMessage($("message"), answer.message);
+  showProblems($("problems"), answer.problems, (problem) => raw.select(problem.start, Math.max(problem.end, problem.at + 1)));
+  showView();
+  if (playing) for (const id of ["message", "view"]) $(id).scrollTop = $(id).scrollHeight;
+  remember();
+}
+
+function heldText(answer) {
+  if (!answer.held) return "nothing held back";
+  const characters = [...state.text.slice(0, answer.fed * 2)].slice(answer.decided, answer.fed).join("");
+  const most = answer.bound === null ? "until the value closes" : `at most ${answer.bound}`;
+  return `holds back ${answer.held} (${most}): ${JSON.stringify(characters.slice(0, 40))}`;
+}
+
+function showView() {
+  if (state.view === "events") showEvents($("view"), seen);
+  else if (state.view !== "tokens") showChunks($("view"), seen, state.view);
+}
+
+async function showLabels() {
+  if (state.view !== "tokens") return;
+  if (!tokenizer) return showTokens($("view"), { error: "Drop the model's tokenizer.json to see what every token is." });
+  const question = { ask: "labels", ...state, view: undefined, tokenizer_json: tokenizer };
+  showTokens($("view"), await ask(question));
+}
+
+// -- the address
+
+let timer;
+
+function remember() {
+  clearTimeout(timer);
+  timer = setTimeout(async () => {
+    const hash = await toHash(changed());
+    history.replaceState(null, "", hash === null ? location.pathname : `#${hash}`);
+    $("copy-link").disabled = hash === null;
+    $("copy-link").title = hash === null ? "This is too long for a link" : "";
+  }, 250);
+}
+
+/** The state, without what everybody has. */
+function changed() {
+  const same = { policies: "{}", prompt: "null", finish_reason: '"stop"', chunk: "0", position: "null", view: '"events"' };
+  same.tools = JSON.stringify(start.tools);
+  return Object.fromEntries(Object.entries(state).filter(([key, value]) => JSON.stringify(value) !== same[key]));
+}
+
+/** Shows what another page or an address asks for; what it does not say is as at the beginning. */
+export function open(other) {
+  pause();
+  const known = { dialect: "hermes", text: "", tools: start.tools, policies: {}, prompt: null };
+  Object.assign(state, known, { finish_reason: "stop", chunk: 0, position: null, view: "events" });
+  for (const key of Object.keys(state)) if (key in other) state[key] = other[key];
+  if (typeof state.text !== "string") state.text = "";
+  if (!(state.view in VIEWS)) state.view = "events";
+  raw.setText(state.text);
+  showOptions(state);
+  showChunk();
+  chooseView(state.view);
+  showPlayground();
+  return refresh();
+}
+
+/** The part of an address behind "#" that shows this output: `{text, dialect, tools, ...}`. */
+export const addressOf = toHash;
+
+addEventListener("hashchange", async () => {
+  const other = await fromHash(location.hash);
+  if (other) open(other);
+});
+
+// -- the transport
+
+function go(position, announce = false) {
+  const end = (seen?.steps ?? 0) + 1;
+  state.position = Math.max(0, Math.min(position, end));
+  const done = refresh();
+  if (announce) done.then(tell);
+  return done;
+}
+
+const here = () => seen?.position ?? 0;
+
+function tell() {
+  const fresh = seen.events.filter((event) => event.step === seen.position && seen.position);
+  const told = fresh.map((event) => `${event.event} ${event.text ?? event.name ?? event.json ?? event.status ?? ""}`);
+  $("announce").textContent = `${$("position-told").value}, ${$("mode").textContent}, ${$("held").textContent}. ${told.join(". ")}`;
+}
+
+function pause() {
+  playing = false;
+  $("play").firstElementChild.textContent = "▶";
+  $("play").lastChild.data = " Play";
+}
+
+async function play() {
+  if (playing) return pause();
+  playing = true;
+  $("play").firstElementChild.textContent = "⏸";
+  $("play").lastChild.data = " Pause";
+  if (here() > (seen?.steps ?? 0)) await go(0);
+  const stride = Math.max(1, Math.ceil((seen.steps * PACE) / LONGEST));
+  while (playing && here() <= seen.steps) {
+    const began = performance.now();
+    await go(here() + stride);
+    const rest = PACE - (performance.now() - began);
+    await new Promise((resolve) => (rest > 4 ? setTimeout(resolve, rest) : requestAnimationFrame(resolve)));
+  }
+  pause();
+  tell();
+}
+
+function showChunk() {
+  $("chunk").value = state.chunk;
+  const told = state.chunk ? `${state.chunk} ${state.chunk === 1 ? "character" : "characters"}` : "like tokens";
+  $("chunk-told").value = told;
+  $("chunk").setAttribute("aria-valuetext", told);
+}
+
+const STEPS = {
+  ArrowLeft: () => go(here() - 1, true),
+  ArrowRight: () => go(here() + 1, true),
+  Home: () => go(0, true),
+  End: () => go(Infinity, true),
+  " ": play,
+};
+
+function transport() {
+  $("first").onclick = () => go(0, true);
+  $("back").onclick = () => go(here() - 1, true);
+  $("forward").onclick = () => go(here() + 1, true);
+  $("last").onclick = () => go(Infinity, true);
+  $("play").onclick = play;
+  $("position").oninput = () => {
+    pause();
+    go(Number($("position").value));
+  };
+  $("chunk").oninput = () => {
+    pause();
+    state.chunk = Number($("chunk").value);
+    showChunk();
+    const at = state.position === null ? {} : { position: null, at: seen.fed };
+    refresh(at);
+  };
+  document.addEventListener("keydown", (event) => {
+    const busy = event.target.closest("input, select, textarea, button, summary, [role=tab], [role=tabpanel], a");
+    if (busy || event.ctrlKey || event.metaKey || event.altKey || $("playground").hidden) return;
+    if (!(event.key in STEPS)) return;
+    event.preventDefault();
+    if (event.key !== " ") pause();
+    STEPS[event.key]();
+  });
+}
+
+// -- what stands beside the message
+
+function views() {
+  for (const [name, title] of Object.entries(VIEWS)) {
+    const tab = document.createElement("button");
+    Object.assign(tab, { type: "button", role: "tab", id: `view-${name}`, textContent: title });
+    tab.setAttribute("aria-controls", "view");
+    tab.onclick = () => {
+      chooseView(name);
+      refresh();
+    };
+    tab.onkeydown = (event) => {
+      const way = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      if (!way) return;
+      event.preventDefault();
+      const names = Object.keys(VIEWS);
+      const next = names.at((names.indexOf(name) + way) % names.length);
+      chooseView(next);
+      $(`view-${next}`).focus();
+      refresh();
+    };
+    $("views").append(tab);
+  }
+}
+
+function chooseView(name) {
+  state.view = name;
+  for (const tab of $("views").children) {
+    const chosen = tab.id === `view-${name}`;
+    tab.setAttribute("aria-selected", String(chosen));
+    tab.tabIndex = chosen ? 0 : -1;
+  }
+  $("view").setAttribute("aria-labelledby", `view-${name}`);
+  $("view").replaceChildren();
+  showLabels();
+}
+
+// -- copies
+
+async function copy(text, told) {
+  try {
+    await navigator.clipboard.writeText(text);
+    $("copied").textContent = told;
+  } catch {
+    $("copied").textContent = "The browser does not let this page copy.";
+  }
+}
+
+function copies() {
+  $("copy-link").onclick = async () => {
+    const hash = await toHash(changed());
+    if (hash !== null) copy(`${location.href.split("#")[0]}#${hash}`, "Copied the link.");
+  };
+  $("copy-case").onclick = async () => {
+    const answer = await ask({ ask: "case", ...state, view: undefined });
+    if (answer.error) $("copied").textContent = answer.error;
+    else copy(JSON.stringify(answer.case, null, 2), "Copied a case of the conformance suite.");
+  };
+}
+
+// -- colours
+
+function theme() {
+  const told = { "": "as the system has them", light: "light", dark: "dark" };
+  const choose = (name) => {
+    document.documentElement.dataset.theme = name;
+    $("theme").setAttribute("aria-label", `Colours: ${told[name]}`);
+    $("theme").title = `Colours: ${told[name]}`;
+    $("theme").textContent = { "": "◐", light: "☀", dark: "☾" }[name];
+  };
+  let now = "";
+  try {
+    now = localStorage.getItem("unspool-theme") ?? "";
+  } catch {}  // a page may be kept from remembering
+  choose(now in told ? now : "");
+  $("theme").onclick = () => {
+    now = { "": "light", light: "dark", dark: "" }[now];
+    choose(now);
+    try {
+      localStorage.setItem("unspool-theme", now);
+    } catch {}
+  };
+}
+
+// -- the beginning
+
+async function begin() {
+  theme();
+  const given = served ? { dialects: await ask({ ask: "dialects" }) } : await (await fetch("start.json")).json();
+  start = given.dialects;
+  if (start.error) return show(start);
+  $("version").textContent = `unspool ${start.version}`;
+  views();
+  transport();
+  copies();
+  fillOptions(start, state, {
+    changed: () => {
+      pause();
+      state.position = null;
+      readOptions(state);
+      refresh();
+      showLabels();
+    },
+    opened: (output) => open({ ...output, view: state.view, chunk: state.chunk, policies: state.policies }),
+  });
+  raw.onEdit((text) => {
+    pause();
+    state.text = text;
+    state.position = null;
+    $("example").value = "";
+    $("shows").textContent = "";
+    refresh();
+    showLabels();
+  });
+  $("clear").onclick = () => {
+    open({ dialect: state.dialect, tools: state.tools, view: state.view });
+    $("raw").focus();
+  };
+  takeFiles({
+    dialect: (use) => {
+      state.dialect = use;
+      showDialect(use);
+      refresh();
+    },
+    tokenizer: (text) => {
+      tokenizer = text;
+      chooseView("tokens");
+      refresh();
+    },
+  });
+  const linked = await fromHash(location.hash);
+  const first = linked ?? { ...start.presets[0] };
+  const opened = open(first);
+  if (!linked && given.play) show(given.play);
+  if (served) {
+    $("where").textContent = "browser and the gateway";
+    $("python").textContent = "";
+    const more = await import("./served.js");
+    more.begin({ addPanel, addressOf, ask, gateway, open, start });
+  } else {
+    const seconds = await ready.catch((error) => error);
+    $("python").textContent = typeof seconds === "number" ? `Python runs here (${seconds.toFixed(1)} s)` : String(seconds);
+  }
+  await opened;
+  document.documentElement.dataset.ready = "";
+}
+
+begin();

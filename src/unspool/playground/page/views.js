@@ -1,0 +1,148 @@
+// What comes out: the message as it grows, its problems, events and chunks.  Text goes in as text.
+
+const MOST_ROWS = 150;
+const STATES = { open: "… open", complete: "✓ complete", malformed: "✗ malformed", truncated: "✂ cut off" };
+
+/** An element with a class and children. */
+export function make(tag, kind = "", ...children) {
+  const element = document.createElement(tag);
+  if (kind) element.className = kind;
+  element.append(...children);
+  return element;
+}
+
+/** Makes the children of an element show these items; an element is kept where only its text changes. */
+function sync(root, items, shape, fill) {
+  items.forEach((item, number) => {
+    const wanted = shape(item);
+    let child = root.children[number];
+    if (child?.dataset.shape !== wanted) {
+      const fresh = make("div", wanted);
+      fresh.dataset.shape = wanted;
+      child ? child.replaceWith(fresh) : root.append(fresh);
+      child = fresh;
+    }
+    fill(child, item);
+  });
+  while (root.children.length > items.length) root.lastChild.remove();
+}
+
+function put(element, kind, text) {
+  let child = element.querySelector(`:scope > .${kind}`);
+  if (!child) element.append((child = make("div", kind)));
+  if (child.textContent !== text) child.textContent = text;
+}
+
+/** The message, part by part. */
+export function showMessage(root, message) {
+  const parts = message?.parts ?? [];
+  const empty = { kind: "nothing", text: message ? "Nothing yet." : "The policies call this output an error." };
+  sync(
+    root,
+    parts.length ? parts : [empty],
+    (part) => `part k-${part.kind} ${part.status ?? ""}`,
+    (element, part) => {
+      if (part.kind === "call") {
+        put(element, "label", `call ${STATES[part.status]}`);
+        put(element, "called", part.name);
+        put(element, "given", part.arguments);
+      } else {
+        if (part.kind !== "nothing") put(element, "label", part.kind);
+        put(element, "said", part.text);
+      }
+    },
+  );
+}
+
+/** What is wrong, with the line and a caret; `onChoose` is told which one was pointed at. */
+export function showProblems(root, problems, onChoose) {
+  root.hidden = !problems.length;
+  root.replaceChildren(
+    ...problems.map((problem) => {
+      const title = make("button", "title", `${problem.kind.replaceAll("_", " ")}: ${problem.detail}`);
+      title.type = "button";
+      title.title = "Show where";
+      title.addEventListener("click", () => onChoose(problem));
+      return make(
+        "div",
+        "problem",
+        title,
+        make("pre", "", problem.caret),
+        make("p", "", `At ${problem.at}: ${problem.means || problem.kind}.`),
+      );
+    }),
+  );
+}
+
+const SAYS = {
+  Text: (event) => [event.channel, event.text],
+  CallStart: (event) => ["name", `${event.name}  ${event.id}`],
+  CallArgs: (event) => ["arguments", event.json],
+  CallEnd: (event) => [event.status === "complete" ? "call" : "broken", event.status],
+  Markup: (event) => ["markup", `${event.role} ${JSON.stringify(event.text)}`],
+  Note: (event) => ["broken", `${event.kind}: ${event.detail}`],
+  Finish: (event) => ["markup", event.reason ?? ""],
+};
+
+/** The events as they came, the last ones. */
+export function showEvents(root, answer) {
+  const rows = answer.events.slice(-MOST_ROWS);
+  showRows(root, rows, answer, answer.events.length - rows.length, (event) => {
+    const [kind, said] = SAYS[event.event](event);
+    const quoted = ["Text", "CallArgs"].includes(event.event) ? JSON.stringify(said) : said;
+    return { kind, name: event.event, said: quoted, place: `${event.start}–${event.end}` };
+  });
+}
+
+/** The chunks of an API as they were sent, the last ones. */
+export function showChunks(root, answer, api) {
+  const chunks = answer.chunks[api] ?? [];
+  const rows = chunks.slice(-MOST_ROWS);
+  const earlier = chunks.length - rows.length;
+  showRows(root, rows, answer, earlier || (answer.earlier ? -1 : 0), ({ chunk }) => {
+    const { id, object, created, model, ...rest } = chunk;
+    const chat = object === "chat.completion.chunk";
+    const name = chat ? "data" : chunk.type ?? "data";
+    return { kind: "markup", name, said: JSON.stringify(chat ? rest : chunk), place: "" };
+  });
+}
+
+function showRows(root, rows, answer, earlier, say) {
+  const now = Math.min(answer.position, answer.steps + 1);
+  const told = earlier > 0 ? `${earlier} before these` : earlier < 0 ? "those of the last steps" : "";
+  const items = told ? [{ told }, ...rows] : rows;
+  sync(
+    root,
+    items.length ? items : [{ told: "Nothing yet." }],
+    (row) => {
+      if (row.told) return "told";
+      return `row k-${say(row).kind}${row.step === now ? " now" : ""}`;
+    },
+    (element, row) => {
+      if (row.told) return void (element.textContent = row.told);
+      const { name, said, place } = say(row);
+      put(element, "step", row.step ? String(row.step) : "·");
+      put(element, "name", name);
+      put(element, "what", said);
+      put(element, "place", place);
+    },
+  );
+}
+
+/** The tokens, coloured by what they are. */
+export function showTokens(root, answer) {
+  if (answer.error) return void root.replaceChildren(make("p", "told", answer.error));
+  root.replaceChildren(
+    make(
+      "p",
+      "tokens",
+      ...answer.tokens.map((token) => {
+        const flags = `${token.shared ? ", and what follows" : ""}${token.broken ? ", broken" : ""}`;
+        const text = token.text.replaceAll("\n", "⏎\n") || "·";
+        const element = make("span", `token k-${token.kind}${token.broken ? " broken" : ""}`, text);
+        element.title = `${token.id}: ${token.kind}${flags}`;
+        return element;
+      }),
+    ),
+  );
+}
