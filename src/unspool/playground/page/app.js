@@ -41,7 +41,6 @@ let tokenizer = null;
 
 let asking = null;
 let asked = null;
-let shown = Promise.resolve();
 
 function refresh(extra = {}) {
   asked = { extra };
@@ -56,7 +55,6 @@ function refresh(extra = {}) {
     }
     asking = null;
   })();
-  shown = asking;
   return asking;
 }
 
@@ -267,6 +265,7 @@ function chooseView(name) {
   }
   $("view").setAttribute("aria-labelledby", `view-${name}`);
   $("view").replaceChildren();
+  $("view").classList.toggle("chunks", name !== "events" && name !== "tokens");
   showLabels();
 }
 
