@@ -7,6 +7,7 @@ drip, heads without end, slow bodies, bodies of 31 MB that are costly to decode,
 that loop, schemas with hundreds of optional properties, and clients that never read.
 
     python benchmarks/hostile.py [--seconds N] [--rounds N] [--workers N] [--set NAME=VALUE ...]
+        [--only ATTACK ...]
 
 The attackers run at the lowest priority, because this machine is the gateway's, too: what
 is asked is what a connection can do, not what a busy core does.  The limits are those of a
@@ -225,7 +226,9 @@ def running(engine: int, flood: int, port: int, workers: int, settings: Sequence
             print(f"\n{len(told)} lines in the log of the gateway", *told[-1:], sep="; the last: ")
 
 
-async def run(seconds: float, rounds: int, workers: int, settings: Sequence[str]) -> None:
+async def run(
+    seconds: float, rounds: int, workers: int, settings: Sequence[str], only: Sequence[str]
+) -> None:
     """Peace, war, and what is left of it."""
     loop = asyncio.get_running_loop()
     server = await loop.create_server(Engine, "127.0.0.1", 0, backlog=2048)
@@ -248,7 +251,7 @@ async def run(seconds: float, rounds: int, workers: int, settings: Sequence[str]
             watch = asyncio.create_task(peaks.watch())
             script = str(Path(__file__).with_name("hostile_clients.py"))
             attackers = await asyncio.create_subprocess_exec(
-                sys.executable, script, str(port), str(flood), str(seconds), stdout=subprocess.PIPE
+                sys.executable, script, str(port), str(flood), str(seconds), *only, stdout=subprocess.PIPE
             )
             attacked = await peace.measure(seconds)
             told, _ = await attackers.communicate()
@@ -278,5 +281,6 @@ if __name__ == "__main__":
     parser.add_argument("--rounds", type=int, default=1, help="how often")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting")
+    parser.add_argument("--only", nargs="*", default=[], metavar="ATTACK", help="of these names alone")
     options = parser.parse_args()
-    uvloop.run(run(options.seconds, options.rounds, options.workers, options.set))
+    uvloop.run(run(options.seconds, options.rounds, options.workers, options.set, options.only))

@@ -1,10 +1,10 @@
 """The attackers of ``benchmarks/hostile.py``: a process of its own, at the lowest priority.
 
-    python benchmarks/hostile_clients.py PORT FLOOD SECONDS
+    python benchmarks/hostile_clients.py PORT FLOOD SECONDS [NAME ...]
 
-Every attack goes on until the time is over: who is refused or cut off begins again.  At
-the end it prints, for each attack, how often it was tried and what came of it.  The engine
-whose answers nobody reads is here, too, at the port FLOOD: it writes as no model does.
+Every attack, or those of the names, goes on until the time is over: who is refused or cut off
+begins again.  At the end it prints, for each attack, how often it was tried and what came of it.
+The engine whose answers nobody reads is here, too, at the port FLOOD: it writes as no model does.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import socket
 import sys
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -61,8 +61,9 @@ def deep_schema(depth: int) -> bytes:
 class Attack:
     """A client that means harm."""
 
-    def __init__(self, port: int, until: float) -> None:
+    def __init__(self, port: int, until: float, only: Sequence[str]) -> None:
         self.port = port
+        self.only = only
         self.until = until
         self.came: dict[str, Counter[str]] = {}
         """What came of each attack."""
@@ -81,6 +82,8 @@ class Attack:
 
     async def again(self, name: str, once: Callable[[], Awaitable[str]], pause: float = 0.0) -> None:
         """Attack until the time is over."""
+        if self.only and name not in self.only:
+            return
         came = self.came.setdefault(name, Counter())
         while not self.over():
             try:
@@ -210,7 +213,7 @@ async def main() -> None:
     """Attack."""
     port, own, seconds = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
     engine = await asyncio.start_server(flood, "127.0.0.1", own)
-    attack = Attack(port, time.monotonic() + seconds)
+    attack = Attack(port, time.monotonic() + seconds, sys.argv[4:])
     await asyncio.gather(*attack.all())
     engine.close()
     print(json.dumps(attack.came))

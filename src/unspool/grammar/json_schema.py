@@ -26,7 +26,8 @@ NO_ARGUMENTS: Final[Mapping[str, Any]] = {"type": "object", "properties": {}}
 ANY_ARGUMENTS: Final[Mapping[str, Any]] = {"type": "object"}
 
 _ONE: Final = ("not", "if", "then", "else", "items", "contains", "additionalProperties", "propertyNames")
-_LIST: Final = ("anyOf", "oneOf", "allOf", "prefixItems", "items")
+_UNIONS: Final = ("anyOf", "oneOf")
+_LIST: Final = ("allOf", "prefixItems", "items", *_UNIONS)
 _NAMED: Final = ("properties", "patternProperties", "dependentSchemas")
 _DROPPED: Final = ("$defs", "definitions", "nullable", "$schema", "$id", "id")
 _ANNOTATIONS: Final = frozenset(("title", "description", "default", "examples", "deprecated"))
@@ -168,8 +169,9 @@ class _Copy:
             elif key in _NAMED and isinstance(value, Mapping):
                 out[key] = {name: self.schema(inner) for name, inner in value.items()}
             elif key in _LIST and isinstance(value, (list, tuple)):
-                if value:
-                    out["prefixItems" if key == "items" else key] = [self.schema(inner) for inner in value]
+                given = _alternatives(value) if key in _UNIONS else value
+                if given:
+                    out["prefixItems" if key == "items" else key] = [self.schema(inner) for inner in given]
             elif key in _ONE and isinstance(value, (bool, Mapping)):
                 out[key] = self.schema(value)
             elif key not in _NAMED and key not in _LIST and key not in _ONE:
@@ -204,6 +206,11 @@ class _Copy:
             else:
                 return True
         return target
+
+
+def _alternatives(given: Iterable[object]) -> list[object]:
+    """Without what is no schema: reading gives it no types, either."""
+    return [schema for schema in given if isinstance(schema, (bool, Mapping))]
 
 
 def _types(declared: object) -> list[str]:
