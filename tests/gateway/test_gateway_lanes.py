@@ -13,8 +13,15 @@ pytest.importorskip("starlette")
 pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
+from serving import EngineProcess, send, serving
 from unspool.gateway.failure import Failure
 from unspool.gateway.lanes import Lane
+
+BODIES: dict[str, tuple[str, dict[str, Any]]] = {
+    "chat": ("/v1/chat/completions", {"messages": [{"role": "user", "content": "x"}]}),
+    "responses": ("/v1/responses", {"input": "x"}),
+    "messages": ("/v1/messages", {"messages": [{"role": "user", "content": "x"}], "max_tokens": 9}),
+}
 
 
 class Gate:
@@ -117,3 +124,28 @@ def test_what_fails_in_a_lane_fails_for_its_caller_and_frees_the_place() -> None
         lane.close()
 
     run(main())
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("api", ["chat", "responses", "messages"])
+def test_a_large_answer_is_put_together_off_the_event_loop(
+    engine: EngineProcess, template: str, monkeypatch: pytest.MonkeyPatch, api: str, stream: bool
+) -> None:
+    """Twenty of two megabytes that ended together held up everybody else for a third of a second."""
+    entered: list[str] = []
+    run = Lane.run
+
+    async def seen(self: Lane, owner: str, work: Any, *args: Any, **more: Any) -> Any:
+        entered.append(self.name)
+        return await run(self, owner, work, *args, **more)
+
+    monkeypatch.setattr(Lane, "run", seen)
+    path, asked = BODIES[api]
+    with serving(upstream="completions", url=engine.url, engine="vllm", template=template) as gateway:
+        for text, large in (("small", False), ("x" * 100_000, True)):
+            engine.script(text)
+            entered.clear()
+            status, data, _ = send(gateway.url + path, {**asked, "stream": stream})
+            assert status == 200
+            assert text.encode() in data or (stream and large)
+            assert ("writing large answers" in entered) is large

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -61,6 +62,13 @@ class Door:
         self.count = count
         self.idle: dict[DoorProtocol, None] = {}
         """Connections without a request, the longest idle first."""
+
+    def patience(self) -> float:
+        """Seconds that a client has for a head: most of ``header_timeout``, by chance.
+
+        A crowd that came at once must not be let go at once, because it would come back at once.
+        """
+        return self.head_timeout * random.uniform(0.6, 1.0)  # noqa: S311 - it is no secret
 
     def make_room(self, taken: int) -> bool:
         """Whether there is room for one more."""
@@ -194,7 +202,7 @@ class DoorProtocol(HttpToolsProtocol):
 
     def _wait_for_client(self) -> None:
         self._stop_waiting()
-        self._late = self.loop.call_later(self._door.head_timeout, self._too_late)
+        self._late = self.loop.call_later(self._door.patience(), self._too_late)
 
     def _stop_waiting(self) -> None:
         if self._late is not None:

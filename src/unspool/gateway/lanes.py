@@ -150,10 +150,12 @@ class Lanes:
         """Plans, grammars and prompts: what every generation waits for."""
         self.aside = Lane("parsing and counting tokens", width=1, queue=16)
         """What no generation waits for."""
+        self.answers = Lane("writing large answers", width=1, queue=sys.maxsize)
+        """Large answers, put together when they are over; nobody is refused, because the work is done."""
         self.templates = Lane("running templates of requests", width=1, queue=4)
         """Templates that requests bring."""
 
     def close(self) -> None:
         """No more work."""
-        for lane in (self.bodies, self.prompts, self.aside, self.templates):
+        for lane in (self.bodies, self.prompts, self.aside, self.answers, self.templates):
             lane.close()

@@ -7,7 +7,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .._core.values.errors import MalformedOutput
 from .._core.values.events import CallStart, Event, FinishReason, Text
@@ -16,6 +17,7 @@ from .answers import ANSWERS, Answer, ChatAnswer, MessagesAnswer, ResponsesAnswe
 from .body import Job
 from .exchange import Exchange
 from .failure import Failure
+from .intake import SMALL
 from .logs import log
 from .past import keep
 from .reading import Reader
@@ -24,6 +26,8 @@ from .upstreams.base import Batch, Stream, Usage
 if TYPE_CHECKING:
     from .app import Gateway
     from .served import Served
+
+Found = TypeVar("Found")
 
 
 class Output:
@@ -59,12 +63,12 @@ class Output:
                 await self.exchange.send(answer.end, more=False)
                 return
         answer.usage = self._counted()
-        last = answer.closing()
+        last = await self._off_loop(answer.closing)
         if isinstance(answer, ResponsesAnswer):
             await self._keep(answer.response)
         elif isinstance(answer, MessagesAnswer):
             with suppress(MalformedOutput):  # what cannot be said whole is sent again by the client
-                await self._keep_turn(answer.whole())
+                await self._keep_turn(await self._off_loop(answer.whole))
         await self.exchange.send(last, more=False)
 
     def _encoded(self, batch: Batch, answer: Answer) -> bytes:
@@ -100,17 +104,23 @@ class Output:
                 self._see(events)
             self._bounded(batch)
         answer.usage = self._counted()
-        body = answer.body()
+        body = await self._off_loop(answer.body)
         reasons = answer.finish_reasons()
         self._finish_reasons = lambda: reasons
         if self.job.api == "responses":
             await self._keep(body)
         elif self.job.api == "messages":
             await self._keep_turn(body)
-        data = encode(body)
+        data = await self._off_loop(partial(encode, body))
         # The client may take its time: nothing but these bytes is to wait for it.
         del answer, body
         await self.exchange.respond(200, data)
+
+    async def _off_loop(self, work: Callable[[], Found]) -> Found:
+        """Do what takes the longer the larger the output is: at once if it is small, else in its lane."""
+        if self._size() <= SMALL:
+            return work()
+        return await self.gateway.lanes.answers.run(self.exchange.whose, work)
 
     async def _keep(self, response: Mapping[str, Any]) -> None:
         """Keep the response, if the request did not forbid it: another may go on from here."""
@@ -142,8 +152,11 @@ class Output:
     def _bounded(self, batch: Batch) -> None:
         self._usage = batch.usage or self._usage
         limit = self.served.settings.max_output_bytes
-        if sum([reader.size for reader in self.readers]) > limit:
+        if self._size() > limit:
             raise Failure("upstream", f"the output is larger than {limit} bytes", code="output_too_large")
+
+    def _size(self) -> int:
+        return sum([reader.size for reader in self.readers])
 
     def _counted(self) -> Usage:
         """Token counts: the upstream's, else our own."""
