@@ -1,13 +1,14 @@
-"""Schemas without end: a grammar costs what its schema is long, or is refused."""
+"""Schemas without end: a grammar, a plan, a call cost what the schema is long, or are refused."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 
-from unspool import UsageError, plan
+from unspool import Message, ToolCall, UsageError, parse, plan, render
 from unspool._core.search.scan import COMPILED
 from unspool.grammar import GrammarTooLarge, grammar_for, guided_schema
 from unspool.testing.effort import assert_linear
@@ -91,6 +92,24 @@ def test_a_plan_costs_what_its_request_is_long(what: str) -> None:
         plan("hermes", {**request, "tool_choice": "required"}).parser().feed("Hi")
 
     assert_linear(decide, 50)
+
+
+@counted
+@pytest.mark.parametrize("dialect", ["hermes", "qwen3_coder", "minimax_m3", "pythonic"])
+@pytest.mark.parametrize("what", GROWING)
+def test_reading_and_writing_cost_what_schema_and_call_are_long(dialect: str, what: str) -> None:
+    """A call with a value for each property, or of the last alternative, by types that the schemas give."""
+
+    def there_and_back(size: int) -> None:
+        tools = GROWING[what](size)
+        function = tools[-1]["function"]
+        properties = function["parameters"].get("properties", {})
+        arguments = {name: str(number) for number, name in enumerate(properties)}
+        call = ToolCall("call_1", function["name"], json.dumps(arguments))
+        text = render(dialect, Message(tool_calls=(call,)))
+        assert parse(text, dialect, tools=tools).tool_calls
+
+    assert_linear(there_and_back, 150 if what == "an enum" else 40)
 
 
 @pytest.mark.parametrize("dialect", KINDS)
