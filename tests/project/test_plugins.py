@@ -1,6 +1,6 @@
 """Dialects of other packages: an entry point, and they parse by name like our own.
 
-``tests/plugin`` is such a package.  It is put where installers put packages, a
+``examples/own_dialect`` is such a package.  It is put where installers put packages, a
 folder on the path with the files and their ``.dist-info``, and used from a
 process of its own.
 """
@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from places import TESTS
+from places import ROOT
 
-PLUGIN = TESTS / "plugin"
+PLUGIN = ROOT / "examples" / "own_dialect"
 GROUP = "unspool.dialects"
 OUTPUT = '<preen>Hm.</preen>Hello! <squawk get_cracker>{"n": 1}</squawk>'
 

@@ -40,6 +40,8 @@ def lines(name: str) -> list[str]:
         ("test", [*EXTRAS["dev"], *lines("build"), *lines("compiler")]),
         ("run", [*EXTRAS["cli"], *EXTRAS["gateway"], *EXTRAS["tokenizers"]]),
         ("build", [*PROJECT["build-system"]["requires"], *lines("build")]),
+        ("dist", [*lines("build"), *lines("compiler"), *lines("dist")]),
+        ("slice", lines("slice")),
         ("model", lines("model")),
         ("matcher", lines("matcher")),
     ],

@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("out", metavar="OUT", help="the directory to write to; a second run goes on there")
     parser.add_argument(
-        "--dialect", required=True, metavar="NAME", help="the dialect, or the column that names it"
+        "--dialect", required=True, metavar="DIALECT", help="the dialect, or the column that names it"
     )
     parser.add_argument("--text", default="text", metavar="COLUMN", help="the outputs (default: text)")
     parser.add_argument("--token-ids", default="", metavar="COLUMN", help="the outputs, as token ids")

@@ -86,7 +86,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_selection(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--dialect", action="append", default=[], metavar="NAME", help="by any of its names")
+    parser.add_argument(
+        "--dialect", action="append", default=[], metavar="DIALECT", help="by any of its names"
+    )
     parser.add_argument(
         "--scenario",
         action="append",

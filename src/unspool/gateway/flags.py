@@ -17,7 +17,7 @@ LISTED: Final = {
     "model": "NAME",
     "model_dir": "DIR",
     "template": "FILE",
-    "dialect": "NAME",
+    "dialect": "DIALECT",
     "file": "FILE",
     "host": "ADDRESS",
     "port": "N",

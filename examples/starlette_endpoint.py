@@ -1,0 +1,49 @@
+"""An endpoint of your own: any generator of text behind OpenAI's API, in one function.
+
+pip install starlette uvicorn && uvicorn --app-dir examples starlette_endpoint:app
+curl -N localhost:8000/v1/chat/completions -d '{"messages": [], "stream": true}'
+"""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+import unspool
+from unspool.wire import ChatStream, sse
+
+DIALECT = "hermes"
+
+
+async def generate(body: dict[str, Any]) -> AsyncIterator[str]:
+    """Your model: pieces of its raw output, however it cuts them."""
+    del body
+    for piece in ("<think>It is", " noon?</thi", "nk>One mo", "ment.\n<tool_c", 'all>{"name": "now", "argu'):
+        yield piece
+    yield 'ments": {"zone": "Oslo"}}</tool_call>'
+
+
+async def chat(request: Request) -> Response:
+    """``POST /v1/chat/completions``."""
+    body = await request.json()
+    parser = unspool.Parser(DIALECT, tools=body.get("tools"))
+    wire = ChatStream(parser, model=body.get("model", "local"))
+    if not body.get("stream"):
+        events = [event async for piece in generate(body) for event in parser.feed(piece)]
+        return JSONResponse(wire.whole(parser.message(events + parser.finish("stop"))))
+
+    async def lines() -> AsyncIterator[str]:
+        async for piece in generate(body):
+            for chunk in wire.encode(parser.feed(piece)):
+                yield sse(chunk)
+        for chunk in wire.encode(parser.finish("stop")):
+            yield sse(chunk)
+        yield "data: [DONE]\n\n"
+
+    return StreamingResponse(lines(), media_type="text/event-stream")
+
+
+app = Starlette(routes=[Route("/v1/chat/completions", chat, methods=["POST"])])

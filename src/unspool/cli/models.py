@@ -1,0 +1,214 @@
+"""What is known of dialects and models: ``dialects``, ``explain``, ``detect``, ``doctor``, ``export``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from .._core.ends.explain import explain, hold_back, kind, markers
+from .._core.values.errors import UnknownDialect
+from .._core.words.dialect import Dialect
+from ..dialects._registry import list_dialects
+from .output import print_page, to_json
+
+_SOURCE = (
+    "a model directory, a chat template, tokenizer_config.json, a GGUF file, a model's name, or - for stdin"
+)
+
+
+def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """The commands of this module."""
+    detected = commands.add_parser("detect", description=_detect.__doc__)
+    detected.add_argument("source", metavar="MODEL", help=_SOURCE)
+    detected.add_argument("--json", action="store_true", help="print JSON")
+    detected.set_defaults(run=_detect)
+
+    doctor = commands.add_parser("doctor", description=_doctor.__doc__)
+    doctor.add_argument("source", metavar="MODEL", help=_SOURCE)
+    doctor.add_argument("--json", action="store_true", help="print JSON")
+    doctor.set_defaults(run=_doctor)
+
+    dialects = commands.add_parser("dialects", description=_dialects.__doc__)
+    dialects.add_argument("model", nargs="?", metavar="NAME", help="only those of models of that name")
+    dialects.add_argument("--json", action="store_true", help="print JSON")
+    dialects.set_defaults(run=_dialects)
+
+    explained = commands.add_parser("explain", description=_explain.__doc__)
+    explained.add_argument("dialect", metavar="DIALECT", help="by any of its names, or a model's name")
+    explained.add_argument("--json", action="store_true", help="print JSON: which dialect, and why")
+    explained.set_defaults(run=_explain)
+
+    export = commands.add_parser("export", description="Write declarations in the forms that others read.")
+    forms = export.add_subparsers(title="forms", metavar="FORM", required=True)
+
+    template = forms.add_parser("response-template", help="a dialect, as a tokenizer carries it")
+    template.description = _export_template.__doc__
+    template.add_argument("dialect", metavar="DIALECT", help="by any of its names")
+    template.add_argument(
+        "--anchor", default="", metavar="TEXT", help="what a turn of the model begins with in a prompt"
+    )
+    template.add_argument("--into", metavar="DIR", help="a model directory whose tokenizer is to carry it")
+    template.set_defaults(run=_export_template)
+
+    all_of_them = forms.add_parser("dialects", help="all declarations, as JSON")
+    all_of_them.description = _export_dialects.__doc__
+    all_of_them.add_argument("--schema", action="store_true", help="the JSON Schema of that instead")
+    all_of_them.set_defaults(run=_export_dialects)
+
+
+def _dialects(options: argparse.Namespace) -> int:
+    """List every dialect, one to a line; separated by tabs where the output is piped.
+
+    With a model's name, or the beginning of one: which dialect it speaks, and why.
+    """
+    if options.model is not None:
+        return _like(options.model, as_json=options.json)
+    found = list_dialects()
+    if options.json:
+        rows = (
+            {"name": each.name, "models": each.family.models, "aliases": _aliases(each)} for each in found
+        )
+        print(to_json(list(rows), indent=2))
+        return 0
+    if sys.stdout.isatty():
+        try:
+            _print_table(found)
+        except ImportError:
+            pass
+        else:
+            return 0
+    for dialect in found:
+        print(*_row(dialect), sep="\t")
+    return 0
+
+
+def _like(name: str, *, as_json: bool) -> int:
+    from .._models.names import models_like
+
+    found = models_like(name)
+    if as_json:
+        print(to_json([known.to_dict() for known in found], indent=2))
+    for known in () if as_json else found:
+        print(known.model, known.dialect.name, known.why, sep="\t")
+    if not found:
+        sys.stderr.write(f"unspool: no dialect is known for {name}: {_ASK}\n")
+    return int(not found)
+
+
+_ASK = "`unspool detect` asks the model itself"
+_COLUMNS = ("dialect", "models", "calls are", "also known as", "held back", "control tokens")
+
+
+def _row(dialect: Dialect) -> tuple[str, ...]:
+    return (
+        dialect.name,
+        dialect.family.models,
+        kind(dialect),
+        ", ".join(_aliases(dialect)),
+        str(hold_back(dialect)),
+        " ".join(markers(dialect)),
+    )
+
+
+def _explain(options: argparse.Namespace) -> int:
+    """Say how a dialect is written and what the parser does with it; Markdown where the output is piped.
+
+    For a model's name: which dialect it speaks, and why, in a line.
+    """
+    from .._models.names import dialect_of, known_model
+
+    try:
+        page = explain(options.dialect)
+        known = dialect_of(options.dialect)
+    except UnknownDialect:
+        found = known_model(options.dialect)
+        if found is None:
+            raise
+        known = found
+        page = f"{known.asked}: {known.model}, dialect {known.dialect.name}, since {known.why}; {_ASK}"
+    if options.json:
+        print(to_json(known.to_dict(), indent=2))
+    else:
+        print_page(page)
+    return 0
+
+
+def _detect(options: argparse.Namespace) -> int:
+    """Say which dialect a model speaks, and why; the exit code is 1 if none can be told."""
+    from .._models.detect import examine
+    from .._models.diagnosis import detection_page
+    from .._models.sources import find_source
+    from .._models.sources.vocabulary import load_vocabulary
+
+    model = find_source(options.source)
+    model = replace(model, vocabulary=load_vocabulary(model))
+    found = examine(model)
+    if options.json:
+        print(to_json({**found.to_dict(), "source": model.to_dict()}, indent=2))
+    else:
+        print_page(detection_page(found, model))
+    return int(found.dialect is None and (found.renders_calls or not found.tried))
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    """Examine a model: its dialect, what does not fit, what would break, which flags a server needs.
+
+    The exit code is 1 if something must be changed.
+    """
+    from .._models.doctor import diagnose
+    from .._models.sources import find_source
+
+    diagnosis = diagnose(find_source(options.source))
+    if options.json:
+        print(to_json(diagnosis.to_dict(), indent=2))
+    else:
+        print_page(diagnosis.markdown())
+    return int(not diagnosis.healthy)
+
+
+def _export_template(options: argparse.Namespace) -> int:
+    """Print the response template of a dialect, or write it into a model's tokenizer_config.json.
+
+    transformers, vLLM and SGLang read it.  What was there before is printed.
+    """
+    from .._models.to_template import install_template, to_response_template
+
+    if options.into is None:
+        print(to_json(to_response_template(options.dialect, anchor=options.anchor), indent=2))
+        return 0
+    before = install_template(options.dialect, Path(options.into), anchor=options.anchor)
+    if before is not None:
+        print(to_json(before, indent=2))
+    return 0
+
+
+def _export_dialects(options: argparse.Namespace) -> int:
+    """Print every dialect as JSON, or the JSON Schema of that: for readers in other languages."""
+    from .._models.dialect_json import dialect_schema, dialect_to_json
+
+    found = dialect_schema() if options.schema else [dialect_to_json(each) for each in list_dialects()]
+    print(to_json(found, indent=2))
+    return 0
+
+
+def _print_table(dialects: Sequence[Dialect]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD)
+    for column in _COLUMNS:
+        table.add_column(
+            column, style="bold cyan" if column == "dialect" else "", no_wrap=column == "dialect"
+        )
+    for dialect in dialects:
+        table.add_row(*map(escape, _row(dialect)))
+    Console().print(table)
+
+
+def _aliases(dialect: Dialect) -> list[str]:
+    return list(dict.fromkeys((*dialect.family.aliases, *dialect.family.reasoning_aliases)))

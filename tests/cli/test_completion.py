@@ -1,0 +1,158 @@
+"""Shell completion: in every shell that is installed, the same words come up."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from unspool import list_dialects
+from unspool.cli import command_line, completion
+from unspool.cli.help import commands
+
+NAMES = [dialect.name for dialect in list_dialects()]
+CASES: dict[str, set[str]] = {
+    "unspool de": {"demo", "detect"},
+    "unspool do": {"doctor"},
+    "unspool conformance re": {"report"},
+    "unspool export ": {"dialects", "response-template"},
+    "unspool parse --dialect qwen3_": {name for name in NAMES if name.startswith("qwen3_")},
+    "unspool explain kimi_k": {name for name in NAMES if name.startswith("kimi_k")},
+    "unspool demo hermes glm": {name for name in NAMES if name.startswith("glm")},
+    "unspool conformance run --dialect harm": {"harmony"},
+    "unspool parse --dialect hermes --like s": {"sglang"},
+    "unspool batch --format jsonl.": {"jsonl.gz", "jsonl.zst"},
+    "unspool parse --st": {"--strict"},
+    "unspool serve --li": {"--list-settings"},
+    "unspool parse --dialect hermes --tools too": {"tools.json"},
+    "unspool parse --dialect hermes too": {"tools.json"},
+    "unspool serve --model-dir mo": {"models/"},
+    "unspool completion z": {"zsh"},
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Where the shell stands."""
+    (tmp_path / "tools.json").write_text("[]")
+    (tmp_path / "models").mkdir()
+    for shell in ("bash", "zsh", "fish"):
+        (tmp_path / f"script.{shell}").write_text(completion.script(shell, command_line()))
+    return tmp_path
+
+
+def installed(shell: str) -> str:
+    found = shutil.which(shell)
+    if found is None:
+        pytest.skip(f"{shell} is not installed")
+    return found
+
+
+def in_bash(typed: str, folder: Path) -> set[str]:
+    """As bash asks, with ``=`` a word of its own."""
+    words = [word for word in re.split(r"(=)|[ ]", typed) if word is not None]
+    asked = """
+        source script.bash
+        compopt() { :; }  # not in a completion that a key began
+        COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _unspool
+        for word in "${COMPREPLY[@]}"; do [[ -d $word ]] && word="$word/"; printf '%s\\n' "$word"; done
+    """
+    command = [installed("bash"), "--norc", "-c", asked, "bash", *words]
+    return set(subprocess.check_output(command, cwd=folder, text=True, timeout=60).split())
+
+
+def in_fish(typed: str, folder: Path) -> set[str]:
+    asked = "source script.fish; complete -C $argv[1]"
+    environment = os.environ | {"HOME": str(folder), "XDG_CONFIG_HOME": str(folder)}
+    command = [installed("fish"), "--no-config", "-c", asked, typed]
+    printed = subprocess.check_output(command, cwd=folder, env=environment, text=True, timeout=60)
+    return {line.partition("\t")[0] for line in printed.splitlines()}
+
+
+def in_zsh(typed: str, folder: Path) -> set[str]:
+    """At a real prompt: the words that it lists, or what it completes to."""
+    return zsh_prompt(installed("zsh"), folder, typed)
+
+
+def zsh_prompt(zsh: str, folder: Path, typed: str) -> set[str]:
+    """What a widget sees when the Tab key is pressed: every match that is added."""
+    pty = pytest.importorskip("pty")
+    (folder / "setup.zsh").write_text(
+        "autoload -Uz compinit && compinit -u -d $PWD/dump\n"
+        "source script.zsh\n"
+        "compadd() {\n"
+        '    builtin compadd "$@" || return\n'
+        "    (( ${@[(I)-[OAD]]} )) && return\n"  # it only asked which would match
+        "    local -a matched\n"
+        '    builtin compadd -O matched "$@"; print -l -- $matched >> found\n'
+        "}\n"
+        "done_() { zle complete-word; print -r -- DONE >> found; exit }\n"
+        "zle -N done_\n"
+        "bindkey '^T' done_\n"
+        "print READY\n"
+    )
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [zsh, "-f", "-i"],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        cwd=folder,
+        env=os.environ | {"ZDOTDIR": str(folder), "TERM": "dumb", "PS1": ""},
+        start_new_session=True,
+    ) as process:
+        os.close(theirs)
+        os.write(ours, b"source setup.zsh\n")
+        written, sent, until = b"", False, time.monotonic() + 60
+        while time.monotonic() < until:
+            if select.select([ours], [], [], 0.1)[0]:
+                try:
+                    written += os.read(ours, 1 << 16)
+                except OSError:  # how Linux says that the other end is closed
+                    break
+            if not sent and b"READY\r" in written:
+                os.write(ours, typed.encode() + b"\x14")
+                sent = True
+            if process.poll() is not None:
+                break
+        process.kill()
+    os.close(ours)
+    found = (folder / "found").read_text().split()
+    assert found[-1] == "DONE", written.decode(errors="replace")
+    return set(found[:-1])
+
+
+SHELLS = {"bash": in_bash, "fish": in_fish, "zsh": in_zsh}
+
+
+@pytest.mark.parametrize("typed", CASES)
+@pytest.mark.parametrize("shell", SHELLS)
+def test_what_the_tab_key_offers(shell: str, typed: str, folder: Path) -> None:
+    assert SHELLS[shell](typed, folder) == CASES[typed]
+
+
+def test_bash_completes_behind_an_equals_sign(folder: Path) -> None:
+    assert in_bash("unspool parse --dialect=harm", folder) == {"harmony"}
+    assert in_bash("unspool parse --dialect=", folder) == set(NAMES)
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_every_command_and_option_is_in_the_script(shell: str) -> None:
+    written = completion.script(shell, command_line())
+    for path, parser in commands(command_line()):
+        assert path.split()[-1] in written
+        for action in parser._actions:
+            for name in action.option_strings:
+                assert (f"-l {name[2:]}" if shell == "fish" and name[1] == "-" else name) in written
+
+
+def test_completion_costs_nothing_until_it_is_asked_for() -> None:
+    probe = "import sys, unspool.cli; print('unspool.cli.completion' in sys.modules)"
+    done = subprocess.run([os.sys.executable, "-c", probe], capture_output=True, text=True, check=True)  # type: ignore[attr-defined]
+    assert done.stdout == "False\n"

@@ -1,0 +1,151 @@
+"""The programs of ``examples`` run, and print what they are for.
+
+Those of other data libraries are run by ``make examples``, the notebook by ``test_notebooks.py``, the package
+with a dialect by ``test_plugins.py``.
+"""
+
+from __future__ import annotations
+
+import json
+import runpy
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from places import ROOT
+from serving import EngineProcess, GatewayThread, call_text, serving
+
+EXAMPLES = ROOT / "examples"
+ELSEWHERE = {"batch_datasets", "batch_pandas", "batch_polars", "batch_ray", "batch_spark"}
+RUN_HERE = {
+    "agent_loop",
+    "batch_parquet",
+    "mask_for_training",
+    "parse_an_output",
+    "starlette_endpoint",
+    "stream_from_the_gateway",
+}
+
+
+def run(name: str, *arguments: str) -> dict[str, object]:
+    """Run a program as the command line does."""
+    before = sys.argv
+    sys.argv = [name, *arguments]
+    try:
+        return runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
+    finally:
+        sys.argv = before
+
+
+def test_every_program_is_run_and_listed() -> None:
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == RUN_HERE | ELSEWHERE
+    listed = (EXAMPLES / "README.md").read_text(encoding="utf-8")
+    for path in EXAMPLES.iterdir():
+        assert f"({path.name})" in listed or path.name in {"README.md", "__pycache__"}
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for name in ELSEWHERE:
+        assert name.removeprefix("batch_") in makefile
+
+
+def test_an_output_is_parsed(capsys: pytest.CaptureFixture[str]) -> None:
+    run("parse_an_output")
+    assert capsys.readouterr().out.splitlines() == [
+        "reasoning: Three days, in Oslo; and Rome.",
+        "content:   Let me look.",
+        "call:      get_weather {'city': 'Oslo', 'days': 3}",
+        "problem:   truncated_call at 166 to 227",
+        "finished:  length",
+    ]
+
+
+@pytest.fixture(scope="module")
+def gateway(engine: EngineProcess, template: str) -> Iterator[GatewayThread]:
+    pytest.importorskip("openai")
+    pytest.importorskip("starlette")
+    pytest.importorskip("aiohttp")
+    pytest.importorskip("msgspec")
+    with serving(upstream="completions", url=engine.url, template=template, model="m") as found:
+        yield found
+
+
+@pytest.fixture
+def told(gateway: GatewayThread, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where programs find the gateway."""
+    monkeypatch.setenv("OPENAI_BASE_URL", f"{gateway.url}/v1")
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+
+
+@pytest.mark.usefixtures("told")
+def test_a_stream_comes_through_the_gateway(
+    engine: EngineProcess, capsys: pytest.CaptureFixture[str]
+) -> None:
+    engine.script(
+        "<think>\nI look.\n</think>\n\nOne mo", "ment.\n", call_text("get_weather", '{"city": "Paris"}')
+    )
+    run("stream_from_the_gateway")
+    printed = capsys.readouterr().out
+    assert printed.startswith("thinks 'I look.'\nsays   'One mo'\nsays   'ment.'\ncalls  get_weather\n")
+    assert printed.endswith("ends   tool_calls\n")
+
+
+@pytest.mark.usefixtures("told")
+def test_an_agent_runs_its_tools(
+    engine: EngineProcess, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "guests.txt").write_text("Ada")
+    folder, file = json.dumps(str(tmp_path)), json.dumps(str(tmp_path / "guests.txt"))
+    engine.script(call_text("list_files", f'{{"folder": {folder}}}'))
+    engine.script(call_text("read_file", f'{{"path": {file}}}'))
+    engine.script("Ada is at home.")
+    run("agent_loop", "Who is at home?")
+    assert capsys.readouterr().out.splitlines() == [
+        f'list_files {{"folder": {folder}}} -> ["guests.txt"]',
+        f'read_file {{"path": {file}}} -> "Ada"',
+        "Ada is at home.",
+    ]
+
+
+def test_an_endpoint_of_ones_own_says_the_same_streamed_and_whole() -> None:
+    pytest.importorskip("starlette")
+    testclient = pytest.importorskip("starlette.testclient")
+    from unspool.wire import Reconstructor
+
+    with testclient.TestClient(run("starlette_endpoint")["app"]) as client:
+        whole = client.post("/v1/chat/completions", json={"messages": []}).json()["choices"][0]
+        stream = client.post("/v1/chat/completions", json={"messages": [], "stream": True})
+    lines = [line.removeprefix("data: ") for line in stream.text.splitlines() if line]
+    assert lines.pop() == "[DONE]"
+    reader = Reconstructor()
+    for line in lines:
+        reader.feed(json.loads(line))
+    message = reader.message()
+    assert message.reasoning == whole["message"]["reasoning_content"] == "It is noon?"
+    assert message.content == whole["message"]["content"] == "One moment."
+    assert message.tool_calls[0].arguments == '{"zone": "Oslo"}'
+    assert message.finish_reason == whole["finish_reason"] == "tool_calls"
+
+
+def test_a_mask_leaves_broken_calls_out(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("tokenizers")
+    run("mask_for_training")
+    printed = capsys.readouterr().out
+    assert "NAME      'nownow'\n" in printed
+    assert "attempt   now complete\nattempt   now malformed\n" in printed
+    assert printed.splitlines()[-1].startswith("train on ")
+
+
+def test_a_file_of_outputs_becomes_a_file_of_messages(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    output = 'Hm. <tool_call>{"name": "now", "arguments": {"zone": "Oslo"}}</tool_call>'
+    table = pa.table({"id": ["a", "b"], "text": [output, output[:60]]})
+    pq.write_table(table, tmp_path / "in.parquet")
+    run("batch_parquet", str(tmp_path / "in.parquet"), str(tmp_path / "out.parquet"))
+    assert capsys.readouterr().out == (
+        'a tool_calls Hm. now {"zone": "Oslo"} (complete)\nb length Hm. now {"zone": "Oslo" (truncated)\n'
+    )
+    assert pq.read_table(tmp_path / "out.parquet")["ok"].to_pylist() == [True, True]

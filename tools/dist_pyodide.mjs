@@ -1,0 +1,55 @@
+// The pure wheel in Pyodide: unpacked, imported, and tried as tools/dist_trial.py tries it elsewhere.
+// The last line of what it prints is JSON.
+
+import { readFile } from "node:fs/promises";
+
+const asked = JSON.parse(process.argv[2]);
+const { loadPyodide, version } = await import(asked.pyodide);
+const python = await loadPyodide({ stdout: () => {}, stderr: () => {} });
+for (const wheel of asked.wheels) {
+  python.unpackArchive(await readFile(wheel), "wheel");
+}
+python.mountNodeFS("/root", asked.root);
+python.mountNodeFS("/ini", asked.ini);
+python.globals.set("asked", python.toPy(asked));
+
+const said = python.runPython(`
+import contextlib, io, json, os, platform, sys
+
+sys.dont_write_bytecode = True
+os.environ["UNSPOOL_HYPOTHESIS"] = "quick"
+
+def printed(run):
+    """What it prints, and that it ended well."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        try:
+            code = run()
+        except SystemExit as ended:
+            code = ended.code
+    assert not code, out.getvalue()[-4000:]
+    return out.getvalue()
+
+import unspool
+from unspool.cli import main
+
+shown = printed(lambda: main(["demo", *asked["dialects"]]))
+assert shown.count("finish_reason tool_calls") == len(asked["dialects"]), shown
+chosen = [word for name in asked["dialects"] for word in ("--dialect", name)]
+said = {
+    "python": platform.python_version(),
+    "version": printed(lambda: main(["--version"])).strip(),
+    "suite": printed(lambda: main(["conformance", "run", *chosen])),
+}
+
+import pytest
+
+os.chdir("/root")
+said["tests"] = printed(lambda: int(pytest.main([
+    "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:timeout",
+    "-c", "/ini/pytest.ini", "--rootdir", "/root", "-o", "pythonpath=/root/tests/support /root/benchmarks /root/tools /root",
+    "--cases", "4", *asked["tests"],
+])))
+json.dumps(said)
+`);
+console.log(JSON.stringify({ ...JSON.parse(said), pyodide: version }));

@@ -1,0 +1,179 @@
+"""A file of a release, installed into an empty environment and tried there, away from the sources."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from dist_build import ENVIRONMENTS, ROOT, run
+from dist_contents import DistError
+from dist_interpreters import Interpreter
+
+DIALECTS: Final = ("hermes", "qwen3_coder", "pythonic", "harmony")
+"""Whose part of the conformance suite is run: JSON, tags, Python, messages."""
+TESTS: Final = (
+    "tests/core/test_vectors.py",
+    "tests/core/test_streaming.py",
+    "tests/core/test_fold.py",
+    "tests/core/test_policies.py",
+    "tests/dialects",
+    "tests/wire",
+    "tests/cli/test_help.py",
+    "tests/project/test_build.py::test_it_is_the_build_that_was_asked_for",
+)
+"""A slice of the tests that needs nothing but pytest and Hypothesis."""
+PYODIDE: Final = ENVIRONMENTS / "pyodide"
+
+_IMPORT: Final = (
+    "import unspool, sys; print(unspool.__file__); assert not unspool.parse('', 'hermes').tool_calls"
+)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What was run, and what it said."""
+
+    file: str
+    interpreter: str
+    version: str
+    """What ``unspool --version`` printed."""
+    suite: str
+    """Cases of the conformance suite, as ``412 passed``."""
+    tests: str
+    """Likewise of the tests."""
+    seconds: float
+
+
+def try_file(file: Path, interpreter: Interpreter, *, compiled: bool) -> Trial:
+    """Install a file, with nothing else there, and try what users do."""
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name).resolve()
+        python = _empty(interpreter, place)
+        # A source distribution is built where it is installed, with what pip fetches for that.
+        offline = [] if file.name.endswith(".tar.gz") else ["--no-index"]
+        run([python, "-m", "pip", "install", "-qq", *offline, file], cwd=place)
+        version = _used(python, place, compiled=compiled)
+        tests = _tested(python, compiled=compiled)
+        suite = _conformance(python, place)
+    return Trial(file.name, interpreter.title, version, suite, tests, time.monotonic() - begun)
+
+
+def _empty(interpreter: Interpreter, place: Path) -> Path:
+    run([interpreter.program, "-m", "venv", place / "environment"])
+    return place / "environment" / "bin" / "python"
+
+
+def _used(python: Path, place: Path, *, compiled: bool) -> str:
+    """Import, ``--version``, the demo, ``pip check``; gives the version."""
+    imported = run([python, "-I", "-c", _IMPORT], cwd=place).strip()
+    if not imported.startswith(str(place)):
+        raise DistError(f"it was imported from {imported}, and not from where it was installed")
+    command = python.with_name("unspool")
+    version = run([command, "--version"], cwd=place).strip()
+    if not version.endswith("(compiled)" if compiled else "(pure Python)"):
+        raise DistError(f"{version} is the other build")
+    shown = run([command, "demo", *DIALECTS], cwd=place)
+    if shown.count("finish_reason tool_calls") != len(DIALECTS):
+        raise DistError(f"the demo shows no calls:\n{shown}")
+    run([python, "-m", "pip", "check"], cwd=place)
+    return version
+
+
+def _conformance(python: Path, place: Path) -> str:
+    chosen = [word for name in DIALECTS for word in ("--dialect", name)]
+    printed = run([python.with_name("unspool"), "conformance", "run", *chosen], cwd=place)
+    return _count(printed)
+
+
+def _tested(python: Path, *, compiled: bool) -> str:
+    pins = ROOT / "requirements" / "slice.txt"
+    run([python, "-m", "pip", "install", "-qq", "--no-deps", "--require-hashes", "-r", pins])
+    command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--cases", "4", *TESTS]
+    build = "compiled" if compiled else "pure"
+    printed = run(command, UNSPOOL_BUILD=build, UNSPOOL_HYPOTHESIS="quick", PYTHONDONTWRITEBYTECODE="1")
+    return _count(printed)
+
+
+def _count(printed: str) -> str:
+    """As ``412 passed, 3 skipped``, of what a suite prints."""
+    found = re.search(r"\d+ passed(, \d+ (skipped|xfailed))*", printed)
+    if found is None:
+        raise DistError(f"a suite that passed nothing:\n{printed[-2000:]}")
+    return found[0]
+
+
+def taken(interpreter: Interpreter, folder: Path) -> str:
+    """Which of several files ``pip install --find-links`` takes: what the installed package says it was."""
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name)
+        python = _empty(interpreter, place)
+        run(
+            [python, "-m", "pip", "install", "-qq", "--no-index", "--find-links", folder, "unspool"],
+            cwd=place,
+        )
+        return run([python.with_name("unspool"), "--version"], cwd=place).strip()
+
+
+def taken_elsewhere(python: Path, folder: Path, minor: str, platform: str) -> str:
+    """Which file pip would take on a system that is not here."""
+    with tempfile.TemporaryDirectory() as name:
+        wanted = ["--python-version", minor, "--platform", platform, "--only-binary", ":all:", "--no-deps"]
+        source = ["--no-index", "--find-links", folder]
+        run([python, "-m", "pip", "download", "-qq", *wanted, *source, "-d", name, "unspool"])
+        (file,) = Path(name).iterdir()
+        return file.name
+
+
+def try_pyodide(wheel: Path, python: Path) -> Trial:
+    """The same in WebAssembly, in Node.js; nothing is fetched but pytest, before."""
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name)
+        pins = ROOT / "requirements" / "slice.txt"
+        wanted = ["--python-version", "3.14", "--only-binary", ":all:", "--platform", "any"]
+        run(
+            [
+                python,
+                "-m",
+                "pip",
+                "download",
+                "-qq",
+                "--no-deps",
+                "--require-hashes",
+                *wanted,
+                "-r",
+                pins,
+                "-d",
+                place,
+            ]
+        )
+        (place / "pytest.ini").write_text(
+            "[pytest]\npythonpath = tests/support benchmarks tools .\nmarkers = slow: long\n",
+            encoding="utf-8",
+        )
+        asked = {
+            "pyodide": str(PYODIDE / "node_modules" / "pyodide" / "pyodide.mjs"),
+            "wheels": [str(wheel), *map(str, sorted(place.glob("*.whl")))],
+            "root": str(ROOT),
+            "ini": str(place),
+            "dialects": DIALECTS,
+            "tests": [name for name in TESTS if "test_cli" not in name],
+        }
+        node = shutil.which("node") or "node"
+        printed = run([node, ROOT / "tools" / "dist_pyodide.mjs", json.dumps(asked)])
+    said = json.loads(printed.splitlines()[-1])
+    return Trial(
+        wheel.name,
+        f"Pyodide {said['pyodide']} (CPython {said['python']}, WebAssembly)",
+        said["version"],
+        _count(said["suite"]),
+        _count(said["tests"]),
+        time.monotonic() - begun,
+    )
