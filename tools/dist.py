@@ -188,9 +188,7 @@ def main() -> int:
         sys.exit("no Python 3.11 or later on PATH: set UNSPOOL_PYTHONS to the interpreters, with : between")
     say("interpreters: " + ", ".join(one.title for one in release.found))
     if missing := absent(release.found):
-        say(
-            f"not here: Python {', '.join(missing)}; UNSPOOL_PYTHONS names them, with {os.pathsep} between"
-        )
+        say(f"not here: Python {', '.join(missing)}; UNSPOOL_PYTHONS names them, with {os.pathsep} between")
     try:
         build(release, compiled=not chosen.pure, twice=chosen.twice)
         attempt(release)

@@ -19,7 +19,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 ENVIRONMENTS: Final = ROOT / ".peers" / "dist"
 
 
-def run(command: Sequence[str | Path], cwd: Path = ROOT, **environment: str) -> str:
+def run(command: Sequence[object], cwd: Path = ROOT, **environment: str) -> str:
     """What a program prints; its whole output is the error where it fails."""
     clean = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
     done = subprocess.run(  # noqa: S603 - our own commands

@@ -9,7 +9,7 @@ const python = await loadPyodide({ stdout: () => {}, stderr: () => {} });
 for (const wheel of asked.wheels) {
   python.unpackArchive(await readFile(wheel), "wheel");
 }
-python.mountNodeFS("/root", asked.root);
+python.mountNodeFS("/repository", asked.root);
 python.mountNodeFS("/ini", asked.ini);
 python.globals.set("asked", python.toPy(asked));
 
@@ -44,10 +44,10 @@ said = {
 
 import pytest
 
-os.chdir("/root")
+os.chdir("/repository")
 said["tests"] = printed(lambda: int(pytest.main([
     "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:timeout",
-    "-c", "/ini/pytest.ini", "--rootdir", "/root", "-o", "pythonpath=/root/tests/support /root/benchmarks /root/tools /root",
+    "-c", "/ini/pytest.ini", "--rootdir", "/repository", "-o", "pythonpath=/repository/tests/support /repository/benchmarks /repository/tools /repository",
     "--cases", "4", *asked["tests"],
 ])))
 json.dumps(said)

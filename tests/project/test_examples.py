@@ -55,7 +55,8 @@ def test_an_output_is_parsed(capsys: pytest.CaptureFixture[str]) -> None:
         "reasoning: Three days, in Oslo; and Rome.",
         "content:   Let me look.",
         "call:      get_weather {'city': 'Oslo', 'days': 3}",
-        "problem:   truncated_call at 166 to 227",
+        "problem:   truncated_call at 188 to 242",
+        "problem:   missing_closer at 242 to 242",
         "finished:  length",
     ]
 
@@ -85,8 +86,8 @@ def test_a_stream_comes_through_the_gateway(
         "<think>\nI look.\n</think>\n\nOne mo", "ment.\n", call_text("get_weather", '{"city": "Paris"}')
     )
     run("stream_from_the_gateway")
-    printed = capsys.readouterr().out
-    assert printed.startswith("thinks 'I look.'\nsays   'One mo'\nsays   'ment.'\ncalls  get_weather\n")
+    printed = capsys.readouterr().out.replace("'\nsays   '", "")  # the gateway may join what came at once
+    assert printed.startswith("thinks 'I look.'\nsays   'One moment.'\ncalls  get_weather\n")
     assert printed.endswith("ends   tool_calls\n")
 
 
@@ -142,7 +143,7 @@ def test_a_file_of_outputs_becomes_a_file_of_messages(
     pa = pytest.importorskip("pyarrow")
     pq = pytest.importorskip("pyarrow.parquet")
     output = 'Hm. <tool_call>{"name": "now", "arguments": {"zone": "Oslo"}}</tool_call>'
-    table = pa.table({"id": ["a", "b"], "text": [output, output[:60]]})
+    table = pa.table({"id": ["a", "b"], "text": [output, output[:56]]})
     pq.write_table(table, tmp_path / "in.parquet")
     run("batch_parquet", str(tmp_path / "in.parquet"), str(tmp_path / "out.parquet"))
     assert capsys.readouterr().out == (

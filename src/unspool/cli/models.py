@@ -12,6 +12,7 @@ from .._core.ends.explain import explain, hold_back, kind, markers
 from .._core.values.errors import UnknownDialect
 from .._core.words.dialect import Dialect
 from ..dialects._registry import list_dialects
+from .help import CommandParser
 from .output import print_page, to_json
 
 _SOURCE = (
@@ -19,7 +20,7 @@ _SOURCE = (
 )
 
 
-def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_commands(commands: argparse._SubParsersAction[CommandParser]) -> None:
     """The commands of this module."""
     detected = commands.add_parser("detect", description=_detect.__doc__)
     detected.add_argument("source", metavar="MODEL", help=_SOURCE)
