@@ -23,7 +23,6 @@ TESTS: Final = (
     "tests/core/test_fold.py",
     "tests/core/test_policies.py",
     "tests/dialects",
-    "tests/wire",
     "tests/cli/test_help.py",
     "tests/project/test_build.py::test_it_is_the_build_that_was_asked_for",
 )

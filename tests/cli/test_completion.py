@@ -25,6 +25,7 @@ CASES: dict[str, set[str]] = {
     "unspool export ": {"dialects", "response-template"},
     "unspool parse --dialect qwen3_": {name for name in NAMES if name.startswith("qwen3_")},
     "unspool explain kimi_k": {name for name in NAMES if name.startswith("kimi_k")},
+    "unspool explain hy_v": {name for name in NAMES if name.startswith("hy_v")},
     "unspool demo hermes glm": {name for name in NAMES if name.startswith("glm")},
     "unspool conformance run --dialect harm": {name for name in NAMES if name.startswith("harm")},
     "unspool parse --dialect hermes --like s": {"sglang"},
@@ -126,7 +127,7 @@ def zsh_prompt(zsh: str, folder: Path, typed: str) -> set[str]:
     os.close(ours)
     found = (folder / "found").read_text().split()
     assert found[-1] == "DONE", written.decode(errors="replace")
-    return set(found[:-1])
+    return {f"{match}/" if (folder / match).is_dir() else match for match in found[:-1]}
 
 
 SHELLS = {"bash": in_bash, "fish": in_fish, "zsh": in_zsh}

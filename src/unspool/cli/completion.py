@@ -193,10 +193,11 @@ def _zsh_option(option: Option) -> str:
 
 
 def _zsh_values(values: Values) -> str:
+    words = " ".join(values.words).replace(":", "\\:")  # hy_v3:opensource
     actions = {
         "files": "_files",
         "folders": "_files -/",
-        "words": f"({' '.join(values.words)})",
+        "words": f"({words})",
         "nothing": " ",
     }
     return actions[values.kind]
