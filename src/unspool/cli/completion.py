@@ -16,7 +16,7 @@ import shlex
 from collections.abc import Callable, Iterator
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from .._core.values.policies import LIKE
+from .._core.values.policies import ENGINES
 from ..dialects._registry import list_dialects
 from .help import EXAMPLES, commands
 
@@ -92,7 +92,7 @@ def _values(action: argparse.Action) -> Values:
         case "DIALECT":
             return Values("words", tuple(dialect.name for dialect in list_dialects()))
         case "ENGINE":
-            return Values("words", tuple(LIKE))
+            return Values("words", ENGINES)
         case str(name) if name in _FILES:
             return Values("files")
         case str(name) if name in _FOLDERS:

@@ -77,13 +77,13 @@ class Policies:
         """Policies by name, as settings and requests have them; ``like`` names an engine to begin with."""
         given: dict[str, Any] = dict(choices)
         engine = given.pop("like", None)
-        if engine is not None and engine not in LIKE:
-            raise UsageError(f"like={engine!r}: choose one of {', '.join(LIKE)}")
+        if engine is not None and engine not in _LIKE:
+            raise UsageError(f"like={engine!r}: choose one of {', '.join(_LIKE)}")
         unknown = sorted(given.keys() - policy_choices())
         if unknown:
             known = ", ".join(sorted([*policy_choices(), "like"]))
             raise UsageError(f"policies has no {unknown[0]!r}: choose from {known}")
-        return Policies(**{**LIKE.get(engine, {}), **given})
+        return Policies(**{**_LIKE.get(engine, {}), **given})
 
     def for_broken(self, status: Literal["malformed", "truncated"]) -> str:
         """What becomes of a call that ended like this."""
@@ -103,7 +103,7 @@ def policy_choices() -> dict[str, tuple[str, ...]]:
     return {field.name: get_args(hints[field.name]) for field in fields(Policies)}
 
 
-LIKE: Final[Mapping[str, Mapping[str, str]]] = {
+_LIKE: Final[Mapping[str, Mapping[str, str]]] = {
     "vllm": {
         "after_calls": "drop",
         "blanks_around_calls": "keep",
