@@ -5,8 +5,8 @@ share one core; what is measured has the other.  Every stream is checked: all de
 in order, and the end.
 
 ``direct``: no gateway.  ``pass-through``: bytes, by a proxy of the same parts (uvicorn,
-aiohttp) that does nothing.  ``unspool``: parsed and encoded, by three APIs.  ``litellm``:
-the LiteLLM proxy, if ``--set-up`` has installed it into ``.peers/litellm``.  ``1 worker``
+aiohttp) that does nothing.  ``unspool``: parsed and encoded, by three APIs;
+``nothing kept``: without the list of the last requests.  ``litellm``: the LiteLLM proxy, if ``--set-up`` has installed it into ``.peers/litellm``.  ``1 worker``
 and ``2 workers``: the gateway on all cores, beside engine and client, with the same load
 for each worker.
 
@@ -285,7 +285,9 @@ class Way:
     """On a core of its own, where there are two."""
 
 
-def unspool(directory: str, engine: int, port: int, workers: int = 1) -> tuple[list[str], dict[str, str]]:
+def unspool(
+    directory: str, engine: int, port: int, workers: int = 1, *, keeps: bool = True
+) -> tuple[list[str], dict[str, str]]:
     """The gateway."""
     template = Path(directory, "template.jinja")
     template.write_text(TEMPLATE, encoding="utf-8")
@@ -293,6 +295,7 @@ def unspool(directory: str, engine: int, port: int, workers: int = 1) -> tuple[l
     command += ["--url", f"http://127.0.0.1:{engine}", "--template", str(template), "--dialect", "hermes"]
     command += ["--port", str(port), "--log-level", "error", "--model", "m", "--set", "upstream_model=m"]
     command += ["--workers", str(workers)] if workers > 1 else []
+    command += [] if keeps else ["--set", "last_requests=0"]
     return command, {}
 
 
@@ -323,6 +326,7 @@ WAYS = (
     Way("direct"),
     Way("pass-through", start=pass_through),
     Way("unspool", start=unspool),
+    Way("unspool, nothing kept", start=partial(unspool, keeps=False)),
     Way("unspool responses", "responses", unspool, WORKS[1:2]),
     Way("unspool messages", "messages", unspool, WORKS[1:2]),
     Way("litellm", start=litellm, works=SLOW),

@@ -183,6 +183,16 @@ class Plan:
 
         return decide(replace(self._inputs, prompt=prompt))
 
+    def without_request(self) -> Plan:
+        """The same plan without the conversation and the tools, which may be large: to be kept."""
+        inputs = replace(self._inputs, request=_small(self._inputs.request), prompt=None)
+        return replace(self, tools=(), constraint=replace(self.constraint, tools=()), _inputs=inputs)
+
+    def with_tools(self, tools: Sequence[Mapping[str, object]]) -> Plan:
+        """A plan that was kept, with its tools again: it reads as it did."""
+        inputs = replace(self._inputs, request={**self._inputs.request, "tools": tools})
+        return replace(self, tools=tuple(tools), _inputs=inputs)
+
     def __str__(self) -> str:
         lines = [f"{name}: {sentence}" for name, sentence in self.why.items()]
         return "\n".join([*lines, *(f"warning: {warning}" for warning in self.warnings)])
@@ -195,3 +205,12 @@ class Plan:
         if name == "answer":
             return ReasoningAsAnswer(strict=self.facts.thinking.swap == "nothing")
         return NoReasoning()
+
+
+def _small(request: Mapping[str, object]) -> dict[str, object]:
+    """What of a request is a switch, and not something to read."""
+    return {
+        name: value
+        for name, value in request.items()
+        if name == "tool_choice" or value is None or isinstance(value, (bool, int, float))
+    }

@@ -30,6 +30,7 @@ from .answers import encode
 from .body import Job, chat_job
 from .broken_history import malformed_in_a_row, without_spoilers
 from .colleagues import Colleagues
+from .desk.desk import Desk
 from .endpoint import Endpoint, Handler
 from .exchange import Exchange
 from .failure import Failure
@@ -56,7 +57,7 @@ from .store import MemoryStore, Store
 from .stored import Stored
 from .threads import Thread, resume
 from .upstreams.balanced import Balanced
-from .upstreams.base import Task
+from .upstreams.base import Stream, Task, to_nobody
 
 _GRAIN: Final = 1.0
 """Seconds between looks at clients that do not read."""
@@ -78,64 +79,71 @@ class Gateway:
         self._seal = Seal(settings.seal_key)
         self.lanes = Lanes()
         self.intake = Intake(settings, self.lanes.bodies)
-        self._guard = Guard(settings)
+        self.guard = Guard(settings)
+        self.desk = Desk(self)
         self._asked: tuple[float, asyncio.Future[list[bool]]] | None = None
         """When the upstreams were last asked whether they are ready, and what they said."""
         self._active: set[Exchange] = set()
         self._reaper: asyncio.Task[None] | None = None
+        self.router = self._router()
         self.app = self._app()
         """The ASGI application."""
 
-    def _app(self) -> ASGIApp:
+    def _router(self) -> Router:
         routes = [
-            self._route("/v1/chat/completions", "chat", POST=self._generate_chat),
-            self._route("/v1/responses", "responses", POST=self._generate_responses),
-            self._route("/v1/messages", "messages", POST=self._generate_messages),
-            self._route("/v1/messages/count_tokens", "count_tokens", POST=self._count_tokens),
+            self.route("/v1/chat/completions", "chat", POST=self._generate_chat),
+            self.route("/v1/responses", "responses", POST=self._generate_responses),
+            self.route("/v1/messages", "messages", POST=self._generate_messages),
+            self.route("/v1/messages/count_tokens", "count_tokens", POST=self._count_tokens),
             *self._stored_routes(),
             *self._passing_routes(),
             *self._ollama_routes(),
-            self._route("/v1/parse", "parse", POST=self._parse),
-            self._route("/v1/models", "models", GET=self._models),
-            self._route("/v1/models/{id:path}", "models", GET=self._models),
-            self._route("/metrics", "metrics", GET=self._metrics),
-            self._route("/", "health", public=True, GET=self._root),
-            self._route("/health", "health", public=True, GET=self._health),
-            self._route("/ready", "ready", public=True, GET=self._ready),
+            self.route("/v1/parse", "parse", POST=self._parse),
+            self.route("/v1/models", "models", GET=self._models),
+            self.route("/v1/models/{id:path}", "models", GET=self._models),
+            self.route("/metrics", "metrics", GET=self._metrics),
+            self.route("/health", "health", public=True, GET=self._health),
+            self.route("/ready", "ready", public=True, GET=self._ready),
+            *self.desk.routes(),
         ]
         # Without Starlette's own layers: every one of them is run through for every delta.
         nowhere = Endpoint(self, "unknown", {"": self._nowhere})
-        router = Router(routes, default=nowhere, lifespan=self._lifespan)
+        return Router(routes, default=nowhere, lifespan=self._lifespan)
+
+    def _app(self) -> ASGIApp:
         if not self.settings.cors_origins:
-            return router
+            return self.router
         return CORSMiddleware(
-            router,
+            self.router,
             allow_origins=list(self.settings.cors_origins),
             allow_methods=["GET", "POST", "DELETE"],
             allow_headers=["*"],
             expose_headers=["x-request-id"],
         )
 
-    def _route(self, path: str, name: str, *, public: bool = False, **handlers: Handler) -> Route:
-        return Route(path, Endpoint(self, name, handlers, public=public))
+    def route(
+        self, path: str, name: str, *, public: bool = False, quiet: bool = False, **handlers: Handler
+    ) -> Route:
+        """A path, and who answers there; see :class:`Endpoint`."""
+        return Route(path, Endpoint(self, name, handlers, public=public, quiet=quiet))
 
     def _stored_routes(self) -> list[Route]:
         stored = Stored(self.store, self.intake)
         responses, conversations = "/v1/responses/{id}", "/v1/conversations/{id}"
         return [
-            self._route(responses, "stored", GET=stored.get_response, DELETE=stored.delete_response),
-            self._route(f"{responses}/cancel", "stored", POST=stored.cancel_response),
-            self._route(f"{responses}/input_items", "stored", GET=stored.input_items),
-            self._route("/v1/conversations", "stored", POST=stored.create_conversation),
-            self._route(
+            self.route(responses, "stored", GET=stored.get_response, DELETE=stored.delete_response),
+            self.route(f"{responses}/cancel", "stored", POST=stored.cancel_response),
+            self.route(f"{responses}/input_items", "stored", GET=stored.input_items),
+            self.route("/v1/conversations", "stored", POST=stored.create_conversation),
+            self.route(
                 conversations,
                 "stored",
                 GET=stored.get_conversation,
                 POST=stored.update_conversation,
                 DELETE=stored.delete_conversation,
             ),
-            self._route(f"{conversations}/items", "stored", GET=stored.list_items, POST=stored.add_items),
-            self._route(
+            self.route(f"{conversations}/items", "stored", GET=stored.list_items, POST=stored.add_items),
+            self.route(
                 f"{conversations}/items/{{item}}", "stored", GET=stored.get_item, DELETE=stored.delete_item
             ),
         ]
@@ -143,20 +151,20 @@ class Gateway:
     def _passing_routes(self) -> list[Route]:
         passing = Passing(self)
         return [
-            self._route("/v1/completions", "completions", POST=passing.completions),
-            self._route("/v1/embeddings", "embeddings", POST=passing.embeddings),
-            self._route("/tokenize", "tokenize", POST=passing.tokenize),
-            self._route("/detokenize", "tokenize", POST=passing.detokenize),
-            self._route("/api/embed", "ollama_embed", POST=passing.embed),
-            self._route("/api/embeddings", "ollama_embed", POST=passing.embed),
+            self.route("/v1/completions", "completions", POST=passing.completions),
+            self.route("/v1/embeddings", "embeddings", POST=passing.embeddings),
+            self.route("/tokenize", "tokenize", POST=passing.tokenize),
+            self.route("/detokenize", "tokenize", POST=passing.detokenize),
+            self.route("/api/embed", "ollama_embed", POST=passing.embed),
+            self.route("/api/embeddings", "ollama_embed", POST=passing.embed),
         ]
 
     def _ollama_routes(self) -> list[Route]:
         models = OllamaModels(self.models, self.intake)
-        route = partial(self._route, name="ollama_models")
+        route = partial(self.route, name="ollama_models")
         return [
-            self._route("/api/chat", "ollama", POST=self._generate_ollama),
-            self._route("/api/generate", "ollama_generate", POST=self._generate_ollama),
+            self.route("/api/chat", "ollama", POST=self._generate_ollama),
+            self.route("/api/generate", "ollama_generate", POST=self._generate_ollama),
             route("/api/tags", GET=models.tags),
             route("/api/ps", GET=models.running),
             route("/api/show", POST=models.show),
@@ -191,6 +199,7 @@ class Gateway:
                 await served.upstream.stop()
             await self.store.stop()
             self.lanes.close()
+            self.desk.close()
 
     async def _reap(self) -> None:
         """Look after the clients, for ever."""
@@ -220,10 +229,6 @@ class Gateway:
             code="not_found",
         )
 
-    async def _root(self, exchange: Exchange) -> None:
-        """Some clients look here first whether anybody is there (Ollama's, Claude Code)."""
-        await exchange.respond(200, b"unspool is running\n", ((b"content-type", b"text/plain"),))
-
     async def _health(self, exchange: Exchange) -> None:
         await exchange.respond(200, b'{"status":"ok"}')
 
@@ -232,7 +237,7 @@ class Gateway:
         answers = await self._readiness()
         ready = any(answers)
         body: dict[str, Any] = {"status": "ready" if ready else "the upstream does not answer"}
-        if self._guard.admits(exchange):
+        if self.guard.admits(exchange):
             body["model"] = self.model.name
             body["models"] = {one.model.name: up for one, up in zip(self.models.all, answers, strict=True)}
         await exchange.respond(200 if ready else 503, encode(body))
@@ -352,6 +357,7 @@ class Gateway:
     ) -> None:
         self.admit()
         body = await self.body(exchange)
+        note = self.desk.notes.begin(exchange)
         served = self.models.find(body.get("model"))
         model = served.model
         job = await read(body)
@@ -369,6 +375,8 @@ class Gateway:
         ids = served.settings.token_ids and model.tokenizer is not None
         off_loop = self.lanes.prompts.of(exchange.whose)
         prepared, readers = await off_loop(lambda: _prepared(served, job, exchange.id, policies, ids=ids))
+        if note is not None:
+            note.planned(served, job, prepared, ids=ids)
         task = Task(
             id=exchange.id,
             request=job.request,
@@ -385,12 +393,14 @@ class Gateway:
             schema=None if prepared.plan.forced else job.schema,
             sampling=job.sampling,
             off_loop=off_loop,
+            tell=to_nobody if note is None else note.tell,
         )
         output = Output(self, served, exchange, job, readers)
         try:
             stream = await served.upstream.open(task)
             try:
-                await (output.stream(stream) if job.stream else output.whole(stream))
+                source: Stream = stream if note is None else await note.tap(stream)
+                await (output.stream(source) if job.stream else output.whole(source))
             finally:
                 await stream.close()
         finally:
@@ -416,9 +426,9 @@ class Gateway:
 
     def check(self, exchange: Exchange, *, public: bool) -> None:
         """Refuse those who may not come in, and know the others."""
-        self._guard.check_host(exchange)
+        self.guard.check_host(exchange)
         if not public:
-            exchange.owner = self._guard.check_key(exchange)
+            exchange.owner = self.guard.check_key(exchange)
 
 
 def _prepared(

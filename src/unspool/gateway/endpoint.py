@@ -28,16 +28,25 @@ class Endpoint:
     """An ASGI application for one path: admission, errors, the log."""
 
     def __init__(
-        self, gateway: Gateway, name: str, handlers: Mapping[str, Handler], *, public: bool = False
+        self,
+        gateway: Gateway,
+        name: str,
+        handlers: Mapping[str, Handler],
+        *,
+        public: bool = False,
+        quiet: bool = False,
     ) -> None:
         """Prepare to answer.
 
         :param handlers: by the method of the request; empty: for all others.
+        :param public: no key is asked for.
+        :param quiet: the log tells of failures only, and so it does of what is public.
         """
         self._gateway = gateway
         self._name = name
         self._handlers = handlers
         self._public = public
+        self._level = logging.DEBUG if public or quiet else logging.INFO
         self._api: Api = "ollama" if name.startswith("ollama") else JSON_ERROR_APIS.get(name, "chat")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -96,12 +105,14 @@ class Endpoint:
             await exchange.send(exchange.failing(failure), more=False)
 
     def _report(self, exchange: Exchange, failed: Failure | None) -> None:
+        if exchange.note is not None:
+            exchange.note.over(exchange, failed)
         metrics = self._gateway.metrics
         elapsed = time.monotonic() - exchange.began
         metrics.requests.add(self._name, str(exchange.status or 499))
         if self._name in JSON_ERROR_APIS:
             metrics.duration.observe(elapsed, self._name)
-        level = logging.INFO if not self._public else logging.DEBUG
+        level = self._level
         fields = {"id": exchange.id, "api": self._name, "status": exchange.status or 499}
         fields |= {"seconds": round(elapsed, 4)} | exchange.fields
         if exchange.gone:

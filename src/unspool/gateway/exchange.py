@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import parse_qsl
 
 from .failure import Failure, invalid
+
+if TYPE_CHECKING:
+    from .desk.notes import Note
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -61,8 +64,10 @@ class Exchange:
         """What shows that a stream lives; empty: this is no stream."""
         self.failing: Callable[[Failure], bytes] | None = None
         """How to end an answer that has begun and cannot go on."""
+        self.note: Note | None = None
+        """What is remembered of it for the page."""
         self._scope = scope
-        self._receive = receive
+        self.receive = receive
         self._send = send
         self._task = asyncio.current_task()
         self._watch: asyncio.Task[None] | None = None
@@ -95,6 +100,21 @@ class Exchange:
         """What the address asks for behind the path."""
         return dict(parse_qsl(self._scope.get("query_string", b"").decode("latin-1")))
 
+    def extension(self, name: str) -> Any:
+        """What the server, or whoever hands the request on, has added to it; None: nothing."""
+        return (self._scope.get("extensions") or {}).get(name)
+
+    def inner_scope(self, path: str, name: str, value: object) -> Scope:
+        """The scope of a request that comes in the body of this one, with an extension."""
+        return {
+            **self._scope,
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": b"",
+            "headers": [one for one in self._scope["headers"] if one[0] != b"content-length"],
+            "extensions": {**(self._scope.get("extensions") or {}), name: value},
+        }
+
     async def body(self, limit: int, seconds: float, charge: Callable[[int], None]) -> bytearray:
         """The request's body, if it is not too large and comes in time.
 
@@ -120,7 +140,7 @@ class Exchange:
             raise too_large(limit)
         data = bytearray()  # a list of portions would cost more than the portions, if they are small
         while True:
-            message = await self._receive()
+            message = await self.receive()
             if message["type"] == "http.disconnect":
                 raise ClientGone
             data += message.get("body", b"")
@@ -139,7 +159,7 @@ class Exchange:
         self._watch = asyncio.create_task(self._until_gone())
 
     async def _until_gone(self) -> None:
-        while (await self._receive())["type"] != "http.disconnect":
+        while (await self.receive())["type"] != "http.disconnect":
             pass
         # After the end the server reports that the client is gone, whether it is or not.
         if not self.over:
@@ -153,7 +173,7 @@ class Exchange:
 
     def give_up(self) -> None:
         """The client does not read: let go of it, and of what waits to be sent to it."""
-        abort = (self._scope.get("extensions") or {}).get(ABORT)
+        abort = self.extension(ABORT)
         if abort is not None:
             abort()
         self.leave("does not read")

@@ -88,7 +88,8 @@ def _ways(settings: Settings) -> str:
     if not settings.port:
         return "The log tells the port that was free."
     url = f"http://{host}:{settings.port}"
-    return f"Point an agent at {url}/v1 (OpenAI's APIs) or {url} (Anthropic's, Ollama's)."
+    page = f"\nOpen {url} in a browser to chat with it and to see its last requests." if settings.page else ""
+    return f"Point an agent at {url}/v1 (OpenAI's APIs) or {url} (Anthropic's, Ollama's).{page}"
 
 
 def listing() -> str:

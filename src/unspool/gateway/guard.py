@@ -25,6 +25,9 @@ class Guard:
         named = bool(self._keys) or not is_loopback(settings.host) or "*" in settings.hosts
         self._hosts = None if named else {*_LOOPBACK, *(name.lower() for name in settings.hosts)}
 
+        self.knows_callers = bool(self._keys) or (self._hosts is not None and not settings.hosts)
+        """Whether whoever comes in shows a key, or is on this machine: others are shown nobody's requests."""
+
     def check_host(self, exchange: Exchange) -> None:
         """Refuse requests that were meant for another name."""
         hosts = exchange.headers(b"host")

@@ -70,6 +70,8 @@ class Model:
     policies: Policies = field(default_factory=Policies)
     strict_tools: bool = False
     created: int = 0
+    source: Source | None = None
+    """What its template was found in; None: there is none."""
 
     @property
     def family(self) -> str:
@@ -270,6 +272,7 @@ def load_model(
         policies=settings.parser_policies(),
         strict_tools=settings.strict_tools,
         created=created,
+        source=found,
     )
 
 

@@ -64,6 +64,7 @@ async def _serve(settings: Settings) -> int:
             logging.INFO,
             "listening",
             url=address(listener),
+            page=f"{address(listener)}/" if settings.page else "off",
             model=gateway.model.name,
             dialect=gateway.model.family,
             settings=settings.shown(),

@@ -96,6 +96,9 @@ class Settings:
         tuple[str, ...], "names that a gateway without keys answers to, besides localhost; * for any"
     ] = ()
 
+    page: Annotated[bool, "a page for browsers at /: a chat with the model, the playground"] = True
+    last_requests: Annotated[int, "requests that the page shows, kept in memory; 0: none"] = 50
+
     connect_timeout: Annotated[float, "seconds to reach the upstream"] = 10.0
     idle_timeout: Annotated[float, "how long the upstream may be silent (default: 300)"] = 300.0
     client_timeout: Annotated[float, "seconds that a client may leave its stream unread"] = 120.0
@@ -155,6 +158,7 @@ class Settings:
             ("max_output_bytes", 1),
             ("max_concurrency", 0),
             ("max_stored_bytes", 0),
+            ("last_requests", 0),
             ("malformed_retries", 0),
         ):
             if getattr(self, name) < least:

@@ -50,6 +50,11 @@ _WAYS: Final = """
   client = Anthropic(base_url="{url}", api_key="none")
   client.messages.create(model="{model}", max_tokens=100, messages=[{{"role": "user", "content": "Hello!"}}])
 """
+_PAGE: Final = """\
+Or open it in a browser, and watch the model's text turn into an answer:
+
+  {url}
+"""
 _NO_TERMINAL: Final = """\
 There is no terminal to stop the gateway from, so it stops now. It would keep running with
 
@@ -108,6 +113,8 @@ class _Tour:
                 elif once is False or (once is None and sys.stdin.isatty()):
                     self.say("The gateway keeps running; Ctrl-C stops it. Three ways to call it:")
                     self.say(_WAYS.format(url=url, model=gateway.model.name))
+                    if settings.page:
+                        self.say(_PAGE.format(url=url))
                     await serving
                 elif once is None:
                     self.say(_NO_TERMINAL)

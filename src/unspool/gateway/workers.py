@@ -317,6 +317,7 @@ def supervise(settings: Settings, work: Work, reload: Callable[[], Settings] | N
             logging.INFO,
             "listening",
             url=address(listeners[0]),
+            page=f"{address(listeners[0])}/" if settings.page else "off",
             workers=settings.workers,
             settings=settings.shown(),
         )

@@ -130,6 +130,10 @@ class OffLoop(Protocol):
         ...
 
 
+def to_nobody(body: Mapping[str, Any]) -> None:
+    """Nobody wants to know what an engine is told."""
+
+
 @dataclass(frozen=True, slots=True)
 class Task:
     """What is to be generated."""
@@ -162,6 +166,8 @@ class Task:
     """Everything else of the request that concerns the engine."""
     off_loop: OffLoop = at_once
     """Where grammars are made, whose schemas may be large."""
+    tell: Callable[[Mapping[str, Any]], None] = to_nobody
+    """Called with what the engine is told, in its own words."""
     held: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     """By the name of an engine, what it is told to hold the model to, once that has been made."""
 

@@ -136,6 +136,7 @@ class ChatUpstream(CompletionsUpstream):
         if task.plan.chat_template_kwargs:
             body["chat_template_kwargs"] = dict(task.plan.chat_template_kwargs)
         body |= await off_loop(task, partial(self.engine.chat, task))
+        task.tell(body)
         messages = with_json_arguments(task.request["messages"])
         events = await self._post(body, results_as_text(messages))
         return ChatCompletionStream(events, task, plain_end=self.engine.plain_end)

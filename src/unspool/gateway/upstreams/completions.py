@@ -203,6 +203,7 @@ class CompletionsUpstream:
         }
         if self.model:
             body["model"] = self.model
+        task.tell(body)
         events = await self.connection.post("/v1/completions", body)
         return CompletionStream(events, task, plain_end=self.engine.plain_end)
 

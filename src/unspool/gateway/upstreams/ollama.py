@@ -54,6 +54,7 @@ class OllamaUpstream(CompletionsUpstream):
         body |= {"model": self.model, "prompt": prompt, "raw": True, "stream": True}
         # Otherwise a prompt that is too long loses its middle, and an output that is too long its beginning.
         body |= {"truncate": False, "shift": False}
+        task.tell(body)
         return OllamaStream(await self.connection.post("/api/generate", body), task, plain_end=False)
 
 
