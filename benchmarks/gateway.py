@@ -6,7 +6,8 @@ in order, and the end.
 
 ``direct``: no gateway.  ``pass-through``: bytes, by a proxy of the same parts (uvicorn,
 aiohttp) that does nothing.  ``unspool``: parsed and encoded, by three APIs;
-``nothing kept``: without the list of the last requests.  ``litellm``: the LiteLLM proxy, if ``--set-up`` has installed it into ``.peers/litellm``.  ``1 worker``
+``nothing kept``: without the list of the last requests.  ``litellm``: the LiteLLM proxy, if
+``--set-up`` has installed it into ``.peers/litellm``.  ``1 worker``
 and ``2 workers``: the gateway on all cores, beside engine and client, with the same load
 for each worker.
 

@@ -37,7 +37,6 @@ from unspool.gateway.desk.notes import MOST_PROMPT, MOST_RAW, MOST_TOLD, Note, N
 from unspool.gateway.desk.telling import read
 from unspool.gateway.exchange import Exchange
 from unspool.gateway.upstreams.base import Batch, CallPiece, Delta
-from unspool.wire import Reconstructor
 
 CHAT = "/v1/chat/completions"
 ASK = [{"role": "user", "content": "Hi"}]
@@ -72,6 +71,12 @@ def gateway(engine: EngineProcess, template: str) -> Iterator[GatewayThread]:
 def locked(engine: EngineProcess, template: str) -> Iterator[GatewayThread]:
     with serving(upstream="completions", url=engine.url, template=template, api_keys=KEYS) as found:
         yield found
+
+
+@pytest.fixture(autouse=True)
+def _no_script_is_left(engine: EngineProcess) -> Iterator[None]:
+    yield
+    engine.clear()
 
 
 def fetch(url: str, method: str = "GET", **headers: str) -> tuple[int, bytes, dict[str, str]]:
@@ -313,7 +318,7 @@ def test_what_is_said_about_a_request_is_seen_while_it_goes_on(
 
 
 def test_a_request_costs_little_memory_whatever_it_brings(
-    gateway: GatewayThread, engine: EngineProcess
+    gateway: GatewayThread, engine: EngineProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     long = "a word " * 40_000
     engine.script(long)
@@ -331,8 +336,8 @@ def test_a_request_costs_little_memory_whatever_it_brings(
     assert "message" not in found["choices"][0]
     assert all(len(str(value)) < 2 * MOST_TOLD for value in found["plan"]["told"].values())
     engine.script("Yes.")
-    huge = {"role": "user", "content": "x" * 1_100_000}
-    post(gateway.url + CHAT, {"messages": [huge]})
+    monkeypatch.setattr(notes_module, "LARGE", 1_000)
+    post(gateway.url + CHAT, {"messages": [{"role": "user", "content": "x" * 1_100}]})
     found = last(gateway)
     assert (found["plan"]["prompt"], found["plan"]["told"]) == (None, None)
     assert found["choices"][0]["message"]["content"] == "Yes."
@@ -479,13 +484,31 @@ def test_both_streams_come_and_agree_under_any_chunking(
 
 def _read_back(api: str, wire: str) -> tuple[str, list[tuple[str, Any]]]:
     """What a client makes of it."""
-    reader = Reconstructor(api)  # type: ignore[arg-type]
+    text = ""
+    calls: list[list[str]] = []
     for block in wire.removesuffix("\n\n").split("\n\n"):
         data = next(line for line in block.split("\n") if line.startswith("data: "))[6:]
-        if data != "[DONE]":
-            reader.feed(json.loads(data))
-    message = reader.message()
-    return message.content, [(call.name, json.loads(call.arguments)) for call in message.tool_calls]
+        if data == "[DONE]":
+            continue
+        event = json.loads(data)
+        if api == "chat":
+            for delta in (choice["delta"] for choice in event["choices"]):
+                text += delta.get("content") or ""
+                for call in delta.get("tool_calls", ()):
+                    if "name" in call["function"]:
+                        calls.append([call["function"]["name"], ""])
+                    calls[-1][1] += call["function"]["arguments"]
+        elif event["type"] == "content_block_start" and event["content_block"]["type"] == "tool_use":
+            calls.append([event["content_block"]["name"], ""])
+        elif event["type"] == "content_block_delta":
+            text += event["delta"].get("text", "")
+            if "partial_json" in event["delta"]:
+                calls[-1][1] += event["delta"]["partial_json"]
+        elif event["type"] == "response.output_text.delta":
+            text += event["delta"]
+        elif event["type"] == "response.function_call_arguments.done":
+            calls.append([event["name"], event["arguments"]])
+    return text, [(name, json.loads(arguments)) for name, arguments in calls]
 
 
 def test_raw_text_comes_while_it_is_held_back(gateway: GatewayThread, engine: EngineProcess) -> None:

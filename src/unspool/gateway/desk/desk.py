@@ -197,8 +197,8 @@ def _answered(body: Mapping[str, Any]) -> bytes:
 def _from_here(exchange: Exchange) -> None:
     """Refuse other web pages, those of ``cors_origins``, too: what is told here is for this page alone."""
     site = exchange.header(b"sec-fetch-site")
-    origin = exchange.header(b"origin").partition("://")[2]
-    other = site not in ("same-origin", "none") if site else origin not in ("", exchange.header(b"host"))
+    origin, host = exchange.header(b"origin"), exchange.header(b"host")
+    other = site not in ("same-origin", "none") if site else origin and origin.partition("://")[2] != host
     if other:
         told = "this path is for the gateway's own page"
         raise Failure("authentication", told, code="wrong_origin", status=403)

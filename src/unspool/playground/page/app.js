@@ -109,6 +109,7 @@ let timer;
 
 function remember() {
   clearTimeout(timer);
+  if ($("playground").hidden) return;
   timer = setTimeout(async () => {
     const hash = await toHash(changed());
     history.replaceState(null, "", hash === null ? location.pathname : `#${hash}`);
@@ -320,6 +321,8 @@ function theme() {
 
 async function begin() {
   theme();
+  const gatewayPage = served ? await import("./served.js") : null;
+  if (gatewayPage && !(await gatewayPage.admitted({ addPanel, gateway }))) return;
   const given = served ? { dialects: await ask({ ask: "dialects" }) } : await (await fetch("start.json")).json();
   start = given.dialects;
   if (start.error) return show(start);
@@ -369,8 +372,7 @@ async function begin() {
   if (served) {
     $("where").textContent = "browser and the gateway";
     $("python").textContent = "";
-    const more = await import("./served.js");
-    more.begin({ addPanel, addressOf, ask, gateway, open, start });
+    gatewayPage.begin({ addPanel, open }, linked !== null);
   } else {
     const seconds = await ready.catch((error) => error);
     $("python").textContent = typeof seconds === "number" ? `Python runs here (${seconds.toFixed(1)} s)` : String(seconds);

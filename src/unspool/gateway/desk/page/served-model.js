@@ -7,7 +7,7 @@ const LEVELS = { problem: "Must be changed", warning: "Warning", note: "Note" };
 
 /** The panel. */
 export function modelPanel(about) {
-  const shown = el("div", { "aria-live": "polite" });
+  const shown = el("div.desk-model-report", { "aria-live": "polite" });
   const choice = el("select", { "aria-label": "model" }, ...about.models.map(({ name }) => el("option", { value: name }, name)));
   async function show() {
     const name = choice.value;
