@@ -278,3 +278,21 @@ def test_log_probabilities_with_tools_are_asked_for_as_the_engine_gives_them(
     assert (asked["stream"], asked["logprobs"], asked.get("top_logprobs")) == (streamed, True, top)
     (told,) = answer["choices"][0]["logprobs"]["content"]
     assert (told["logprob"], told["top_logprobs"]) == (-0.5, [])
+
+
+def test_a_call_in_the_text_that_the_upstream_breaks_off_with_one_of_its_own() -> None:
+    from unspool import plan
+    from unspool.gateway.reading import Reader
+    from unspool.gateway.upstreams.base import Delta
+
+    tools = [{"type": "function", "function": {"name": name}} for name in ("now", "get_weather")]
+    reader = Reader(plan("hermes", {"messages": [{"role": "user", "content": "Hi"}], "tools": tools}))
+    found = reader.feed(Delta(0, '<tool_call>{"name": "now", "arguments": {"a": '))
+    found += reader.feed(Delta(0, "", calls=[P(0, "id0", "get_weather", "{}")]))
+    found += reader.feed(Delta(0, '<tool_call>{"name": "now", "arguments": {}}</tool_call>'))
+    found += reader.feed(Delta(0, "", finish="stop"))
+    ends = [(event.index, event.status) for event in found if isinstance(event, CallEnd)]
+    starts = [(event.index, event.name) for event in found if isinstance(event, CallStart)]
+    assert starts == [(0, "now"), (1, "get_weather"), (2, "now")]
+    assert [index for index, _ in ends] == [0, 1, 2]
+    assert ends[0][1] != "complete"

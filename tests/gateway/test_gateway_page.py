@@ -605,6 +605,23 @@ def test_templates_of_others_are_run_where_the_setting_allows_it(
     assert b"request_templates" in data
 
 
+def test_a_modelfile_reads_no_files_of_the_gateways(gateway: GatewayThread, template: str) -> None:
+    asked = {"ask": "detect", "text": f"FROM {template}\nPARAMETER top_k 1\n", "name": "Modelfile"}
+    assert "Modelfile" in post(f"{gateway.url}/playground/answer", asked)["error"]
+
+
+def test_policies_are_told_where_they_differ(engine: EngineProcess, template: str) -> None:
+    with serving(
+        upstream="completions", url=engine.url, template=template, policies={"malformed_call": "repair"}
+    ) as gateway:
+        engine.script(call_text("get_weather", "{'city': 'Oslo'}"))
+        post(gateway.url + CHAT, BODIES["chat"])
+        found = last(gateway)
+    assert found["plan"]["policies"] == {"malformed_call": "repair"}
+    (call,) = found["choices"][0]["message"]["tool_calls"]
+    assert json.loads(call["function"]["arguments"]) == {"city": "Oslo"}
+
+
 def test_a_model_is_examined_once_and_tells_no_places(
     gateway: GatewayThread, template: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -376,7 +376,7 @@ class Gateway:
         off_loop = self.lanes.prompts.of(exchange.whose)
         prepared, readers = await off_loop(lambda: _prepared(served, job, exchange.id, policies, ids=ids))
         if note is not None:
-            note.planned(served, job, prepared, ids=ids)
+            note.planned(served, job, prepared, policies, ids=ids)
         task = Task(
             id=exchange.id,
             request=job.request,

@@ -33,9 +33,14 @@ class ForeignCalls:
         self._ours: dict[int, int] = {}
         self._over = False
 
-    def take(self, pieces: Sequence[CallPiece], at: int) -> list[Event]:
-        """Events for pieces of calls."""
-        self.used = True
+    def take(self, pieces: Sequence[CallPiece], at: int, ours: int = 0) -> list[Event]:
+        """Events for pieces of calls.
+
+        :param ours: how many calls the parser has found before the first of these.
+        """
+        if not self.used:
+            self.used = True
+            self._count = ours
         out: list[Event] = []
         for piece in pieces:
             call = self._calls.get(piece.index)

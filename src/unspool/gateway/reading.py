@@ -10,6 +10,7 @@ from .._core.ends.parser import Parser
 from .._core.values.errors import UsageError
 from .._core.values.events import (
     CallEnd,
+    CallStart,
     Event,
     Finish,
     FinishReason,
@@ -74,6 +75,10 @@ class Reader:
         """Where the text of the parser in use begins in the output."""
         self._steps: deque[DeltaTokens] = deque()
         self._foreign = ForeignCalls()
+        self._calls = 0
+        """How many calls the parser has found ..."""
+        self._open = False
+        """... and whether the last of them goes on."""
 
     @property
     def parser(self) -> Parser:
@@ -95,6 +100,7 @@ class Reader:
             events = self.parser.feed(delta.text)
             if self._all_told(events, delta.text):
                 return events
+            self._track(events)
             self._account(delta)
             self._offset += len(delta.text)
         else:
@@ -131,18 +137,28 @@ class Reader:
             events += self._placed(self.parser.feed_tokens(delta.token_ids))
         elif delta.text:
             events += self._placed(self.parser.feed(delta.text))
+        self._track(events)
         self._offset += len(delta.text)
         if delta.calls:
             events += self._given_back()
         events = self._foreign.follow(events, self._offset)
         if delta.calls:
-            events += self._foreign.take(delta.calls, self._offset)
+            events += self._foreign.take(delta.calls, self._offset, self._calls)
         return events
 
+    def _track(self, events: Iterable[Event]) -> None:
+        for event in events:
+            if isinstance(event, CallStart):
+                self._calls += 1
+                self._open = True
+            elif isinstance(event, CallEnd):
+                self._open = False
+
     def _given_back(self) -> list[Event]:
-        """What is held when a call of the upstream's follows: it stands before that, and begins none."""
-        if self._parser is None or not self._parser.held:
+        """What is held or open when a call of the upstream's follows: it stands before, and ends there."""
+        if self._parser is None or not (self._parser.held or self._open):
             return []
+        self._open = False
         events = self._placed(self._parser.finish("stop"))
         self._parser, self._began = self._split_parser(), self._offset
         return [event for event in events if not isinstance(event, Finish)]

@@ -14,6 +14,7 @@ from .._core.words.dialect import Dialect
 from .._models.detect import examine
 from .._models.dialect_json import dialect_to_json
 from .._models.sources import from_stream
+from .._models.sources.ollama import is_modelfile
 from .._models.sources.vocabulary import load_vocabulary
 from ..dialects._registry import get_dialect
 from .setup import given
@@ -26,7 +27,10 @@ def find(request: Mapping[str, Any]) -> dict[str, Any]:
     is what ``unspool detect --json`` prints, and ``use``: what to give as ``dialect`` to play with it.
     """
     name = given(request, "name", str, "") or "what was given"
-    model = from_stream(BytesIO(_data(request)), name)
+    data = _data(request)
+    if is_modelfile(data.decode(errors="replace")):
+        raise UsageError(f"{name} is a Modelfile, which names other files: give the GGUF that it begins from")
+    model = from_stream(BytesIO(data), name)
     found = examine(replace(model, vocabulary=load_vocabulary(model)))
     use = None if found.dialect is None else _usable(found.dialect)
     return {**found.to_dict(), "use": use, "source": model.to_dict()}

@@ -19,6 +19,7 @@ from io import StringIO
 from typing import TYPE_CHECKING, Any, Final
 
 from ..._core.values.events import FinishReason
+from ..._core.values.policies import Policies
 from ..answers import encode
 from ..failure import Failure
 from ..upstreams.base import Batch, Delta, Stream
@@ -124,6 +125,7 @@ class Note:
         self.large = exchange.size > LARGE
         """The request is too large for its prompt and its tools to be kept."""
         self.plan: Plan | None = None
+        self.policies = Policies()
         self.reads_ids = False
         self.tools: bytes | None = None
         """As JSON; None: there are none, or more than is kept."""
@@ -143,8 +145,9 @@ class Note:
 
     # -- while it is answered
 
-    def planned(self, served: Served, job: Job, prepared: Prepared, *, ids: bool) -> None:
+    def planned(self, served: Served, job: Job, prepared: Prepared, policies: Policies, *, ids: bool) -> None:
         """It is known what is to be done."""
+        self.policies = policies
         self.model = served.model.name
         self.api = job.api
         self.stream = job.stream

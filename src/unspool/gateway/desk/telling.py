@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from ..._core.values.errors import MalformedOutput, UnspoolError
+from ..._core.values.policies import Policies
 from ...wire import ChatStream
 from ..failure import Failure
 from ..reading import Reader
@@ -18,6 +19,8 @@ from .notes import Note, Raw
 if TYPE_CHECKING:
     from ..._core.values.message import Message
     from ..._request import Plan
+
+_DEFAULTS: Final = Policies()
 
 
 def line(note: Note) -> dict[str, Any]:
@@ -82,6 +85,11 @@ def planned(note: Note) -> dict[str, Any]:
             "constraint": plan.constraint.kind,
             "eos": list(plan.eos),
             "strip": plan.strip,
+        },
+        "policies": {
+            name: chosen
+            for name, chosen in asdict(note.policies).items()
+            if chosen != getattr(_DEFAULTS, name)
         },
         "told": note.told,
         "prompt": note.prompt,

@@ -322,6 +322,10 @@ function theme() {
 async function begin() {
   theme();
   const gatewayPage = served ? await import("./served.js") : null;
+  if (served) {
+    $("where").textContent = "browser and the gateway";
+    $("python").textContent = "";
+  }
   if (gatewayPage && !(await gatewayPage.admitted({ addPanel, gateway }))) return;
   const given = served ? { dialects: await ask({ ask: "dialects" }) } : await (await fetch("start.json")).json();
   start = given.dialects;
@@ -370,8 +374,6 @@ async function begin() {
   const opened = open(first);
   if (!linked && given.play) show(given.play);
   if (served) {
-    $("where").textContent = "browser and the gateway";
-    $("python").textContent = "";
     gatewayPage.begin({ addPanel, open }, linked !== null);
   } else {
     const seconds = await ready.catch((error) => error);

@@ -131,7 +131,7 @@ const responses = {
   take: (answer, name, event) => {
     if (event.error) answer.error = event.error.message;
     if (name === "response.output_text.delta") answer.text += event.delta;
-    else if (/^response\.reasoning_(summary_)?text\.delta$/.test(name)) answer.reasoning += event.delta;
+    else if (name === "response.reasoning_text.delta") answer.reasoning += event.delta;
     else if (name === "response.function_call_arguments.delta") answer.calls.at(-1).arguments += event.delta;
     else if (name === "response.output_item.added" && event.item.type === "function_call")
       answer.calls.push({ id: event.item.call_id, name: event.item.name, arguments: event.item.arguments ?? "" });

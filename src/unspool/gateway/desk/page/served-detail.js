@@ -22,7 +22,7 @@ function choiceOf(choice, request, open) {
   return el(
     "section",
     {},
-    el("h4", {}, `What the model wrote${many}`),
+    el("h4", {}, `All that the model wrote${many}`),
     el("pre.desk-raw", { tabindex: "0" }, choice.raw || "nothing that is text"),
     ...choice.apart.map((one) =>
       el("p.desk-apart", {}, "told apart by the upstream: ", one.reasoning || one.calls.map((call) => call.name).join(", ")),
@@ -48,6 +48,7 @@ function playable(choice, request) {
     text: choice.raw,
     dialect: request.plan.dialect,
     tools: request.offered,
+    policies: request.plan.policies,
     prompt: request.plan.prompt === null ? null : request.plan.prompt.slice(-200),
     finish_reason: choice.finish_reason,
   };

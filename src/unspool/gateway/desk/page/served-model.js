@@ -34,7 +34,8 @@ export function modelPanel(about) {
 
 function report(found) {
   const doctor = found.doctor;
-  const held = found.constraints.length ? `can be held to ${found.constraints.join(" and ")}` : "is not held to a grammar by its engine";
+  const ways = found.constraints.map((one) => ({ native: "a grammar", json: "a JSON schema" })[one]);
+  const held = ways.length ? `can be held to ${ways.join(" or ")} by its engine` : "is held to nothing by its engine";
   return [
     el("p.desk-lead", {}, el("b", {}, found.name), " writes calls as ", el("code", {}, found.dialect), `, chosen ${found.chosen}.`),
     el("p", {}, `It ${held}; tools are shown to it ${found.tools_shown}.`),

@@ -11,7 +11,12 @@ const MOST_ROWS = 2000;
 export class Streams {
   constructor() {
     this.count = el("p.desk-count", { role: "status" });
-    this.rows = el("div.desk-rows", { tabindex: "0", role: "group", "aria-label": "both streams" });
+    this.rows = el("div.desk-rows", {
+      tabindex: "0",
+      role: "group",
+      "aria-label": "both streams",
+      onscroll: () => (this.following = this.#atEnd()),
+    });
     this.element = el(
       "div.desk-streams",
       {},
@@ -31,12 +36,12 @@ export class Streams {
     this.rows.replaceChildren();
     this.reads = this.characters = this.chunks = this.left = 0;
     this.got = null;
+    this.following = true;
     this.#tell();
   }
 
   /** One read of the upstream's stream. */
   raw(deltas) {
-    const follows = this.#atEnd();
     this.reads += 1;
     const wrote = el("div.desk-wrote", {});
     for (const { text, reasoning, calls, finish } of deltas) {
@@ -48,16 +53,15 @@ export class Streams {
       if (finish) wrote.append(el("span.desk-end", {}, `end: ${finish}`));
     }
     this.#row(wrote);
-    this.#follow(follows);
+    this.#follow();
   }
 
   /** An event that the client got. */
   wire(name, text) {
-    const follows = this.#atEnd();
     this.chunks += 1;
     if (this.got === null) this.#row(el("div.desk-wrote", {}));
     this.got.append(el("code.desk-chunk", {}, short(name, text)));
-    this.#follow(follows);
+    this.#follow();
   }
 
   #row(wrote) {
@@ -74,18 +78,20 @@ export class Streams {
     return scrollHeight - scrollTop - clientHeight < 40;
   }
 
-  #follow(follows) {
-    if (follows) this.rows.scrollTop = this.rows.scrollHeight;
+  #follow() {
+    if (this.following) this.rows.scrollTop = this.rows.scrollHeight;
     this.#tell();
   }
 
   #tell() {
     const left = this.left ? ` The first ${this.left} rows are not shown.` : "";
     this.count.textContent = this.reads
-      ? `${this.characters} characters in ${this.reads} reads came to ${this.chunks} events.${left}`
+      ? `${many(this.characters, "character")} in ${many(this.reads, "read")} came to ${many(this.chunks, "event")}.${left}`
       : "Nothing has come yet.";
   }
 }
+
+const many = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
 
 /** Text with its line feeds to be seen. */
 function visible(text) {
