@@ -1,6 +1,6 @@
 // The tokens of a text, by a tokenizer.json: in the worker, where nothing waits for it.
 
-import { Tokenizer } from "./tokenizers/tokenizers.mjs";
+import { Tokenizer } from "./tokenizers.mjs";
 
 let known = "";
 let tokenizer;
