@@ -39,6 +39,7 @@ ENGINE_NEEDS := regex cachetools psutil numpy requests tqdm 'transformers>=5.16.
 .PHONY: help test quick compiled check rooms slow complexity run templates tokenizers clients agents
 .PHONY: peers peer-trainers engine-vllm engine-sglang engine-transformers ray examples
 .PHONY: bench hostile soak fuzz lock audit sbom dist clean
+.PHONY: playground browser
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -72,6 +73,26 @@ soak: $(DEV) ## hours of a gateway's life in minutes, with faults on all sides: 
 
 run: $(RUN) ## start a gateway on a small model, call a tool, leave it running
 	@$(BIN)/python -m unspool.gateway $(ARGS)
+
+# The playground runs the library in the browser; its packages come from npm, and nothing from anywhere else.
+PLAYGROUND := pyodide@314.0.7 @huggingface/tokenizers@0.2.0
+SCREEN := $(VENV)/.installed-browser
+
+playground: $(DEV) .peers/playground/.installed ## build the playground, a static page, into build/playground; needs npm
+	@$(BIN)/python tools/playground.py .peers/playground/node_modules
+
+.peers/playground/.installed: Makefile
+	@echo "fetching Pyodide into .peers/playground"
+	@mkdir -p .peers/playground
+	@npm install --silent --ignore-scripts --no-audit --no-fund --prefix .peers/playground $(PLAYGROUND)
+	@touch $@
+
+browser: playground $(SCREEN) ## test the pages in Chromium, with screenshots in build/screenshots; ARGS="-k phone"
+	@$(BIN)/python -m pytest -q -m browser tests $(ARGS)
+
+$(SCREEN): $(DEV)
+	@$(BIN)/python -m pip install -qq --no-input -e '.[browser]'
+	@touch $@
 
 # The reference for chat templates.  It does without torch, but others import it where they find it.
 .peers/transformers/.installed:

@@ -44,6 +44,7 @@ let asked = null;
 
 function refresh(extra = {}) {
   asked = { extra };
+  $("playground").dataset.asking = "";
   asking ??= (async () => {
     while (asked) {
       const question = { ask: "play", ...state, view: undefined, apis: apis(), window: WINDOW, ...asked.extra };
@@ -54,6 +55,7 @@ function refresh(extra = {}) {
       $("playground").dataset.milliseconds = (performance.now() - began).toFixed(1);
     }
     asking = null;
+    delete $("playground").dataset.asking;
   })();
   return asking;
 }
@@ -176,7 +178,7 @@ function pause() {
 async function play() {
   if (playing) return pause();
   playing = true;
-  $("play").firstElementChild.textContent = "⏸";
+  $("play").firstElementChild.textContent = "❚❚";
   $("play").lastChild.data = " Pause";
   if (here() > (seen?.steps ?? 0)) await go(0);
   const stride = Math.max(1, Math.ceil((seen.steps * PACE) / LONGEST));

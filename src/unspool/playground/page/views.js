@@ -67,11 +67,18 @@ export function showProblems(root, problems, onChoose) {
         "div",
         "problem",
         title,
-        make("pre", "", problem.caret),
+        make("pre", "", narrow(problem.caret)),
         make("p", "", `At ${problem.at}: ${problem.means || problem.kind}.`),
       );
     }),
   );
+}
+
+/** A line with a caret under it, from a little before the caret on. */
+function narrow(caret) {
+  const [line, under] = caret.split("\n");
+  const cut = Math.max(4, under.length - 26);
+  return `${cut > 4 ? "…" : ""}${line.slice(cut)}\n${cut > 4 ? " " : ""}${under.slice(cut)}`;
 }
 
 const SAYS = {
