@@ -75,7 +75,7 @@ run: $(RUN) ## start a gateway on a small model, call a tool, leave it running
 	@$(BIN)/python -m unspool.gateway $(ARGS)
 
 # The playground runs the library in the browser; its packages come from npm, and nothing from anywhere else.
-PLAYGROUND := pyodide@314.0.7 @huggingface/tokenizers@0.2.0
+PLAYGROUND := pyodide@$(PYODIDE) @huggingface/tokenizers@0.2.0
 SCREEN := $(VENV)/.installed-browser
 
 playground: $(DEV) .peers/playground/.installed ## build the playground, a static page, into build/playground; needs npm
