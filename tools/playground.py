@@ -33,14 +33,12 @@ PYODIDE: Final = (
 """What of its package a browser loads."""
 PURE: Final = ("jinja2", "markupsafe")
 """What detection needs, from this environment; MarkupSafe does without its compiled part."""
-UNSERVED: Final = ("served.js", "served.css")
-"""What only a gateway's page has."""
 
 
 def build(target: Path, modules: Path) -> None:
     """Put the page together."""
     shutil.rmtree(target, ignore_errors=True)
-    shutil.copytree(PAGE, target, ignore=shutil.ignore_patterns(*UNSERVED))
+    shutil.copytree(PAGE, target)
     for name in PYODIDE:
         _copy(modules / "pyodide" / name, target / "pyodide" / name)
     _copy(modules / "@huggingface" / "tokenizers" / "dist" / "tokenizers.min.mjs", target / "tokenizers.mjs")
@@ -69,7 +67,7 @@ def archive(name: str, folder: Path) -> str:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as out:
         for file in installed.files or ():
             if file.suffix in (".py", ".typed") or ".dist-info" in file.parts[0]:
-                out.writestr(str(file), file.locate().read_bytes())
+                out.writestr(str(file), Path(file.locate()).read_bytes())
     return path.name
 
 
