@@ -87,7 +87,9 @@ def _used(python: Path, place: Path, *, compiled: bool) -> str:
 
 def _conformance(python: Path, place: Path) -> str:
     chosen = [word for name in DIALECTS for word in ("--dialect", name)]
-    printed = run([python.with_name("unspool"), "conformance", "run", *chosen], cwd=place)
+    printed = run(
+        [python.with_name("unspool"), "conformance", "run", "--chunking", "characters", *chosen], cwd=place
+    )
     return _count(printed)
 
 

@@ -19,13 +19,13 @@ from json.encoder import encode_basestring
 from typing import Final, NoReturn
 
 from ..schema.words import PYTHON_TO_JSON
-from ..search.scan import behind_space, escape_begun, escaped, string_reach, string_run
+from ..search.scan import ESCAPED, behind_space, escape_begun, escaped, string_reach, string_run
 from ..syntax.codec import Codec, Value
 from ..values.events import Status
 from ..values.native import i64
 
 _LIST_GAP: Final = re.compile(r"[ \t\r\n,]*")
-_SINGLE_RUN: Final = re.compile(r"(?:[^'\"\\\x00-\x1f]++|\\(?:[\"\\/bfnrt]|u[0-9a-fA-F]{4}))*+")
+_SINGLE_RUN: Final = re.compile(rf"(?:[^'\"\\\x00-\x1f]++|{ESCAPED})*+")
 _TOKEN: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[\]{},:]|[^\s"\[\]{},:]++')
 _SPACED: Final = {",": ", ", ":": ": "}
 _PYTHON_WORDS: Final = {python[0]: (python, word) for python, word in PYTHON_TO_JSON.items()}

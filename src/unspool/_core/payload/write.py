@@ -132,7 +132,7 @@ def encode_bare(arguments: str, quote: str) -> str:
 
 _Tree: TypeAlias = "list[str | _Tree]"
 
-_PLAIN_KEY: Final = re.compile(r"[\w$@./+-]++(?: [\w$@./+-]++)*+")
+_PLAIN_KEY: Final = re.compile(r"[\w$@./+-]++(?: [\w$@./+-]++)*")
 _TOKEN: Final = re.compile(
     r"[ \t\r\n,:]*+"
     r'(?:(?P<string>"[^"\\]*+(?:\\.[^"\\]*+)*+")|(?P<open>[{\[])|(?P<close>[}\]])|[^ \t\r\n,\]}]++)'

@@ -18,6 +18,7 @@ from typing import Final
 from .words import WORDS
 
 _ESCAPE = r"\\(?:[^xuUN]|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U(?:0010|000[0-9a-fA-F])[0-9a-fA-F]{4})"
+# (?>...*) and not *+: see _core/search/scan.py.
 _TOKEN: Final = re.compile(
     rf"""[ \t\n\r\f]*+(?:
       (?P<open>[\[({{])
@@ -26,10 +27,10 @@ _TOKEN: Final = re.compile(
     | (?P<colon>:)
     | (?P<word>True|true|False|false|None|null)
     | (?P<number>[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?)
-    | (?P<long>'''[^'\\]*+(?:(?:{_ESCAPE}|(?!''')')[^'\\]*+)*+'''
-              |\"\"\"[^"\\]*+(?:(?:{_ESCAPE}|(?!\"\"\")")[^"\\]*+)*+\"\"\")
-    | (?P<short>'[^'\\\n\r]*+(?:{_ESCAPE}[^'\\\n\r]*+)*+'
-               |"[^"\\\n\r]*+(?:{_ESCAPE}[^"\\\n\r]*+)*+")
+    | (?P<long>'''[^'\\]*+(?>(?:(?:{_ESCAPE}|(?!''')')[^'\\]*+)*)'''
+              |\"\"\"[^"\\]*+(?>(?:(?:{_ESCAPE}|(?!\"\"\")")[^"\\]*+)*)\"\"\")
+    | (?P<short>'[^'\\\n\r]*+(?>(?:{_ESCAPE}[^'\\\n\r]*+)*)'
+               |"[^"\\\n\r]*+(?>(?:{_ESCAPE}[^"\\\n\r]*+)*)")
     | (?P<end>\Z)
     )""",
     re.VERBOSE,
