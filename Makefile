@@ -234,7 +234,7 @@ lock: $(SUPPLY)/.installed ## pin what make run and make test install, with hash
 	@$(COMPILE) pyproject.toml --extra cli --extra gateway --extra tokenizers -c requirements/test.txt -o requirements/run.txt > /dev/null
 	@$(COMPILE) requirements/build.in -c requirements/test.txt -o requirements/build.txt > /dev/null
 	@$(COMPILE) requirements/build.in requirements/compiler.in requirements/dist.in -c requirements/test.txt -o requirements/dist.txt > /dev/null
-	@$(COMPILE) requirements/slice.in -c requirements/test.txt -o requirements/slice.txt > /dev/null
+	@$(COMPILE) requirements/slice.in -o requirements/slice.txt > /dev/null
 	@for name in model matcher; do $(COMPILE) --no-deps requirements/$$name.in -o requirements/$$name.txt > /dev/null || exit 1; done
 
 audit: $(SUPPLY)/.installed .peers/gateway/.installed ## ask for known vulnerabilities of what is pinned, and look at licences

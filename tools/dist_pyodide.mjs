@@ -3,11 +3,16 @@
 
 import { readFile } from "node:fs/promises";
 
+// Pyodide is one long line, which Node.js would print before the message.
+process.on("uncaughtException", (error) => {
+  console.error(error.message);
+  process.exit(1);
+});
 const asked = JSON.parse(process.argv[2]);
 const { loadPyodide, version } = await import(asked.pyodide);
 const python = await loadPyodide({ stdout: () => {}, stderr: () => {} });
 for (const wheel of asked.wheels) {
-  python.unpackArchive(await readFile(wheel), "wheel");
+  python.unpackArchive(new Uint8Array(await readFile(wheel)), "wheel");
 }
 python.mountNodeFS("/repository", asked.root);
 python.mountNodeFS("/ini", asked.ini);
@@ -22,7 +27,7 @@ os.environ["UNSPOOL_HYPOTHESIS"] = "quick"
 def printed(run):
     """What it prints, and that it ended well."""
     out = io.StringIO()
-    with contextlib.redirect_stdout(out):
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
         try:
             code = run()
         except SystemExit as ended:
@@ -47,7 +52,7 @@ import pytest
 os.chdir("/repository")
 said["tests"] = printed(lambda: int(pytest.main([
     "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:timeout",
-    "-c", "/ini/pytest.ini", "--rootdir", "/repository", "-o", "pythonpath=/repository/tests/support /repository/benchmarks /repository/tools /repository",
+    "-c", "/ini/pytest.ini", "--rootdir", "/repository", "--confcutdir", "/repository", "-o", "pythonpath=/repository/tests/support /repository/benchmarks /repository/tools /repository",
     "--cases", "4", *asked["tests"],
 ])))
 json.dumps(said)
