@@ -38,7 +38,7 @@ ENGINE_NEEDS := regex cachetools psutil numpy requests tqdm 'transformers>=5.16.
 .DELETE_ON_ERROR:
 .PHONY: help test quick compiled check rooms slow complexity run templates tokenizers clients agents
 .PHONY: peers peer-trainers engine-vllm engine-sglang engine-transformers ray examples
-.PHONY: bench hostile soak fuzz lock audit sbom dist clean
+.PHONY: bench hostile soak fuzz lock audit sbom dist site clean
 .PHONY: playground browser
 
 help: ## list the targets
@@ -61,8 +61,9 @@ check: $(DEV) ## lint, formatting, types
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
 
-rooms: $(DEV) ## draw the rooms of docs/architecture.md anew
+rooms: $(DEV) ## draw the pictures of docs anew: the rooms, a stream
 	@$(BIN)/python tools/rooms.py --write
+	@PYTHONPATH=tools $(BIN)/python -m website.stream --write
 
 slow: $(DEV) .peers/transformers/.installed ## run the long suites
 	@$(MAKE) -s templates || echo "without chat templates: the tests that read them are skipped"
@@ -224,17 +225,30 @@ clients: $(DEV) .clients/.installed ## test the gateway with the JavaScript clie
 agents: $(DEV) templates ## run agents (Codex, Claude Code, ...) against the gateway, in six dialects; 4 GB, needs npm
 	@$(BIN)/python tools/agent_runs.py $(or $(ARGS),--write)
 
+SITE := .peers/site
+site: $(SITE)/.installed ## build the site, with the playground in it, into build/site; needs npm
+	@$(MAKE) -s playground
+	@$(SITE)/bin/python tools/website/build.py
+	@echo "the site is in build/site: $(PYTHON) -m http.server -d build/site"
+
+$(SITE)/.installed: requirements/site.txt
+	@echo "installing Sphinx into $(SITE)"
+	@rm -rf $(SITE) && $(PYTHON) -m venv $(SITE)
+	@$(subst $(BIN),$(SITE)/bin,$(LOCKED)) -qq -r requirements/site.txt
+	@touch $@
+
 # Tools for those who ship.
 SUPPLY := .peers/supply
 COMPILE := $(SUPPLY)/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--no-annotate --custom-compile-command 'make lock' $(ARGS)
 
-lock: $(SUPPLY)/.installed ## pin what make run and make test install, with hashes; ARGS=--upgrade: newer ones
+lock: $(SUPPLY)/.installed ## pin what make run, make test and make site install, with hashes; ARGS=--upgrade: newer ones
 	@$(COMPILE) pyproject.toml requirements/build.in requirements/compiler.in --extra dev -o requirements/test.txt > /dev/null
 	@$(COMPILE) pyproject.toml --extra cli --extra gateway --extra tokenizers -c requirements/test.txt -o requirements/run.txt > /dev/null
 	@$(COMPILE) requirements/build.in -c requirements/test.txt -o requirements/build.txt > /dev/null
 	@$(COMPILE) requirements/build.in requirements/compiler.in requirements/dist.in -c requirements/test.txt -o requirements/dist.txt > /dev/null
 	@$(COMPILE) requirements/slice.in -o requirements/slice.txt > /dev/null
+	@$(COMPILE) requirements/site.in -o requirements/site.txt > /dev/null
 	@for name in model matcher; do $(COMPILE) --no-deps requirements/$$name.in -o requirements/$$name.txt > /dev/null || exit 1; done
 
 audit: $(SUPPLY)/.installed .peers/gateway/.installed ## ask for known vulnerabilities of what is pinned, and look at licences

@@ -44,6 +44,7 @@ def lines(name: str) -> list[str]:
         ("slice", lines("slice")),
         ("model", lines("model")),
         ("matcher", lines("matcher")),
+        ("site", lines("site")),
     ],
 )
 def test_pins_are_what_the_project_asks_for(name: str, asked: list[str]) -> None:
@@ -72,8 +73,8 @@ def test_a_gateway_has_the_versions_that_the_tests_had() -> None:
 
 def test_nothing_is_installed_unchecked() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    rules = dict(re.findall(r"^(\$\((?:DEV|RUN)\)):.*\n((?:\t.*\n)+)", makefile, re.MULTILINE))
-    assert set(rules) == {"$(DEV)", "$(RUN)"}
+    rules = dict(re.findall(r"^(\$\((?:DEV|RUN|SITE)\))\S*:.*\n((?:\t.*\n)+)", makefile, re.MULTILINE))
+    assert set(rules) == {"$(DEV)", "$(RUN)", "$(SITE)"}
     for rule in rules.values():
         assert "$(PIP)" not in rule
         assert "pip install" not in rule

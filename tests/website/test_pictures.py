@@ -1,0 +1,47 @@
+"""Pictures are drawn from what the library says, for every dialect."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from unspool import explain, get_dialect, list_dialects, state_diagram
+from website import dialects, states, stream
+
+
+def test_the_stream_of_the_start_page_is_up_to_date() -> None:
+    assert stream.PICTURE.read_text(encoding="utf-8") == stream.picture(list(stream.rows())), "make rooms"
+
+
+def test_the_stream_shows_what_the_page_says_of_it() -> None:
+    rows = list(stream.rows())
+    assert "".join(row.chunk for row in rows) == "".join(stream.CHUNKS)
+    assert [row.held for row in rows] == [0, 5, 1, 5, 26, 0, 0, 0]
+    assert all(row.kinds and len(row.kinds) == len(row.chunk) for row in rows)
+
+
+@pytest.mark.parametrize("name", [dialect.name for dialect in list_dialects()])
+def test_a_dialect_has_its_states_drawn_and_all_that_leads_on(name: str) -> None:
+    diagram = state_diagram(name)
+    drawn = ET.fromstring(states.picture(name, diagram))  # noqa: S314 - our own
+    known = states.edges(diagram)
+    texts = {"".join(text.itertext()) for text in drawn.iter("{http://www.w3.org/2000/svg}text")}
+    assert {state.replace("_", " ") for state in known} <= texts
+    lines = [path for path in drawn.iter("{http://www.w3.org/2000/svg}path") if path.get("class") == "edge"]
+    assert len(lines) == 1 + sum(map(len, known.values()))
+    boxes = list(states.boxes(known).values())
+    for box in boxes:
+        assert not [
+            other.state
+            for other in boxes
+            if other is not box and other.column == box.column and box.top <= other.top < box.top + box.height
+        ]
+
+
+def test_the_page_of_a_dialect_is_its_explanation() -> None:
+    page = dialects.page(get_dialect("hermes"))
+    before, _, _ = explain("hermes").partition("```mermaid")
+    assert page.startswith(before)
+    assert "](hermes.svg)" in page
+    assert "mermaid" not in page
