@@ -8,21 +8,21 @@ dialect.  Start with :func:`check_dialect`:
 >>> mine = Dialect("mine", call=("<call>{envelope}</call>",))
 >>> check_dialect(mine, ['Hi. <call>{"name": "now", "arguments": {}}</call>'], examples=5)
 
-The laws:
+The laws::
 
-chunking    however an output is cut into pieces, the same events come out
-tiling      the spans of the events cover the input, in order, once
-places      a name and arguments stand where their call says, apart from each other
-order       calls start, get arguments and end, one at a time; ``Finish`` is last
-hold-back   what is held is never more than ``Parser.bound``
-cuts        where generation is stopped the output is cut, and no markup becomes text
-arguments   what was sent of a call's arguments is a prefix of all of them
-effort      however hostile an output is, the work for it grows with its length
-no error    whatever the model wrote, ``feed`` and ``finish`` do not raise
-quotations  what a user quotes in the prompt says nothing about the output
-wires       on every wire a client puts together what the whole response has, and can run only that
-policies    each value of a policy shows, where the dialect has what the policy is about
-round trip  ``parse(render(message))`` gives the message back
+    chunking    however an output is cut into pieces, the same events come out
+    tiling      the spans of the events cover the input, in order, once
+    places      a name and arguments stand where their call says, apart from each other
+    order       calls start, get arguments and end, one at a time; ``Finish`` is last
+    hold-back   what is held is never more than ``Parser.bound``
+    cuts        where generation is stopped the output is cut, and no markup becomes text
+    arguments   what was sent of a call's arguments is a prefix of all of them
+    effort      however hostile an output is, the work for it grows with its length
+    no error    whatever the model wrote, ``feed`` and ``finish`` do not raise
+    quotations  what a user quotes in the prompt says nothing about the output
+    wires       on every wire a client puts together what the whole response has, and can run only that
+    policies    each value of a policy shows, where the dialect has what the policy is about
+    round trip  ``parse(render(message))`` gives the message back
 
 A law that is broken raises ``AssertionError`` with the input to repeat it.
 
