@@ -122,7 +122,9 @@ def page(browser: Browser, address: str) -> Iterator[Page]:
     """A page that fails the test if it asks anybody else, or has anything to complain of."""
     opened = browser.new_page(viewport={"width": 1280, "height": 900})
     wrong: list[str] = []
-    opened.on("request", lambda request: None if request.url.startswith(address) else wrong.append(request.url))
+    opened.on(
+        "request", lambda request: None if request.url.startswith(address) else wrong.append(request.url)
+    )
     opened.on("response", lambda got: wrong.append(f"{got.status} {got.url}") if got.status >= 400 else None)
     opened.on("console", lambda said: wrong.append(said.text) if said.type in ("error", "warning") else None)
     opened.on("pageerror", lambda error: wrong.append(str(error)))
@@ -181,7 +183,16 @@ def test_the_navigation_leads_to_dialects_names_and_the_playground(page: Page, a
     )
 
 
-SHOWN = ("index", "leaks", "dialect/hermes", "dialect/harmony", "api/unspool", "truth-table", "speed", "architecture")
+SHOWN = (
+    "index",
+    "leaks",
+    "dialect/hermes",
+    "dialect/harmony",
+    "api/unspool",
+    "truth-table",
+    "speed",
+    "architecture",
+)
 
 
 @pytest.mark.parametrize(("look", "width"), [("light", 1280), ("dark", 1280), ("light", 390), ("dark", 390)])

@@ -20,11 +20,13 @@ extensions = ["myst_parser"]
 highlight_language = "text"
 suppress_warnings = ["misc.highlighting_failure"]  # an output that is broken on purpose is still shown
 
+private = ROOT / "build" / "site-pages" / "api" / "private.txt"
 nitpicky = True
+nitpick_ignore = [("py:class", name) for name in private.read_text(encoding="utf-8").split()]
 nitpick_ignore_regex = [
     ("py:class", r"(str|int|float|bool|bytes|bytearray|object|list|dict|tuple|set|frozenset|type|None)"),
     ("py:class", r"(Any|Callable|Iterable|Iterator|Sequence|Mapping|Literal|TypeAlias|Unpack|Protocol|Self)"),
-    ("py:class", r"(Path|pa\.\w+|Awaitable|AsyncIterator|optional)"),
+    ("py:class", r"(Path|pa\.\w+|Awaitable|AsyncIterator|Random|SearchStrategy|ASGIApp|optional)"),
 ]
 python_use_unqualified_type_names = True
 python_display_short_literal_types = True
@@ -46,6 +48,7 @@ html_show_sourcelink = False
 html_show_sphinx = False
 html_show_copyright = False
 html_use_index = True
+html_domain_indices = False
 html_theme_options: dict[str, Any] = {
     "light_logo": "spool.svg",
     "dark_logo": "spool.svg",

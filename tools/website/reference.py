@@ -17,9 +17,11 @@ from typing import Any, Final
 import griffe
 
 FOLDER: Final = "api"
+PRIVATE: Final = "private.txt"
+"""The private names that are shown, and need not lead anywhere: ``conf.py`` reads them."""
 PROMISES: Final = re.compile(r"^\| `(unspool[\w.]*)` \| (.*?) \| (.*?) ?\|$", re.MULTILINE)
 _ROLE: Final = re.compile(r":(class|func|meth|attr|data|exc|mod):`(?:([^`<]*?) <)?~?([\w.]+)>?`")
-_PLUMBING: Final = {"i64": "int", "unspool._core.values.native.i64": "int"}
+_PLUMBING: Final = {"i64": "int"}
 """What the compiler is told, and what users are."""
 
 _STARS: Final = {griffe.ParameterKind.var_positional: "*", griffe.ParameterKind.var_keyword: "**"}
@@ -32,6 +34,9 @@ class Reference:
         self.modules = PROMISES.findall(promises)
         self.package = griffe.load("unspool", search_paths=[str(source)], resolve_aliases=True)
         self.public: dict[str, str] = {}
+        """Where things are defined, and the names that they are promised by."""
+        self.private: set[str] = set()
+        """Names that signatures mention, and that nobody can import."""
         for name, _, _ in reversed(self.modules):  # what several have, the first has
             module = self._module(name)
             for export in self._exports(module):
@@ -45,10 +50,12 @@ class Reference:
         (folder / "index.md").write_text("\n".join(self._list()), encoding="utf-8")
         for name, _, needs in self.modules:
             (folder / f"{name}.rst").write_text("\n".join(self.page(name, needs)), encoding="utf-8")
+        (folder / PRIVATE).write_text("\n".join(sorted(self.private)), encoding="utf-8")
 
     def _list(self) -> Iterator[str]:
         yield "# API reference\n"
         yield "Every public name, module by module. How far to rely on them: [promises](../promises.md).\n"
+        yield "All names at once: {ref}`genindex`.\n"
         yield "| module | what for | needs |\n|---|---|---|"
         for name, what, needs in self.modules:
             yield f"| [{name}]({name}.rst) | {what} | {needs} |"
@@ -106,10 +113,10 @@ class Reference:
         bases = filter(None, map(self._public_base, found.bases))
         based = ", ".join(f":py:class:`{base}`" for base in bases)
         maker = found.all_members.get("__init__")
-        closed = any(
-            re.search("Protocol|Enum|TypedDict", str(base)) for base in found.bases
+        parameters = [] if maker is None else list(_final(maker).parameters)[1:]
+        closed = any(re.search("Protocol|Enum|TypedDict", str(base)) for base in found.bases) or any(
+            parameter.name.startswith("_") for parameter in parameters
         )  # nobody calls it
-        parameters = [] if closed or maker is None else list(_final(maker).parameters)[1:]
         signature = "" if closed else f"({self._parameters(parameters)})"
         kind = "py:exception" if _is_error(found) else "py:class"
         yield f".. {kind}:: {name}{signature}\n"
@@ -154,7 +161,8 @@ class Reference:
         annotation = str(found.annotation or "")
         if annotation == "TypeAlias":
             yield f".. py:type:: {name}"
-            yield f"   :canonical: {self._type(found.value)}"
+            if not re.search(r"\b_\w", stands_for := self._type(found.value)):
+                yield f"   :canonical: {stands_for}"
         else:
             kind, _ = self._annotated(found.annotation)
             yield f".. py:data:: {name}"
@@ -215,8 +223,11 @@ class Reference:
             return _PLUMBING[str(name)]
         if path in self.public:
             return self.public[path]
-        if path.startswith("unspool.") and (alias := _alias(self.package, path)) is not None:
-            return self._type(alias)
+        if path.startswith("unspool."):
+            stands_for = self._type(_alias(self.package, path))
+            if stands_for and not self.private.intersection(re.findall(r"\w+", stands_for)):
+                return stands_for
+            self.private.add(str(name))
         return str(name)
 
     def _public_base(self, base: Any) -> str:
@@ -255,8 +266,10 @@ def _docstring(found: griffe.Object | griffe.Alias) -> str:
     return found.docstring.value if found.docstring else ""
 
 
-def _target(module: griffe.Module, name: str) -> griffe.Object:
-    return _final(module.members[name])
+def _target(module: griffe.Module, name: str) -> Any:
+    found = _final(module.members[name])
+    # What is named as the module that it is from hides behind it.
+    return _final(found.members[name]) if isinstance(found, griffe.Module) else found
 
 
 def _final(found: griffe.Object | griffe.Alias) -> Any:
@@ -272,7 +285,7 @@ def _resolved(package: griffe.Module, path: str) -> str:
     """The place where something is defined that one module imports from another."""
     try:
         return str(_final(package.modules_collection[path]).path)
-    except KeyError:
+    except (KeyError, griffe.AliasResolutionError):
         return path
 
 
@@ -280,8 +293,6 @@ def _alias(package: griffe.Module, path: str) -> Any:
     """The type that a private name stands for."""
     try:
         found = _final(package.modules_collection[path])
-    except KeyError:
+    except (KeyError, griffe.AliasResolutionError):
         return None
-    if isinstance(found, griffe.Attribute) and str(found.annotation) == "TypeAlias":
-        return found.value
-    return None
+    return found.value if isinstance(found, griffe.Attribute) else None
