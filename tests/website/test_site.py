@@ -70,7 +70,7 @@ QUESTIONS = (
     Question(
         "How do I put it in front of Ollama?",
         ("Put it in front of Ollama, llama.cpp, vLLM",),
-        "ollama serve",
+        "in front of Ollama",
         "recipes.html",
         "unspool serve http://127.0.0.1:11434#qwen3:8b",
     ),
