@@ -10,7 +10,7 @@ from places import ROOT
 from website import navigation, staging
 from website.staging import DeadLink, Staging
 
-GENERATED = {"dialect/index", "api/index"}
+GENERATED = {"dialect/index", "api/index", "examples"}
 
 
 def test_the_navigation_has_every_page_once() -> None:
@@ -22,7 +22,7 @@ def test_the_navigation_has_every_page_once() -> None:
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    for name in ("docs/a.md", "docs/b.md", "docs/plot.svg", "CHANGELOG.md", "examples/try.py"):
+    for name in ("docs/a.md", "docs/b.md", "docs/plot.svg", "README.md", "CHANGELOG.md", "examples/try.py"):
         path = tmp_path / "repository" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(name)
@@ -46,6 +46,7 @@ def repository(tmp_path: Path) -> Path:
             "![plot](plot.svg) [it](files/examples/try.py)",
         ),
         ("CHANGELOG.md", "[a](docs/a.md)", "[a](a.md)"),
+        ("docs/a.md", "[start](../README.md) [all](../examples)", "[start](index.md) [all](examples.md)"),
         ("docs/a.md", "```\n[x](y)\n```\n[b](b.md)", "```\n[x](y)\n```\n[b](b.md)"),
     ],
 )
@@ -73,4 +74,4 @@ def test_what_pages_point_at_is_staged(repository: Path, tmp_path: Path) -> None
     (repository / "docs" / "a.md").write_text("[it](../examples/try.py) ![plot](plot.svg)")
     Staging(repository, tmp_path / "pages").run()
     staged = {path.relative_to(tmp_path / "pages").as_posix() for path in (tmp_path / "pages").rglob("*.*")}
-    assert staged == {"a.md", "b.md", "changelog.md", "plot.svg", "files/examples/try.py"}
+    assert staged == {"a.md", "b.md", "changelog.md", "examples.md", "plot.svg", "files/examples/try.py"}

@@ -21,7 +21,7 @@ NAVIGATION: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ),
     (
         "Use it",
-        ("gateway", "engines", "doctor", "policies", "promises", "refusals"),
+        ("library", "examples", "gateway", "engines", "doctor", "policies", "promises", "refusals"),
     ),
     (
         "Look it up",
@@ -33,7 +33,7 @@ NAVIGATION: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ),
     (
         "Work on it",
-        ("architecture", "fuzzing", "security-policy"),
+        ("contributing", "architecture", "release", "fuzzing", "security-policy"),
     ),
 )
 """Captions and the pages below them, by their place on the site and without a suffix."""

@@ -32,7 +32,7 @@ class Reference:
 
     def __init__(self, source: Path, promises: str) -> None:
         self.modules = PROMISES.findall(promises)
-        self.package = griffe.load("unspool", search_paths=[str(source)], resolve_aliases=True)
+        self.package: Any = griffe.load("unspool", search_paths=[str(source)], resolve_aliases=True)
         self.public: dict[str, str] = {}
         """Where things are defined, and the names that they are promised by."""
         self.private: set[str] = set()
@@ -90,8 +90,8 @@ class Reference:
             groups.setdefault(origin, []).append(name)
         return groups
 
-    def _module(self, name: str) -> griffe.Module:
-        found = self.package
+    def _module(self, name: str) -> Any:
+        found: Any = self.package
         for part in name.split(".")[1:]:
             found = found.modules[part]
         return found
@@ -182,7 +182,7 @@ class Reference:
             if kind is griffe.ParameterKind.keyword_only and not starred:
                 written.append("*")
                 starred = True
-            stars = _STARS.get(kind, "")
+            stars = _STARS.get(parameter.kind or griffe.ParameterKind.keyword_only, "")
             starred = starred or stars == "*"
             text = stars + parameter.name
             if parameter.annotation is not None:

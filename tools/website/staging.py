@@ -25,8 +25,8 @@ ELSEWHERE: Final = {
     "fuzz/README.md": "fuzzing",
 }
 """Pages outside of ``docs``, and what they are called on the site."""
-PLAYGROUND: Final = "playground/index.html"
-"""Not a page of ours: it is put beside them when they are built."""
+EXAMPLES: Final = "examples"
+"""A folder of programs, which is one page on the site."""
 
 _FENCE: Final = re.compile(r" *(?P<ticks>`{3,}|~{3,})")
 _CODE: Final = re.compile(r"(?P<ticks>`+)(?!`).*?(?<!`)(?P=ticks)(?!`)")
@@ -59,6 +59,7 @@ class Staging:
                 text += trees()
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_text(text, encoding="utf-8")
+        (self.target / f"{EXAMPLES}.md").write_text(examples(self.repository / EXAMPLES), encoding="utf-8")
         for file in sorted(self.files):
             place = self.target / place_of(file)
             place.parent.mkdir(parents=True, exist_ok=True)
@@ -88,15 +89,15 @@ class Staging:
 
     def _resolved(self, page: str, target: str, number: int) -> str:
         """Where a link leads on the site, seen from where its page is there."""
-        if target == PLAYGROUND:
-            return target
         file = os.path.normpath(PurePosixPath(page).parent / target)
+        if file.split("/")[0] == EXAMPLES and (self.repository / file).is_dir():
+            return os.path.relpath(f"{EXAMPLES}.md", PurePosixPath(place_of(page)).parent)
         if file.startswith("..") or not (self.repository / file).is_file():
             raise DeadLink(f"{page}:{number}: {target} is not there")
         place = place_of(file)
-        if file in pages(self.repository):
+        if file in ELSEWHERE or file in pages(self.repository):
             place += ".md"
-        elif not file.startswith("docs/") or not file.endswith(".md"):
+        else:
             self.files.add(file)
         return os.path.relpath(place, PurePosixPath(place_of(page)).parent)
 
@@ -107,6 +108,16 @@ class Staging:
             f"```{{image}} {place}\n:class: only-{mode}\n:alt: {found['alt']}\n```\n"
             for mode, place in shown.items()
         )
+
+
+def examples(folder: Path) -> str:
+    """The programs of a folder, on one page."""
+    programs = [path for path in sorted(folder.rglob("*.py")) if path.read_text(encoding="utf-8").strip()]
+    shown = [
+        f"## {path.relative_to(folder).as_posix()}\n\n````python\n{path.read_text(encoding='utf-8')}````\n"
+        for path in programs
+    ]
+    return "\n".join(["# Examples\n\nWhole programs. The tests run them.\n", *shown])
 
 
 def pages(repository: Path) -> list[str]:
