@@ -226,8 +226,8 @@ agents: $(DEV) templates ## run agents (Codex, Claude Code, ...) against the gat
 	@$(BIN)/python tools/agent_runs.py $(or $(ARGS),--write)
 
 SITE := .peers/site
-site: $(SITE)/.installed ## build the site, with the playground in it, into build/site; needs npm
-	@$(MAKE) -s playground
+site: $(SITE)/.installed ## build the site, into build/site; with the playground in it, where there is npm
+	@command -v npm > /dev/null && $(MAKE) -s playground || echo "without the playground: it needs npm"
 	@$(SITE)/bin/python tools/website/build.py
 	@echo "the site is in build/site: $(PYTHON) -m http.server -d build/site"
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+PLAYGROUND = ROOT / "build" / "playground"
 sys.path[:0] = [str(ROOT / "src"), str(HERE.parent)]
 
 from website import dialects, links  # noqa: E402
@@ -31,7 +32,6 @@ def main() -> int:
     """Build it; the exit code is 1 where a reference, a link or a picture leads nowhere."""
     options = argparse.ArgumentParser(description=main.__doc__)
     options.add_argument("--out", type=Path, default=ROOT / "build" / "site")
-    options.add_argument("--playground", type=Path, default=ROOT / "build" / "playground")
     given = options.parse_args()
     pages = ROOT / "build" / "site-pages"
     staged(pages)
@@ -40,9 +40,8 @@ def main() -> int:
     kept = ["-d", str(ROOT / "build" / "site-doctrees"), "-c", str(HERE), str(pages), str(given.out)]
     if subprocess.run([*sphinx, *kept], check=False).returncode:  # noqa: S603 - our own pages
         return 1
-    if not (given.playground / "index.html").is_file():
-        raise SystemExit(f"there is no playground in {given.playground}: make playground")
-    shutil.copytree(given.playground, given.out / "playground")
+    if PLAYGROUND.is_dir():
+        shutil.copytree(PLAYGROUND, given.out / "playground")
     wrong = list(links.broken(given.out, apart=("playground",)))
     print(*wrong, sep="\n", end="\n" * bool(wrong), file=sys.stderr)
     return int(bool(wrong))

@@ -54,6 +54,7 @@ html_theme_options: dict[str, Any] = {
     "dark_logo": "spool.svg",
     "top_of_page_buttons": [],
 }
+html_context = {"playground": (ROOT / "build" / "playground").is_dir()}
 templates_path = ["templates"]
 html_sidebars = {
     "**": [
