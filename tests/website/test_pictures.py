@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from base64 import urlsafe_b64decode
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -45,3 +47,10 @@ def test_the_page_of_a_dialect_is_its_explanation() -> None:
     assert page.startswith(before)
     assert "](hermes.svg)" in page
     assert "mermaid" not in page
+
+
+def test_the_door_of_a_dialect_opens_on_its_example() -> None:
+    address = dialects.door(get_dialect("kimi_k2")).split("#j=")[1].split('"')[0]
+    opened = json.loads(urlsafe_b64decode(address + "=" * (-len(address) % 4)))
+    assert opened["dialect"] == "kimi_k2"
+    assert opened["text"] in explain("kimi_k2")

@@ -23,7 +23,7 @@ def staged(pages: Path) -> None:
     shutil.rmtree(pages, ignore_errors=True)
     pages.mkdir(parents=True)
     Staging(ROOT, pages).run()
-    dialects.write(pages)
+    dialects.write(pages, playground=PLAYGROUND.is_dir())
     promises = (ROOT / "docs" / "promises.md").read_text(encoding="utf-8")
     Reference(ROOT / "src", promises).write(pages)
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
+from base64 import urlsafe_b64encode
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 from unspool import Dialect, explain, list_dialects, state_diagram
+from unspool._core.ends.example import example
 from unspool._core.ends.explain import hold_back, kind
 
 from . import states
@@ -16,14 +19,16 @@ FOLDER: Final = "dialect"
 _DIAGRAM: Final = re.compile(r"```mermaid\n.*?```", re.DOTALL)
 
 
-def write(target: Path) -> None:
-    """Write the pages and their pictures."""
+def write(target: Path, *, playground: bool) -> None:
+    """Write the pages and their pictures; with links to the playground, where that is built."""
     folder = target / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     dialects = list_dialects()
     (folder / "index.md").write_text("\n".join(_list(dialects)), encoding="utf-8")
     for dialect in dialects:
-        (folder / f"{dialect.name}.md").write_text(page(dialect), encoding="utf-8")
+        (folder / f"{dialect.name}.md").write_text(
+            page(dialect) + (door(dialect) if playground else ""), encoding="utf-8"
+        )
         picture = states.picture(dialect.name, state_diagram(dialect))
         (folder / f"{dialect.name}.svg").write_text(picture, encoding="utf-8")
 
@@ -38,6 +43,14 @@ def page(dialect: Dialect) -> str:
         "[How an output becomes a message](../architecture.md#modes) says what the states are, "
         "[what each family is told](../truth-table.md) what a request needs.\n"
     )
+
+
+def door(dialect: Dialect) -> str:
+    """A link that opens the playground with the dialect's example in it."""
+    text, _ = example(dialect)
+    shown = json.dumps({"text": text, "dialect": dialect.name}).encode()
+    address = urlsafe_b64encode(shown).decode().rstrip("=")
+    return f'\n<p><a href="../playground/index.html#j={address}">Step through this example in the playground</a></p>\n'
 
 
 def _list(dialects: Sequence[Dialect]) -> Iterator[str]:

@@ -70,7 +70,7 @@ def _read(path: Path) -> Page:
 
 
 def broken(site: Path, apart: tuple[str, ...] = ()) -> Iterator[str]:
-    """Everything that is wrong with a site; folders that stand ``apart`` are only pointed at."""
+    """Everything that is wrong with a site; folders that stand ``apart`` know best what their addresses mean."""
     pages = {path.resolve(): _read(path) for path in sorted(site.rglob("*.html"))}
     ours = {
         path: page
@@ -82,10 +82,10 @@ def broken(site: Path, apart: tuple[str, ...] = ()) -> Iterator[str]:
         for link in dict.fromkeys(page.loads):
             if urlsplit(link).scheme not in ("", "data") or link.startswith("//"):
                 yield f"{name} loads {link} from elsewhere"
-            elif said := _dead(site, path, link, pages):
+            elif said := _dead(site, path, link, ours):
                 yield f"{name}: {link} {said}"
         for link in dict.fromkeys(page.links):
-            if not urlsplit(link).scheme and (said := _dead(site, path, link, pages)):
+            if not urlsplit(link).scheme and (said := _dead(site, path, link, ours)):
                 yield f"{name}: {link} {said}"
     for path in sorted(site.rglob("*.css")):
         for link in _styled(path.read_text(encoding="utf-8")):

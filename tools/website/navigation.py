@@ -29,7 +29,7 @@ NAVIGATION: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ),
     (
         "See for yourself",
-        ("conformance", "peers", "agents", "speed", "security"),
+        ("playground", "conformance", "peers", "agents", "speed", "security"),
     ),
     (
         "Work on it",
