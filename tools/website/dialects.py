@@ -50,7 +50,8 @@ def door(dialect: Dialect) -> str:
     text, _ = example(dialect)
     shown = json.dumps({"text": text, "dialect": dialect.name}).encode()
     address = urlsafe_b64encode(shown).decode().rstrip("=")
-    return f'\n<p><a href="../playground/index.html#j={address}">Step through this example in the playground</a></p>\n'
+    place = f"../playground/index.html#j={address}"
+    return f'\n<p><a href="{place}">Step through this example in the playground</a></p>\n'
 
 
 def _list(dialects: Sequence[Dialect]) -> Iterator[str]:

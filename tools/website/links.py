@@ -70,7 +70,7 @@ def _read(path: Path) -> Page:
 
 
 def broken(site: Path, apart: tuple[str, ...] = ()) -> Iterator[str]:
-    """Everything that is wrong with a site; folders that stand ``apart`` know best what their addresses mean."""
+    """Everything that is wrong with a site; folders that stand ``apart`` know what their addresses mean."""
     pages = {path.resolve(): _read(path) for path in sorted(site.rglob("*.html"))}
     ours = {
         path: page
