@@ -8,26 +8,23 @@ is never an exception: errors are answers, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from importlib import import_module
 from typing import Any, Final
 
 from .._core.values.errors import UnspoolError, UsageError
-from .case import case
-from .examples import dialects, examples
-from .finding import find
-from .labelling import labels
-from .play import play
 
 __all__ = ["answer"]
 
-_ASKS: Final[Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]]] = {
-    "dialects": dialects,
-    "examples": examples,
-    "play": play,
-    "detect": find,
-    "labels": labels,
-    "case": case,
+_ASKS: Final = {
+    "dialects": "examples.dialects",
+    "examples": "examples.examples",
+    "play": "play.play",
+    "detect": "finding.find",
+    "labels": "labelling.labels",
+    "case": "case.case",
 }
+"""The question and who answers it, imported when it is first asked: in a browser that takes seconds."""
 
 
 def answer(request: Mapping[str, Any]) -> dict[str, Any]:
@@ -46,8 +43,10 @@ def answer(request: Mapping[str, Any]) -> dict[str, Any]:
         asked = request.get("ask")
         if not isinstance(asked, str) or asked not in _ASKS:
             raise UsageError(f"ask={asked!r}: choose one of {', '.join(_ASKS)}")
-        return _ASKS[asked](request)
+        module, _, name = _ASKS[asked].partition(".")
+        found: dict[str, Any] = getattr(import_module(f".{module}", __name__), name)(request)
     except UnspoolError as error:
-        return {"error": str(error), "kind": type(error).__name__}
+        found = {"error": str(error), "kind": type(error).__name__}
     except RecursionError:
-        return {"error": "this is nested too deeply to be read", "kind": "RecursionError"}
+        found = {"error": "this is nested too deeply to be read", "kind": "RecursionError"}
+    return found
