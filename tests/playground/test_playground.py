@@ -48,7 +48,7 @@ def parser(name: str) -> Parser:
 def test_spans_tile_the_text(name: str) -> None:
     asked = recorded(name)
     steps = play(**asked)["steps"]
-    for position in (None, *range(0, steps, 1 + steps // 5)):
+    for position in (None, *range(0, steps, 1 + steps // 3)):
         seen = play(**asked, position=position, apis=[])
         ends = [0, *(end for _, end, _, _ in seen["spans"])]
         assert [start for start, _, _, _ in seen["spans"]] == ends[:-1]

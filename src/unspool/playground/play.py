@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import accumulate
 from typing import Any, Final
 
@@ -34,6 +35,7 @@ from .setup import Setup, given
 
 _WINDOW: Final = 48
 """Pieces that are fed one by one, if the request does not say."""
+_KINDS: Final = [label.name.lower() for label in Label]
 _MODEL: Final = "playground"
 _WIRES: Final[Mapping[str, Callable[[Parser], ChatStream | MessagesStream | ResponsesStream]]] = {
     "chat": lambda parser: ChatStream(parser, model=_MODEL, id="chatcmpl-0", created=0),
@@ -68,8 +70,9 @@ def play(request: Mapping[str, Any]) -> dict[str, Any]:
     return {"steps": steps, "position": position, "earlier": first, **stage.seen()}
 
 
+@lru_cache(maxsize=2)
 def _ends(text: str, length: int) -> Sequence[int]:
-    """Where the pieces end."""
+    """Where the pieces end; each step asks for the same ones."""
     if length < 0:
         raise UsageError(f"chunk={length}: give the length of a piece, or 0 for pieces like tokens")
     if length:
@@ -84,7 +87,6 @@ class _Stage:
         self._setup = setup
         parser = self._parser = setup.parser()
         self._fold = parser.fold(source=setup.text)
-        self._tidy = parser.tidy()
         self._wires = {api: wire(parser) for api, wire in _WIRES.items() if api in apis}
         self._chunks: dict[str, list[dict[str, Any]]] = {api: [] for api in self._wires}
         self._events: list[Event] = []
@@ -118,12 +120,14 @@ class _Stage:
     def _take(self, events: list[Event], end: int) -> dict[str, Any]:
         self._fed = end
         self._events += events
-        self._shown += self._tidy.push(events)
         if self._error is None:
             try:
-                self._fold.push(events)
+                self._shown += self._fold.push(events)
             except MalformedOutput as error:
                 self._error = error
+                self._shown = self._parser.tidy().push(self._events)  # the fold has lost count
+        else:
+            self._shown += events
         return {api: wire.encode(events) for api, wire in self._wires.items()}
 
     def seen(self) -> dict[str, Any]:
@@ -235,7 +239,7 @@ def _joined(found: Iterable[Stretch]) -> list[tuple[int, int, str, bool]]:
     for end, label in found:
         if end <= start:
             continue
-        kind, broken = Label(label & KIND).name.lower(), bool(label & BROKEN)
+        kind, broken = _KINDS[label & KIND], bool(label & BROKEN)
         if spans and spans[-1][2:] == (kind, broken):
             spans[-1] = (spans[-1][0], end, kind, broken)
         else:

@@ -84,7 +84,8 @@ function mark(problems) {
       const box = place(problem.at);
       const caret = document.createElement("span");
       caret.className = "caret";
-      caret.textContent = `▲ ${problem.detail || problem.kind.replaceAll("_", " ")}`;
+      const kind = problem.kind.replaceAll("_", " ");
+      caret.textContent = `▲ ${kind.endsWith(" call") && problem.at > problem.start ? problem.detail : `${kind}: ${problem.detail}`}`;
       caret.style.left = `${box.left}px`;
       caret.style.top = `${box.bottom}px`;
       caret.classList.toggle("leftwards", box.left > ink.clientWidth * 0.6);
