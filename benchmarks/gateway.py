@@ -6,7 +6,7 @@ in order, and the end.
 
 ``direct``: no gateway.  ``pass-through``: bytes, by a proxy of the same parts (uvicorn,
 aiohttp) that does nothing.  ``unspool``: parsed and encoded, by three APIs;
-``nothing kept``: without the list of the last requests.  ``litellm``: the LiteLLM proxy, if
+``forgets``: without the list of the last requests.  ``litellm``: the LiteLLM proxy, if
 ``--set-up`` has installed it into ``.peers/litellm``.  ``1 worker``
 and ``2 workers``: the gateway on all cores, beside engine and client, with the same load
 for each worker.
@@ -327,7 +327,7 @@ WAYS = (
     Way("direct"),
     Way("pass-through", start=pass_through),
     Way("unspool", start=unspool),
-    Way("unspool, nothing kept", start=partial(unspool, keeps=False)),
+    Way("unspool forgets", start=partial(unspool, keeps=False)),
     Way("unspool responses", "responses", unspool, WORKS[1:2]),
     Way("unspool messages", "messages", unspool, WORKS[1:2]),
     Way("litellm", start=litellm, works=SLOW),
