@@ -308,9 +308,11 @@ def test_quickstart_leaves_it_running() -> None:
     seen = []
     for line in process.stdout:
         seen.append(line)
-        if "messages.create" in line:
+        if line.strip() == f"http://127.0.0.1:{port}":  # the page, and last of all
             break
     url = f"http://127.0.0.1:{port}"
+    assert "browser" in "".join(seen[-3:])
+    assert any("messages.create" in line for line in seen)
     assert any(f"curl {url}" in line for line in seen)
     assert any(f'base_url="{url}/v1"' in line for line in seen)
     body = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 2}

@@ -154,6 +154,13 @@ def test_it_can_be_switched_off(engine: EngineProcess, template: str) -> None:
         assert list(gateway.gateway.desk.notes.of("")) == []
 
 
+def test_it_is_said_where_it_is() -> None:
+    from unspool.gateway.flags import _ways
+
+    assert _ways(Settings(port=9000)).endswith("last requests.")
+    assert "browser" not in _ways(Settings(port=9000, page=False))
+
+
 # -- who may see what
 
 
