@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,27 +15,15 @@ pytest.importorskip("starlette")
 pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
-from places import ROOT
+from browsing import CHROMIUM, SCREENSHOTS, Tabs, chromium
 from serving import EngineProcess, GatewayThread, call_text, post, serving
 
 sync_api = pytest.importorskip("playwright.sync_api")
 
-SCREENSHOTS = ROOT / "build" / "screenshots"
-CHROMIUM = Path("/usr/bin/chromium")
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 THOUGHT = "<think>\nThe user asks for Paris.\n</think>\n\nOne moment.\n"
 CALL = THOUGHT + call_text("get_weather", '{"city": "Paris"}')
 ANSWER = "It is 21 degrees and clear."
 PHONE = {"width": 390, "height": 844}
-WIDE = {"width": 1440, "height": 1000}
 
 pytestmark = [pytest.mark.browser, pytest.mark.skipif(not CHROMIUM.exists(), reason="no Chromium")]
 
@@ -54,10 +41,8 @@ def gateway(engine: EngineProcess, template: str) -> Iterator[GatewayThread]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    with sync_api.sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
-        yield chromium
-        chromium.close()
+    with chromium() as found:
+        yield found
 
 
 Opened = Callable[..., Any]
@@ -66,27 +51,13 @@ Opened = Callable[..., Any]
 @pytest.fixture
 def opened(browser: Any) -> Iterator[Opened]:
     """Opens a gateway's page; afterwards its console is empty, and nobody else was asked."""
-    wrong: list[str] = []
-    contexts: list[Any] = []
+    tabs = Tabs(browser)
 
     def open_page(gateway: GatewayThread, state: str = "", **options: Any) -> Any:
-        def watch(request: Any) -> None:
-            if not request.url.startswith((gateway.url, "blob:", "data:")):
-                wrong.append(f"asked {request.url}")
-
-        context = browser.new_context(**{"viewport": WIDE, **options})
-        contexts.append(context)
-        context.on("request", watch)
-        page = context.new_page()
-        page.on("console", lambda message: wrong.append(f"{message.type}: {message.text}"))
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.goto(f"{gateway.url}/{state}")
-        return page
+        return tabs.open(f"{gateway.url}/", state, **options)
 
     yield open_page
-    for context in contexts:
-        context.close()
-    assert wrong == []
+    tabs.close()
 
 
 def expect(page: Any, selector: str) -> Any:

@@ -9,27 +9,16 @@ import json
 from collections.abc import Callable, Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from threading import Thread
 from typing import Any
 
 import pytest
 
+from browsing import CHROMIUM, SCREENSHOTS, Tabs, chromium
 from places import ROOT
 from unspool.conformance import TestCase
 
 BUILT = ROOT / "build" / "playground"
-SCREENSHOTS = ROOT / "build" / "screenshots"
-CHROMIUM = Path("/usr/bin/chromium")
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 MOST = 50.0
 """Milliseconds that a step may take, for an output of ten thousand characters."""
 
@@ -62,10 +51,8 @@ def address() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    with sync_api.sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
-        yield chromium
-        chromium.close()
+    with chromium() as found:
+        yield found
 
 
 Opened = Callable[..., Any]
@@ -74,30 +61,16 @@ Opened = Callable[..., Any]
 @pytest.fixture
 def opened(browser: Any, address: str) -> Iterator[Opened]:
     """Opens the page; afterwards nothing was said in its console, and nobody else was asked."""
-    wrong: list[str] = []
-    contexts: list[Any] = []
-
-    def watch(request: Any) -> None:
-        if not request.url.startswith((address, "blob:", "data:")):
-            wrong.append(f"asked {request.url}")
+    tabs = Tabs(browser)
 
     def open_page(state: str = "", *, ready: bool = True, **options: Any) -> Any:
-        context = browser.new_context(**{"viewport": {"width": 1440, "height": 1000}, **options})
-        context.grant_permissions(["clipboard-read", "clipboard-write"])
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", lambda message: wrong.append(f"{message.type}: {message.text}"))
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        context.on("request", watch)
-        page.goto(f"{address}{state}")
+        page = tabs.open(address, state, **options)
         if ready:
             page.wait_for_selector("html[data-ready]", timeout=120_000)
         return page
 
     yield open_page
-    for context in contexts:
-        context.close()
-    assert wrong == []
+    tabs.close()
 
 
 def settled(page: Any) -> None:
