@@ -82,7 +82,8 @@ function show(answer) {
   showMessage($("message"), answer.message);
   showProblems($("problems"), answer.problems, (problem) => raw.select(problem.start, Math.max(problem.end, problem.at + 1)));
   showView();
-  if (playing) for (const id of ["message", "view"]) $(id).scrollTop = $(id).scrollHeight;
+  if (playing) $("message").scrollTop = $("message").scrollHeight;
+  if (state.position !== null) $("view").scrollTop = $("view").scrollHeight;  // the latest is at the end
   remember();
 }
 
