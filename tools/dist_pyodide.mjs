@@ -11,8 +11,9 @@ process.on("uncaughtException", (error) => {
 const asked = JSON.parse(process.argv[2]);
 const { loadPyodide, version } = await import(asked.pyodide);
 const python = await loadPyodide({ stdout: () => {}, stderr: () => {} });
+const extractDir = python.runPython("import sysconfig; sysconfig.get_path('purelib')");
 for (const wheel of asked.wheels) {
-  python.unpackArchive(new Uint8Array(await readFile(wheel)), "wheel");
+  python.unpackArchive(new Uint8Array(await readFile(wheel)), "wheel", { extractDir });
 }
 python.mountNodeFS("/repository", asked.root);
 python.mountNodeFS("/ini", asked.ini);

@@ -165,7 +165,7 @@ def try_pyodide(wheel: Path, python: Path) -> Trial:
             "root": str(ROOT),
             "ini": str(place),
             "dialects": DIALECTS,
-            "tests": [name for name in TESTS if "test_cli" not in name],
+            "tests": [name for name in TESTS if "test_build" not in name],  # it makes environments
         }
         node = shutil.which("node") or "node"
         printed = run([node, ROOT / "tools" / "dist_pyodide.mjs", json.dumps(asked)])

@@ -466,7 +466,9 @@ print("\\n".join(OPENAI_ID.new("f", 0) for _ in range(500)), flush=True)
 """
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.skipif(
+    not hasattr(os, "fork") or sys.platform == "emscripten", reason="this system does not fork"
+)
 def test_ids_of_many_calls_and_of_a_forked_process_differ() -> None:
     done = subprocess.run([sys.executable, "-c", _FORKING], capture_output=True, text=True, check=True)
     ids = done.stdout.split()
