@@ -114,6 +114,9 @@ def _compile(sources: Path, output: Path) -> dict[str, Path]:
         flags += ["-fvisibility=hidden"]
     if sys.platform.startswith("linux"):
         flags += ["-fno-plt"]
+        # Where an interpreter finds its own libraries is a path of this machine, and of no use to ours.
+        linker = str(sysconfig.get_config_var("LDSHARED")).split()
+        os.environ.setdefault("LDSHARED", " ".join(w for w in linker if not w.startswith("-Wl,-rpath")))
     if _is_gcc():
         trained = _build(extensions, [*flags, "-fprofile-generate"], output, "trained")
         shutil.copytree(sources, trained, dirs_exist_ok=True)

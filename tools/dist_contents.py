@@ -30,7 +30,7 @@ def read(path: Path) -> dict[str, bytes]:
     """The files in a wheel or a source distribution."""
     if path.suffix == ".whl":
         with zipfile.ZipFile(path) as wheel:
-            return {name: wheel.read(name) for name in wheel.namelist()}
+            return {name: wheel.read(name) for name in wheel.namelist() if not name.endswith("/")}
     with tarfile.open(path) as archive:
         members = [member for member in archive.getmembers() if not member.isdir()]
         found = {}
