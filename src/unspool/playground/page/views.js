@@ -1,6 +1,6 @@
 // What comes out: the message as it grows, its problems, events and chunks.  Text goes in as text.
 
-const MOST_ROWS = 150;
+const MOST_ROWS = 60;  // a step may change all of them
 const STATES = { open: "… open", complete: "✓ complete", malformed: "✗ malformed", truncated: "✂ cut off" };
 
 /** An element with a class and children. */
@@ -28,9 +28,9 @@ function sync(root, items, shape, fill) {
 }
 
 function put(element, kind, text) {
-  let child = element.querySelector(`:scope > .${kind}`);
-  if (!child) element.append((child = make("div", kind)));
-  if (child.textContent !== text) child.textContent = text;
+  const cells = (element.cells ??= {});
+  if (!cells[kind]) element.append((cells[kind] = make("div", kind)));
+  if (cells[kind].told !== text) cells[kind].textContent = cells[kind].told = text;
 }
 
 /** The message, part by part. */
