@@ -570,7 +570,8 @@ def test_the_upstream_stops_when_nobody_looks_on_any_more(
     request = urllib.request.Request(f"{gateway.url}/playground/chat", body, headers)  # noqa: S310
     with urllib.request.urlopen(request) as response:  # noqa: S310
         response.read(2_000)
-    until(lambda: bool(engine.seen()[-1]["gone"]))
+    until(lambda: gateway.gateway.metrics.active.value() == 0)
+    assert next(gateway.gateway.desk.notes.of("")).gone == "gone"
 
 
 # -- questions of the playground, and models
