@@ -12,7 +12,7 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
@@ -196,9 +196,11 @@ SHOWN = (
 
 
 @pytest.mark.parametrize(("look", "width"), [("light", 1280), ("dark", 1280), ("light", 390), ("dark", 390)])
-def test_every_kind_of_page_fits_its_screen(look: str, width: int, browser: Browser, address: str) -> None:
+def test_every_kind_of_page_fits_its_screen(
+    look: Literal["light", "dark"], width: int, browser: Browser, address: str
+) -> None:
     PICTURES.mkdir(parents=True, exist_ok=True)
-    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=look)  # type: ignore[arg-type]
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=look)
     opened = context.new_page()
     for name in SHOWN:
         opened.goto(f"{address}{name}.html")
