@@ -406,6 +406,8 @@ def test_templates_of_strangers_run_apart() -> None:
     with renderers.apart():
         theirs = process()
         assert theirs == process() != usual
+        priorities = [os.getpriority(os.PRIO_PROCESS, one) for one in (usual, theirs)]
+        assert priorities[0] < priorities[1] or priorities[0] >= 10  # a higher number is a lower priority
     with renderers.apart():
         assert process() not in (theirs, usual)
     assert process() == usual

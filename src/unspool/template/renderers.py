@@ -58,6 +58,8 @@ _KEPT: Final = (
 _TO_START: Final = 60.0
 _PATIENCE: Final = 3.0
 _GRACE: Final = 1.0
+_COURTEOUS: Final = 10
+"""Priority, of 19, of those who let others go first."""
 _ROOM: Final = 1 << 16
 """Bytes of an answer that is no rendering."""
 
@@ -94,6 +96,11 @@ class _Child:
             raise
         finally:
             theirs.close()
+
+    def yield_to_others(self) -> None:
+        """Let others go first."""
+        with suppress(OSError):  # it has ended, or the system forbids it
+            os.setpriority(os.PRIO_PROCESS, self._process.pid, _COURTEOUS)
 
     def begin(self) -> None:
         """Wait until it is ready."""
@@ -156,7 +163,13 @@ class _Child:
 class Renderers:
     """A few children, and those who wait for one."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, *, yielding: bool = False) -> None:
+        """Start none yet.
+
+        :param size: so many run at once.
+        :param yielding: whether everything else on the machine goes before them.
+        """
+        self._yielding = yielding
         self._size = size
         self._free = size
         self._waiting: deque[threading.Lock] = deque()
@@ -215,6 +228,8 @@ class Renderers:
             began = time.monotonic()
             try:
                 child = _Child()
+                if self._yielding:
+                    child.yield_to_others()
             except OSError as error:
                 raise NoRenderer(f"the process that renders templates cannot be started: {error}") from error
             _children.add(child)
@@ -298,8 +313,11 @@ def render(job: Job) -> Answer:
 
 @contextmanager
 def apart() -> Iterator[None]:
-    """Inside, templates run in a process that nothing else runs in, before or after: they are strangers'."""
-    own = None if _renderers is None else Renderers(1)
+    """Inside, templates run in a process that nothing else runs in, before or after: they are strangers'.
+
+    It has a lower priority: what strangers bring must not take the processor from those who stream.
+    """
+    own = None if _renderers is None else Renderers(1, yielding=True)
     token = _apart.set(own)
     try:
         yield
