@@ -104,6 +104,8 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Whom the commands are for."""
 
+_SCREEN: Final = 80
+"""Columns that everybody has."""
 _NEXT: Final = {
     "--dialect": "`unspool dialects` lists them, `unspool detect MODEL` finds a model's",
     "MODEL": "a GGUF file, a model directory, a chat template or a model's name",
@@ -167,10 +169,9 @@ def describe(root: argparse.ArgumentParser) -> None:
     for path, parser in commands(root):
         shown = EXAMPLES[path]
         width = max(len(example.line) for example in shown)
-        width = width if width < 50 else 0  # a long line stands alone, and what it does below
-        lines = ["examples:"]
-        for line, what in shown:
-            lines += [f"  {line:{width}}  {what}"] if width else [f"  {line}", f"      {what}"]
+        beside = [f"  {line:{width}}  {what}" for line, what in shown]
+        below = [text for line, what in shown for text in (f"  {line}", f"      {what}")]
+        lines = ["examples:", *(beside if max(map(len, beside)) <= _SCREEN else below)]
         parser.epilog = "\n".join([*lines, *(["", parser.epilog] if parser.epilog else [])])
         parser.formatter_class = argparse.RawDescriptionHelpFormatter
 
