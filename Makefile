@@ -88,7 +88,7 @@ playground: $(DEV) .peers/playground/.installed ## build the playground, a stati
 	@npm install --silent --ignore-scripts --no-audit --no-fund --prefix .peers/playground $(PLAYGROUND)
 	@touch $@
 
-browser: playground $(SCREEN) ## test the pages in Chromium, with screenshots in build/screenshots; ARGS="-k phone"
+browser: site $(SCREEN) ## test the pages in Chromium, with screenshots in build/screenshots; ARGS="-k phone"
 	@$(BIN)/python -m pytest -q -m browser tests $(ARGS)
 
 $(SCREEN): $(DEV)
@@ -227,7 +227,7 @@ agents: $(DEV) templates ## run agents (Codex, Claude Code, ...) against the gat
 
 SITE := .peers/site
 site: $(SITE)/.installed ## build the site, into build/site; with the playground in it, where there is npm
-	@command -v npm > /dev/null && $(MAKE) -s playground || echo "without the playground: it needs npm"
+	@if command -v npm > /dev/null; then $(MAKE) -s playground; else echo "without the playground: it needs npm"; fi
 	@$(SITE)/bin/python tools/website/build.py
 	@echo "the site is in build/site: $(PYTHON) -m http.server -d build/site"
 
