@@ -85,10 +85,12 @@ function mark(problems) {
       const caret = document.createElement("span");
       caret.className = "caret";
       const kind = problem.kind.replaceAll("_", " ");
-      caret.textContent = `▲ ${kind.endsWith(" call") && problem.at > problem.start ? problem.detail : `${kind}: ${problem.detail}`}`;
+      const told = kind.endsWith(" call") && problem.at > problem.start ? problem.detail : `${kind}: ${problem.detail}`;
+      const leftwards = box.left > ink.clientWidth * 0.6;
+      caret.textContent = leftwards ? `${told} ▲` : `▲ ${told}`;
       caret.style.left = `${box.left}px`;
       caret.style.top = `${box.bottom}px`;
-      caret.classList.toggle("leftwards", box.left > ink.clientWidth * 0.6);
+      caret.classList.toggle("leftwards", leftwards);
       return caret;
     }),
   );
