@@ -13,15 +13,9 @@ pytest.importorskip("starlette")
 pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
-from serving import EngineProcess, send, serving
+from serving import ASKED, EngineProcess, send, serving
 from unspool.gateway.failure import Failure
 from unspool.gateway.lanes import Lane
-
-BODIES: dict[str, tuple[str, dict[str, Any]]] = {
-    "chat": ("/v1/chat/completions", {"messages": [{"role": "user", "content": "x"}]}),
-    "responses": ("/v1/responses", {"input": "x"}),
-    "messages": ("/v1/messages", {"messages": [{"role": "user", "content": "x"}], "max_tokens": 9}),
-}
 
 
 class Gate:
@@ -140,7 +134,7 @@ def test_a_large_answer_is_put_together_off_the_event_loop(
         return await run(self, owner, work, *args, **more)
 
     monkeypatch.setattr(Lane, "run", seen)
-    path, asked = BODIES[api]
+    path, asked = ASKED[api]
     with serving(upstream="completions", url=engine.url, engine="vllm", template=template) as gateway:
         for text, large in (("small", False), ("x" * 100_000, True)):
             engine.script(text)

@@ -18,7 +18,7 @@ pytest.importorskip("msgspec")
 
 import unspool
 from lying import STAY, WAIT, Answer, Liar, begun, http, lying
-from serving import GatewayThread, fetch, send, serving, warnings_of_the_gateway
+from serving import ASKED, GatewayThread, fetch, send, serving, warnings_of_the_gateway
 from unspool import UsageError
 from unspool._models.sources.server import from_server
 from unspool.gateway import Settings
@@ -30,12 +30,6 @@ from unspool.gateway.upstreams.http import Connection
 
 ASK = [{"role": "user", "content": "Hi"}]
 PRIVATE = "/srv/models/secret.gguf"
-BODIES: dict[str, tuple[str, dict[str, Any]]] = {
-    "chat": ("/v1/chat/completions", {"messages": ASK}),
-    "responses": ("/v1/responses", {"input": "Hi"}),
-    "messages": ("/v1/messages", {"messages": ASK, "max_tokens": 50}),
-    "ollama": ("/api/chat", {"messages": ASK}),
-}
 FAILED = {
     "chat": b'{"error":',
     "responses": b"event: response.failed",
@@ -150,7 +144,7 @@ WIRES: dict[str, Answer] = {
 @pytest.mark.parametrize("case", WIRES)
 def test_whatever_bytes_come_end_in_form(gateway: GatewayThread, liar: Liar, case: str) -> None:
     liar.answers[liar.path] = WIRES[case]  # type: ignore[attr-defined]
-    for number, (api, (path, body)) in enumerate(BODIES.items()):
+    for number, (api, (path, body)) in enumerate(ASKED.items()):
         for stream in (True, False):
             if number and (STAY in WIRES[case] or liar.path != "/v1/completions"):  # type: ignore[attr-defined]
                 continue  # one API will do
@@ -166,7 +160,7 @@ def test_whatever_bytes_come_end_in_form(gateway: GatewayThread, liar: Liar, cas
                 assert secret.encode() not in data
     # It is as good as new.
     liar.answers[liar.path] = [answered(liar.path, "Hello")]  # type: ignore[attr-defined]
-    path, body = BODIES["chat"]
+    path, body = ASKED["chat"]
     assert b'"Hello"' in send(gateway.url + path, body)[1]
 
 
@@ -190,7 +184,7 @@ def test_a_redirect_is_not_followed(template: str) -> None:
                 there = http(b"{}", status=f"{status} There", headers=f"location: {elsewhere.url}/x{CRLF}")
                 liar.answers = {path: [there] for path in paths}
                 for path, body, expected in (
-                    (*BODIES["chat"], 502),
+                    (*ASKED["chat"], 502),
                     ("/v1/completions", {"prompt": "x"}, 502),
                     ("/v1/embeddings", {"input": "x"}, 502),
                     ("/tokenize", {"prompt": "x"}, 404),
@@ -219,7 +213,7 @@ def test_nothing_is_kept_and_nobody_asked_in_between(template: str, monkeypatch:
         upstream: dict[str, Any] = {"upstream": "completions", "engine": "vllm", "url": liar.url}
         with serving(**upstream, template=template) as gateway:
             monkeypatch.setenv("no_proxy", "*")  # for the client of this test
-            path, body = BODIES["chat"]
+            path, body = ASKED["chat"]
             assert [send(gateway.url + path, body)[0] for _ in range(2)] == [200, 200]
         monkeypatch.delenv("no_proxy")
         with pytest.raises(UsageError):
@@ -239,7 +233,7 @@ def test_an_answer_that_nobody_asked_for_is_nobodys(template: str) -> None:
     with lying({f"{path} 1": late, path: [answered(path, "two")]}) as liar:
         upstream: dict[str, Any] = {"upstream": "completions", "engine": "vllm", "url": liar.url}
         with serving(**upstream, template=template) as gateway:
-            url, body = BODIES["chat"]
+            url, body = ASKED["chat"]
             assert b'"one"' in send(gateway.url + url, body)[1]
             liar.go_on()
             assert b'"two"' in send(gateway.url + url, body)[1]

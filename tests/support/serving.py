@@ -329,6 +329,16 @@ class GatewayThread:
         assert not self._thread.is_alive()
 
 
+_HELLO = [{"role": "user", "content": "Hi"}]
+ASKED: dict[str, tuple[str, dict[str, Any]]] = {
+    "chat": ("/v1/chat/completions", {"messages": _HELLO}),
+    "responses": ("/v1/responses", {"input": "Hi"}),
+    "messages": ("/v1/messages", {"messages": _HELLO, "max_tokens": 50}),
+    "ollama": ("/api/chat", {"messages": _HELLO}),
+}
+"""The least that can be asked of each API: where, and what."""
+
+
 class _Heard(logging.Handler):
     def __init__(self) -> None:
         super().__init__()

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
+from browsing import CHROMIUM, SCREENSHOTS, chromium
 from places import ROOT
 
 if TYPE_CHECKING:
@@ -24,17 +24,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.browser
 
 SITE = ROOT / "build" / "site"
-PICTURES = ROOT / "build" / "screenshots"
-CHROMIUM = Path("/usr/bin/chromium")
-FLAGS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 
 
 @dataclass(frozen=True)
@@ -108,13 +97,11 @@ def address() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    driver = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
+    pytest.importorskip("playwright.sync_api", reason="pip install playwright")
     if not CHROMIUM.exists():
         pytest.skip("there is no Chromium: apt install chromium")
-    with driver.sync_playwright() as started:
-        launched = started.chromium.launch(executable_path=str(CHROMIUM), args=list(FLAGS))
+    with chromium() as launched:
         yield launched
-        launched.close()
 
 
 @pytest.fixture
@@ -199,12 +186,12 @@ SHOWN = (
 def test_every_kind_of_page_fits_its_screen(
     look: Literal["light", "dark"], width: int, browser: Browser, address: str
 ) -> None:
-    PICTURES.mkdir(parents=True, exist_ok=True)
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=look)
     opened = context.new_page()
     for name in SHOWN:
         opened.goto(f"{address}{name}.html")
         opened.wait_for_load_state("networkidle")
-        opened.screenshot(path=PICTURES / f"site-{name.replace('/', '-')}-{look}-{width}.png")
+        opened.screenshot(path=SCREENSHOTS / f"site-{name.replace('/', '-')}-{look}-{width}.png")
         assert opened.evaluate("document.documentElement.scrollWidth") <= width, name
     context.close()

@@ -23,7 +23,7 @@ from .logs import log, set_up
 from .settings import Settings
 from .workers import supervise
 
-_EARS: Final = 32
+_EARS: Final = 16
 _SEND_BUFFER: Final = 1 << 18
 """Bytes that the system takes for a client ahead of its reading; by itself it would take megabytes."""
 
