@@ -101,6 +101,8 @@ class Peace:
     def __init__(self, port: int) -> None:
         self.port = port
         self.health: list[float] = []
+        self.late: list[float] = []
+        """How late this process itself was, which every figure has in it."""
         self.unanswered = 0
 
     async def start(self) -> None:
@@ -112,7 +114,7 @@ class Peace:
 
     async def measure(self, seconds: float) -> dict[str, str]:
         """What they notice in that time."""
-        self.health, self.unanswered = [], 0
+        self.health, self.late, self.unanswered = [], [], 0
         for reader in self.readers:
             reader.times.clear()
         began = time.monotonic()
@@ -121,7 +123,9 @@ class Peace:
             task = asyncio.create_task(self.ask())
             asking.add(task)
             task.add_done_callback(asking.discard)
+            due = time.monotonic() + 0.02
             await asyncio.sleep(0.02)
+            self.late.append((time.monotonic() - due) * 1000)
         if asking:
             await asyncio.wait(asking)
         elapsed = time.monotonic() - began
@@ -137,6 +141,7 @@ class Peace:
             "/health max": f"{max(self.health):.1f} ms",
             "/health asked": str(len(self.health)),
             "/health unanswered": str(self.unanswered),
+            "who asks is late p99": f"{share(self.late, 0.99):.1f} ms",
             "deltas/s and stream": f"{deltas / elapsed / STREAMS:.2f}",
             "gap between deltas p50": f"{share(gaps, 0.5):.1f} ms",
             "gap between deltas p99": f"{share(gaps, 0.99):.1f} ms",

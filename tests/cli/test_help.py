@@ -49,4 +49,4 @@ def test_the_help_of_a_command_ends_with_its_examples(path: str, capsys: pytest.
 def test_the_front_page_fits_a_terminal_and_a_minute() -> None:
     lines = front_page().splitlines()
     assert len(lines) <= 35
-    assert max(map(len, lines)) <= 110
+    assert max(map(len, lines)) <= 80

@@ -21,30 +21,30 @@ class Example(NamedTuple):
 
 EXAMPLES: Final[Mapping[str, tuple[Example, ...]]] = {
     "demo": (
-        Example("unspool demo", "watch outputs of every dialect being parsed"),
+        Example("unspool demo", "watch outputs being parsed"),
         Example("unspool demo hermes --speed 10", "one dialect, slowly"),
     ),
     "serve": (
-        Example("unspool serve qwen3:8b", "OpenAI's, Anthropic's and Ollama's APIs before a model"),
+        Example("unspool serve qwen3:8b", "the APIs that agents speak"),
         Example("unspool serve ~/models/Qwen3-8B-Q4_K_M.gguf", "a file, in this process"),
         Example("unspool serve http://127.0.0.1:8000 --port 9000", "before a server that runs already"),
     ),
     "detect": (
-        Example("unspool detect model.gguf", "which dialect a model speaks, and why"),
+        Example("unspool detect model.gguf", "which dialect a model speaks"),
         Example(
             "unspool detect path/to/model --json", "a directory with tokenizer_config.json; for programs"
         ),
     ),
     "doctor": (
-        Example("unspool doctor path/to/model", "what does not fit, and which flags a server needs"),
+        Example("unspool doctor path/to/model", "what does not fit; what to set"),
         Example("unspool doctor qwen3:8b", "an Ollama model"),
     ),
     "dialects": (
-        Example("unspool dialects", "all dialects, and the models that write them"),
+        Example("unspool dialects", "all of them, with their models"),
         Example("unspool dialects qwen3", "those of models of that name"),
     ),
     "explain": (
-        Example("unspool explain kimi_k2", "how a dialect is written, and read"),
+        Example("unspool explain kimi_k2", "how a dialect is written"),
         Example("unspool explain qwen3-8b", "which dialect a model of that name speaks"),
     ),
     "parse": (
@@ -55,24 +55,18 @@ EXAMPLES: Final[Mapping[str, tuple[Example, ...]]] = {
         ),
     ),
     "batch": (
-        Example("unspool batch --dialect hermes in.parquet out/", "a million outputs: a table of calls"),
+        Example("unspool batch --dialect hermes in.parquet out/", "a million outputs, as a table"),
         Example(
             "unspool batch --dialect hermes --to glm45 in.jsonl out/", "the same messages in another dialect"
         ),
     ),
-    "export": (
-        Example(
-            "unspool export response-template hermes", "a dialect as transformers, vLLM and SGLang read it"
-        ),
-    ),
+    "export": (Example("unspool export response-template hermes", "for transformers, vLLM, SGLang"),),
     "export response-template": (
         Example("unspool export response-template hermes", "print it"),
         Example("unspool export response-template hermes --into path/to/model", "into its tokenizer"),
     ),
     "export dialects": (Example("unspool export dialects", "every declaration, as JSON"),),
-    "conformance": (
-        Example("unspool conformance run --dialect hermes", "hold this or another parser against one suite"),
-    ),
+    "conformance": (Example("unspool conformance run --dialect hermes", "this or another parser, tested"),),
     "conformance run": (
         Example("unspool conformance run --dialect hermes --scenario order", "a part of it"),
         Example("unspool conformance run --parser vllm --html report.html", "another parser, as a page"),
@@ -87,7 +81,7 @@ EXAMPLES: Final[Mapping[str, tuple[Example, ...]]] = {
     ),
     "conformance export": (Example("unspool conformance export > cases.jsonl", "cases, for programs"),),
     "completion": (
-        Example('eval "$(unspool completion bash)"', "the Tab key in your shell; bash, zsh or fish"),
+        Example('eval "$(unspool completion bash)"', "the Tab key; bash, zsh or fish"),
         Example("unspool completion zsh > ~/.zfunc/_unspool", "for good, where ~/.zfunc is in fpath"),
         Example("unspool completion fish > ~/.config/fish/completions/unspool.fish", "for good"),
     ),
@@ -118,14 +112,14 @@ def front_page() -> str:
     """What ``unspool --help`` prints."""
     width = max(len(EXAMPLES[name][0].line) for names in GROUPS.values() for name in names)
     lines = [
-        "unspool takes the raw output of language models apart: reasoning, content, tool calls.",
-        "How a family of models writes these is its dialect: `unspool dialects` lists them.",
-        "Every line below is an example; `unspool COMMAND --help` has more of them, and the options.",
+        "unspool takes the raw output of language models apart: reasoning, content, tool",
+        "calls.  How a family of models writes these is its dialect.",
+        "Every line below is an example; `unspool COMMAND --help` has more, and options.",
     ]
     for group, names in GROUPS.items():
         lines += ["", group]
         lines += [f"  {line:{width}}  {what}" for line, what in (EXAMPLES[name][0] for name in names)]
-    lines += ["", f"  {'unspool --version':{width}}  which version this is, and whether its core is compiled"]
+    lines += ["", f"  {'unspool --version':{width}}  and whether it is compiled"]
     return "\n".join(lines) + "\n"
 
 
