@@ -86,7 +86,7 @@ def decode(data: bytes | bytearray, most_values: int) -> dict[str, Any]:
     if more_values(data, most_values):
         told = f"the request has more than {most_values} values"
         raise Failure("too_large", told, code="request_too_large")
-    if len(data) > MOST_ESCAPES and _count(data, b"\\") > MOST_ESCAPES:
+    if len(data) > MOST_ESCAPES and _more(data, _escapes, MOST_ESCAPES):
         told = f"the strings of the request have more than {MOST_ESCAPES} escapes"
         raise Failure("too_large", told, code="request_too_large")
     try:
@@ -110,12 +110,11 @@ def more_values(data: bytes | bytearray, most: int) -> bool:
     """Whether a text of JSON has more values than so many, without decoding it.
 
     What separates or opens values is counted, and only if that might be too much is it
-    asked which of them are in strings.  No step reads more than a window of the text, so
-    that other threads can run in between.
+    asked which of them are in strings.
     """
-    size = len(data)
-    if sum(_values(data, at, min(at + _WINDOW, size)) for at in range(0, size, _WINDOW)) <= most:
+    if not _more(data, _values, most):
         return False
+    size = len(data)
     count = at = 0
     while at < size and count <= most:
         quote = data.find(b'"', at, at + _WINDOW)
@@ -125,14 +124,28 @@ def more_values(data: bytes | bytearray, most: int) -> bool:
     return count > most
 
 
+def _more(
+    data: bytes | bytearray, counted: Callable[[bytes | bytearray, int, int], int], most: int
+) -> bool:
+    """Whether a text has more of something than so many.
+
+    No step reads more than a window of it, so that other threads can run in between.
+    """
+    count = 0
+    for at in range(0, len(data), _WINDOW):
+        count += counted(data, at, at + _WINDOW)
+        if count > most:
+            return True
+    return False
+
+
 def _values(data: bytes | bytearray, start: int, end: int) -> int:
     """What separates or opens values."""
     return data.count(b",", start, end) + data.count(b"[", start, end) + data.count(b"{", start, end)
 
 
-def _count(data: bytes | bytearray, what: bytes) -> int:
-    """How often it is there; by windows, as above."""
-    return sum(data.count(what, at, at + _WINDOW) for at in range(0, len(data), _WINDOW))
+def _escapes(data: bytes | bytearray, start: int, end: int) -> int:
+    return data.count(b"\\", start, end)
 
 
 def _behind_string(data: bytes | bytearray, at: int) -> int:
