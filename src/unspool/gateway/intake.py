@@ -124,9 +124,7 @@ def more_values(data: bytes | bytearray, most: int) -> bool:
     return count > most
 
 
-def _more(
-    data: bytes | bytearray, counted: Callable[[bytes | bytearray, int, int], int], most: int
-) -> bool:
+def _more(data: bytes | bytearray, counted: Callable[[bytes | bytearray, int, int], int], most: int) -> bool:
     """Whether a text has more of something than so many.
 
     No step reads more than a window of it, so that other threads can run in between.
