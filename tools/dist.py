@@ -66,6 +66,13 @@ def build(release: Release, *, compiled: bool, twice: bool) -> None:
         work = Path(name).resolve()
         release.sdist = _kept(dist_build.build_sdist(python, work / "sdist"))
         release.pure = _kept(dist_build.build_wheel(python, release.sdist, work / "pure", compiled=False))
+        again = [(release.sdist, dist_build.build_sdist(python, work / "again"))]
+        again.append(
+            (release.pure, dist_build.build_wheel(python, again[0][1], work / "other", compiled=False))
+        )
+        for first, second in again:
+            if first.read_bytes() != second.read_bytes():
+                raise DistError(f"{first.name}: a second build is another file; were files edited meanwhile?")
         for one in release.found if compiled else ():
             if one.compiles and one.minor not in release.compiled:
                 say(f"compiling for {one.title}")
@@ -74,10 +81,6 @@ def build(release: Release, *, compiled: bool, twice: bool) -> None:
                 )
                 release.compiled[one.minor] = _kept(made)
         inspect(release, [str(ROOT), str(work), str(Path.home())])
-        again = [(release.sdist, dist_build.build_sdist(python, work / "again"))]
-        again.append(
-            (release.pure, dist_build.build_wheel(python, again[0][1], work / "other", compiled=False))
-        )
         for one in release.found if twice else ():
             if one.minor in release.compiled and one.compiles:
                 builder = dist_build.builder(one)
@@ -86,9 +89,6 @@ def build(release: Release, *, compiled: bool, twice: bool) -> None:
                 )
                 again.append((release.compiled[one.minor], made))
         release.equal = [first.name for first, second in again if first.read_bytes() == second.read_bytes()]
-        for needed in (release.sdist, release.pure):
-            if needed.name not in release.equal:
-                raise DistError(f"{needed.name}: a second build is another file")
 
 
 def _kept(made: Path) -> Path:
