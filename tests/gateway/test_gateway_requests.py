@@ -395,7 +395,7 @@ def test_help_fits_a_screen(capsys: pytest.CaptureFixture[str], monkeypatch: pyt
     with pytest.raises(SystemExit):
         main(["serve", "--help"])
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) <= 40
+    assert len(lines) <= 35
     assert max(map(len, lines)) <= 80
 
 

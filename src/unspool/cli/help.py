@@ -27,7 +27,7 @@ EXAMPLES: Final[Mapping[str, tuple[Example, ...]]] = {
     "serve": (
         Example("unspool serve qwen3:8b", "the APIs that agents speak"),
         Example("unspool serve ~/models/Qwen3-8B-Q4_K_M.gguf", "a file, in this process"),
-        Example("unspool serve http://127.0.0.1:8000 --port 9000", "before a server that runs already"),
+        Example("unspool serve http://127.0.0.1:8000 --port 9000", "before a server that runs"),
     ),
     "detect": (
         Example("unspool detect model.gguf", "which dialect a model speaks"),
