@@ -60,6 +60,7 @@ CORE = (
     "machine/prompt",
     "tokens/alignment",
     "tokens/detokenizer",
+    "tokens/texts",
     "tokens/mode",
     "tokens/labels",
     "ends/tidy",

@@ -1,9 +1,16 @@
-"""What the compiler watches the core do: answers as models write them, in small pieces."""
+"""What the compiler watches the core do: answers as models write them, in small pieces, whole, and as ids.
+
+What it does not see here it takes for rare, and makes it small instead of fast.
+"""
 
 import json
+import re
+from collections.abc import Mapping
 
-from unspool import Message, Parser, ToolCall, render
+from unspool import Message, Parser, ToolCall, get_dialect, parse, render
+from unspool._core.ends.columns import MessageColumns
 from unspool._core.search.scan import COMPILED
+from unspool.tokens import read
 
 # Wide characters are here so that the compiler knows them to be rare: of what it never saw it knows nothing.
 PROSE = "The ferry leaves at seven, so be at the pier a little earlier; if a < b, take [the next one](x) 🙂. "
@@ -43,19 +50,53 @@ def answers() -> list[Message]:
     ]
 
 
-def read_answers() -> None:
-    """Read them, in pieces of the size of tokens."""
-    for dialect in DIALECTS:
-        for answer in answers():
-            text = render(dialect, answer, check=False)  # what it is read as does not matter here
-            for size in (3, 4, 5):
-                parser = Parser(dialect, tools=TOOLS)
-                for at in range(0, len(text), size):
-                    parser.feed(text[at : at + size])
-                parser.finish("stop")
+class Vocabulary:
+    """Four bytes a token, but for what looks like markup."""
+
+    def __init__(self, text: str) -> None:
+        self._pieces: list[bytes] = []
+        self._special: dict[int, str] = {}
+        for piece in re.split(r"(<[^<>\s]+>|\[[A-Z_]+\])", text):
+            if piece[:1] in ("<", "[") and piece[-1:] in (">", "]"):
+                self._special[len(self._pieces)] = piece
+                self._pieces.append(b"")
+            else:
+                data = piece.encode()
+                self._pieces += [data[at : at + 4] for at in range(0, len(data), 4)]
+        self.ids = list(range(len(self._pieces)))
+
+    def token_bytes(self, id: int) -> bytes:
+        return self._pieces[id]
+
+    def special_tokens(self) -> Mapping[int, str]:
+        return self._special
+
+
+def read_in_pieces(text: str, dialect: str) -> None:
+    """As a stream, in pieces of the size of tokens."""
+    for size in (3, 4, 5):
+        parser = Parser(dialect, tools=TOOLS)
+        for at in range(0, len(text), size):
+            parser.feed(text[at : at + size])
+        parser.finish("stop")
+
+
+def read_whole(text: str, dialect: str) -> None:
+    """As a message, as the row of a table, and as ids."""
+    vocabulary = Vocabulary(text)
+    seeded = get_dialect(dialect).id_format.seeded
+    columns = MessageColumns()
+    for number in range(10):
+        parse(text, dialect, tools=TOOLS)
+        columns.read(text, get_dialect(dialect), TOOLS, None, "stop", None, seeded(number))
+        read(vocabulary.ids, dialect, tokenizer=vocabulary, tools=TOOLS)
 
 
 if __name__ == "__main__":
     if not COMPILED:
         raise SystemExit("this is not the compiled build")
-    read_answers()
+    for dialect in DIALECTS:
+        for answer in answers():
+            text = render(dialect, answer, check=False)  # what it is read as does not matter here
+            read_in_pieces(text, dialect)
+            read_whole(text, dialect)

@@ -264,7 +264,6 @@ class PlannedParser(Parser):
             forced=forced,
             new_id=new_id,
         )
-        self._tools = tools
         self._tokenizer = tokenizer
         self._new_id = new_id
         self._openers = shape

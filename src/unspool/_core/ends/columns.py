@@ -12,7 +12,7 @@ from ..values.message import BrokenCall, Message, ToolCall
 from ..values.policies import Policies
 from ..words.dialect import Dialect
 from .fold import Fold
-from .parser import Parser, ToolList
+from .parser import Outputs, ToolList
 
 
 class MessageColumns:
@@ -20,6 +20,7 @@ class MessageColumns:
 
     __slots__ = (
         "_call_fields",
+        "_outputs",
         "_problem_fields",
         "behind_calls",
         "behind_problems",
@@ -43,6 +44,7 @@ class MessageColumns:
         """How many problems, likewise."""
         self._call_fields = _CallFields()
         self._problem_fields = _ProblemFields()
+        self._outputs = Outputs()
 
     @property
     def calls(self) -> tuple[list[Any], ...]:
@@ -67,7 +69,7 @@ class MessageColumns:
         new_id: Callable[[str, int], str],
     ) -> None:
         """A row: what a parser with these options makes of the text."""
-        parser = Parser(dialect, tools=tools, prompt=prompt, policies=policies, new_id=new_id)
+        parser = self._outputs.parser(dialect, tools, prompt, policies, new_id)
         events = parser.feed(text)
         events += parser.finish(reason)
         fold = Fold(parser, source=text)

@@ -24,6 +24,7 @@ from .tidy import Tidy
 ToolList: TypeAlias = Iterable[Mapping[str, object]]
 """The tools of a request, as Chat Completions have them, or the functions in them alone."""
 
+_FINISHED = "this parser has finished; make a new Parser for the next output"
 _REASONS = (None, "stop", "length", "tool_calls", "content_filter")
 
 
@@ -92,32 +93,39 @@ class Parser:
         """The policies in force."""
         self.forced = forced
         """Whether the request forced a call."""
-        known = as_tools(tools)
+        self._tools = as_tools(tools)
         self._reader = None if tokenizer is None else TokenReader(self.dialect, tokenizer)
         spelling = self.dialect if self._reader is None else self._reader.dialect
-        syntax = _syntax(spelling, chosen, known)
+        self._syntax = syntax = _syntax(spelling, chosen, self._tools)
         if prompt is None:
-            tail = usual_tail(syntax)
+            self._tail = usual_tail(syntax)
         else:
-            plain = syntax if self._reader is None else _syntax(self.dialect, chosen, known)
-            tail = self._tail(prompt, plain)
-        self._machine = Machine(
+            plain = syntax if self._reader is None else _syntax(self.dialect, chosen, self._tools)
+            self._tail = self._relevant(prompt, plain)
+        self._told: Channel | None = begins_in
+        # A gate has nothing else to give back a call from.
+        self._keep_raw = keep_raw or chosen.commit == "call"
+        self._begin(new_id)
+
+    def _begin(self, new_id: Callable[[str, int], str] | None) -> None:
+        """Begin with an output; what the options mean was worked out before."""
+        syntax, tail, chosen = self._syntax, self._tail, self.policies
+        self._machine = machine = Machine(
             syntax,
-            known,
+            self._tools,
             chosen,
             base=-len(tail),
-            # A gate has nothing else to give back a call from.
-            keep_raw=keep_raw or chosen.commit == "call",
+            keep_raw=self._keep_raw,
             new_id=new_id,
-            strip=known.refused,
+            strip=self._tools.refused,
         )
-        self._ledger = self._machine.ledger
-        self._primed: list[Event] = read_prompt(self._machine, syntax, tail) if tail else []
-        if begins_in is not None:
-            self._primed = begin_in(begins_in, self._machine, syntax)
-        self.begins_in: Channel = self._machine.channel
+        self._ledger = machine.ledger
+        self._primed: list[Event] = read_prompt(machine, syntax, tail) if tail else []
+        if self._told is not None:
+            self._primed = begin_in(self._told, machine, syntax)
+        self.begins_in: Channel = machine.channel
         """The channel that the output begins in, as the prompt says."""
-        self._gate = Gate(self._machine, chosen, self.begins_in) if chosen.commit == "call" else None
+        self._gate = Gate(machine, chosen, self.begins_in) if chosen.commit == "call" else None
         if self.dialect.prompt.echo:
             self._primed.append(Text("content", self.dialect.prompt.echo, 0, 0))
         self._clip = bool(tail or self._primed)
@@ -161,7 +169,7 @@ class Parser:
         if self._plain and isinstance(text, str):
             return self._ledger.feed(text, self._machine)
         if self._finished:
-            raise UsageError("this parser has finished; make a new Parser for the next output")
+            raise UsageError(_FINISHED)
         if not isinstance(text, str):
             raise UsageError(
                 f"feed() takes text, got {type(text).__name__}; decode bytes, or use feed_tokens() for ids"
@@ -178,7 +186,7 @@ class Parser:
     def feed_tokens(self, ids: Iterable[int]) -> "list[Event]":
         """Take the next tokens.  Needs ``tokenizer``; spans are in the decoded text."""
         if self._finished:
-            raise UsageError("this parser has finished; make a new Parser for the next output")
+            raise UsageError(_FINISHED)
         if self._reader is None:
             raise UsageError("feed_tokens() needs the model's tokenizer: Parser(..., tokenizer=...)")
         if self._reader.alignment is not None:
@@ -193,7 +201,7 @@ class Parser:
         string cut it.  Spans are in the text with its special tokens.
         """
         if self._finished:
-            raise UsageError("this parser has finished; make a new Parser for the next output")
+            raise UsageError(_FINISHED)
         if self._reader is None:
             raise UsageError("feed_decoded() needs the model's tokenizer: Parser(..., tokenizer=...)")
         return self._read_ids(self._reader, self._reader.align(text, ids))
@@ -249,7 +257,7 @@ class Parser:
         fold.push(events)
         return fold.message()
 
-    def _tail(self, prompt: "str | Iterable[int]", syntax: Syntax) -> str:
+    def _relevant(self, prompt: "str | Iterable[int]", syntax: Syntax) -> str:
         """What counts of the prompt, as the machine reads it."""
         reader = self._reader
         if reader is None:
@@ -289,13 +297,49 @@ class Parser:
         return events
 
 
+class Outputs:
+    """Parsers for one output after the other, most of which have the same options."""
+
+    def __init__(self) -> None:
+        self._parser: Parser | None = None  # the last one, and its options
+        self._dialect: Dialect | None = None
+        self._tools: ToolList | None = None
+        self._prompt: str | None = None
+        self._policies: Policies | None = None
+
+    def parser(
+        self,
+        dialect: Dialect,
+        tools: ToolList | None,
+        prompt: str | None,
+        policies: Policies | None,
+        new_id: Callable[[str, int], str],
+    ) -> Parser:
+        """One that begins; the one before is over."""
+        parser = self._parser
+        if (
+            parser is None
+            or dialect is not self._dialect
+            or tools is not self._tools
+            or prompt != self._prompt
+            or policies is not self._policies
+        ):
+            parser = Parser(dialect, tools=tools, prompt=prompt, policies=policies, new_id=new_id)
+            self._parser, self._dialect, self._tools = parser, dialect, tools
+            self._prompt, self._policies = prompt, policies
+        else:
+            parser._begin(new_id)  # noqa: SLF001 - the same file
+        return parser
+
+
 def _syntax(dialect: Dialect, policies: Policies, tools: Tools) -> Syntax:
+    # In this order, because a cache takes twice as long to look up names.
     return compile_syntax(
         dialect,
-        calls=not tools.refused or policies.no_tools == "strip",
-        declared=bool(tools.names),
-        calls_in_reasoning=policies.calls_in_reasoning == "call",
-        repair=policies.malformed_call == "repair",
+        not tools.refused or policies.no_tools == "strip",
+        tools.declared,
+        policies.calls_in_reasoning == "call",
+        policies.malformed_call == "repair",
     )
 
 

@@ -319,26 +319,27 @@ class Ledger:
 
     def end_call(self, status: Status, length: int) -> None:
         """The call is over; ``length``: of what closes it."""
-        start = self._base + self.pos
-        raw = self.buf[self.pos : self.pos + length]
-        self.pos += length
+        pos, self.pos = self.pos, self.pos + length
+        start = self._base + pos
         if self._notes:
             self._out += self._notes
             self._notes = []
         if self.silent:
-            self._pass_over(raw, start)
+            self._pass_over(self.buf[pos : self.pos], start)
             self.shown_in = None
         else:
             whole = ""
             if status != "complete" and self._keep_raw:
+                raw = self.buf[pos : self.pos]
                 self._raw.append(raw if start >= 0 else raw[-start:])
                 whole = "".join(self._blocks) + "".join(self._raw)
             args_end = self._args_end if self._args_end >= 0 else max(start, 0)
             args_start = self._args_start if self._args_start >= 0 else args_end
             self._out.append(CallEnd(self.index, status, whole, start, start + length, args_start, args_end))
-        self._called = self._blocks[:1] or self._raw
+        self._called = self._blocks[:1] if self._blocks else self._raw
         self._raw = []
-        self._blocks.clear()
+        if self._blocks:
+            self._blocks.clear()
 
     # -- notes, which account for nothing
 

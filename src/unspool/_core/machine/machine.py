@@ -729,6 +729,8 @@ class Machine:
         """Where the name stands in the head that a trial has read; an empty place if it does not."""
         if trial.name_from < 0:
             return trial.offset, trial.offset
+        if trial.name_to - trial.name_from == len(name):
+            return trial.name_from, trial.name_to
         ledger = self.ledger
         at = ledger.buf.find(name, ledger.pos + trial.name_from, ledger.pos + trial.name_to)
         if at < 0:  # it is written otherwise, with escapes

@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from ..search.scan import BOUND, behind_space
+from ..search.scan import BOUND, behind_space, string_run
 from ..syntax.codec import Codec, NamedPayload, Value
 from .json import NO_ARGUMENTS, JsonValue, arguments_in
 from .python import PythonValue
@@ -43,6 +43,27 @@ _ID_ROLE: Final = 3
 _KEY_ROLE: Final = 4
 
 
+class EnvelopeForm:
+    """How an envelope is written in a dialect."""
+
+    __slots__ = ("args_keys", "id_keys", "keyed", "name_keys", "python", "repair", "unmarked")
+
+    def __init__(self, dialect: Dialect, repair: bool, python: bool, unmarked: bool) -> None:
+        """Work it out, once for many calls.
+
+        :param python: the object is written as a Python dict.
+        :param unmarked: nothing but its members says that it is a call.
+        """
+        keys = dialect.envelope
+        self.keyed: Final = keys.keyed
+        self.name_keys: Final = tuple(keys.name_keys)
+        self.args_keys: Final = tuple(keys.args_keys)
+        self.id_keys: Final = tuple(keys.id_keys)
+        self.repair: Final = repair
+        self.python: Final = python
+        self.unmarked: Final = unmarked
+
+
 class EnvelopeCodec(NamedPayload):
     """The object, up to its closing brace."""
 
@@ -50,9 +71,9 @@ class EnvelopeCodec(NamedPayload):
         "_captured",
         "_depth",
         "_foreign",
+        "_form",
         "_has_args",
         "_json",
-        "_keys",
         "_lenient",
         "_pending",
         "_python",
@@ -65,26 +86,20 @@ class EnvelopeCodec(NamedPayload):
         "_wraps",
     )
 
-    def __init__(
-        self, dialect: Dialect, repair: bool = False, python: bool = False, unmarked: bool = False
-    ) -> None:
-        """Begin at its opening brace, or at white space before it.
-
-        :param python: the object is written as a Python dict.
-        :param unmarked: nothing but its members says that it is a call.
-        """
+    def __init__(self, form: EnvelopeForm) -> None:
+        """Begin at its opening brace, or at white space before it."""
         super().__init__()
-        self._keys: Final = dialect.envelope
-        self._repair = repair
-        self._python = python
-        self._unmarked: Final = unmarked
+        self._form: Final = form
+        self._repair: Final = form.repair
+        self._python: Final = form.python
+        self._unmarked: Final = form.unmarked
         self._foreign = False  # it has a member that no call has
-        self._lenient: Final = repair or python
+        self._lenient: Final = form.repair or form.python
         self._state = _OPEN
         self._depth = 0
         self._role = _NO_ROLE
         self._value: Value | None = None
-        self._json: Final = JsonValue(repair)  # every value, one after the other
+        self._json: Final = JsonValue(form.repair)  # every value, one after the other
         self._captured: list[str] = []
         self._pending: list[str] = []
         self._has_args = False
@@ -225,15 +240,13 @@ class EnvelopeCodec(NamedPayload):
                 self._state = _VALUE
             elif state == _VALUE:
                 if char != "{" or not self._wraps:
-                    self._begin(self._role, pos)
-                    return pos
+                    return self._begin(self._role, buf, pos)
                 self._depth += 1
                 self._state = _FIRST_KEY
             elif state == _NEXT and char == ",":
                 self._state = _KEY
             elif state in (_FIRST_KEY, _KEY) and (char == '"' or (char == "'" and self._lenient)):
-                self._begin(_KEY_ROLE, pos)
-                return pos
+                return self._begin(_KEY_ROLE, buf, pos)
             elif char == "}" and (state in (_NEXT, _FIRST_KEY) or (state == _KEY and self._lenient)):
                 if state == _KEY and not self._python:
                     self.notes.append(("repaired", "trailing comma removed", pos))
@@ -254,14 +267,22 @@ class EnvelopeCodec(NamedPayload):
             if not self.committed and self._exceeds(1):
                 return pos
 
-    def _begin(self, role: int, at: int) -> None:
+    def _begin(self, role: int, buf: str, at: int) -> int:
+        """A key or value begins here.  How far it was read at a glance."""
         self._role = role
         if role == _ARGS_ROLE:
             self.args_from = at
             self.waits = not self.committed
-        elif role == _NAME_ROLE or (role == _KEY_ROLE and not self.committed and self._keys.keyed):
+        elif role == _NAME_ROLE or (role == _KEY_ROLE and not self.committed and self._form.keyed):
             self.name_from = at + 1
-        self._value = PythonValue() if self._python else self._json.again()
+        end = at if self._python or role in (_NO_ROLE, _ARGS_ROLE) else _behind_plain_string(buf, at)
+        if end > at:
+            self._captured.append(buf[at:end])
+            if self.committed or not self._exceeds(end - at):
+                self._value_ends(end)
+        else:
+            self._value = PythonValue() if self._python else self._json.again()
+        return end
 
     def _object_ends(self) -> None:
         self._state = _NEXT
@@ -326,7 +347,7 @@ class EnvelopeCodec(NamedPayload):
         self._captured.clear()
 
     def _key_ends(self, key: str, at: int) -> None:
-        keys = self._keys
+        keys = self._form
         self._state = _COLON
         self._role = _NO_ROLE
         self._captured.clear()
@@ -394,6 +415,14 @@ def _keys(arguments: str) -> tuple[str, ...]:
         return tuple(json.loads(arguments))
     except RecursionError:
         return ()
+
+
+def _behind_plain_string(buf: str, at: int) -> int:
+    """Behind the string that stands here, if all of it does; else, and of what is no string, nothing."""
+    if buf[at] != '"':
+        return at
+    end = string_run(buf, at + 1)
+    return end + 1 if end < len(buf) and buf[end] == '"' else at
 
 
 def _unquoted(text: str) -> str:

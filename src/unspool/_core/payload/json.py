@@ -19,7 +19,7 @@ from json.encoder import encode_basestring
 from typing import Final, NoReturn
 
 from ..schema.words import PYTHON_TO_JSON
-from ..search.scan import ESCAPED, behind_space, escape_begun, escaped, string_reach, string_run
+from ..search.scan import COMPILED, ESCAPED, behind_space, escape_begun, escaped, string_reach, string_run
 from ..syntax.codec import Codec, Value
 from ..values.events import Status
 from ..values.native import i64
@@ -262,7 +262,7 @@ class JsonValue(Value):
                     if after != _NEXT:
                         continue
                 elif after <= _OPEN_LIST:
-                    if n - pos <= _SHORT or not (end := self._behind_whole_value(buf, pos)):
+                    if COMPILED or n - pos <= _SHORT or not (end := self._behind_whole_value(buf, pos)):
                         pos += 1
                         if after == _OPEN_OBJECT:
                             stack.append("}")
@@ -297,7 +297,8 @@ class JsonValue(Value):
     def _behind_whole_value(self, buf: str, pos: int) -> int:
         """Behind the value at ``pos`` if all of it is there and in order, else 0.
 
-        The standard library reads at the speed of C what the scanner would accept, and nothing else.
+        The standard library reads at the speed of C what the scanner would accept, and nothing else;
+        it also builds the value, so that it is slower than the scanner where that is compiled.
         """
         if not self._tries:
             return 0

@@ -10,7 +10,7 @@ from ..syntax.forms import UNNAMED
 from ..syntax.syntax import Syntax
 from .bare import BareObject
 from .code import RawText
-from .envelope import EnvelopeCodec, UnnamedArguments
+from .envelope import EnvelopeCodec, EnvelopeForm, UnnamedArguments
 from .json import JsonArguments
 from .python import PythonArguments
 from .tagged import Tagged
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 @lru_cache(maxsize=1024)
 def compile_syntax(
     dialect: Dialect,
-    *,
     calls: bool = True,
     declared: bool = True,
     calls_in_reasoning: bool = True,
@@ -58,10 +57,16 @@ def compile_syntax(
 
 
 def _embed(dialect: Dialect, repair: bool) -> Embed:
+    json, python = (
+        [EnvelopeForm(dialect, repair, python, unmarked) for unmarked in (False, True)]
+        for python in (False, True)
+    )
+
     def embed(notation: str, unmarked: bool) -> NamedPayload:
         if notation == UNNAMED:
             return UnnamedArguments(repair)
-        return EnvelopeCodec(dialect, repair, notation == "python", unmarked)
+        forms = python if notation == "python" else json
+        return EnvelopeCodec(forms[1 if unmarked else 0])
 
     return embed
 

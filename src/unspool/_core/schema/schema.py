@@ -55,7 +55,7 @@ class Tools:
     ValueType(integer)
     """
 
-    __slots__ = ("_functions", "_parameters", "known", "refused")
+    __slots__ = ("_functions", "_parameters", "declared", "known", "refused")
 
     def __init__(self, tools: Iterable[Mapping[str, object]] | None) -> None:
         self._functions: dict[str, Mapping[str, object]] = {}
@@ -76,6 +76,8 @@ class Tools:
             self._functions[name] = body
         self.known: bool = tools is not None
         """Whether the caller said which tools there are."""
+        self.declared: bool = bool(self._functions)
+        """Whether there are some."""
         self.refused: bool = self.known and not self._functions
         """Whether the caller said that there are none."""
 

@@ -147,8 +147,19 @@ class Watch:
         """Where a literal may begin, at or behind ``at``; -1 if nowhere.  For the compiled build."""
         if len(text) - at <= SHORT:
             return self._candidate(text, at)
+        if self.sign:
+            return self._signed(text, at)
         match = (self._next or self._compile_next()).search(text, at)
         return -1 if match is None else match.start()
+
+    def _signed(self, text: str, at: int) -> int:
+        """The same for long texts, where all literals begin with one character: mostly it is rare."""
+        while True:
+            at = text.find(self.sign, at)
+            place = at + self._telling
+            if at < 0 or place >= len(text) or self._group_of[min(ord(text[place]), ASCII)]:
+                return at
+            at += 1
 
     def _candidate(self, text: str, at: i64) -> i64:
         """The same as a loop, for short texts."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from codecs import utf_8_decode
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from ..values.errors import UsageError
+from ..values.events import Event, move
 from ..values.native import i64
+from .texts import TokenTexts
 from .tokens import Tokenizer, learnt_of
 
 
@@ -19,12 +21,17 @@ def restore(text: str, code_points_back: Mapping[str, str]) -> str:
     return PRIVATE.sub(lambda found: code_points_back.get(found[0], found[0]), text)
 
 
+def _stands_for_more(text: str) -> bool:
+    """Whether the text of a token is the code point of a special one."""
+    return len(text) == 1 and _FIRST <= ord(text[0]) <= _LAST
+
+
 REPLACEMENT: Final = "\ufffd"
 """What stands for bytes that are no character."""
-LARGEST: Final = 1 << 20
-"""Tokens beyond are not remembered: no vocabulary is so large, and the list would be."""
 PRIVATE: Final = re.compile(r"[\ud800-\udfff]")
 """A code point that stands for a special token."""
+_FIRST: Final = 0xD800
+_LAST: Final = 0xDFFF
 
 
 class OffsetMap:
@@ -35,36 +42,44 @@ class OffsetMap:
     O(1); one that goes back costs the code points in between.
     """
 
-    __slots__ = ("_before", "_cursor", "_places", "last", "shift")
+    __slots__ = ("_before", "_cursor", "_last", "_places", "_shift")
 
     def __init__(self) -> None:
         self._places: list[int] = []  # of the code points, ascending
         self._before: list[int] = [0]  # characters that the first n of them stand for, over n
-        self._cursor = 0  # how many of them lie before the last query
-        self.last = -1
-        """Where the last code point stands."""
-        self.shift = 0
-        """How far everything behind it is shifted."""
+        self._cursor: i64 = 0  # how many of them lie before the last query
+        self._last: i64 = -1  # where the last code point stands,
+        self._shift: i64 = 0  # ... and how far everything behind it is shifted
 
     def note(self, position: int, extra: int) -> None:
         """The character at ``position`` stands for ``1 + extra`` characters; in ascending order."""
-        self.last = position
-        self.shift += extra
+        self._last = position
+        self._shift += extra
         self._places.append(position)
-        self._before.append(self.shift)
+        self._before.append(self._shift)
 
-    def to_text(self, position: int) -> int:
+    def to_text(self, position: i64) -> i64:
         """Where the offset ``position`` is in the text."""
-        if position > self.last:
-            return position + self.shift
+        if position > self._last:
+            return position + self._shift
         places = self._places
+        count: i64 = len(places)
         cursor = self._cursor
-        while cursor < len(places) and places[cursor] < position:
+        while cursor < count and places[cursor] < position:
             cursor += 1
         while cursor > 0 and places[cursor - 1] >= position:
             cursor -= 1
         self._cursor = cursor
         return position + self._before[cursor]
+
+    def move(self, event: Event) -> bool:
+        """Put an event where it is in the text; whether a code point stands in it."""
+        start: i64 = event.start
+        end: i64 = event.end
+        first = self.to_text(start)
+        behind = self.to_text(end)
+        move(event, first, behind)
+        return behind - first > end - start
 
 
 class Detokenizer:
@@ -79,15 +94,18 @@ class Detokenizer:
         "_begun",
         "_begun_in",
         "_code_points",
+        "_known",
         "_length",
         "_special",
-        "_texts",
         "_tokenizer",
         "offsets",
         "widths",
     )
 
-    def __init__(self, tokenizer: Tokenizer, code_points: Mapping[str, str]) -> None:
+    def __init__(
+        self, tokenizer: Tokenizer, code_points: Mapping[str, str], known: TokenTexts | None = None
+    ) -> None:
+        """``known``: what is known already of tokens in these code points."""
         self.offsets = OffsetMap()
         """From offsets in the text returned so far to offsets in the plain text."""
         self.widths: list[int] | None = None
@@ -95,7 +113,9 @@ class Detokenizer:
         self._tokenizer = tokenizer
         learnt = learnt_of(tokenizer)
         self._special: Mapping[int, str] = learnt.special
-        self._texts: list[str | None] = learnt.texts
+        if known is None:
+            known = TokenTexts() if code_points else learnt.texts
+        self._known: Final = known
         self._code_points = code_points
         self._begun = b""  # the beginning of a character,
         self._begun_in = 0  # ... and the number of the token that it is in
@@ -108,36 +128,48 @@ class Detokenizer:
         has none.  An ordinary token comes out as text whatever it spells.
         An unknown id raises ``UsageError``, and then none of ``ids`` counts.
         """
-        texts = self._texts
-        # Most come one at a time, and are whole.
+        texts = self._known.texts
+        widths = self._known.widths
         size = len(texts)
+        # Most come one at a time, and are whole.
         if not self._begun and self.widths is None and isinstance(ids, list) and len(ids) == 1:
             only: int = ids[0]
             first = texts[only] if 0 <= only < size else None
-            if first is not None:
+            if first is not None and not _stands_for_more(first):
                 self._length += len(first)
                 return first
         before = self._begun
-        passed = 0 if self.widths is None else len(self.widths)
+        begun = len(before) > 0
+        measured = self.widths is not None
+        passed = len(self.widths) if self.widths is not None else 0
         out: list[str] = []
+        wide: list[Any] = []  # how many characters begin in each
         length: i64 = self._length
         special: list[tuple[int, int]] = []  # where a code point is, and how much longer its literal is
         others: list[tuple[int, int]] = []  # number of a token, and how much wider it is than its text
         given: list[int] = ids if isinstance(ids, list) else list(ids)
         for id in given:
             known = texts[id] if 0 <= id < size else None
-            if known is None or self._begun:
+            if known is None or begun:
                 try:
                     known = self._other(id, passed + len(out), length, special, others)
                 except UsageError:
                     self._begun = before
                     raise
+                begun = len(self._begun) > 0
                 size = len(texts)
+                if measured:
+                    wide.append(len(known))
+            else:
+                if measured:
+                    wide.append(widths[id])
+                if _stands_for_more(known):
+                    special.append((length, widths[id] - 1))
             length += len(known)
             out.append(known)
         text = out[0] if len(out) == 1 else "".join(out)
         if self.widths is not None:
-            self.widths += [len(piece) for piece in out]
+            self.widths += wide
             for number, more in others:
                 self.widths[number] += more
         for place, more in special:
@@ -182,7 +214,7 @@ class Detokenizer:
                 if begun:  # its first character is the one that was begun
                     others += ((self._begun_in, 1), (number, -1))
                 elif end == len(piece):
-                    self._remember(id, text)
+                    self._known.remember(id, text, len(text))
             if text or not begun:
                 self._begun_in = number
             self._begun = piece[end:]
@@ -193,19 +225,12 @@ class Detokenizer:
             text = REPLACEMENT
             others += ((self._begun_in, 1), (number, -1))
         code_point = self._code_points.get(piece)
+        self._known.remember(id, code_point or piece, len(piece))
         if code_point is None:
             return text + piece
         special.append((at + len(text), len(piece) - 1))
         others.append((number, len(piece) - 1))
         return text + code_point
-
-    def _remember(self, id: int, text: str) -> None:
-        """The text of a token that is whole."""
-        texts = self._texts
-        if id < LARGEST:
-            if id >= len(texts):
-                texts.extend([None] * (id + 1 - len(texts)))
-            texts[id] = text
 
     def _piece(self, id: int) -> str | bytes:
         """The literal of a special token, the bytes of any other."""

@@ -1,6 +1,5 @@
 """What a token is: a byte for each, with numbers that do not change."""
 
-from collections.abc import Iterable
 from enum import IntEnum
 from typing import Final
 
@@ -55,7 +54,7 @@ Stretch = tuple[int, int]
 """Characters up to an offset, and their label."""
 
 
-def stretches(events: Iterable[Event], shown: Iterable[Event], ends: frozenset[str]) -> list[Stretch]:
+def stretches(events: list[Event], shown: list[Event], ends: frozenset[str]) -> list[Stretch]:
     """The labels of a text by what was read of it: each behind the one before.
 
     :param shown: the same events, tidied: text that is not among them only frames.
@@ -88,11 +87,15 @@ def stretches(events: Iterable[Event], shown: Iterable[Event], ends: frozenset[s
             head = event
         elif isinstance(event, CallEnd) and head is not None:
             broken = 0 if event.status == "complete" else BROKEN
-            name = (head.name_start, head.name_end, _NAME)
-            arguments = (event.args_start, event.args_end, _ARGUMENTS)
-            for start, end, label in (name, arguments) if name <= arguments else (arguments, name):
-                out.append((start, _CALL + broken))
-                out.append((end, label + broken))
+            arguments_first = event.args_start < head.name_start
+            if arguments_first:
+                out.append((event.args_start, _CALL + broken))
+                out.append((event.args_end, _ARGUMENTS + broken))
+            out.append((head.name_start, _CALL + broken))
+            out.append((head.name_end, _NAME + broken))
+            if not arguments_first:
+                out.append((event.args_start, _CALL + broken))
+                out.append((event.args_end, _ARGUMENTS + broken))
             out.append((event.end, _CALL + broken))
     return out
 
@@ -103,20 +106,24 @@ def labels_of(widths: list[int], found: list[Stretch]) -> bytes:
     A token goes by its first character.  One in which no character begins is the middle of the
     character before it, and goes with that.
     """
-    out = bytearray()
+    out: list[bytes] = []  # of some tokens after the other
     total: i64 = len(widths)
     token: i64 = 0  # the first one without a label,
     start: i64 = 0  # ... and where it begins
-    shared: i64 = -1  # the token that the last stretch ended in, if it did
+    shared: i64 = -1  # the label of the token that the last stretch ended in, if it did: it is not yet out
     last: i64 = 0
-    for behind, label in found:
+    for behind, found_label in found:
         end: i64 = behind
+        label: i64 = found_label
         if end <= last:
             continue
         last = end
         if shared >= 0:
-            if out[shared] & ~SHARED != label:
-                out[shared] |= SHARED
+            if shared & ~SHARED != label:
+                shared |= SHARED
+            if start > end:
+                continue  # it ends in that token, too
+            out.append(_ALIKE[shared])
             shared = -1
         first = token
         while token < total:
@@ -125,7 +132,10 @@ def labels_of(widths: list[int], found: list[Stretch]) -> bytes:
                 break
             start += width
             token += 1
-        out += _ALIKE[label] * (token - first)
-        if start > end:
-            shared = token - 1
-    return bytes(out)
+        if start > end and token > first:
+            shared = label
+            first += 1
+        out.append(_ALIKE[label] * (token - first))
+    if shared >= 0:
+        out.append(_ALIKE[shared])
+    return b"".join(out)

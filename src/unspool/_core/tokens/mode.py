@@ -19,6 +19,7 @@ from ..values.errors import UsageError
 from ..values.events import CallArgs, CallEnd, CallStart, Event, Markup, Note, Text
 from .alignment import Alignment
 from .detokenizer import Detokenizer, restore
+from .texts import TokenTexts
 from .tokens import Tokenizer, as_tokenizer, assign_code_points, learnt_of, more_code_points, substitute
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ _TEMPLATES = ("call", "section", "param", "reasoning", "content", "drop", "stop"
 class TokenDialect:
     """What a dialect is in a vocabulary."""
 
-    __slots__ = ("back", "code_points", "dialect", "nobodys")
+    __slots__ = ("back", "code_points", "dialect", "nobodys", "texts")
 
     def __init__(self, dialect: Dialect, tokenizer: Tokenizer) -> None:
         own = assign_code_points(literals(dialect), tokenizer)
@@ -43,6 +44,7 @@ class TokenDialect:
         read = _substituted(dialect, tuple(own.items()))
         self.dialect: Final[Dialect] = replace(read, drop=(*read.drop, *others.values())) if others else read
         """The dialect with its special tokens as code points."""
+        self.texts: Final = TokenTexts()
 
 
 class TokenReader(Detokenizer):
@@ -56,7 +58,7 @@ class TokenReader(Detokenizer):
         reading = readings.get(dialect)
         if reading is None:
             reading = readings[dialect] = TokenDialect(dialect, vocabulary)
-        super().__init__(vocabulary, reading.code_points)
+        super().__init__(vocabulary, reading.code_points, reading.texts)
         self._back = reading.back
         self._nobodys = reading.nobodys
         self.alignment: Alignment | None = None
@@ -107,23 +109,16 @@ class TokenReader(Detokenizer):
     def plain(self, events: list[Event]) -> list[Event]:
         """Events as callers see them."""
         offsets = self.offsets if self.alignment is None else self.alignment.offsets
-        last, shift = offsets.last, offsets.shift
         back = self._back
         if self._nobodys:
             events = self._noted(events)
         for event in events:
-            if event.start > last:
-                event.start += shift
-                event.end += shift
-                if isinstance(event, Text):  # that of its span
-                    continue
-            else:
-                event.start = offsets.to_text(event.start)
-                event.end = offsets.to_text(event.end)
+            grown = offsets.move(event)
             if isinstance(event, CallArgs):
                 event.json = restore(event.json, back)
             elif isinstance(event, (Text, Markup)):
-                event.text = restore(event.text, back)
+                if grown:
+                    event.text = restore(event.text, back)
             elif isinstance(event, CallEnd):
                 event.raw = restore(event.raw, back)
                 event.args_start = offsets.to_text(event.args_start)
@@ -139,7 +134,10 @@ class TokenReader(Detokenizer):
     def _noted(self, events: list[Event]) -> list[Event]:
         """With a note before each token that vanishes, wherever the machine stood: chunks must not matter."""
         nobodys = self._nobodys
-        if not any(isinstance(event, Markup) and not nobodys.isdisjoint(event.text) for event in events):
+        for event in events:
+            if isinstance(event, Markup) and not nobodys.isdisjoint(event.text):
+                break
+        else:
             return events
         out: list[Event] = []
         for event in events:

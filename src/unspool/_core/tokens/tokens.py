@@ -27,6 +27,7 @@ from weakref import WeakKeyDictionary
 
 from ..values.errors import UsageError
 from ..words.pieces import is_control
+from .texts import TokenTexts
 
 if TYPE_CHECKING:
     from ..words.dialect import Dialect
@@ -96,6 +97,8 @@ def as_tokenizer(obj: object) -> Tokenizer:
     inner = obj
     for _ in range(4):  # processor -> transformers -> tokenizers, with one to spare
         if isinstance(inner, Tokenizer):
+            if inner is obj:
+                _ADAPTERS[type(obj)] = _itself
             return inner
         for protocol, adapter in _SOURCES:
             if isinstance(inner, protocol):
@@ -281,8 +284,8 @@ class Learnt:
         self.bytes: dict[int, bytes] = {}
         """The other tokens, as they are first needed: a model uses few of them, and
         converting a whole vocabulary would stall the first request of a server."""
-        self.texts: list[str | None] = []
-        """By id, the text of those that are whole characters, as far as it was needed."""
+        self.texts = TokenTexts()
+        """The text of those that are whole characters."""
         self.readings: dict[Dialect, TokenDialect] = {}
         """What dialects are to it."""
 
@@ -320,7 +323,19 @@ class _Adapter:
 
 def learnt_of(tokenizer: Tokenizer) -> Learnt:
     """What is known of a tokenizer; of one that is not ours, only what it says itself."""
-    return tokenizer.learnt if isinstance(tokenizer, _Adapter) else Learnt(tokenizer.special_tokens())
+    if isinstance(tokenizer, _Adapter):
+        return tokenizer.learnt
+    try:
+        learnt = _VOCABULARIES.get(tokenizer)
+        if learnt is None:
+            learnt = _VOCABULARIES[tokenizer] = Learnt(tokenizer.special_tokens())
+    except TypeError:  # it can be no key, or no weak one
+        return Learnt(tokenizer.special_tokens())
+    return learnt
+
+
+def _itself(tokenizer: Tokenizer) -> Tokenizer:
+    return tokenizer
 
 
 class _AddedToken(Protocol):
@@ -485,8 +500,8 @@ _SOURCES: Final[tuple[tuple[type, Callable[[Any], _Adapter]], ...]] = (
     (_TekkenSource, _Tekken),
     (_SentencePieceSource, _SentencePiece),
 )
-_ADAPTERS: Final[dict[type, Callable[[Any], _Adapter]]] = {}
-"""Adapters by class: to recognise one by its methods takes longer than to read a token."""
+_ADAPTERS: Final[dict[type, Callable[[Any], Tokenizer]]] = {}
+"""What makes a tokenizer of an object, by class: to recognise it by its methods takes longer than a token."""
 
 
 @runtime_checkable

@@ -9,7 +9,11 @@ from typing import Final
 _ALPHANUMERIC: Final = (string.ascii_letters + string.digits).encode()
 _TO_ALPHANUMERIC: Final = bytes(_ALPHANUMERIC[byte % len(_ALPHANUMERIC)] for byte in range(256))
 _SIZE: Final = 32
+_PATTERNS: Final = 256
+"""So many are remembered: there are as many as families of models."""
 _spare: Final[list[str]] = []
+_around: Final[dict[str, tuple[str, str]]] = {}
+"""By pattern, what stands before and behind ``{random}`` if that is its only hole."""
 # A process that is forked off must not use what its parent may use, too.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_spare.clear)
@@ -17,7 +21,13 @@ if hasattr(os, "register_at_fork"):
 
 def new_id(pattern: str, length: int, name: str, index: int) -> str:
     """The pattern with its holes filled; ``{random}`` is so many alphanumerics long."""
-    return filled(pattern, name, index, _random(length) if "{random}" in pattern else "")
+    around = _around.get(pattern)
+    if around is not None:
+        return around[0] + _random(length) + around[1]
+    before, hole, behind = pattern.partition("{random}")
+    if hole and "{" not in before + behind and len(_around) < _PATTERNS:
+        _around[pattern] = (before, behind)
+    return filled(pattern, name, index, _random(length) if hole else "")
 
 
 def filled(pattern: str, name: str, index: int, random: str) -> str:
@@ -39,5 +49,5 @@ def _random(length: int) -> str:
         return _spare.pop()[:length]
     except IndexError:
         fresh = alphanumerics(os.urandom(64 * _SIZE))
-        _spare.extend(fresh[at : at + _SIZE] for at in range(_SIZE, len(fresh), _SIZE))
+        _spare.extend([fresh[at : at + _SIZE] for at in range(_SIZE, len(fresh), _SIZE)])
         return fresh[:length]
