@@ -88,7 +88,7 @@ def read_whole(text: str, dialect: str) -> None:
     columns = MessageColumns()
     for number in range(10):
         parse(text, dialect, tools=TOOLS)
-        columns.read(text, get_dialect(dialect), TOOLS, None, "stop", None, seeded(number))
+        columns.read(text, get_dialect(dialect), TOOLS, None, "stop", seeded(number))
         read(vocabulary.ids, dialect, tokenizer=vocabulary, tools=TOOLS)
 
 

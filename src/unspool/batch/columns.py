@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from array import array as numbers
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -71,14 +72,24 @@ def parsed_arrays(rows: MessageColumns, *, labels: bool) -> list[pa.Array]:
 
 def _lists(type_: pa.StructType, offsets: list[int], fields: Sequence[list[object]]) -> pa.ListArray:
     """Lists of structs, from the fields of all their members and where each list ends."""
-    arrays = [array(values, field.type) for values, field in zip(fields, type_, strict=True)]
-    structs = pa.StructArray.from_arrays(arrays, fields=list(type_))
-    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), structs)
+    structs = pa.array([], type_)
+    if fields[0]:
+        arrays = [
+            _numbers(values, field.type, "q") if field.type == pa.int64() else array(values, field.type)
+            for values, field in zip(fields, type_, strict=True)
+        ]
+        structs = pa.StructArray.from_arrays(arrays, fields=list(type_))
+    return pa.ListArray.from_arrays(_numbers(offsets, pa.int32(), "i"), structs)
+
+
+def _numbers(values: list[Any], type_: pa.DataType, code: str) -> pa.Array:
+    """Whole numbers of a type that ``array`` has under this code; ``pa.array`` would look what each is."""
+    return pa.Array.from_buffers(type_, len(values), [None, pa.py_buffer(numbers(code, values))])
 
 
 def verdict(errors: Sequence[str | None]) -> list[pa.Array]:
     """The columns ``ok`` and ``error``."""
-    return [pa.array([error is None for error in errors], pa.bool_()), strings(errors)]
+    return [array([error is None for error in errors], pa.bool_()), strings(errors)]
 
 
 def strings(values: Sequence[str | None]) -> pa.Array:
@@ -89,7 +100,10 @@ def strings(values: Sequence[str | None]) -> pa.Array:
 def array(values: Sequence[object], type_: pa.DataType) -> pa.Array:
     """A column; see ``strings``."""
     try:
-        made = pa.array(values, type_)
+        if values and values[0] is values[-1] and values.count(values[0]) == len(values):
+            made = pa.repeat(pa.scalar(values[0], type_), len(values))  # the same in all rows, as many are
+        else:
+            made = pa.array(values, type_)
     except UnicodeEncodeError:
         made = pa.array([_spelt(value) for value in values], type_)
     if isinstance(made, pa.ChunkedArray):

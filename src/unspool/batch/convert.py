@@ -74,11 +74,12 @@ def converted(
 
     def message(number: int) -> tuple[Message, ToolList | None]:
         known = row(number)
+        tools = known[2]
         read = reader.message(known)
         for problem in read.problems:
             if problem.kind in _UNWRITABLE:
                 raise RowError(f"{problem.kind.replace('_', ' ')} in the output: {problem.detail}")
-        return read, known.tools
+        return read, tools
 
     return writer.write(batch, message, timings)
 

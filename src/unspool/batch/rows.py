@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter_ns
-from typing import Any, Literal, NamedTuple, TypedDict
+from typing import Any, Literal, TypeAlias, TypedDict
 
 import pyarrow as pa
 
@@ -20,7 +21,7 @@ from .._core.values.message import Message
 from .._core.values.policies import Policies
 from .._core.words.dialect import Dialect
 from ..dialects._registry import find
-from ..tokens import read
+from ..tokens import read as read_ids
 from .columns import parsed_arrays, parsed_schema
 from .inputs import others
 
@@ -75,16 +76,9 @@ class ParseOptions(RowOptions, total=False):
     """What the names of the new columns begin with, where the input has such names already."""
 
 
-class Row(NamedTuple):
-    """What is known about a row before it is read."""
-
-    source: Any
-    """Its text, or its ids."""
-    dialect: Dialect
-    tools: ToolList | None
-    prompt: Any
-    finish_reason: FinishReason | None
-    new_id: Callable[[str, int], str]
+Row: TypeAlias = tuple[Any, Dialect, ToolList | None, Any, FinishReason | None, Callable[[str, int], str]]
+"""What is known about a row before it is read: its text or ids, dialect, tools, prompt, why it ended, and
+what gives calls their ids."""
 
 
 class RowError(Exception):
@@ -153,19 +147,21 @@ class RowReader:
         lines = others(batch)
 
         def row(number: int) -> Row:
-            source = sources[number]
+            source, key, dialect = sources[number], keys[number], dialects[number]
             if source is None:
                 line = lines[number] if lines else None
                 if line is not None and not line.startswith("{"):
                     raise RowError(f"the line is no JSON object: {json.loads(line)!r:.80}")
                 raise RowError(f"there is no output: {self.source!r} is null")
-            key = keys[number]
             if key is None:
                 raise RowError(f"the row has no name: {self.key!r} is null")
-            dialect = self._dialect(dialects[number])
-            offered = self.tools_of(tools[number])
+            if not isinstance(dialect, Dialect):
+                dialect = self._dialect(dialect)
+            offered = tools[number]
+            if offered is not self.tools:
+                offered = self.tools_of(offered)
             new_id = dialect.id_format.seeded(key)
-            return Row(source, dialect, offered, prompts[number], reasons[number], new_id)
+            return source, dialect, offered, prompts[number], reasons[number], new_id
 
         return row
 
@@ -175,8 +171,6 @@ class RowReader:
         return texts(batch, self.source)
 
     def _dialect(self, value: object) -> Dialect:
-        if isinstance(value, Dialect):
-            return value
         if not isinstance(value, str):
             raise RowError(f"a dialect is a name, got {value!r}")
         return find(value, self.tokenizer)
@@ -207,13 +201,15 @@ class RowReader:
         :param timings: takes the nanoseconds of each row.
         """
         kept = kept_columns(batch, self.keep, self.schema)
-        columns = MessageColumns()
+        columns = MessageColumns(self.policies)
         row = self.rows(batch, names)
-        add = self._read_ids if self.by_ids else self._read_text
+        read = partial(self._read_ids, columns) if self.by_ids else columns.read
+        begun = 0
         for number in range(batch.num_rows):
-            begun = perf_counter_ns()
+            if timings is not None:
+                begun = perf_counter_ns()
             try:
-                add(row(number), columns)
+                read(*row(number))
             except Exception as error:  # noqa: BLE001 - whatever it is, the other rows are worth having
                 columns.add_error(described(error))
             if timings is not None:
@@ -233,21 +229,27 @@ class RowReader:
             new_id=new_id,
         )
 
-    def _read_text(self, row: Row, columns: MessageColumns) -> None:
-        source, dialect, tools, prompt, reason, new_id = row
-        columns.read(source, dialect, tools, prompt, reason, self.policies, new_id)
-
-    def _read_ids(self, row: Row, columns: MessageColumns) -> None:
+    def _read_ids(
+        self,
+        columns: MessageColumns,
+        ids: Any,
+        dialect: Dialect,
+        tools: ToolList | None,
+        prompt: Any,
+        reason: FinishReason | None,
+        new_id: Callable[[str, int], str],
+    ) -> None:
+        """A row, as ``MessageColumns.read`` has it for text."""
         assert self.tokenizer is not None  # noqa: S101 - asked for in the beginning
-        reading = read(
-            row.source,
-            row.dialect,
+        reading = read_ids(
+            ids,
+            dialect,
             tokenizer=self.tokenizer,
-            tools=row.tools,
-            prompt_ids=row.prompt,
-            finish_reason=row.finish_reason,
+            tools=tools,
+            prompt_ids=prompt,
+            finish_reason=reason,
             policies=self.policies,
-            new_id=row.new_id,
+            new_id=new_id,
             pad=self.pad,
         )
         starts = [attempt.start for attempt in reading.attempts]

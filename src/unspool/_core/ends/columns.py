@@ -31,7 +31,8 @@ class MessageColumns:
         "reasoning",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, policies: Policies | None = None) -> None:
+        """``policies``: by which rows are read."""
         self.reasoning: list[str | None] = []
         self.content: list[str | None] = []
         self.finish_reason: list[str | None] = []
@@ -44,7 +45,7 @@ class MessageColumns:
         """How many problems, likewise."""
         self._call_fields = _CallFields()
         self._problem_fields = _ProblemFields()
-        self._outputs = Outputs()
+        self._outputs = Outputs(policies)
 
     @property
     def calls(self) -> tuple[list[Any], ...]:
@@ -65,11 +66,10 @@ class MessageColumns:
         tools: ToolList | None,
         prompt: str | None,
         reason: FinishReason | None,
-        policies: Policies | None,
         new_id: Callable[[str, int], str],
     ) -> None:
         """A row: what a parser with these options makes of the text."""
-        parser = self._outputs.parser(dialect, tools, prompt, policies, new_id)
+        parser = self._outputs.parser(dialect, tools, prompt, new_id)
         events = parser.feed(text)
         events += parser.finish(reason)
         fold = Fold(parser, source=text)

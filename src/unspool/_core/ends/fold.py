@@ -1,7 +1,7 @@
 """The fold: events to a message."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ..payload.json import canonical_json
 from ..values.errors import MalformedOutput
@@ -25,7 +25,7 @@ from .tidy import Tidy
 if TYPE_CHECKING:
     from .parser import Parser
 
-UNFINISHED = ("truncated_call", "cut_head", "missing_closer")
+UNFINISHED: Final = ("truncated_call", "cut_head", "missing_closer")
 """Notes about something that the input ended in."""
 
 

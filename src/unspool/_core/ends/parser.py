@@ -1,7 +1,7 @@
 """The parser that callers hold: text or tokens in, events out."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from ...dialects._registry import find
 from ..machine.gate import Gate
@@ -24,8 +24,8 @@ from .tidy import Tidy
 ToolList: TypeAlias = Iterable[Mapping[str, object]]
 """The tools of a request, as Chat Completions have them, or the functions in them alone."""
 
-_FINISHED = "this parser has finished; make a new Parser for the next output"
-_REASONS = (None, "stop", "length", "tool_calls", "content_filter")
+_FINISHED: Final = "this parser has finished; make a new Parser for the next output"
+_REASONS: Final = (None, "stop", "length", "tool_calls", "content_filter")
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -83,7 +83,7 @@ class Parser:
             raise UsageError("give either strict=True or policies, not both")
         if policies is not None and not isinstance(policies, Policies):
             raise UsageError(f"policies must be a Policies value, got {type(policies).__name__}")
-        if begins_in not in (None, "reasoning", "content"):
+        if begins_in is not None and begins_in not in ("reasoning", "content"):
             raise UsageError(f"begins_in={begins_in!r}: choose reasoning or content, or give the prompt")
         if begins_in is not None and prompt is not None:
             raise UsageError("give either the prompt or begins_in, not both")
@@ -300,19 +300,18 @@ class Parser:
 class Outputs:
     """Parsers for one output after the other, most of which have the same options."""
 
-    def __init__(self) -> None:
+    def __init__(self, policies: Policies | None) -> None:
+        self._policies = policies
         self._parser: Parser | None = None  # the last one, and its options
         self._dialect: Dialect | None = None
         self._tools: ToolList | None = None
         self._prompt: str | None = None
-        self._policies: Policies | None = None
 
     def parser(
         self,
         dialect: Dialect,
         tools: ToolList | None,
         prompt: str | None,
-        policies: Policies | None,
         new_id: Callable[[str, int], str],
     ) -> Parser:
         """One that begins; the one before is over."""
@@ -322,11 +321,9 @@ class Outputs:
             or dialect is not self._dialect
             or tools is not self._tools
             or prompt != self._prompt
-            or policies is not self._policies
         ):
-            parser = Parser(dialect, tools=tools, prompt=prompt, policies=policies, new_id=new_id)
-            self._parser, self._dialect, self._tools = parser, dialect, tools
-            self._prompt, self._policies = prompt, policies
+            parser = Parser(dialect, tools=tools, prompt=prompt, policies=self._policies, new_id=new_id)
+            self._parser, self._dialect, self._tools, self._prompt = parser, dialect, tools, prompt
         else:
             parser._begin(new_id)  # noqa: SLF001 - the same file
         return parser

@@ -21,7 +21,7 @@ wire ask their tidy.
 """
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ..values.errors import UsageError
 from ..values.events import (
@@ -41,7 +41,7 @@ from ..values.native import Unchecked
 if TYPE_CHECKING:
     from .parser import Parser
 
-_LINE_BREAKS = "\r\n"
+_LINE_BREAKS: Final = "\r\n"
 
 
 class _Channel:

@@ -6,17 +6,17 @@ from collections.abc import Callable
 from typing import Final
 
 from ..values.ids import IdFormat
-from ..values.new_ids import new_id
+from ..values.new_ids import new_id, usable
 
 
 class CallIds:
     """The ids of one output."""
 
-    __slots__ = ("_form", "_length", "_make", "_pattern", "_taken", "native")
+    __slots__ = ("_length", "_make", "_native_length", "_pattern", "_taken", "native")
 
     def __init__(self, form: IdFormat, make: Callable[[str, int], str] | None, *, native: bool) -> None:
         """``make``: gives a new id, from the function's name and a number; None: the form does."""
-        self._form: Final = form
+        self._native_length: Final = form.native_length
         self._pattern: Final = form.pattern
         self._length: Final = form.length
         self._make: Final = make
@@ -26,10 +26,10 @@ class CallIds:
 
     def use(self, native: str) -> bool:
         """Whether this id of the model's can be used; if so, it is taken."""
-        usable = self.native and native not in self._taken and self._form.accepts(native)
-        if usable:
+        free = self.native and native not in self._taken and usable(native, self._native_length)
+        if free:
             self._taken.add(native)
-        return usable
+        return free
 
     def new(self, name: str, index: int) -> str:
         """An id that nobody has."""

@@ -63,8 +63,8 @@ class Tools:
         for index, tool in enumerate(_listed(tools)):
             if not isinstance(tool, (dict, Mapping)):  # asking for Mapping alone is slow
                 raise UsageError(f"tools[{index}] is a {type(tool).__name__}; {_TOOLS_USAGE}")
-            # Pydantic dumps absent fields as None.
-            if _of(tool, "type") not in (None, "function") and _of(tool, "input_schema") is None:
+            kind = _of(tool, "type")  # Pydantic dumps absent fields as None.
+            if kind is not None and kind != "function" and _of(tool, "input_schema") is None:
                 continue
             function = _of(tool, "function")
             body = tool if function is None else function

@@ -23,6 +23,8 @@ BOUND: Final = 512
 """How far a head, a header or the look-ahead behind a closer may reach, white space included."""
 SHORT: Final = 64
 """Up to so many characters a loop is faster, where it is compiled, than what C has to offer for texts."""
+_FEW: Final = 8
+"""Up to so many are compared one by one, where that is compiled."""
 MUST_BE_ESCAPED: Final = '"\\' + "".join(map(chr, range(0x20)))
 """The characters that stand for themselves in no JSON string."""
 MORE: Final = -1
@@ -115,6 +117,8 @@ def behind_literal(literal: str, text: str, at: i64) -> i64:
         return MORE if len(text) - at < len(literal) and literal.startswith(text[at:]) else NO
     n: i64 = len(text) - at
     size: i64 = len(literal)
+    if n >= size > _FEW and ord(literal[0]) == ord(text[at]):  # the first character tells in most cases
+        return at + size if text.find(literal, at, at + size) >= 0 else NO
     k: i64 = 0
     while k < size and k < n and ord(literal[k]) == ord(text[at + k]):
         k += 1

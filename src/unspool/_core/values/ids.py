@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from .errors import SpecError
-from .new_ids import alphanumerics, filled, new_id
+from .new_ids import alphanumerics, filled, new_id, usable
 
 _LONGEST: Final = 256
 
@@ -56,9 +56,7 @@ class IdFormat:
 
     def accepts(self, native: str) -> bool:
         """Whether an id that the model wrote can be used as it is."""
-        if self.native_length is None:
-            return bool(native)
-        return len(native) == self.native_length and native.isascii() and native.isalnum()
+        return usable(native, self.native_length)
 
 
 OPENAI_ID = IdFormat("call_{random}")

@@ -30,6 +30,13 @@ def new_id(pattern: str, length: int, name: str, index: int) -> str:
     return filled(pattern, name, index, _random(length) if hole else "")
 
 
+def usable(native: str, length: int | None) -> bool:
+    """Whether an id that a model wrote can be used as it is; ``length``: that it must have."""
+    if length is None:
+        return len(native) > 0
+    return len(native) == length and native.isascii() and native.isalnum()
+
+
 def filled(pattern: str, name: str, index: int, random: str) -> str:
     """The pattern with these in its holes."""
     text = pattern.replace("{random}", random)
