@@ -32,6 +32,7 @@ PROBLEM: Final = pa.struct(
         ("raw", pa.string()),
     ]
 )
+_NONE: Final = {type_: pa.array([], type_) for type_ in (CALL, PROBLEM)}
 PARSED: Final = pa.schema(
     [
         ("reasoning", pa.string()),
@@ -70,21 +71,26 @@ def parsed_arrays(rows: MessageColumns, *, labels: bool) -> list[pa.Array]:
     ]
 
 
-def _lists(type_: pa.StructType, offsets: list[int], fields: Sequence[list[object]]) -> pa.ListArray:
+def _lists(type_: pa.StructType, offsets: list[int], fields: Sequence[list[Any]]) -> pa.Array:
     """Lists of structs, from the fields of all their members and where each list ends."""
-    structs = pa.array([], type_)
-    if fields[0]:
-        arrays = [
-            _numbers(values, field.type, "q") if field.type == pa.int64() else array(values, field.type)
-            for values, field in zip(fields, type_, strict=True)
-        ]
-        structs = pa.StructArray.from_arrays(arrays, fields=list(type_))
-    return pa.ListArray.from_arrays(_numbers(offsets, pa.int32(), "i"), structs)
+    there = [None, _numbers(offsets, "i")]
+    members = _NONE[type_] if not fields[0] else _structs(type_, fields)
+    return pa.Array.from_buffers(pa.list_(type_), len(offsets) - 1, there, children=[members])
 
 
-def _numbers(values: list[Any], type_: pa.DataType, code: str) -> pa.Array:
-    """Whole numbers of a type that ``array`` has under this code; ``pa.array`` would look what each is."""
-    return pa.Array.from_buffers(type_, len(values), [None, pa.py_buffer(numbers(code, values))])
+def _structs(type_: pa.StructType, fields: Sequence[list[Any]]) -> pa.Array:
+    children = [
+        pa.Array.from_buffers(field.type, len(values), [None, _numbers(values, "q")])
+        if field.type == pa.int64()
+        else array(values, field.type)
+        for values, field in zip(fields, type_, strict=True)
+    ]
+    return pa.Array.from_buffers(type_, len(fields[0]), [None], children=children)
+
+
+def _numbers(values: list[int], code: str) -> pa.Buffer:
+    """Whole numbers as they lie in memory; ``pa.array`` would look at each for what it is."""
+    return pa.py_buffer(numbers(code, values))
 
 
 def verdict(errors: Sequence[str | None]) -> list[pa.Array]:
@@ -100,15 +106,21 @@ def strings(values: Sequence[str | None]) -> pa.Array:
 def array(values: Sequence[object], type_: pa.DataType) -> pa.Array:
     """A column; see ``strings``."""
     try:
-        if values and values[0] is values[-1] and values.count(values[0]) == len(values):
-            made = pa.repeat(pa.scalar(values[0], type_), len(values))  # the same in all rows, as many are
-        else:
-            made = pa.array(values, type_)
+        if not values or (values[0] is values[-1] and values.count(values[0]) == len(values)):
+            return _alike(values, type_)  # the same in all rows, as many are
+        made = pa.array(values, type_)
     except UnicodeEncodeError:
         made = pa.array([_spelt(value) for value in values], type_)
     if isinstance(made, pa.ChunkedArray):
         raise UsageError("a batch holds no more than 2 GB of text in a column: cut it with batch.slice()")
     return made
+
+
+def _alike(values: Sequence[object], type_: pa.DataType) -> pa.Array:
+    """A column of one value, over and over."""
+    if not values or values[0] is None:
+        return pa.nulls(len(values), type_)
+    return pa.repeat(pa.scalar(values[0], type_), len(values))
 
 
 def _spelt(value: object) -> object:

@@ -358,6 +358,8 @@ def beside(
 ) -> pa.RecordBatch:
     """New columns behind those that are kept."""
     old = [_column(batch, name) for name in kept]
+    if not old and not batch.schema.metadata:
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
     fields = [batch.schema.field(name) for name in kept]
     metadata = {**(batch.schema.metadata or {}), **(schema.metadata or {})}
     return pa.RecordBatch.from_arrays(
