@@ -13,7 +13,7 @@ from unspool.gateway.failure import STATUS, Failure
 from unspool.gateway.from_messages import messages_job
 from unspool.gateway.from_ollama import ollama_chat_job, ollama_generate_job
 from unspool.gateway.from_responses import responses_job
-from unspool.gateway.intake import decode
+from unspool.gateway.intake import Bounds, decode
 
 _JOBS: Final[tuple[Callable[[Mapping[str, Any]], Job], ...]] = (
     chat_job,
@@ -197,7 +197,7 @@ def run(data: bytes) -> None:
     raw = number >= 128  # bytes as they come, which need not be JSON
     sent = choices.rest() if raw else json.dumps(object_of(choices.written())).encode()
     try:
-        job = _JOBS[number % len(_JOBS)](decode(sent, _MOST_VALUES))
+        job = _JOBS[number % len(_JOBS)](decode(sent, Bounds(_MOST_VALUES)))
     except Failure as failure:
         assert failure.status == STATUS["invalid_request"], (failure.status, failure.message)
         assert failure.message

@@ -16,7 +16,7 @@ pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
 from serving import HOLD, EngineProcess, GatewayThread, get, serving, until
-from unspool.gateway.door import HEAD_BYTES, HEAD_FIELDS
+from unspool.gateway.door import HEAD_BYTES, HEAD_FIELDS, DoorProtocol
 
 CHAT = "/v1/chat/completions"
 BODY: dict[str, Any] = {"messages": [{"role": "user", "content": "Hi"}]}
@@ -172,6 +172,28 @@ def test_who_was_refused_has_no_time_for_the_rest_of_a_body(engine: EngineProces
     ):
         client.sendall(posted(CHAT, b"{", length=1 << 20))
         assert all_of(client).startswith(b"HTTP/1.1 401 ")
+
+
+def test_the_rest_of_a_body_that_nobody_reads_is_taken_slowly(
+    gateway: GatewayThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rests: list[bool] = []
+    before = DoorProtocol._read_on
+
+    def read_on(self: DoorProtocol) -> None:
+        rests.append(self.flow.read_paused)
+        before(self)
+
+    monkeypatch.setattr(DoorProtocol, "_read_on", read_on)
+    with closing(connect(gateway)) as client:
+        body = b" " * (1 << 20)
+        client.sendall(posted("/nowhere", b"", length=len(body)))
+        assert b" 404 " in client.recv(1 << 16)
+        client.sendall(body)
+        client.sendall(START + b"connection: close\r\n\r\n")
+        assert b" 200 " in all_of(client)
+    assert len(rests) > 1
+    assert all(rests)
 
 
 def test_idle_connections_make_room_and_answered_ones_do_not(engine: EngineProcess, template: str) -> None:

@@ -8,8 +8,8 @@ import gzip
 import json
 import socket
 import threading
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +28,9 @@ from unspool._request import Plan
 from unspool.gateway import Settings, create_app, intake, load_settings, parsing
 from unspool.gateway.exchange import Exchange
 from unspool.gateway.failure import LONGEST, Failure
-from unspool.gateway.intake import MOST_DEPTH, SMALL, decode, deeper, more_values
+from unspool.gateway.intake import MOST_DEPTH, SMALL, Bounds, decode, deeper
 from unspool.gateway.upstreams.engines import Vllm
+from unspool.testing.effort import steps
 
 CHAT = "/v1/chat/completions"
 ASK = [{"role": "user", "content": "Hi"}]
@@ -217,16 +218,48 @@ def values_of(value: object) -> int:
     return 1 + sum(map(values_of, value)) if isinstance(value, list) else 1
 
 
+def passes(data: bytes, most: int) -> bool:
+    try:
+        Bounds(most).look(data)
+    except Failure:
+        return True
+    return False
+
+
 @given(value=JSON, most=st.integers(0, 40), window=st.integers(2, 40))
 def test_values_are_counted_without_decoding(value: Any, most: int, window: int) -> None:
     """What opens or separates values is at most what they are, and at least half."""
     data = json.dumps(value).encode()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(intake, "_WINDOW", window)
-        if more_values(data, most):
+        if passes(data, most):
             assert values_of(value) > most / 2
         else:
             assert values_of(value) <= 2 * most + 2
+
+
+@given(value=JSON, most=st.integers(0, 40), cuts=st.lists(st.integers(0, 200)))
+def test_they_are_counted_as_they_come(value: Any, most: int, cuts: list[int]) -> None:
+    data = json.dumps(value).encode()
+    bounds = Bounds(most)
+    try:
+        for cut in (*sorted(cuts), len(data)):
+            bounds.look(data[:cut])
+    except Failure:
+        assert passes(data, most)
+    else:
+        assert not passes(data, most)
+
+
+@pytest.mark.parametrize("unit", ['"a",', '"",', '"', '\\"', "\\\\", "[", "1,"])
+def test_to_count_them_takes_no_step_for_each(unit: str) -> None:
+    size = 200_000
+    plain = steps(lambda: passes(b'["' + b"x" * size, size - 1))
+    assert steps(lambda: passes(b"[" + unit.encode() * (size // len(unit)), size - 1)) <= 2 * plain
+
+
+def test_quotes_that_are_no_json_are_too_many_values() -> None:
+    assert passes(b'{"a":' + b'""' * 50_000, 20_000)
 
 
 @given(value=JSON, most=st.integers(1, 6))
@@ -241,8 +274,7 @@ def test_depth_is_that_of_containers(value: Any, most: int) -> None:
 
 def test_strings_are_not_counted() -> None:
     data = json.dumps({"messages": ['[{,"\\' * 50_000]}).encode()
-    assert not more_values(data, 10)
-    assert decode(data, 10)["messages"]
+    assert decode(data, Bounds(10))["messages"]
 
 
 @pytest.mark.parametrize("api", BODIES)
@@ -251,6 +283,49 @@ def test_a_body_of_many_values_is_refused(gateway: GatewayThread, api: str) -> N
     status, data, _ = send(gateway.url + path, {**body, "metadata": [1] * 30_000})
     assert status == 413
     assert b"values" in data
+
+
+def test_a_body_is_refused_where_it_passes_a_bound(
+    gateway: GatewayThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rest of it need not come."""
+    monkeypatch.setattr(intake, "_STEP", SMALL)
+    port = int(gateway.url.rpartition(":")[2])
+    with closing(socket.create_connection(("127.0.0.1", port), timeout=30)) as client:
+        head = f"POST {CHAT} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+        client.sendall(f"{head}content-length: 300000\r\n\r\n".encode() + b'{"messages":[' + b"1," * 50_000)
+        assert b" 413 " in client.recv(100)
+
+
+def test_while_a_body_is_looked_at_the_time_of_its_client_stands_still(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    running: list[float] = []
+    left: list[float] = []
+
+    @asynccontextmanager
+    async def timeout(seconds: float) -> AsyncIterator[None]:
+        running.append(seconds)
+        left.append(seconds)
+        yield
+        running.clear()
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b" ", "more_body": len(left) < 3}
+
+    async def grown(_: bytearray) -> None:
+        assert not running
+
+    async def send(_: object) -> None: ...
+
+    async def take() -> bytearray:
+        headers = [(b"content-type", b"application/json")]
+        exchange = Exchange("", {"method": "POST", "path": "/", "headers": headers}, receive, send)
+        return await exchange.body(10, 5.0, grown)
+
+    monkeypatch.setattr(asyncio, "timeout", timeout)
+    assert asyncio.run(take()) == b"   "
+    assert left == sorted(left, reverse=True), "what it has taken is gone"
 
 
 def nested(depth: int) -> Any:
@@ -301,9 +376,9 @@ def test_large_bodies_are_decoded_elsewhere_and_small_ones_at_once(
     seen: list[str] = []
     before = intake.decode
 
-    def watched(data: bytes, most: int) -> dict[str, Any]:
+    def watched(data: bytes, bounds: Bounds) -> dict[str, Any]:
         seen.append(threading.current_thread().name)
-        return before(data, most)
+        return before(data, bounds)
 
     monkeypatch.setattr(intake, "decode", watched)
     for size in (10, SMALL + 1):

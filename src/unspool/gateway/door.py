@@ -4,7 +4,8 @@ uvicorn's parser has no limits of its own.  Here are those of a connection:
 
 - The head of a request: its bytes, its fields, and the time until it is whole.
 - What the client owes after its answer: the rest of a body that nobody reads, bytes
-  that never become a request.  It has as long as for a head.
+  that never become a request.  It has as long as for a head.  The rest of a body is
+  taken, because many clients read no answer before they have sent all, but slowly.
 - A connection that waits for its next request: ``keep_alive_timeout``.  One that does
   not take the end of its answer meanwhile is torn down, not closed politely.
 - All of them: ``max_connections``, and no more than there are file descriptors for.
@@ -40,6 +41,8 @@ _PIECE_BYTES: Final = 256
 """A body may come in so many pieces, and one more for each of so many bytes."""
 _PIPELINED: Final = 8
 """Requests that may wait for the answer to the one before them."""
+_REST: Final = 0.01
+"""Seconds between two reads of what nobody wants: 25 MB in a second, of a client that sends as much."""
 _SPARE: Final = 128
 """File descriptors that are for other things than clients and upstreams."""
 
@@ -96,6 +99,8 @@ class DoorProtocol(HttpToolsProtocol):
         self._owes_body = False
         self._late: asyncio.TimerHandle | None = None
         """When we have waited long enough."""
+        self._resting: asyncio.TimerHandle | None = None
+        """When reading goes on."""
         self._wrong: tuple[int, str, str] = (400, "bad_request", "this is not HTTP")
         """The status, the code and the reason of a refusal."""
 
@@ -112,6 +117,8 @@ class DoorProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._door.idle.pop(self, None)
         self._stop_waiting()
+        if self._resting is not None:
+            self._resting.cancel()
         super().connection_lost(exc)
 
     def tear_down(self) -> None:
@@ -172,6 +179,8 @@ class DoorProtocol(HttpToolsProtocol):
         if self._pieces > _PIECES + self._body_bytes // _PIECE_BYTES:
             self._object(400, "bad_request", "the body comes in too many pieces")
         super().on_body(body)
+        if not self._answering:
+            self._rest()
 
     def on_message_complete(self) -> None:
         self._bytes = 0
@@ -218,6 +227,17 @@ class DoorProtocol(HttpToolsProtocol):
         else:
             self._door.count("request_timeout")
             self.tear_down()
+
+    def _rest(self) -> None:
+        """Read no more for a moment."""
+        if self._resting is None:
+            self.flow.pause_reading()
+            self._resting = self.loop.call_later(_REST, self._read_on)
+
+    def _read_on(self) -> None:
+        self._resting = None
+        if not self.transport.is_closing():
+            self.flow.resume_reading()
 
     def _object(self, status: int, code: str, told: str) -> None:
         """Stop the parser: it hands the refusal to whoever feeds it."""

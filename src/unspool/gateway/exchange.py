@@ -115,19 +115,22 @@ class Exchange:
             "extensions": {**(self._scope.get("extensions") or {}), name: value},
         }
 
-    async def body(self, limit: int, seconds: float, charge: Callable[[int], None]) -> bytearray:
+    async def body(
+        self, limit: int, seconds: float, grown: Callable[[bytearray], Awaitable[None]]
+    ) -> bytearray:
         """The request's body, if it is not too large and comes in time.
 
-        :param charge: told how large it is, whenever it has grown.
+        :param grown: shown what has come, whenever that has grown; the client waits, and its time does, too.
         """
         try:
-            async with asyncio.timeout(seconds):
-                return await self._body(limit, charge)
+            return await self._body(limit, seconds, grown)
         except TimeoutError as error:
             told = f"the request did not arrive within {seconds:g} seconds"
             raise Failure("timeout", told, code="request_timeout", status=408) from error
 
-    async def _body(self, limit: int, charge: Callable[[int], None]) -> bytearray:
+    async def _body(
+        self, limit: int, seconds: float, grown: Callable[[bytearray], Awaitable[None]]
+    ) -> bytearray:
         kind = self.header(b"content-type").partition(";")[0].strip().lower()
         # A web page can send anything else without asking the browser for leave.
         if kind != "application/json" and not kind.endswith("+json"):
@@ -140,14 +143,17 @@ class Exchange:
             raise too_large(limit)
         data = bytearray()  # a list of portions would cost more than the portions, if they are small
         while True:
-            message = await self.receive()
+            began = time.monotonic()
+            async with asyncio.timeout(seconds):
+                message = await self.receive()
+            seconds -= time.monotonic() - began
             if message["type"] == "http.disconnect":
                 raise ClientGone
             data += message.get("body", b"")
             self.size = len(data)
             if self.size > limit:
                 raise too_large(limit)
-            charge(self.size)
+            await grown(data)
             if not message.get("more_body"):
                 break
         if not data:
