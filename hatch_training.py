@@ -92,11 +92,16 @@ def read_whole(text: str, dialect: str) -> None:
         read(vocabulary.ids, dialect, tokenizer=vocabulary, tools=TOOLS)
 
 
-if __name__ == "__main__":
-    if not COMPILED:
-        raise SystemExit("this is not the compiled build")
+def read_answers() -> None:
+    """In every way that there is."""
     for dialect in DIALECTS:
         for answer in answers():
             text = render(dialect, answer, check=False)  # what it is read as does not matter here
             read_in_pieces(text, dialect)
             read_whole(text, dialect)
+
+
+if __name__ == "__main__":
+    if not COMPILED:
+        raise SystemExit("this is not the compiled build")
+    read_answers()
