@@ -200,6 +200,21 @@ def test_policies_that_fail_loudly_fail_in_the_row() -> None:
     assert parsed["error"][1].as_py().startswith("MalformedOutput: truncated call at offset 40")
 
 
+def test_a_row_is_read_as_if_it_were_the_only_one() -> None:
+    """Rows with the same options share what follows from these, and nothing else."""
+    texts = [HERMES, HERMES[:40], f"Hm.</think>{HERMES}", "Hello.", HERMES, "[TOOL_CALLS]now[ARGS]{}", HERMES]
+    dialects = ["hermes", "hermes", "hermes", "hermes", "hermes", "mistral", "hermes"]
+    prompts = [None, None, "<think>", "<think>", None, None, None]
+    policies = Policies(truncated_call="error")
+    rows = batch(text=texts, dialect=dialects, prompt=prompts, key=["a", "b", "c", "d", "a", "e", "a"])
+    options: Any = {"prompt": Column("prompt"), "key": "key", "policies": policies}
+    together = parse_batch(rows, Column("dialect"), **options).to_pylist()
+    alone = [parse_batch(rows.slice(n, 1), Column("dialect"), **options).to_pylist()[0] for n in range(7)]
+    assert together == alone
+    assert together[0] == together[4] == together[6]
+    assert [row["ok"] for row in together] == [True, False, True, True, True, True, True]
+
+
 def test_half_a_surrogate_pair_is_spelt_out() -> None:
     text = '<tool_call>{"name": "\\ud800", "arguments": {}}</tool_call>'
     parsed = parse_batch(batch(text=[text, HERMES]), "hermes").to_pylist()

@@ -19,6 +19,7 @@ from mistral_common.tokens.tokenizers.mistral import MistralTokenizer
 from tokenizers import AddedToken, decoders, models, pre_tokenizers
 from tokenizers import Tokenizer as HuggingFaceTokenizer
 
+from unspool import Parser
 from unspool._core.tokens import tokens as _tokens
 from unspool._core.tokens.detokenizer import Detokenizer, OffsetMap, restore
 from unspool._core.tokens.tokens import Tokenizer, as_encoder, as_tokenizer, assign_code_points, substitute
@@ -402,6 +403,21 @@ def test_a_tokenizer_of_our_own_is_taken_as_it_is() -> None:
     assert as_tokenizer(toy) is toy
     adapted = as_tokenizer(byte_level())
     assert as_tokenizer(adapted) is adapted
+
+
+def test_a_tokenizer_of_our_own_is_asked_once_for_a_token() -> None:
+    class Asked(Toy):
+        times = 0
+
+        def token_bytes(self, id: int) -> bytes:
+            self.times += 1
+            return super().token_bytes(id)
+
+    toy = Asked("<tool_call>")
+    for _ in range(3):
+        parser = Parser("hermes", tokenizer=toy)
+        assert len(parser.feed_tokens(b"aaba") + parser.finish()) == 2
+    assert toy.times == 2
 
 
 @pytest.mark.parametrize("wrong", [None, "gpt2", Path("tokenizer.json"), SimpleNamespace(tokenizer=None)])

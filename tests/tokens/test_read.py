@@ -111,6 +111,25 @@ def labels_in_groups(dialect: str, ids: list[int], tokenizer: Bytes, random: Ran
     return labels_of(widths, stretches(events, shown, ends_of_turn(parser.dialect)))
 
 
+@pytest.mark.parametrize(
+    ("widths", "found", "labels"),
+    [
+        ([2, 2], [(2, 1), (4, 2)], [1, 2]),
+        ([3, 1], [(2, 1), (4, 2)], [1 + SHARED, 2]),
+        ([3, 1], [(2, 1), (4, 1)], [1, 1]),
+        ([4, 1], [(1, 1), (2, 1), (3, 2), (5, 2)], [1 + SHARED, 2]),  # the flag is not lost on the way
+        ([4, 1], [(1, 1), (2, 2), (3, 1), (5, 1)], [1 + SHARED, 1]),
+        ([1, 0, 0, 1], [(1, 1), (2, 2)], [1, 1, 1, 2]),  # parts of one character
+        ([3], [(2, 1)], [1]),  # nothing follows
+        ([], [(0, 1)], []),
+    ],
+)
+def test_a_token_over_several_stretches(
+    widths: list[int], found: list[tuple[int, int]], labels: list[int]
+) -> None:
+    assert list(labels_of(widths, found)) == labels
+
+
 def by_characters(reading: Reading, text: str, ends: frozenset[str]) -> list[int]:
     """A label for each character, one event after the other: what tokens are held against."""
     labels = [int(Label.MARKUP)] * len(text)

@@ -26,7 +26,7 @@ class TokenTexts:
             return
         more = id + 1 - len(self.texts)
         if more > 0:
-            self.texts.extend([None] * more)
             self.widths.extend([0] * more)
+            self.texts.extend([None] * more)
+        self.widths[id] = width  # before the text, by which other threads know that the token is known
         self.texts[id] = text
-        self.widths[id] = width
