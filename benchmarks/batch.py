@@ -23,8 +23,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -42,6 +43,8 @@ DIALECTS: Final = (
     "glm45",
 )
 WANTED: Final = ("SGLang", "unspool", "unspool compiled")
+SIZES: Final = (256, 1000)
+"""Rows of a batch: as many as ``unspool batch`` reads at a time, and as ``datasets`` does."""
 
 
 def outputs(dialect: str, rows: int) -> Iterator[str]:
@@ -94,17 +97,16 @@ def _table(dialect: str, rows: list[str]) -> dict[str, Callable[[], None]]:
     from unspool import parse, seeded_ids
     from unspool.batch import parse_batches
 
-    batches = pa.table({"text": rows}).to_batches(max_chunksize=256)
-
     def loop() -> None:
         for number, row in enumerate(rows):
             parse(row, dialect, tools=TOOLS, new_id=seeded_ids(number, dialect))
 
-    def table() -> None:
+    def table(batches: Sequence[Any]) -> None:
         for _ in parse_batches(batches, dialect, tools=TOOLS):
             pass
 
-    return {"loop": loop, "table": table}
+    cut = {size: pa.table({"text": rows}).to_batches(max_chunksize=size) for size in SIZES}
+    return {"loop": loop, **{f"table {size}": partial(table, batches) for size, batches in cut.items()}}
 
 
 class Rows(Process):
@@ -113,7 +115,8 @@ class Rows(Process):
     def __init__(self, contender: Contender, dialect: str, file: str) -> None:
         self.name = contender.name
         self.best: dict[str, float] = {}
-        self._tasks = ("whole", "loop", "table") if contender.module == "unspool" else ("whole",)
+        more = ("loop", *(f"table {size}" for size in SIZES))
+        self._tasks = ("whole", *more) if contender.module == "unspool" else ("whole",)
         environment = dict(os.environ, PYTHONPATH=str(HERE.parent / (contender.path or "src")))
         super().__init__(
             [str(contender.python), __file__, "--serve", contender.module, dialect, file], environment
@@ -140,6 +143,7 @@ def beside(dialects: Sequence[str], rows: int, rounds: int) -> None:
             print(f"{one.name}: {one.missing}")
     print("million characters a second, whole outputs; in brackets, how much of SGLang's speed")
     arrow: list[str] = []
+    totals: dict[str, list[float]] = {}
     for dialect in dialects:
         texts = list(outputs(dialect, rows))
         size = sum(map(len, texts)) / 1e6
@@ -157,14 +161,24 @@ def beside(dialects: Sequence[str], rows: int, rounds: int) -> None:
             for name, speed in speeds.items()
         ]
         print(f"  {dialect:<14}" + "   ".join(cells), flush=True)
-        costs = [
-            f"{name} {process.best['table'] / process.best['loop'] - 1:+.0%}"
+        costs = {
+            name: [process.best[task] for task in ("loop", *(f"table {size}" for size in SIZES))]
             for name, process in running.items()
-            if "table" in process.best
-        ]
-        arrow.append(f"  {dialect:<14}" + "   ".join(costs))
-    print("what a table costs over parse in a loop")
-    print(*arrow, sep="\n")
+            if "loop" in process.best
+        }
+        arrow.append(_costs(dialect, costs))
+        for name, times in costs.items():
+            totals[name] = [sum(both) for both in zip(totals.get(name, [0.0] * 3), times, strict=True)]
+    print(f"what a table costs over parse in a loop, in batches of {' and of '.join(map(str, SIZES))} rows")
+    print(*arrow, _costs("together", totals), sep="\n")
+
+
+def _costs(of: str, costs: Mapping[str, Sequence[float]]) -> str:
+    cells = [
+        f"{name} " + " ".join(f"{table / loop - 1:+.0%}" for table in tables)
+        for name, (loop, *tables) in costs.items()
+    ]
+    return f"  {of:<14}" + "   ".join(cells)
 
 
 # -- files

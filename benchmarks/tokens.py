@@ -84,6 +84,10 @@ class Contender(Process):
         super().__init__([python, __file__, "--measure", "" if folder else "renderers"], environment)
 
 
+def _row(name: str, tokens: int, seconds: list[float]) -> str:
+    return f"{name:24} {tokens:7} " + " ".join(f"{tokens / time / 1e6:16.2f}" for time in seconds)
+
+
 def main() -> None:
     """Measure in turns, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
@@ -101,11 +105,15 @@ def main() -> None:
         contenders.append(Contender("renderers", options.renderers, ""))
     tokenizer = _tokenizer()
     print(f"{'million tokens/s':24} {'tokens':>7} " + " ".join(f"{one.name[-16:]:>16}" for one in contenders))
+    tokens, seconds = 0, [0.0] * len(contenders)
     for name, text in ROLLOUTS.items():
         ids = tokenizer.encode(text, add_special_tokens=False).ids
         rounds = [[one.ask(ids) for one in contenders] for _ in range(options.rounds)]
-        best = [len(ids) / min(times) / 1e6 for times in zip(*rounds, strict=True)]
-        print(f"{name:24} {len(ids):7} " + " ".join(f"{speed:16.2f}" for speed in best))
+        best = [min(times) for times in zip(*rounds, strict=True)]
+        print(_row(name, len(ids), best))
+        tokens += len(ids)
+        seconds = [total + one for total, one in zip(seconds, best, strict=True)]
+    print(_row("together", tokens, seconds))
     for contender in contenders:
         contender.stop()
 

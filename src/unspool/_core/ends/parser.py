@@ -376,9 +376,10 @@ def parse(
     'now'
     """
     parser = Parser(dialect, tools=tools, prompt=prompt, policies=policies, strict=strict, new_id=new_id)
+    events = parser.feed(text)
+    events += parser.finish(finish_reason)
     fold = parser.fold(source=text)
-    fold.push(parser.feed(text))
-    fold.push(parser.finish(finish_reason))
+    fold.push(events)
     return fold.message()
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from typing import Final
+from typing import Final, TypeGuard
 from urllib.parse import unquote
 
 from ..values.errors import UsageError
@@ -61,14 +61,15 @@ class Tools:
         self._functions: dict[str, Mapping[str, object]] = {}
         self._parameters: dict[str, ValueType] = {}
         for index, tool in enumerate(_listed(tools)):
-            if not isinstance(tool, (dict, Mapping)):  # asking for Mapping alone is slow
+            if not _is_mapping(tool):
                 raise UsageError(f"tools[{index}] is a {type(tool).__name__}; {_TOOLS_USAGE}")
             kind = _of(tool, "type")  # Pydantic dumps absent fields as None.
-            if kind is not None and kind != "function" and _of(tool, "input_schema") is None:
+            is_function = kind is None or (isinstance(kind, str) and kind == "function")
+            if not is_function and _of(tool, "input_schema") is None:
                 continue
             function = _of(tool, "function")
             body = tool if function is None else function
-            if not isinstance(body, (dict, Mapping)):
+            if not _is_mapping(body):
                 raise UsageError(f"tools[{index}] is a function without a name; {_TOOLS_USAGE}")
             name = _of(body, "name")
             if not isinstance(name, str):
@@ -140,6 +141,10 @@ _TOOLS_USAGE: Final = (
     'pass the request\'s list of tools, such as [{"type": "function", "function": '
     '{"name": "f", "parameters": {...}}}], [] for no tools, or None if they are not known'
 )
+
+
+def _is_mapping(value: object) -> TypeGuard[Mapping[str, object]]:
+    return isinstance(value, dict) or isinstance(value, Mapping)  # noqa: SIM101 - the latter alone is slow
 
 
 def _of(mapping: Mapping[str, object], key: str) -> object:
