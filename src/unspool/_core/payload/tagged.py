@@ -272,9 +272,9 @@ class Tagged(Parameters):
             return end
         if end == MORE:
             self._held = True
-            return pos
-        self.error = "the end of the parameter that holds all arguments"
-        return pos
+        else:
+            self.error = "the end of the parameter that holds all arguments"
+        return after
 
     # -- inside a value
 
