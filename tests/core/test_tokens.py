@@ -420,6 +420,13 @@ def test_a_tokenizer_of_our_own_is_asked_once_for_a_token() -> None:
     assert toy.times == 2
 
 
+def test_what_one_object_is_says_nothing_of_others_of_its_class() -> None:
+    toy = Toy()
+    bare = SimpleNamespace(token_bytes=toy.token_bytes, special_tokens=toy.special_tokens)
+    assert as_tokenizer(bare) is bare
+    assert as_tokenizer(SimpleNamespace(tokenizer=toy)) is toy
+
+
 @pytest.mark.parametrize("wrong", [None, "gpt2", Path("tokenizer.json"), SimpleNamespace(tokenizer=None)])
 def test_other_objects_are_refused(wrong: object) -> None:
     with pytest.raises(UsageError, match=r"tokenizers\.Tokenizer, .* token_bytes"):

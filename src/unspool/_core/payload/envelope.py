@@ -56,9 +56,9 @@ class EnvelopeForm:
         """
         keys = dialect.envelope
         self.keyed: Final = keys.keyed
-        self.name_keys: Final = tuple(keys.name_keys)
-        self.args_keys: Final = tuple(keys.args_keys)
-        self.id_keys: Final = tuple(keys.id_keys)
+        self.name_keys: Final = keys.name_keys
+        self.args_keys: Final = keys.args_keys
+        self.id_keys: Final = keys.id_keys
         self.repair: Final = repair
         self.python: Final = python
         self.unmarked: Final = unmarked

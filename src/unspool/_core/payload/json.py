@@ -135,7 +135,6 @@ def _table(*, repair: bool) -> bytes:
     return bytes(table)
 
 
-_UNUSED: Final[list[str]] = []
 _STRICT: Final = _table(repair=False)
 _REPAIRING: Final = _table(repair=True)
 
@@ -162,11 +161,11 @@ class JsonValue(Value):
         self._state: i64 = _START
         self._stack: list[str] = []
         self._tries = 0
-        # Under repair, and else not touched: what was read, a word of Python, a comma and blanks that wait.
-        self._out: list[str] = [] if repair else _UNUSED
+        # Under repair: what was read, a word of Python, and a comma and white space that wait.
+        self._out: list[str] = []
         self._word = ""
         self._word_at = 0
-        self._comma: list[str] = [] if repair else _UNUSED
+        self._comma: list[str] = []
 
     def again(self) -> JsonValue:
         """Itself, for another value; the one before is complete."""

@@ -57,10 +57,8 @@ def compile_syntax(
 
 
 def _embed(dialect: Dialect, repair: bool) -> Embed:
-    json, python = (
-        [EnvelopeForm(dialect, repair, python, unmarked) for unmarked in (False, True)]
-        for python in (False, True)
-    )
+    json = [EnvelopeForm(dialect, repair, False, unmarked) for unmarked in (False, True)]
+    python = [EnvelopeForm(dialect, repair, True, unmarked) for unmarked in (False, True)]
 
     def embed(notation: str, unmarked: bool) -> NamedPayload:
         if notation == UNNAMED:

@@ -79,7 +79,7 @@ class Tools:
         """Whether the caller said which tools there are."""
         self.declared: bool = bool(self._functions)
         """Whether there are some."""
-        self.refused: bool = self.known and not self._functions
+        self.refused: bool = self.known and not self.declared
         """Whether the caller said that there are none."""
 
     def __iter__(self) -> Iterator[Mapping[str, object]]:

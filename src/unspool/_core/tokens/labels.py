@@ -87,15 +87,9 @@ def stretches(events: list[Event], shown: list[Event], ends: frozenset[str]) -> 
             head = event
         elif isinstance(event, CallEnd) and head is not None:
             broken = 0 if event.status == "complete" else BROKEN
-            arguments_first = event.args_start < head.name_start
-            if arguments_first:
-                out.append((event.args_start, _CALL + broken))
-                out.append((event.args_end, _ARGUMENTS + broken))
-            out.append((head.name_start, _CALL + broken))
-            out.append((head.name_end, _NAME + broken))
-            if not arguments_first:
-                out.append((event.args_start, _CALL + broken))
-                out.append((event.args_end, _ARGUMENTS + broken))
+            name = [(head.name_start, _CALL + broken), (head.name_end, _NAME + broken)]
+            arguments = [(event.args_start, _CALL + broken), (event.args_end, _ARGUMENTS + broken)]
+            out += arguments + name if event.args_start < head.name_start else name + arguments
             out.append((event.end, _CALL + broken))
     return out
 

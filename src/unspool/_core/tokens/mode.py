@@ -134,10 +134,7 @@ class TokenReader(Detokenizer):
     def _noted(self, events: list[Event]) -> list[Event]:
         """With a note before each token that vanishes, wherever the machine stood: chunks must not matter."""
         nobodys = self._nobodys
-        for event in events:
-            if isinstance(event, Markup) and not nobodys.isdisjoint(event.text):
-                break
-        else:
+        if not any(isinstance(event, Markup) and not nobodys.isdisjoint(event.text) for event in events):
             return events
         out: list[Event] = []
         for event in events:

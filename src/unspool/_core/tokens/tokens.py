@@ -97,8 +97,6 @@ def as_tokenizer(obj: object) -> Tokenizer:
     inner = obj
     for _ in range(4):  # processor -> transformers -> tokenizers, with one to spare
         if isinstance(inner, Tokenizer):
-            if inner is obj:
-                _ADAPTERS[type(obj)] = _itself
             return inner
         for protocol, adapter in _SOURCES:
             if isinstance(inner, protocol):
@@ -334,10 +332,6 @@ def learnt_of(tokenizer: Tokenizer) -> Learnt:
     return learnt
 
 
-def _itself(tokenizer: Tokenizer) -> Tokenizer:
-    return tokenizer
-
-
 class _AddedToken(Protocol):
     @property
     def content(self) -> str: ...
@@ -500,8 +494,8 @@ _SOURCES: Final[tuple[tuple[type, Callable[[Any], _Adapter]], ...]] = (
     (_TekkenSource, _Tekken),
     (_SentencePieceSource, _SentencePiece),
 )
-_ADAPTERS: Final[dict[type, Callable[[Any], Tokenizer]]] = {}
-"""What makes a tokenizer of an object, by class: to recognise it by its methods takes longer than a token."""
+_ADAPTERS: Final[dict[type, Callable[[Any], _Adapter]]] = {}
+"""Adapters by class: to recognise one by its methods takes longer than to read a token."""
 
 
 @runtime_checkable
