@@ -42,7 +42,7 @@ class Seal:
         """The text, sealed."""
         nonce = secrets.token_bytes(_NONCE)
         sealed = self._cipher.encrypt(nonce, text.encode("utf-8", "surrogatepass"), self.owner.encode())
-        return _MARK + urlsafe_b64encode(nonce + sealed).decode()
+        return _spelt(nonce + sealed)
 
     def open(self, sealed: str) -> str | None:
         """The text; None: it was sealed by somebody else, or for somebody else, or changed."""
@@ -52,7 +52,13 @@ class Seal:
             return None
         try:
             data = urlsafe_b64decode(sealed.removeprefix(_MARK))
+            if _spelt(data) != sealed:  # base64 has bits and letters that say nothing
+                return None
             text = self._cipher.decrypt(data[:_NONCE], data[_NONCE:], self.owner.encode())
         except (InvalidTag, ValueError):
             return None
         return text.decode("utf-8", "surrogatepass")
+
+
+def _spelt(data: bytes) -> str:
+    return _MARK + urlsafe_b64encode(data).decode()
