@@ -70,10 +70,10 @@ def converted(
     timings: list[int] | None = None,
 ) -> pa.RecordBatch:
     """Outputs of one dialect, in another; the arguments are those of ``RowReader.parse``."""
-    row = reader.rows(batch, names)
+    rows = list(reader.rows(batch, names))
 
     def message(number: int) -> tuple[Message, ToolList | None]:
-        known = row(number)
+        known = reader.row(*rows[number])
         tools = known[2]
         read = reader.message(known)
         for problem in read.problems:

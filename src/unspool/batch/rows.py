@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import repeat
 from time import perf_counter_ns
 from typing import Any, Literal, TypeAlias, TypedDict
 
@@ -133,37 +134,44 @@ class RowReader:
 
     # -- columns
 
-    def rows(self, batch: pa.RecordBatch, names: Sequence[object]) -> Callable[[int], Row]:
-        """What gives a row of the batch by its place in it, or raises what is wrong with it.
+    def rows(self, batch: pa.RecordBatch, names: Sequence[object]) -> Iterator[tuple[Any, ...]]:
+        """What the columns say of each row, for ``row``.
 
         :param names: of the rows, if no column has them.
         """
-        sources = self._sources(batch)
-        dialects = values(batch, self.dialect)
-        tools = values(batch, self.tools)
-        prompts = values(batch, self.prompt)
-        reasons = values(batch, self.finish_reason)
-        keys = names if self.key is None else column(batch, self.key)
-        lines = others(batch)
+        return zip(
+            self._sources(batch),
+            values(batch, self.dialect),
+            values(batch, self.tools),
+            values(batch, self.prompt),
+            values(batch, self.finish_reason),
+            names if self.key is None else column(batch, self.key),
+            others(batch) or repeat(None),
+            strict=False,  # one that repeats has no end
+        )
 
-        def row(number: int) -> Row:
-            source, key, dialect = sources[number], keys[number], dialects[number]
-            if source is None:
-                line = lines[number] if lines else None
-                if line is not None and not line.startswith("{"):
-                    raise RowError(f"the line is no JSON object: {json.loads(line)!r:.80}")
-                raise RowError(f"there is no output: {self.source!r} is null")
-            if key is None:
-                raise RowError(f"the row has no name: {self.key!r} is null")
-            if not isinstance(dialect, Dialect):
-                dialect = self._dialect(dialect)
-            offered = tools[number]
-            if offered is not self.tools:
-                offered = self.tools_of(offered)
-            new_id = dialect.id_format.seeded(key)
-            return source, dialect, offered, prompts[number], reasons[number], new_id
-
-        return row
+    def row(
+        self,
+        source: Any,
+        dialect: object,
+        tools: Any,
+        prompt: Any,
+        reason: FinishReason | None,
+        key: object,
+        line: str | None,
+    ) -> Row:
+        """What is known about a row; raises what is wrong with it."""
+        if source is None:
+            if line is not None and not line.startswith("{"):
+                raise RowError(f"the line is no JSON object: {json.loads(line)!r:.80}")
+            raise RowError(f"there is no output: {self.source!r} is null")
+        if key is None:
+            raise RowError(f"the row has no name: {self.key!r} is null")
+        if not isinstance(dialect, Dialect):
+            dialect = self._dialect(dialect)
+        if tools is not self.tools:
+            tools = self.tools_of(tools)
+        return source, dialect, tools, prompt, reason, dialect.id_format.seeded(key)
 
     def _sources(self, batch: pa.RecordBatch) -> Sequence[Any]:
         if self.by_ids:
@@ -202,14 +210,13 @@ class RowReader:
         """
         kept = kept_columns(batch, self.keep, self.schema)
         columns = MessageColumns(self.policies)
-        row = self.rows(batch, names)
         read = partial(self._read_ids, columns) if self.by_ids else columns.read
         begun = 0
-        for number in range(batch.num_rows):
+        for known in self.rows(batch, names):
             if timings is not None:
                 begun = perf_counter_ns()
             try:
-                read(*row(number))
+                read(*self.row(*known))
             except Exception as error:  # noqa: BLE001 - whatever it is, the other rows are worth having
                 columns.add_error(described(error))
             if timings is not None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from .errors import SpecError
-from .new_ids import alphanumerics, filled, new_id, usable
+from .new_ids import new_id, seeded_id, usable
 
 _LONGEST: Final = 256
 
@@ -47,12 +47,7 @@ class IdFormat:
         >>> IdFormat("call_{random}", length=8).seeded("row 17")("search", 0)
         'call_5GLLi10f'
         """
-
-        def new(name: str, index: int) -> str:
-            digest = hashlib.shake_128(f"{seed}\0{name}\0{index}".encode("utf-8", "surrogatepass"))
-            return filled(self.pattern, name, index, alphanumerics(digest.digest(self.length)))
-
-        return new
+        return partial(seeded_id, self.pattern, self.length, seed)
 
     def accepts(self, native: str) -> bool:
         """Whether an id that the model wrote can be used as it is."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import string
+from hashlib import shake_128
 from typing import Final
 
 _ALPHANUMERIC: Final = (string.ascii_letters + string.digits).encode()
@@ -27,7 +28,13 @@ def new_id(pattern: str, length: int, name: str, index: int) -> str:
     before, hole, behind = pattern.partition("{random}")
     if hole and "{" not in before + behind and len(_around) < _PATTERNS:
         _around[pattern] = (before, behind)
-    return filled(pattern, name, index, _random(length) if hole else "")
+    return _filled(pattern, name, index, _random(length) if hole else "")
+
+
+def seeded_id(pattern: str, length: int, seed: object, name: str, index: int) -> str:
+    """The same, with alphanumerics that follow from the seed, the name and the index."""
+    digest = shake_128(f"{seed}\0{name}\0{index}".encode("utf-8", "surrogatepass"))
+    return _filled(pattern, name, index, _alphanumerics(digest.digest(length)))
 
 
 def usable(native: str, length: int | None) -> bool:
@@ -37,13 +44,13 @@ def usable(native: str, length: int | None) -> bool:
     return len(native) == length and native.isascii() and native.isalnum()
 
 
-def filled(pattern: str, name: str, index: int, random: str) -> str:
+def _filled(pattern: str, name: str, index: int, random: str) -> str:
     """The pattern with these in its holes."""
     text = pattern.replace("{random}", random)
     return text.replace("{index}", str(index)).replace("{name}", name) if "{" in text else text
 
 
-def alphanumerics(data: bytes) -> str:
+def _alphanumerics(data: bytes) -> str:
     """One for each byte."""
     return data.translate(_TO_ALPHANUMERIC).decode()
 
@@ -51,10 +58,10 @@ def alphanumerics(data: bytes) -> str:
 def _random(length: int) -> str:
     """So many random alphanumerics; asking the system for those of each id costs more than all the rest."""
     if length > _SIZE:
-        return alphanumerics(os.urandom(length))
+        return _alphanumerics(os.urandom(length))
     try:
         return _spare.pop()[:length]
     except IndexError:
-        fresh = alphanumerics(os.urandom(64 * _SIZE))
+        fresh = _alphanumerics(os.urandom(64 * _SIZE))
         _spare.extend([fresh[at : at + _SIZE] for at in range(_SIZE, len(fresh), _SIZE)])
         return fresh[:length]
