@@ -6,7 +6,9 @@ Three questions, each answered side by side in one run, in seconds of CPU:
 
 * how fast whole outputs are parsed, pure and compiled, beside SGLang's parser: the contenders
   read the same rows in turns, and the best round of each counts;
-* what a table costs over ``parse`` in a loop, both with ids that follow from the row;
+* what a table costs over ``parse`` in a loop, both with ids that follow from the row: a loop that
+  drops each message, and so has all its memory in the nearest cache, and one that keeps those of
+  as many rows as a batch has, which is what a table must do;
 * with ``--gigabytes``: JSON lines, made here, through ``unspool batch``, and how much memory that takes.
 
 ``make peer-sglang build/compiled/unspool`` installs what is measured against.  SGLang takes minutes for
@@ -45,6 +47,8 @@ DIALECTS: Final = (
 WANTED: Final = ("SGLang", "unspool", "unspool compiled")
 SIZES: Final = (256, 1000)
 """Rows of a batch: as many as ``unspool batch`` reads at a time, and as ``datasets`` does."""
+TABLES: Final = ("loop", *(f"{what} {size}" for size in SIZES for what in ("kept", "table")))
+"""What is asked about tables."""
 
 
 def outputs(dialect: str, rows: int) -> Iterator[str]:
@@ -101,12 +105,22 @@ def _table(dialect: str, rows: list[str]) -> dict[str, Callable[[], None]]:
         for number, row in enumerate(rows):
             parse(row, dialect, tools=TOOLS, new_id=seeded_ids(number, dialect))
 
+    def kept(size: int) -> None:
+        for at in range(0, len(rows), size):
+            _ = [
+                parse(row, dialect, tools=TOOLS, new_id=seeded_ids(number, dialect))
+                for number, row in enumerate(rows[at : at + size], at)
+            ]
+
     def table(batches: Sequence[Any]) -> None:
         for _ in parse_batches(batches, dialect, tools=TOOLS):
             pass
 
-    cut = {size: pa.table({"text": rows}).to_batches(max_chunksize=size) for size in SIZES}
-    return {"loop": loop, **{f"table {size}": partial(table, batches) for size, batches in cut.items()}}
+    found: dict[str, Callable[[], None]] = {"loop": loop}
+    for size in SIZES:
+        found[f"kept {size}"] = partial(kept, size)
+        found[f"table {size}"] = partial(table, pa.table({"text": rows}).to_batches(max_chunksize=size))
+    return found
 
 
 class Rows(Process):
@@ -115,8 +129,7 @@ class Rows(Process):
     def __init__(self, contender: Contender, dialect: str, file: str) -> None:
         self.name = contender.name
         self.best: dict[str, float] = {}
-        more = ("loop", *(f"table {size}" for size in SIZES))
-        self._tasks = ("whole", *more) if contender.module == "unspool" else ("whole",)
+        self._tasks = ("whole", *TABLES) if contender.module == "unspool" else ("whole",)
         environment = dict(os.environ, PYTHONPATH=str(HERE.parent / (contender.path or "src")))
         super().__init__(
             [str(contender.python), __file__, "--serve", contender.module, dialect, file], environment
@@ -143,7 +156,7 @@ def beside(dialects: Sequence[str], rows: int, rounds: int) -> None:
             print(f"{one.name}: {one.missing}")
     print("million characters a second, whole outputs; in brackets, how much of SGLang's speed")
     arrow: list[str] = []
-    totals: dict[str, list[float]] = {}
+    totals: dict[str, dict[str, float]] = {}
     for dialect in dialects:
         texts = list(outputs(dialect, rows))
         size = sum(map(len, texts)) / 1e6
@@ -161,24 +174,27 @@ def beside(dialects: Sequence[str], rows: int, rounds: int) -> None:
             for name, speed in speeds.items()
         ]
         print(f"  {dialect:<14}" + "   ".join(cells), flush=True)
-        costs = {
-            name: [process.best[task] for task in ("loop", *(f"table {size}" for size in SIZES))]
-            for name, process in running.items()
-            if "loop" in process.best
-        }
+        costs = {name: process.best for name, process in running.items() if "loop" in process.best}
         arrow.append(_costs(dialect, costs))
         for name, times in costs.items():
-            totals[name] = [sum(both) for both in zip(totals.get(name, [0.0] * 3), times, strict=True)]
-    print(f"what a table costs over parse in a loop, in batches of {' and of '.join(map(str, SIZES))} rows")
+            before = totals.setdefault(name, dict.fromkeys(TABLES, 0.0))
+            totals[name] = {task: before[task] + times[task] for task in TABLES}
+    print(f"what a table costs, in batches of {' and of '.join(map(str, SIZES))} rows: over parse in a loop")
+    print("that drops each message, and over one that keeps as many as the batch has")
     print(*arrow, _costs("together", totals), sep="\n")
 
 
-def _costs(of: str, costs: Mapping[str, Sequence[float]]) -> str:
+def _costs(of: str, costs: Mapping[str, Mapping[str, float]]) -> str:
     cells = [
-        f"{name} " + " ".join(f"{table / loop - 1:+.0%}" for table in tables)
-        for name, (loop, *tables) in costs.items()
+        f"{name:<17}"
+        + "   ".join(
+            f"{best[f'table {size}'] / best['loop'] - 1:+4.0%} "
+            f"{best[f'table {size}'] / best[f'kept {size}'] - 1:+4.0%}"
+            for size in SIZES
+        )
+        for name, best in costs.items()
     ]
-    return f"  {of:<14}" + "   ".join(cells)
+    return f"  {of:<14}" + "      ".join(cells)
 
 
 # -- files
