@@ -210,7 +210,9 @@ def free_port() -> int:
 
 
 @contextmanager
-def running(engine: int, flood: int, port: int, workers: int, settings: Sequence[str]) -> Iterator[int]:
+def running(
+    engine: int, flood: int, port: int, workers: int, settings: Sequence[str]
+) -> Iterator[subprocess.Popen[bytes]]:
     """The gateway, as users start it, before the two engines; its process."""
     with tempfile.TemporaryDirectory() as directory:
         template, log, config = (Path(directory, name) for name in ("template.jinja", "log", "gateway.toml"))
@@ -223,7 +225,7 @@ def running(engine: int, flood: int, port: int, workers: int, settings: Sequence
         with log.open("wb") as stderr:
             process = subprocess.Popen(command, stderr=stderr)  # noqa: S603 - our own
         try:
-            yield process.pid
+            yield process
         finally:
             process.terminate()
             process.wait()
@@ -239,9 +241,12 @@ async def run(
     server = await loop.create_server(Engine, "127.0.0.1", 0, backlog=2048)
     port = free_port()
     flood = free_port()
-    with running(server.sockets[0].getsockname()[1], flood, port, workers, settings) as pid:
+    with running(server.sockets[0].getsockname()[1], flood, port, workers, settings) as gateway:
+        pid = gateway.pid
         peace = Peace(port)
         while True:
+            if gateway.poll() is not None:
+                raise SystemExit("the gateway did not start; its log says why")
             peace.unanswered = 0
             await peace.ask()
             if not peace.unanswered:
