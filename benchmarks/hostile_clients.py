@@ -31,6 +31,8 @@ SPEED: Final = 400_000
 """... and how many of them come in a second: a hundred times as many as from a model."""
 BOMB: Final = 31_000_000
 """Bytes of a body, a little less than a gateway takes by default."""
+VALUES: Final = 200_000
+"""So many values a gateway takes by default."""
 LOOP: Final = (
     "{% set r = range(99999) %}{% for i in r %}{% for j in r %}{% set x = i %}{% endfor %}{% endfor %}"
 )
@@ -48,6 +50,13 @@ def posted(path: str, body: bytes, length: int | None = None) -> bytes:
         f"content-length: {len(body) if length is None else length}\r\n\r\n"
     )
     return head.encode() + body
+
+
+def called(arguments: str) -> bytes:
+    """A conversation with a call."""
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": arguments}}
+    said = [{"role": "assistant", "tool_calls": [call]}, {"role": "tool", "tool_call_id": "c", "content": ""}]
+    return json.dumps({**FLOOD, "max_tokens": 1, "messages": [*ASK["messages"], *said]}).encode()
 
 
 def deep_schema(depth: int) -> bytes:
@@ -160,6 +169,8 @@ class Attack:
         values = b'{"messages":[' + b"1," * (BOMB // 2) + b"1]}"
         nested = b'{"messages":' + b"[" * (BOMB // 2)
         text = b'{"messages":[{"role":"user","content":"' + b"\\n" * (BOMB // 2) + b'"}]}'
+        floats = b'{"messages":[' + b"1e300," * (VALUES - 10) + b"1]}"
+        digits = b'{"messages":[' + (b"7" * 4000 + b",") * (BOMB // 4001) + b"1]}"
         chunks = json.dumps({"chunks": ["a"] * 200_000}).encode()
         template = json.dumps({"text": "x", "dialect": "auto", "chat_template": LOOP}).encode()
         schema = json.dumps({**FLOOD, "max_tokens": 1, "tools": [TOOL], "tool_choice": "required"}).encode()
@@ -178,6 +189,10 @@ class Attack:
             ("31 MB of numbers", CHAT, values),
             ("31 MB of brackets", CHAT, nested),
             ("31 MB of escapes", CHAT, text),
+            ("31 MB of digits", CHAT, digits),
+            ("numbers with exponents", CHAT, floats),
+            ("31 MB of numbers in arguments", CHAT, called('{"a":[' + "1," * (BOMB // 2) + "1]}")),
+            ("31 MB of a string in arguments", CHAT, called('{"a":"' + "x" * BOMB)),
             ("a schema 300 deep", CHAT, deep_schema(300)),
             ("600 optional properties", CHAT, schema),
             ("200,000 chunks to parse", "/v1/parse", chunks),

@@ -28,7 +28,7 @@ from unspool._request import Plan
 from unspool.gateway import Settings, create_app, intake, load_settings, parsing
 from unspool.gateway.exchange import Exchange
 from unspool.gateway.failure import LONGEST, Failure
-from unspool.gateway.intake import MOST_DEPTH, SMALL, Bounds, decode, deeper
+from unspool.gateway.intake import MOST_DEPTH, MOST_DIGITS, SMALL, Bounds, decode, deeper
 from unspool.gateway.upstreams.engines import Vllm
 from unspool.testing.effort import steps
 
@@ -277,6 +277,68 @@ def test_strings_are_not_counted() -> None:
     assert decode(data, Bounds(10))["messages"]
 
 
+@pytest.mark.parametrize("number", [b"1e300", b"1.5", b"-1." + b"7" * 100 + b"e-300"])
+def test_others_can_run_between_any_two_numbers(number: bytes) -> None:
+    """The decoder itself would hold the interpreter for 8 us for some of them."""
+    one, many = (
+        steps(lambda count=count: decode(b'{"a":[' + b",".join([number] * count) + b"]}", Bounds(2000)))  # type: ignore[misc]
+        for count in (1, 501)
+    )
+    assert many - one >= 500
+
+
+def test_numbers_that_are_too_large_for_any_are_refused() -> None:
+    assert decode(b'{"a":[-1.5e3,1E-400,12345678901234567890]}', Bounds(10)) == {
+        "a": [-1500.0, 0.0, 12345678901234567890]
+    }
+    with pytest.raises(Failure, match="out of range"):
+        decode(b'{"a":1e400}', Bounds(10))
+
+
+def test_digits_count_where_they_are_numbers() -> None:
+    digits = b"7" * 4000
+    numbers = b",".join([digits] * (MOST_DIGITS // 4000 + 1))
+    assert passes(b"[" + numbers + b"]", MOST_DIGITS)
+    assert not passes(b"[" + numbers.replace(digits, digits[2000:]) + b"]", MOST_DIGITS)
+    assert not passes(b'["' + numbers + b'"]', MOST_DIGITS)
+
+
+@given(values=st.lists(JSON, max_size=4), most=st.integers(0, 40))
+def test_texts_of_json_count_together(values: list[Any], most: int) -> None:
+    texts = ['"[,', *map(json.dumps, values)]  # the string that is not closed says nothing of the others
+    try:
+        Bounds(most).look_into(texts)
+    except Failure:
+        assert sum(map(values_of, values)) + 2 > most / 2
+    else:
+        assert sum(map(values_of, values)) <= 2 * most + 2 * len(texts)
+
+
+@pytest.mark.parametrize("api", ["chat", "responses"])
+def test_arguments_of_many_values_are_refused(gateway: GatewayThread, api: str) -> None:
+    """They are JSON in a string, and decoded later."""
+    path, body = BODIES[api]
+    call = {"name": "f", "arguments": json.dumps({"a": [1] * 30_000})}
+    given: dict[str, dict[str, Any]] = {
+        "chat": {
+            "messages": [
+                *ASK,
+                {"role": "assistant", "tool_calls": [{"id": "c", "type": "function", "function": call}]},
+                {"role": "tool", "tool_call_id": "c", "content": "x"},
+            ]
+        },
+        "responses": {
+            "input": [
+                {"type": "function_call", "call_id": "c", **call},
+                {"type": "function_call_output", "call_id": "c", "output": "x"},
+            ]
+        },
+    }
+    status, data, _ = send(gateway.url + path, {**body, **given[api]})
+    assert status == 413
+    assert b"values" in data
+
+
 @pytest.mark.parametrize("api", BODIES)
 def test_a_body_of_many_values_is_refused(gateway: GatewayThread, api: str) -> None:
     path, body = BODIES[api]
@@ -359,7 +421,7 @@ def test_arguments_of_any_depth_are_no_error_of_ours(gateway: GatewayThread) -> 
         messages = [*ASK, {"role": "assistant", "content": "", "tool_calls": [call]}]
         messages.append({"role": "tool", "tool_call_id": "c", "content": "x"})
         status, data, _ = send(gateway.url + CHAT, {"messages": messages})
-        assert status in (200, 400), data
+        assert status in (200, 400, 413), data
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "br", "deflate, gzip"])

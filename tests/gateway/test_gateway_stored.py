@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
+import threading
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,6 +24,8 @@ import openai
 
 from serving import EngineProcess, GatewayThread, call_text, fetch, get, post, send, serving
 from unspool import UsageError
+from unspool.gateway import sqlite_store
+from unspool.gateway import store as memory_store
 from unspool.gateway.sqlite_store import SqliteStore
 from unspool.gateway.store import MemoryStore, Store
 
@@ -140,6 +143,75 @@ def test_an_item_is_found_where_it_was_kept_last(kind: str) -> None:
         assert await store.item("a", "j") is None
 
     using(kind, 1000, work)
+
+
+@pytest.mark.parametrize("kind", STORES)
+def test_what_is_large_is_decoded_and_encoded_elsewhere(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[bool] = []
+
+    def watched(module: Any, name: str) -> None:
+        before = getattr(module, name)
+
+        def called(*given: Any) -> Any:
+            seen.append(threading.current_thread() is threading.main_thread())
+            return before(*given)
+
+        monkeypatch.setattr(module, name, called)
+
+    for module in (memory_store, sqlite_store):
+        watched(module, "decoded")
+        watched(module, "encoded_items")
+
+    async def work(store: Store) -> None:
+        many = [{"id": f"i{number}", "text": "x" * 1000} for number in range(100)]
+        await store.put("a", "many", {}, many)
+        await store.extend("a", "many", many)
+        kept = await store.get("a", "many")
+        assert kept is not None
+        assert (len(kept.items), kept.size > 200_000) == (200, True)
+        await store.put("a", "large", {}, [{"id": "large", "text": "x" * 100_000}])
+        seen.pop()  # a few items are encoded at once, however long they are
+        assert await store.item("a", "large")
+
+    using(kind, 1_000_000, work)
+    assert seen
+    assert not any(seen)
+
+
+@pytest.mark.parametrize("kind", STORES)
+def test_others_have_their_turn_while_much_is_looked_for(kind: str) -> None:
+    async def work(store: Store) -> None:
+        await store.put("a", "kept", {}, [{"id": "i"}])
+        turns = 0
+
+        async def other() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        task = asyncio.create_task(other())
+        for _ in range(50):
+            await store.get("a", "kept")
+            await store.item("a", "i")
+        task.cancel()
+        assert turns >= 100
+
+    using(kind, 1000, work)
+
+
+def test_an_item_is_found_without_looking_at_its_neighbours() -> None:
+    class Unseen(list[Any]):
+        def __iter__(self) -> Iterator[Any]:
+            raise AssertionError
+
+    async def work(store: Store) -> None:
+        await store.put("a", "kept", {}, [{"id": "i"}, {"id": "j"}])
+        assert isinstance(store, MemoryStore)
+        store._kept["a", "kept"].items = Unseen()
+        assert await store.item("a", "j") == {"id": "j"}
+
+    using("memory", 1000, work)
 
 
 def test_a_file_outlives_the_process_and_is_shared(tmp_path: Path) -> None:
@@ -284,6 +356,29 @@ def test_a_response_lists_what_it_went_on_from(client: Any, engine: EngineProces
     newest = client.responses.input_items.list(second.id, limit=2)
     assert [item.content[0].text for item in newest.data] == ["How are you?", "Hello."]
     assert newest.has_more
+
+
+def test_what_a_request_refers_back_to_counts_as_if_it_were_sent(
+    engine: EngineProcess, template: str
+) -> None:
+    """Else a small request would make the gateway go through all that is kept."""
+    limits = {"max_request_bytes": 30_000, "max_stored_bytes": 1_000_000}
+    with serving(upstream="completions", url=engine.url, template=template, **limits) as gateway:
+        url = f"{gateway.url}/v1/responses"
+        first = post(url, {"input": "x" * 20_000})
+        second = post(url, {"input": "x" * 5_000, "previous_response_id": first["id"]})
+        status, data, _ = send(url, {"input": "x" * 5_000, "previous_response_id": second["id"]})
+        assert (status, json.loads(data)["error"]["code"]) == (413, "request_too_large")
+        conversation = post(f"{gateway.url}/v1/conversations", {})["id"]
+        for _ in range(2):
+            post(url, {"input": "x" * 12_000, "conversation": conversation})
+        status, data, _ = send(url, {"input": "x" * 12_000, "conversation": conversation})
+        assert (status, json.loads(data)["error"]["code"]) == (413, "request_too_large")
+        thread = {"max_tokens": 5, "messages": [{"role": "user", "content": "x" * 20_000}]}
+        made = post(f"{gateway.url}/v1/messages", {**thread, "thread": {"type": "create"}})
+        more = {**thread, "thread": {"type": "continue", "previous_message_id": made["id"]}}
+        status, _, _ = send(f"{gateway.url}/v1/messages", more)
+        assert status == 413
 
 
 @pytest.mark.parametrize("stream", [False, True])

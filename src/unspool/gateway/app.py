@@ -38,7 +38,7 @@ from .from_messages import messages_job
 from .from_ollama import is_load, ollama_chat_job, ollama_generate_job
 from .from_responses import responses_job
 from .guard import Guard
-from .intake import Intake
+from .intake import SMALL, Intake
 from .lanes import Lanes
 from .logs import log, log_once
 from .metrics import CONTENT_TYPE, Metrics
@@ -291,7 +291,7 @@ class Gateway:
         body = await self.body(exchange)
         served = self.models.find(body.get("model"))
         body, _ = await self._resumed(exchange, body)
-        job = await self.intake.off_loop(
+        job = await self.intake.job(
             exchange, messages_job, {"max_tokens": 1, **body}, hosted=self.settings.hosted_tools
         )
         prompt = (await self.lanes.prompts.run(exchange.whose, served.prepare, job, exchange.id)).prompt
@@ -310,21 +310,22 @@ class Gateway:
         self, exchange: Exchange, body: Mapping[str, Any]
     ) -> tuple[dict[str, Any], Thread | None]:
         keeps = self.settings.max_stored_bytes > 0
-        return await resume(self.store, exchange.owner, body, keeps=keeps)
+        grown = self.intake.grown(exchange)
+        return await resume(self.store, exchange.owner, body, grown, keeps=keeps)
 
     # -- generation
 
     async def _generate_chat(self, exchange: Exchange) -> None:
         async def read(body: Mapping[str, Any]) -> Job:
-            return await self.intake.off_loop(exchange, chat_job, body)
+            return await self.intake.job(exchange, chat_job, body)
 
         await self._generate(exchange, read)
 
     async def _generate_responses(self, exchange: Exchange) -> None:
         async def read(body: Mapping[str, Any]) -> Job:
-            past = await recall(self.store, exchange.owner, body)
+            past = await recall(self.store, exchange.owner, body, self.intake.grown(exchange))
             seal = self._seal.of(exchange.owner)
-            return await self.intake.off_loop(
+            return await self.intake.job(
                 exchange, responses_job, body, hosted=self.settings.hosted_tools, past=past, seal=seal
             )
 
@@ -333,7 +334,7 @@ class Gateway:
     async def _generate_messages(self, exchange: Exchange) -> None:
         async def read(body: Mapping[str, Any]) -> Job:
             whole, thread = await self._resumed(exchange, body)
-            job = await self.intake.off_loop(exchange, messages_job, whole, hosted=self.settings.hosted_tools)
+            job = await self.intake.job(exchange, messages_job, whole, hosted=self.settings.hosted_tools)
             job.thread = thread
             return job
 
@@ -348,7 +349,7 @@ class Gateway:
                 await exchange.respond(200, encode(loaded(model.name, body, form)))
                 return None
             job = ollama_chat_job if form == "chat" else ollama_generate_job
-            return await self.intake.off_loop(exchange, job, body)
+            return await self.intake.job(exchange, job, body)
 
         await self._generate(exchange, read)
 
@@ -366,9 +367,8 @@ class Gateway:
         for what in job.left_out:
             log_once("left out of requests", what)
         policies = model.policies
-        if malformed_in_a_row(job.request["messages"]) >= served.settings.malformed_retries:
+        if await self.intake.off_loop(exchange, _unspoilt, job) >= served.settings.malformed_retries:
             policies = replace(policies, malformed_call="error")
-        job.request["messages"] = without_spoilers(job.request["messages"])
         exchange.watch()
         if self.settings.log_contents:
             log(logging.INFO, "request contents", id=exchange.id, body=body)
@@ -392,6 +392,7 @@ class Gateway:
             token_ids=job.token_ids or ids,
             schema=None if prepared.plan.forced else job.schema,
             sampling=job.sampling,
+            large=exchange.size > SMALL,
             off_loop=off_loop,
             tell=to_nobody if note is None else note.tell,
         )
@@ -429,6 +430,13 @@ class Gateway:
         self.guard.check_host(exchange)
         if not public:
             exchange.owner = self.guard.check_key(exchange)
+
+
+def _unspoilt(job: Job) -> int:
+    """Put the conversation as the model wrote it; the result says how many malformed calls end it."""
+    messages = job.request["messages"]
+    job.request["messages"] = without_spoilers(messages)
+    return malformed_in_a_row(messages)
 
 
 def _prepared(

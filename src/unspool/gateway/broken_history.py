@@ -20,6 +20,14 @@ def with_json_arguments(messages: Iterable[Mapping[str, Any]]) -> list[Mapping[s
     return [_changed(message, _as_json) for message in messages]
 
 
+def arguments_of(messages: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The arguments of all calls that are text."""
+    found = [
+        call["function"].get("arguments") for message in messages for call in message.get("tool_calls") or ()
+    ]
+    return [arguments for arguments in found if isinstance(arguments, str)]
+
+
 def malformed_in_a_row(messages: Sequence[Mapping[str, Any]]) -> int:
     """How many results, up to the last message, answer nothing but malformed calls."""
     malformed = {

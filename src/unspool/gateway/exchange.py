@@ -57,7 +57,7 @@ class Exchange:
         self.owner = ""
         """Whose request it is: what is kept for another owner it does not find."""
         self.size = 0
-        """Bytes of the request's body."""
+        """Bytes of the request's body, and of what it refers back to."""
         self.fields: dict[str, Any] = {}
         """More for the log."""
         self.ping = b""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -15,6 +14,9 @@ from .upstreams.completions import UsageChunk
 
 if TYPE_CHECKING:
     from .app import Gateway
+
+
+_OF_NUMBERS: Final = b"[]0123456789+-.eE, \t\r\n"
 
 
 class _Tokenize(msgspec.Struct):
@@ -43,7 +45,8 @@ class _Embed(msgspec.Struct):
 
 
 class _Vector(msgspec.Struct):
-    embedding: list[float]
+    embedding: msgspec.Raw
+    """Numbers, as they were written: nobody here calculates with them."""
     index: int = 0
 
 
@@ -101,7 +104,7 @@ class Passing:
             raise invalid("give either prompt or messages", "prompt", "missing_required_parameter")
         if shape.messages is not None:
             asked_of = {key: value for key, value in body.items() if key in ("messages", "tools")}
-            job = await self._gateway.intake.off_loop(exchange, chat_job, asked_of)
+            job = await self._gateway.intake.job(exchange, chat_job, asked_of)
             prompts = self._gateway.lanes.prompts
             text = (await prompts.run(exchange.whose, served.prepare, job, exchange.id)).prompt
         asked = shape.add_special_tokens if shape.add_special_tokens is not None else shape.add_special
@@ -149,16 +152,20 @@ class Passing:
         await exchange.respond(200, encode(answer))
 
 
-def _vectors(data: bytes, count: int) -> tuple[Sequence[Sequence[float]], int]:
+def _vectors(data: bytes, count: int) -> tuple[list[msgspec.Raw], int]:
     """The embeddings of an answer, and how many tokens they are of."""
     try:
         found = msgspec.json.decode(data, type=_Embeddings)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise _no_embeddings() from error
-    if len(found.data) != count:
+    if len(found.data) != count or not all(_are_numbers(bytes(one.embedding)) for one in found.data):
         raise _no_embeddings()
     vectors = [one.embedding for one in sorted(found.data, key=lambda one: one.index)]
     return vectors, 0 if found.usage is None else found.usage.prompt_tokens or 0
+
+
+def _are_numbers(data: bytes) -> bool:
+    return data.startswith(b"[") and data.rfind(b"[") == 0 and not data.translate(None, _OF_NUMBERS)
 
 
 def _no_embeddings() -> Failure:

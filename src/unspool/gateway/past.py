@@ -14,7 +14,7 @@ from typing import Any, Final
 from .._core.values.ids import IdFormat
 from ..wire.broken import is_spoilt_as_malformed
 from .failure import Failure, invalid
-from .store import Item, Kept, Store
+from .store import Grown, Item, Kept, Store
 
 _IDS: Final = {
     "message": IdFormat("msg_{random}"),
@@ -56,18 +56,19 @@ def as_item(given: Mapping[str, Any]) -> Item:
     return item
 
 
-async def recall(store: Store, owner: str, body: Mapping[str, Any]) -> Past:
+async def recall(store: Store, owner: str, body: Mapping[str, Any], grown: Grown) -> Past:
     """What the request refers back to; a failure if that is not there."""
     previous, conversation = body.get("previous_response_id"), _conversation(body.get("conversation"))
     if previous and conversation:
         raise invalid("give previous_response_id or conversation, not both", "conversation")
     items: Sequence[Item] = ()
     if isinstance(previous, str) and previous:
-        items = await _before(store, owner, previous)
+        items = await _before(store, owner, previous, grown)
     elif conversation:
         kept = await store.get(owner, conversation)
         if kept is None or kept.head.get("kind") != "conversation":
             raise not_found("conversation", conversation, "conversation")
+        grown(kept.size)
         items = kept.items
     listed = body.get("input")
     wanted = [
@@ -88,9 +89,9 @@ def _conversation(given: object) -> str | None:
     return id
 
 
-async def _before(store: Store, owner: str, id: str) -> list[Item]:
+async def _before(store: Store, owner: str, id: str, grown: Grown) -> list[Item]:
     """What was said up to the end of a response."""
-    found = await chain(store, owner, id)
+    found = await chain(store, owner, id, grown)
     if found is None:
         raise invalid(
             f"previous_response_id: {id!r} is not kept here, or not any more; "
@@ -101,7 +102,7 @@ async def _before(store: Store, owner: str, id: str) -> list[Item]:
     return [item for kept in found for item in kept.items if _can_be_answered(item)]
 
 
-async def chain(store: Store, owner: str, id: str) -> list[Kept] | None:
+async def chain(store: Store, owner: str, id: str, grown: Grown) -> list[Kept] | None:
     """A response and those that it went on from, the first of them first; None: one of them is gone."""
     out: list[Kept] = []
     before: str | None = id
@@ -109,6 +110,7 @@ async def chain(store: Store, owner: str, id: str) -> list[Kept] | None:
         kept = await store.get(owner, before)
         if kept is None or kept.head.get("kind") != "response":
             return None
+        grown(kept.size)
         out.append(kept)
         before = kept.head["previous"]
     return out[::-1]

@@ -109,9 +109,9 @@ class SqliteStore:
 
     async def put(self, owner: str, id: str, head: Given, items: Sequence[Given]) -> bool:
         """Keep this."""
-        data, listed = encoded(head), encoded_items(items)
 
         def put() -> bool:
+            data, listed = encoded(head), encoded_items(items)
             self._forget(owner, id)
             number = self._database.execute(
                 "INSERT INTO kept (owner, id, head, size, used) VALUES (?, ?, ?, 0, 0)", (owner, id, data)
@@ -124,24 +124,22 @@ class SqliteStore:
     async def get(self, owner: str, id: str) -> Kept | None:
         """What is kept."""
 
-        def get() -> tuple[bytes, list[bytes]] | None:
+        def get() -> Kept | None:
             found = self._find(owner, id)
             if found is None:
                 return None
             self._settle(owner, id, found[0], 0)
-            rows = self._database.execute("SELECT data FROM items WHERE number = ? ORDER BY place", found[:1])
-            return found[1], [row[0] for row in rows]
+            query = "SELECT data FROM items WHERE number = ? ORDER BY place"
+            items = [row[0] for row in self._database.execute(query, found[:1])]
+            return Kept(decoded(found[1]), list(map(decoded, items)), len(found[1]) + sum(map(len, items)))
 
-        kept = await self._run(self._changing(get))
-        if kept is None:
-            return None
-        return Kept(decoded(kept[0]), [decoded(data) for data in kept[1]])
+        return await self._run(self._changing(get))
 
     async def extend(self, owner: str, id: str, items: Sequence[Given]) -> bool:
         """Add items."""
-        listed = encoded_items(items)
 
         def extend() -> bool:
+            listed = encoded_items(items)
             found = self._find(owner, id)
             if found is None:
                 return False
@@ -183,8 +181,12 @@ class SqliteStore:
     async def item(self, owner: str, id: str) -> Item | None:
         """The item of that id."""
         query = "SELECT data FROM items WHERE owner = ? AND id = ? ORDER BY place DESC LIMIT 1"
-        row = await self._run(lambda: self._database.execute(query, (owner, id)).fetchone())
-        return None if row is None else decoded(row[0])
+
+        def item() -> Item | None:
+            row = self._database.execute(query, (owner, id)).fetchone()
+            return None if row is None else decoded(row[0])
+
+        return await self._run(item)
 
     # -- in the thread, inside a transaction
 

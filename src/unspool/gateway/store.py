@@ -11,14 +11,18 @@ one that outlives it.
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
+from .decoding import VALUES
+
 Item: TypeAlias = dict[str, Any]
+Found = TypeVar("Found")
 Given: TypeAlias = Mapping[str, Any]
 """What is to be kept; an item has an ``id``."""
 
@@ -29,6 +33,17 @@ class Kept:
 
     head: dict[str, Any]
     items: list[Item]
+    size: int
+    """Bytes that it takes."""
+
+
+Grown: TypeAlias = Callable[[int], None]
+"""Is told the size of each thing that a request refers back to; refuses if that is too much."""
+
+_MANY: Final = 64
+"""So many items, ..."""
+_LARGE: Final = 1 << 16
+"""... or what takes so many bytes, are encoded and decoded off the loop."""
 
 
 class Store(Protocol):
@@ -70,12 +85,16 @@ class Store(Protocol):
 class _Entry:
     """Something that is kept, encoded: its size is known, and nobody changes it."""
 
-    __slots__ = ("head", "items", "size")
+    __slots__ = ("by_id", "head", "items", "size")
 
     def __init__(self, head: bytes, items: list[tuple[str, bytes]]) -> None:
         self.head = head
         self.items = items
+        self.by_id = dict(items)
         self.size = len(head) + sum(len(data) for _, data in items)
+
+    def kept(self) -> Kept:
+        return Kept(decoded(self.head), [decoded(data) for _, data in self.items], self.size)
 
 
 class MemoryStore:
@@ -96,8 +115,9 @@ class MemoryStore:
 
     async def put(self, owner: str, id: str, head: Given, items: Sequence[Given]) -> bool:
         """Keep this."""
+        entry = await _apart(len(items) > _MANY, lambda: _Entry(encoded(head), encoded_items(items)))
         self._drop((owner, id))
-        return self._place((owner, id), _Entry(encoded(head), encoded_items(items)))
+        return self._place((owner, id), entry)
 
     async def get(self, owner: str, id: str) -> Kept | None:
         """What is kept."""
@@ -105,14 +125,15 @@ class MemoryStore:
         if entry is None:
             return None
         self._kept[owner, id] = entry  # it is the youngest again
-        return Kept(decoded(entry.head), [decoded(data) for _, data in entry.items])
+        return await _apart(entry.size > _LARGE, entry.kept)
 
     async def extend(self, owner: str, id: str, items: Sequence[Given]) -> bool:
         """Add items."""
+        more = await _apart(len(items) > _MANY, lambda: encoded_items(items))
         entry = self._drop((owner, id))
         if entry is None:
             return False
-        return self._place((owner, id), _Entry(entry.head, entry.items + encoded_items(items)))
+        return self._place((owner, id), _Entry(entry.head, entry.items + more))
 
     async def change(self, owner: str, id: str, head: Given) -> bool:
         """Give it another head."""
@@ -133,7 +154,8 @@ class MemoryStore:
         place = self._places.get((owner, id))
         if place is None:
             return None
-        return decoded(dict(self._kept[place].items)[id])
+        data = self._kept[place].by_id[id]
+        return await _apart(len(data) > _LARGE, lambda: decoded(data))
 
     def _place(self, key: tuple[str, str], entry: _Entry) -> bool:
         if entry.size > self._room:
@@ -156,6 +178,14 @@ class MemoryStore:
         return entry
 
 
+async def _apart(large: bool, work: Callable[[], Found]) -> Found:
+    """Do something off the loop if it is large, and else after others had their turn: there may be many."""
+    if large:
+        return await asyncio.to_thread(work)
+    await asyncio.sleep(0)
+    return work()
+
+
 def encoded(value: Given) -> bytes:
     """A value as it is kept."""
     try:
@@ -167,7 +197,7 @@ def encoded(value: Given) -> bytes:
 def decoded(data: bytes) -> dict[str, Any]:
     """A value that was kept."""
     try:
-        found: dict[str, Any] = msgspec.json.decode(data)
+        found: dict[str, Any] = VALUES.decode(data)
     except msgspec.DecodeError:
         found = json.loads(data)
     return found

@@ -47,7 +47,7 @@ class Stored:
 
     def __init__(self, store: Store, intake: Intake) -> None:
         self._store = store
-        self._body = intake.body
+        self._intake = intake
 
     # -- responses
 
@@ -85,7 +85,8 @@ class Stored:
         own = kept.items[: kept.head["input"]]
         before: Sequence[Item] = ()
         if kept.head["previous"]:
-            found = await chain(self._store, exchange.owner, kept.head["previous"])
+            grown = self._intake.grown(exchange)
+            found = await chain(self._store, exchange.owner, kept.head["previous"], grown)
             before = [item for one in found or () for item in one.items]
         elif kept.head["conversation"]:
             conversation = await self._store.get(exchange.owner, kept.head["conversation"])
@@ -105,7 +106,7 @@ class Stored:
 
     async def create_conversation(self, exchange: Exchange) -> None:
         """A new one, with items to begin with."""
-        shape = checked(await self._body(exchange), _NewConversation)
+        shape = checked(await self._intake.body(exchange), _NewConversation)
         id = _CONVERSATION_ID.new("", 0)
         head = {"kind": "conversation", "created_at": int(time.time()), "metadata": shape.metadata or {}}
         items = _new(shape.items or ())
@@ -120,7 +121,7 @@ class Stored:
 
     async def update_conversation(self, exchange: Exchange) -> None:
         """Other metadata."""
-        shape = checked(await self._body(exchange), _Metadata)
+        shape = checked(await self._intake.body(exchange), _Metadata)
         kept = await self._conversation(exchange)
         head = {**kept.head, "metadata": shape.metadata}
         await self._store.change(exchange.owner, exchange.part("id"), head)
@@ -140,7 +141,7 @@ class Stored:
 
     async def add_items(self, exchange: Exchange) -> None:
         """Say more."""
-        items = _new(checked(await self._body(exchange), _NewItems).items)
+        items = _new(checked(await self._intake.body(exchange), _NewItems).items)
         await self._conversation(exchange)
         if not await self._store.extend(exchange.owner, exchange.part("id"), items):
             raise _no_room()

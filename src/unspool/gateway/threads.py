@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from .failure import Failure, invalid
-from .store import Store
+from .store import Grown, Store
 
 _KIND: Final = "thread"
 _SAID_ONCE: Final = ("system", "tools")
@@ -33,7 +33,7 @@ class Thread:
 
 
 async def resume(
-    store: Store, owner: str, body: Mapping[str, Any], *, keeps: bool
+    store: Store, owner: str, body: Mapping[str, Any], grown: Grown, *, keeps: bool
 ) -> tuple[dict[str, Any], Thread | None]:
     """The whole request that a request in a thread stands for, and the thread; None: it is in none.
 
@@ -62,12 +62,14 @@ async def resume(
     if not isinstance(id, str) or not id:
         field = "thread.previous_message_id"
         raise invalid(f"{field} is required", field, "missing_required_parameter")
-    before, fields = await _before(store, owner, id)
+    before, fields = await _before(store, owner, id, grown)
     fields = {**fields, **own}
     return {**body, **fields, "messages": [*before, *said]}, Thread(said, fields, id)
 
 
-async def _before(store: Store, owner: str, id: str) -> tuple[list[dict[str, Any]], Mapping[str, Any]]:
+async def _before(
+    store: Store, owner: str, id: str, grown: Grown
+) -> tuple[list[dict[str, Any]], Mapping[str, Any]]:
     """What was said up to a message, and what holds for its thread."""
     turns: list[list[dict[str, Any]]] = []
     fields: Mapping[str, Any] | None = None
@@ -82,6 +84,7 @@ async def _before(store: Store, owner: str, id: str) -> tuple[list[dict[str, Any
                 code="thread_not_found",
                 details={"error_code": "thread_not_found"},
             )
+        grown(kept.size)
         turns.append([item["message"] for item in kept.items])
         fields = kept.head["fields"] if fields is None else fields
         before = kept.head["previous"]

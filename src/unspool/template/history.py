@@ -161,9 +161,9 @@ def _arguments(given: object, *, as_object: bool) -> object:
     text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
     value = _object(text)
     if value is None:
-        value = {MALFORMED_KEY: _SURROGATE.sub("\ufffd", text)}
+        value = {MALFORMED_KEY: _encodable(text)}
     elif value and not as_object:
-        return _SURROGATE.sub("\ufffd", text)
+        return _encodable(text)
     return value if as_object else json.dumps(value, ensure_ascii=False)
 
 
@@ -172,14 +172,28 @@ def _object(text: str) -> dict[str, Any] | None:
     if text.strip() in ("", "null"):
         return {}
     try:
-        value = json.loads(text, parse_constant=_finite, parse_float=_finite)
-        spelt = json.dumps(value, ensure_ascii=False)
+        value: Any = json.loads(text, parse_constant=_finite, parse_float=_finite)
     except (ValueError, RecursionError):
         return None
     if not isinstance(value, dict) or _depth(value) > _MAX_DEPTH:
         return None
-    whole: dict[str, Any] = json.loads(_SURROGATE.sub("\ufffd", spelt))
-    return whole
+    if "\\ud" in text or "\\uD" in text or not _is_encodable(text):
+        value = json.loads(_encodable(json.dumps(value, ensure_ascii=False)))
+    found: dict[str, Any] = value
+    return found
+
+
+def _encodable(text: str) -> str:
+    """The text with a sign in place of each half of a character."""
+    return text if _is_encodable(text) else _SURROGATE.sub("\ufffd", text)
+
+
+def _is_encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _depth(value: object) -> int:

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
-
 from ..._core.values.errors import MalformedOutput, UnspoolError
 from ..._core.values.policies import Policies
 from ...wire import ChatStream
+from ..decoding import VALUES
 from ..failure import Failure
 from ..reading import Reader
 from ..upstreams.base import Delta
@@ -52,7 +51,7 @@ def _since(moment: float | None, note: Note) -> float | None:
 
 def whole(note: Note) -> dict[str, Any]:
     """All that is kept of a request; a request that goes on has no message yet."""
-    tools: Any = [] if note.tools is None else msgspec.json.decode(note.tools)
+    tools: Any = [] if note.tools is None else VALUES.decode(note.tools)
     missing = bool(note.many_tools) and note.tools is None and note.plan is not None
     plan = None if note.plan is None or missing else note.plan.with_tools(tools)
     return {

@@ -164,8 +164,10 @@ class Task:
     """What the answer is held to, if the request asks for JSON."""
     sampling: Mapping[str, Any] = field(default_factory=dict)
     """Everything else of the request that concerns the engine."""
+    large: bool = False
+    """Whether it takes time to go through the request."""
     off_loop: OffLoop = at_once
-    """Where grammars are made, whose schemas may be large."""
+    """Where grammars are made, whose schemas may be large, and large requests are gone through."""
     tell: Callable[[Mapping[str, Any]], None] = to_nobody
     """Called with what the engine is told, in its own words."""
     held: dict[str, Mapping[str, Any]] = field(default_factory=dict)

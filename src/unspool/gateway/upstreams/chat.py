@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final
 import msgspec
 
 from ..broken_history import with_json_arguments
+from ..decoding import decoder_of
 from ..failure import Failure
 from ..logs import log_once
 from ..media import IMAGES, has_media, results_as_text, without_media
@@ -137,8 +138,9 @@ class ChatUpstream(CompletionsUpstream):
             body["chat_template_kwargs"] = dict(task.plan.chat_template_kwargs)
         body |= await off_loop(task, partial(self.engine.chat, task))
         task.tell(body)
-        messages = with_json_arguments(task.request["messages"])
-        events = await self._post(body, results_as_text(messages))
+        shown = partial(_shown, task.request["messages"])
+        messages = await task.off_loop(shown) if task.large else shown()
+        events = await self._post(body, messages)
         return ChatCompletionStream(events, task, plain_end=self.engine.plain_end)
 
     async def _post(self, body: dict[str, Any], messages: Sequence[Mapping[str, Any]]) -> Events:
@@ -172,10 +174,15 @@ class ChatUpstream(CompletionsUpstream):
         return "auto" if task.plan.constraint.kind != "none" else task.request.get("tool_choice") or "auto"
 
 
+def _shown(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The conversation as servers take it."""
+    return list(results_as_text(with_json_arguments(messages)))
+
+
 class ChatCompletionStream(CompletionStream):
     """The chunks of one chat completion."""
 
-    decoder: ClassVar[msgspec.json.Decoder[Any]] = msgspec.json.Decoder(_Chunk)
+    decoder: ClassVar[msgspec.json.Decoder[Any]] = decoder_of(_Chunk)
 
     def take(self, chunk: Any, batch: Batch) -> None:
         for choice in chunk.choices or ():

@@ -14,6 +14,7 @@ from typing import Annotated, Any, ClassVar, Final, TypeAlias
 import msgspec
 
 from ..._core.values.events import FinishReason
+from ..decoding import decoder_of
 from ..failure import Failure
 from ..logs import log_once
 from .base import Batch, Delta, Found, Stream, Task, Usage
@@ -245,7 +246,7 @@ def short_name(model: str) -> str:
 class CompletionStream:
     """The chunks of one completion."""
 
-    decoder: ClassVar[msgspec.json.Decoder[Any]] = msgspec.json.Decoder(_Chunk)
+    decoder: ClassVar[msgspec.json.Decoder[Any]] = decoder_of(_Chunk)
 
     def __init__(self, events: Events, task: Task, *, plain_end: bool) -> None:
         """Prepare to read.

@@ -17,6 +17,7 @@ from typing import Any, Final
 import aiohttp
 import msgspec
 
+from ..decoding import VALUES
 from ..failure import Failure
 from .sse import EventReader, LineReader
 from .told import lost, message_of, redirected, refused, silent, too_large, unreachable
@@ -31,6 +32,7 @@ _ALIVE: Final = 2.0
 """... to that for its health ..."""
 _REFUSAL: Final = 1 << 16
 """... and how many bytes of a refusal are read."""
+_JSON: Final = {"Content-Type": "application/json"}
 _TYPES: Final = ("application/json", "text/event-stream", "application/x-ndjson", "application/octet-stream")
 """What responses that are handed on may be: no web pages in our name."""
 
@@ -76,7 +78,6 @@ class Connection:
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
             trust_env=False,
-            json_serialize=lambda value: json.dumps(value, ensure_ascii=False),
         )
 
     async def stop(self) -> None:
@@ -91,7 +92,7 @@ class Connection:
 
     async def ask(self, path: str, body: Mapping[str, Any]) -> Any:
         """The JSON that is the answer to some other JSON; None if there is none."""
-        return await self._json("POST", path, json=body)
+        return await self._json("POST", path, data=msgspec.json.encode(body), headers=_JSON)
 
     async def _json(self, method: str, path: str, **more: Any) -> Any:
         try:
@@ -101,7 +102,7 @@ class Connection:
                     data = await passed.all() if passed.is_answer else b""
                 finally:
                     await passed.close()
-            return msgspec.json.decode(data) if data else None
+            return VALUES.decode(data) if data else None
         except (Failure, aiohttp.ClientError, OSError, msgspec.MsgspecError, ValueError, RecursionError):
             return None
 
@@ -136,7 +137,7 @@ class Connection:
 
     async def _begin(self, path: str, body: Mapping[str, Any], accept: str) -> aiohttp.ClientResponse:
         data = msgspec.json.encode(body)
-        headers = {"Content-Type": "application/json", "Accept": accept}
+        headers = {**_JSON, "Accept": accept}
         try:
             async with asyncio.timeout(self._begin_by):
                 response = await self._attempted(path, data=data, headers=headers)

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from ..decoding import decoder_of
 from .base import Batch, Delta, Stream, Task, Usage
 from .completions import CompletionStream, CompletionsUpstream, Count, finish_of, more_of
 from .logprobs import Logprobs, TokenLogprob, logprobs_of
@@ -61,7 +62,7 @@ class OllamaUpstream(CompletionsUpstream):
 class OllamaStream(CompletionStream):
     """The chunks of one generation."""
 
-    decoder: ClassVar[msgspec.json.Decoder[Any]] = msgspec.json.Decoder(_Chunk)
+    decoder: ClassVar[msgspec.json.Decoder[Any]] = decoder_of(_Chunk)
 
     def take(self, chunk: Any, batch: Batch) -> None:
         """Add what a chunk brought."""
