@@ -154,6 +154,8 @@ def test_renders_as_transformers_does() -> None:
     wrong = {}
     for (title, case), theirs in zip(given, results, strict=True):
         mine = ours(case)
+        if "error" in theirs and any(None in message.values() for message in case["messages"]):
+            continue  # since 5.23 it leaves out what is None, and some templates ask for it
         if mine.get("text") != theirs.get("text"):
             wrong[title] = (mine, theirs)
     assert sum("text" in each for each in results) > len(results) // 2, "most of it can be rendered"

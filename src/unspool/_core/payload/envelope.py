@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from ..search.scan import BOUND, behind_space, string_run
+from ..search.scan import BOUND, behind_space
 from ..syntax.codec import Codec, NamedPayload, Value
 from .json import NO_ARGUMENTS, JsonValue, arguments_in
 from .python import PythonValue
@@ -240,13 +240,15 @@ class EnvelopeCodec(NamedPayload):
                 self._state = _VALUE
             elif state == _VALUE:
                 if char != "{" or not self._wraps:
-                    return self._begin(self._role, buf, pos)
+                    self._begin(self._role, pos)
+                    return pos
                 self._depth += 1
                 self._state = _FIRST_KEY
             elif state == _NEXT and char == ",":
                 self._state = _KEY
             elif state in (_FIRST_KEY, _KEY) and (char == '"' or (char == "'" and self._lenient)):
-                return self._begin(_KEY_ROLE, buf, pos)
+                self._begin(_KEY_ROLE, pos)
+                return pos
             elif char == "}" and (state in (_NEXT, _FIRST_KEY) or (state == _KEY and self._lenient)):
                 if state == _KEY and not self._python:
                     self.notes.append(("repaired", "trailing comma removed", pos))
@@ -267,22 +269,15 @@ class EnvelopeCodec(NamedPayload):
             if not self.committed and self._exceeds(1):
                 return pos
 
-    def _begin(self, role: int, buf: str, at: int) -> int:
-        """A key or value begins here.  How far it was read at a glance."""
+    def _begin(self, role: int, at: int) -> None:
+        """A key or value begins here."""
         self._role = role
         if role == _ARGS_ROLE:
             self.args_from = at
             self.waits = not self.committed
         elif role == _NAME_ROLE or (role == _KEY_ROLE and not self.committed and self._form.keyed):
             self.name_from = at + 1
-        end = at if self._python or role in (_NO_ROLE, _ARGS_ROLE) else _behind_plain_string(buf, at)
-        if end > at:
-            self._captured.append(buf[at:end])
-            if self.committed or not self._exceeds(end - at):
-                self._value_ends(end)
-        else:
-            self._value = PythonValue() if self._python else self._json.again()
-        return end
+        self._value = PythonValue() if self._python else self._json.again()
 
     def _object_ends(self) -> None:
         self._state = _NEXT
@@ -415,14 +410,6 @@ def _keys(arguments: str) -> tuple[str, ...]:
         return tuple(json.loads(arguments))
     except RecursionError:
         return ()
-
-
-def _behind_plain_string(buf: str, at: int) -> int:
-    """Behind the string that stands here, if all of it does; else, and of what is no string, nothing."""
-    if buf[at] != '"':
-        return at
-    end = string_run(buf, at + 1)
-    return end + 1 if end < len(buf) and buf[end] == '"' else at
 
 
 def _unquoted(text: str) -> str:
