@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from unspool._core.search import scan
 from unspool._core.search.watch import Piece, ValueWatch, Watch
 from unspool._core.syntax.codec import Codec
 from unspool._core.syntax.states import Entry
+from unspool._core.syntax.syntax import Syntax
 from unspool._core.syntax.trial import MATCH
 
 SOURCES = Path(__file__).resolve().parent.parent / "src"
@@ -85,6 +87,21 @@ def without_first_sight() -> None:
     _put(Entry, "first_sight", lambda _self, _ahead, _unescape: MATCH)
 
 
+def without_sign() -> None:
+    """In long texts, too, markers that begin with one character are found by a pattern."""
+
+    def signed(self: Watch, text: str, at: int) -> int:
+        match = (self._next or self._compile_next()).search(text, at)
+        return -1 if match is None else match.start()
+
+    _put(Watch, "_signed", signed)
+
+
+def without_refined() -> None:
+    """Name and id are found out for each call."""
+    _put(Syntax, "refine", Syntax._refine)  # noqa: SLF001 - what it is a short cut for
+
+
 SHORT_CUTS: dict[str, Callable[[], None]] = {
     name.removeprefix("without_"): taken_out
     for name, taken_out in list(globals().items())
@@ -98,18 +115,27 @@ def main() -> None:
     options.add_argument("--rounds", type=int, default=2)
     given = options.parse_args()
     workloads = [workload for workload in streamed() if workload.scenario in SCENARIOS]
-    openers = [workload for workload in hostile() if workload.scenario.endswith("openers")]
-    print(
-        f"{'times as long without':28}" + "".join(f"{name:>10}" for name in (*SCENARIOS, "openers", "worst"))
-    )
+    openers = [
+        replace(workload, scenario="openers")
+        for workload in hostile()
+        if workload.scenario.endswith("openers")
+    ]
+    at_once = [
+        replace(workload, scenario="at once", whole=True)
+        for workload in workloads
+        if workload.scenario == "typical"
+    ]
+    titles = (*SCENARIOS, "at once", "openers", "worst")
+    print(f"{'times as long without':28}" + "".join(f"{name:>10}" for name in titles))
     for name, taken_out in SHORT_CUTS.items():
         usual, without = Build(SOURCES), Build(SOURCES, name)
         seen: dict[str, list[float]] = {}
-        for workload in (*workloads, *openers):
+        for workload in (*workloads, *at_once, *openers):
             before, after = ratio(usual, without, workload, given.rounds)
             seen.setdefault(workload.scenario, []).append(after / before)
+        means = [mean(seen[title]) for title in titles[:-1]]
         worst = max(max(ratios) for ratios in seen.values())
-        print(f"{name:24}" + "".join(f"{value:12.2f}" for value in (*map(mean, seen.values()), worst)))
+        print(f"{name:24}" + "".join(f"{value:12.2f}" for value in (*means, worst)))
         print(f"    {taken_out.__doc__}", flush=True)
         for build in (usual, without):
             build.stop()

@@ -127,8 +127,8 @@ class Workload:
         return f"{self.dialect}, {self.scenario}"
 
     def deltas(self) -> list[str]:
-        """The text as it streams."""
-        return pieces(self.text, self.markers)
+        """The text as it comes."""
+        return [self.text] if self.whole else pieces(self.text, self.markers)
 
 
 def filled(unit: str, size: int) -> str:
