@@ -339,6 +339,25 @@ def test_arguments_of_many_values_are_refused(gateway: GatewayThread, api: str) 
     assert b"values" in data
 
 
+def test_what_is_written_again_on_the_way_to_a_prompt_has_a_length(
+    gateway: GatewayThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(intake, "MOST_WRITTEN", 1000)
+    long = "x" * 1000
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": json.dumps({"a": long})}}
+    tool = {"name": "f", "description": long, "parameters": {"type": "object"}}
+    schema = {"name": "s", "schema": {"type": "object", "description": long}}
+    for what, given in (
+        ("arguments", {"messages": [*ASK, {"role": "assistant", "tool_calls": [call]}, *ASK]}),
+        ("tools", {"tools": [{"type": "function", "function": tool}]}),
+        ("schema", {"response_format": {"type": "json_schema", "json_schema": schema}}),
+    ):
+        status, data, _ = send(gateway.url + CHAT, {"messages": ASK, **given})
+        assert status == 413
+        assert what in error_of(data)["message"]
+    post(gateway.url + CHAT, {"messages": [{"role": "user", "content": long}]})
+
+
 @pytest.mark.parametrize("api", BODIES)
 def test_a_body_of_many_values_is_refused(gateway: GatewayThread, api: str) -> None:
     path, body = BODIES[api]

@@ -39,6 +39,9 @@ MOST_ESCAPES: Final = 1 << 22
 """In strings; in a text of that many megabytes every fourth character or so would be one."""
 MOST_DIGITS: Final = 1 << 21
 """Of numbers; whole ones take time by the square of their digits, of which they may have thousands."""
+MOST_WRITTEN: Final = 1 << 22
+"""Characters of a call's arguments, and bytes of all tools or of a schema: they are written and read
+again on the way to a prompt, each time in one go, and no model takes as much."""
 _STEP: Final = 1 << 20
 """A body is looked at whenever so much of it has come, ..."""
 _WINDOW: Final = 1 << 14
@@ -153,7 +156,12 @@ class Intake:
 
         def bounded() -> Job:
             job = read(*args, **more)
-            Bounds(self._most_values).look_into(arguments_of(job.request["messages"]))
+            arguments = arguments_of(job.request["messages"])
+            if exchange.size > MOST_WRITTEN:
+                _bound("arguments of a call", max(map(len, arguments), default=0))
+                _bound("tools", len(msgspec.json.encode(job.request.get("tools"))))
+                _bound("schema of the answer", len(msgspec.json.encode(job.schema)))
+            Bounds(self._most_values).look_into(arguments)
             return job
 
         return await self.off_loop(exchange, bounded)
@@ -204,6 +212,12 @@ def decode(data: bytes | bytearray, bounds: Bounds) -> dict[str, Any]:
     if (len(data) > SMALL or sum(map(data.count, _OPENING)) > MOST_DEPTH) and deeper(found, MOST_DEPTH):
         raise _too_deep()
     return found
+
+
+def _bound(what: str, size: int) -> None:
+    if size > MOST_WRITTEN:
+        told = f"the {what}: more than {MOST_WRITTEN} characters"
+        raise Failure("too_large", told, code="request_too_large")
 
 
 def _too_deep() -> Failure:
