@@ -347,12 +347,12 @@ def test_what_is_written_again_on_the_way_to_a_prompt_has_a_length(
     call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": json.dumps({"a": long})}}
     tool = {"name": "f", "description": long, "parameters": {"type": "object"}}
     schema = {"name": "s", "schema": {"type": "object", "description": long}}
-    for what, given in (
+    for what, fields in (
         ("arguments", {"messages": [*ASK, {"role": "assistant", "tool_calls": [call]}, *ASK]}),
         ("tools", {"tools": [{"type": "function", "function": tool}]}),
         ("schema", {"response_format": {"type": "json_schema", "json_schema": schema}}),
     ):
-        status, data, _ = send(gateway.url + CHAT, {"messages": ASK, **given})
+        status, data, _ = send(gateway.url + CHAT, {"messages": ASK, **fields})
         assert status == 413
         assert what in error_of(data)["message"]
     post(gateway.url + CHAT, {"messages": [{"role": "user", "content": long}]})
