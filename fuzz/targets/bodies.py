@@ -9,11 +9,12 @@ from typing import Any, Final
 from fuzz.choices import Choices
 from fuzz.forgiving import object_of
 from unspool.gateway.body import Job, chat_job
+from unspool.gateway.decoding import Bounds
 from unspool.gateway.failure import STATUS, Failure
 from unspool.gateway.from_messages import messages_job
 from unspool.gateway.from_ollama import ollama_chat_job, ollama_generate_job
 from unspool.gateway.from_responses import responses_job
-from unspool.gateway.intake import Bounds, decode
+from unspool.gateway.intake import decode
 
 _JOBS: Final[tuple[Callable[[Mapping[str, Any]], Job], ...]] = (
     chat_job,

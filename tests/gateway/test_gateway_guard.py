@@ -25,10 +25,11 @@ from serving import EngineProcess, GatewayThread, get, post, send, serving, unti
 from unspool import UsageError, normalise
 from unspool._core.ends.parser import Parser
 from unspool._request import Plan
-from unspool.gateway import Settings, create_app, intake, load_settings, parsing
+from unspool.gateway import Settings, create_app, decoding, intake, load_settings, parsing
+from unspool.gateway.decoding import MOST_DIGITS, Bounds
 from unspool.gateway.exchange import Exchange
 from unspool.gateway.failure import LONGEST, Failure
-from unspool.gateway.intake import MOST_DEPTH, MOST_DIGITS, SMALL, Bounds, decode, deeper
+from unspool.gateway.intake import MOST_DEPTH, SMALL, decode, deeper
 from unspool.gateway.upstreams.engines import Vllm
 from unspool.testing.effort import steps
 
@@ -231,7 +232,7 @@ def test_values_are_counted_without_decoding(value: Any, most: int, window: int)
     """What opens or separates values is at most what they are, and at least half."""
     data = json.dumps(value).encode()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(intake, "_WINDOW", window)
+        patch.setattr(decoding, "_WINDOW", window)
         if passes(data, most):
             assert values_of(value) > most / 2
         else:

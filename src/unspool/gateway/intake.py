@@ -1,19 +1,15 @@
 """Bodies of requests, from the client's bytes to an object: bounded, fair, and off the loop if large.
 
-A decoder holds the interpreter until it is done, so what bounds a body is not only its
-size but the number of its values, of their digits and of the escapes in its strings:
-thirty megabytes of any would take seconds, and the same of plain text costs next to
-nothing.  They are counted while a large body comes, and its client sends no more until
-that is done: a body is refused where it passes a bound, and nobody fills the gateway
-faster than it counts.  Arguments of calls are JSON in a string, which is decoded later:
-the same bounds hold for them.
-A body that is nested more deeply than anybody writes by hand is refused here, before
-anything that walks it meets its own limit.
+What takes time to decode is counted while a large body comes, and its client sends no
+more until that is done: a body is refused where it passes a bound, and nobody fills the
+gateway faster than it counts.  Arguments of calls are JSON in a string, which is decoded
+later: the same bounds hold for them.  A body that is nested more deeply than anybody
+writes by hand is refused here, before anything that walks it meets its own limit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, ParamSpec, TypeVar
 
@@ -21,7 +17,7 @@ import msgspec
 
 from .body import Job
 from .broken_history import arguments_of
-from .decoding import VALUES
+from .decoding import VALUES, Bounds
 from .exchange import Exchange, too_large
 from .failure import Failure, invalid
 from .lanes import Lane
@@ -35,85 +31,12 @@ SMALL: Final = 1 << 16
 """Bodies up to so many bytes are decoded where they are, and count for nothing."""
 MOST_DEPTH: Final = 128
 """Containers in containers."""
-MOST_ESCAPES: Final = 1 << 22
-"""In strings; in a text of that many megabytes every fourth character or so would be one."""
-MOST_DIGITS: Final = 1 << 21
-"""Of numbers; whole ones take time by the square of their digits, of which they may have thousands."""
 MOST_WRITTEN: Final = 1 << 22
 """Characters of a call's arguments, and bytes of all tools or of a schema: they are written and read
 again on the way to a prompt, each time in one go, and no model takes as much."""
 _STEP: Final = 1 << 20
-"""A body is looked at whenever so much of it has come, ..."""
-_WINDOW: Final = 1 << 14
-"""... so much at a time, so that other threads can run in between."""
+"""A body is looked at whenever so much of it has come."""
 _OPENING: Final = (b"[", b"{")
-_NO_SEPARATORS: Final = bytes(set(range(256)) - set(b",[{"))
-_NO_DIGITS: Final = bytes(set(range(256)) - set(b"0123456789"))
-
-
-class Bounds:
-    """Counts the values of a body, their digits and the escapes in its strings, without decoding it.
-
-    By methods of ``bytes``: a step of Python for each string would take longer than to decode it.
-    """
-
-    def __init__(self, most_values: int) -> None:
-        self._most_values = most_values
-        self._values = 0
-        self._digits = 0
-        self._escapes = 0
-        self._at = 0
-        """How far it has looked."""
-        self._in_string = False
-
-    def unseen(self, data: bytes | bytearray) -> int:
-        """How much of a body is still to be looked at; nothing where it is too short to pass a bound."""
-        return len(data) - self._at if len(data) > self._short else 0
-
-    @property
-    def _short(self) -> int:
-        """No text of so many characters passes a bound."""
-        return min(self._most_values, MOST_DIGITS, MOST_ESCAPES)
-
-    def look(self, data: bytes | bytearray) -> None:
-        """Look at what has come since; refuses what passes a bound."""
-        if len(data) > self._short:
-            self._look(data)
-
-    def look_into(self, texts: Sequence[str]) -> None:
-        """Look at texts that are JSON, each of its own; refuses what all of them together pass."""
-        if sum(map(len, texts)) > self._short:
-            for text in texts:
-                self._at = 0
-                self._in_string = False
-                self._look(text.encode("utf-8", "surrogatepass"))
-
-    def _look(self, data: bytes | bytearray) -> None:
-        while self._at < len(data):
-            self._look_at(data[self._at : self._at + _WINDOW])
-            for count, most, what in (
-                (self._values, self._most_values, "values"),
-                (self._digits, MOST_DIGITS, "digits in its numbers"),
-                (self._escapes, MOST_ESCAPES, "escapes in its strings"),
-            ):
-                if count > most:
-                    told = f"the request has more than {most} {what}"
-                    raise Failure("too_large", told, code="request_too_large")
-
-    def _look_at(self, window: bytes | bytearray) -> None:
-        self._at += len(window)
-        escapes = window.count(b"\\")
-        if escapes:
-            self._escapes += escapes
-            window = window.replace(b"\\\\", b"")
-            self._at += window.endswith(b"\\")  # what that escapes
-            window = window.replace(b'\\"', b"")
-        pieces = window.split(b'"')
-        outside = b"".join(pieces[self._in_string :: 2])
-        self._digits += len(outside.translate(None, _NO_DIGITS))
-        # Between two separators are a key and a string at most: what has more quotes is no JSON.
-        self._values += max(len(outside.translate(None, _NO_SEPARATORS)), len(pieces) // 4 - 1)
-        self._in_string ^= len(pieces) % 2 == 0
 
 
 class Intake:
