@@ -92,10 +92,11 @@ class Connection:
 
     async def ask(self, path: str, body: Mapping[str, Any]) -> Any:
         """The JSON that is the answer to some other JSON; None if there is none."""
-        return await self._json("POST", path, data=msgspec.json.encode(body), headers=_JSON)
+        return await self._json("POST", path, body)
 
-    async def _json(self, method: str, path: str, **more: Any) -> Any:
+    async def _json(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
         try:
+            more = {} if body is None else {"data": msgspec.json.encode(body), "headers": _JSON}
             async with asyncio.timeout(_ASKED):
                 passed = Passed(await self._send(method, path, **more), self._limit, self._idle)
                 try:
