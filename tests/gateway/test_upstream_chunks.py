@@ -188,6 +188,14 @@ def test_deltas_before_a_broken_event_of_the_same_read_come_first(kind: type[Com
         assert failure is not None
 
 
+@pytest.mark.parametrize("kind", CHUNKS)
+def test_an_event_of_too_many_values_is_a_failure(kind: type[CompletionStream]) -> None:
+    """It would be decoded in one go, on the event loop."""
+    _, failure = batches(kind, [b'{"error": [' + b"[]," * (1 << 18) + b"0]}"])
+    assert failure is not None
+    assert (failure.code, "too many values" in failure.message) == ("upstream_protocol", True)
+
+
 SECOND = {
     CompletionStream: b'{"choices": [{"text": "a", "finish_reason": "stop"}]}',
     ChatCompletionStream: b'{"choices": [{"delta": {"content": "a"}, "finish_reason": "stop"}]}',

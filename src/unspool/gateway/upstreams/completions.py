@@ -26,6 +26,8 @@ from .told import failed, message_of, without_places
 
 _AFTER: Final = 5.0
 """Seconds that a stream may take to end when its output is over."""
+_MOST_CONTAINERS: Final = 1 << 18
+"""Of one event; the loop stands still while it is decoded."""
 _REASONS: Final[dict[str, FinishReason]] = {
     "stop": "stop",
     "eos": "stop",
@@ -367,6 +369,8 @@ def usage_of(usage: UsageChunk) -> Usage:
 
 def decoded(payload: bytes, decoder: msgspec.json.Decoder[Any], halves: Halves) -> Any:
     """A chunk; an error object, or what is no chunk at all, is a failure."""
+    if len(payload) > _MOST_CONTAINERS and payload.count(b"[") + payload.count(b"{") > _MOST_CONTAINERS:
+        raise Failure("upstream", "the upstream sent an event of too many values", code="upstream_protocol")
     try:
         return decoder.decode(payload)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
