@@ -200,7 +200,7 @@ def test_others_have_their_turn_while_much_is_looked_for(kind: str) -> None:
     using(kind, 1000, work)
 
 
-def test_an_item_is_found_without_looking_at_its_neighbours() -> None:
+def test_an_item_is_found_and_added_without_looking_at_its_neighbours() -> None:
     class Unseen(list[Any]):
         def __iter__(self) -> Iterator[Any]:
             raise AssertionError
@@ -208,8 +208,12 @@ def test_an_item_is_found_without_looking_at_its_neighbours() -> None:
     async def work(store: Store) -> None:
         await store.put("a", "kept", {}, [{"id": "i"}, {"id": "j"}])
         assert isinstance(store, MemoryStore)
-        store._kept["a", "kept"].items = Unseen()
+        entry = store._kept["a", "kept"]
+        entry.items = Unseen(entry.items)
+        assert await store.extend("a", "kept", [{"id": "k"}])
+        assert len(entry.items) == 3
         assert await store.item("a", "j") == {"id": "j"}
+        assert await store.item("a", "k") == {"id": "k"}
 
     using("memory", 1000, work)
 
@@ -434,6 +438,17 @@ def test_what_is_not_there_is_named(gateway: GatewayThread, body: dict[str, Any]
     status, data, _ = send(f"{gateway.url}/v1/responses", {"input": "x", **body}, headers)
     assert status in (400, 404)
     assert json.loads(data)["error"]["param"] == param
+
+
+def test_items_are_added_by_the_thousand(gateway: GatewayThread) -> None:
+    """More at once would be gone through on the event loop."""
+    items = [{"role": "user", "content": "x"}] * 1001
+    headers = {"authorization": "Bearer sk-one"}
+    url = f"{gateway.url}/v1/conversations"
+    made = post(url, {"items": items[1:]}, headers)
+    for place in (url, f"{url}/{made['id']}/items"):
+        status, data, _ = send(place, {"items": items}, headers)
+        assert (status, "items" in json.loads(data)["error"]["message"]) == (400, True)
 
 
 def test_what_cannot_be_done_is_said(client: Any, engine: EngineProcess) -> None:

@@ -93,6 +93,11 @@ class _Entry:
         self.by_id = dict(items)
         self.size = len(head) + sum(len(data) for _, data in items)
 
+    def add(self, items: list[tuple[str, bytes]], size: int) -> None:
+        self.items += items
+        self.by_id.update(items)
+        self.size += size
+
     def kept(self) -> Kept:
         return Kept(decoded(self.head), [decoded(data) for _, data in self.items], self.size)
 
@@ -130,10 +135,18 @@ class MemoryStore:
     async def extend(self, owner: str, id: str, items: Sequence[Given]) -> bool:
         """Add items."""
         more = await _apart(len(items) > _MANY, lambda: encoded_items(items))
-        entry = self._drop((owner, id))
+        entry = self._kept.get((owner, id))
         if entry is None:
             return False
-        return self._place((owner, id), _Entry(entry.head, entry.items + more))
+        grown = sum(len(data) for _, data in more)
+        if entry.size + grown > self._room:
+            self._drop((owner, id))
+            return False
+        # In place: what is there already may be a thousand times as much.
+        entry.add(more, grown)
+        self._size += grown
+        self._settle((owner, id), entry, more)
+        return True
 
     async def change(self, owner: str, id: str, head: Given) -> bool:
         """Give it another head."""
@@ -160,13 +173,18 @@ class MemoryStore:
     def _place(self, key: tuple[str, str], entry: _Entry) -> bool:
         if entry.size > self._room:
             return False
-        self._kept[key] = entry
         self._size += entry.size
-        for id, _ in entry.items:
+        self._settle(key, entry, entry.items)
+        return True
+
+    def _settle(self, key: tuple[str, str], entry: _Entry, new: Sequence[tuple[str, bytes]]) -> None:
+        """It is the youngest, its new items are found, and those go for which there is no room any more."""
+        self._kept.pop(key, None)
+        self._kept[key] = entry
+        for id, _ in new:
             self._places[key[0], id] = key
         while self._size > self._room:
             self._drop(next(iter(self._kept)))
-        return True
 
     def _drop(self, key: tuple[str, str]) -> _Entry | None:
         entry = self._kept.pop(key, None)

@@ -20,14 +20,15 @@ from .store import Item, Kept, Store
 
 _CONVERSATION_ID: Final = IdFormat("conv_{random}")
 _MOST_ITEMS: Final = 100
+_MOST_NEW: Final = 1000
 
 
 class _NewItems(msgspec.Struct):
-    items: Annotated[list[dict[str, Any]], Meta(min_length=1)]
+    items: Annotated[list[dict[str, Any]], Meta(min_length=1, max_length=_MOST_NEW)]
 
 
 class _NewConversation(msgspec.Struct):
-    items: list[dict[str, Any]] | None = None
+    items: Annotated[list[dict[str, Any]], Meta(max_length=_MOST_NEW)] | None = None
     metadata: dict[str, str] | None = None
 
 
@@ -109,7 +110,7 @@ class Stored:
         shape = checked(await self._intake.body(exchange), _NewConversation)
         id = _CONVERSATION_ID.new("", 0)
         head = {"kind": "conversation", "created_at": int(time.time()), "metadata": shape.metadata or {}}
-        items = _new(shape.items or ())
+        items = await self._intake.off_loop(exchange, _new, shape.items or ())
         if not await self._store.put(exchange.owner, id, head, items):
             raise _no_room()
         await exchange.respond(200, encode(_shown(id, head)))
@@ -141,7 +142,8 @@ class Stored:
 
     async def add_items(self, exchange: Exchange) -> None:
         """Say more."""
-        items = _new(checked(await self._intake.body(exchange), _NewItems).items)
+        shape = checked(await self._intake.body(exchange), _NewItems)
+        items = await self._intake.off_loop(exchange, _new, shape.items)
         await self._conversation(exchange)
         if not await self._store.extend(exchange.owner, exchange.part("id"), items):
             raise _no_room()
