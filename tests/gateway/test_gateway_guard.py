@@ -26,10 +26,10 @@ from unspool import UsageError, normalise
 from unspool._core.ends.parser import Parser
 from unspool._request import Plan
 from unspool.gateway import Settings, create_app, decoding, intake, load_settings, parsing
-from unspool.gateway.decoding import MOST_DIGITS, Bounds
+from unspool.gateway.decoding import MOST_DIGITS, SMALL, Bounds
 from unspool.gateway.exchange import Exchange
 from unspool.gateway.failure import LONGEST, Failure
-from unspool.gateway.intake import MOST_DEPTH, SMALL, decode, deeper
+from unspool.gateway.intake import MOST_DEPTH, decode, deeper
 from unspool.gateway.upstreams.engines import Vllm
 from unspool.testing.effort import steps
 

@@ -30,6 +30,7 @@ from .answers import encode
 from .body import Job, chat_job
 from .broken_history import malformed_in_a_row, without_spoilers
 from .colleagues import Colleagues
+from .decoding import SMALL
 from .desk.desk import Desk
 from .endpoint import Endpoint, Handler
 from .exchange import Exchange
@@ -38,7 +39,7 @@ from .from_messages import messages_job
 from .from_ollama import is_load, ollama_chat_job, ollama_generate_job
 from .from_responses import responses_job
 from .guard import Guard
-from .intake import SMALL, Intake
+from .intake import Intake
 from .lanes import Lanes
 from .logs import log, log_once
 from .metrics import CONTENT_TYPE, Metrics

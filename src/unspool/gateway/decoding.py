@@ -23,6 +23,8 @@ from .failure import Failure
 
 Decoded = TypeVar("Decoded")
 
+SMALL: Final = 1 << 16
+"""Texts up to so many bytes are decoded where they are, on the loop, and count for nothing."""
 MOST_ESCAPES: Final = 1 << 22
 """In strings; in a text of that many megabytes every fourth character or so would be one."""
 MOST_DIGITS: Final = 1 << 21

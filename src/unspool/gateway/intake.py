@@ -17,7 +17,7 @@ import msgspec
 
 from .body import Job
 from .broken_history import arguments_of
-from .decoding import VALUES, Bounds
+from .decoding import SMALL, VALUES, Bounds
 from .exchange import Exchange, too_large
 from .failure import Failure, invalid
 from .lanes import Lane
@@ -27,8 +27,6 @@ from .store import Grown
 Given = ParamSpec("Given")
 Found = TypeVar("Found")
 
-SMALL: Final = 1 << 16
-"""Bodies up to so many bytes are decoded where they are, and count for nothing."""
 MOST_DEPTH: Final = 128
 """Containers in containers."""
 MOST_WRITTEN: Final = 1 << 22

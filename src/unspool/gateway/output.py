@@ -15,9 +15,9 @@ from .._core.values.events import CallStart, Event, FinishReason, Text
 from . import threads
 from .answers import ANSWERS, Answer, ChatAnswer, MessagesAnswer, ResponsesAnswer, Whole, encode
 from .body import Job
+from .decoding import SMALL
 from .exchange import Exchange
 from .failure import Failure
-from .intake import SMALL
 from .logs import log
 from .past import keep
 from .reading import Reader

@@ -19,7 +19,7 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
-from .decoding import VALUES
+from .decoding import SMALL, VALUES
 
 Item: TypeAlias = dict[str, Any]
 Found = TypeVar("Found")
@@ -41,9 +41,7 @@ Grown: TypeAlias = Callable[[int], None]
 """Is told the size of each thing that a request refers back to; refuses if that is too much."""
 
 _MANY: Final = 64
-"""So many items, ..."""
-_LARGE: Final = 1 << 16
-"""... or what takes so many bytes, are encoded and decoded off the loop."""
+"""So many items are encoded off the loop."""
 
 
 class Store(Protocol):
@@ -93,11 +91,6 @@ class _Entry:
         self.by_id = dict(items)
         self.size = len(head) + sum(len(data) for _, data in items)
 
-    def add(self, items: list[tuple[str, bytes]], size: int) -> None:
-        self.items += items
-        self.by_id.update(items)
-        self.size += size
-
     def kept(self) -> Kept:
         return Kept(decoded(self.head), [decoded(data) for _, data in self.items], self.size)
 
@@ -130,7 +123,7 @@ class MemoryStore:
         if entry is None:
             return None
         self._kept[owner, id] = entry  # it is the youngest again
-        return await _apart(entry.size > _LARGE, entry.kept)
+        return await _apart(entry.size > SMALL, entry.kept)
 
     async def extend(self, owner: str, id: str, items: Sequence[Given]) -> bool:
         """Add items."""
@@ -138,20 +131,17 @@ class MemoryStore:
         entry = self._kept.get((owner, id))
         if entry is None:
             return False
-        grown = sum(len(data) for _, data in more)
-        if entry.size + grown > self._room:
-            self._drop((owner, id))
-            return False
-        # In place: what is there already may be a thousand times as much.
-        entry.add(more, grown)
-        self._size += grown
-        self._settle((owner, id), entry, more)
-        return True
+        entry.items += more
+        entry.by_id.update(more)
+        return self._grow((owner, id), entry, sum(len(data) for _, data in more), more)
 
     async def change(self, owner: str, id: str, head: Given) -> bool:
         """Give it another head."""
-        entry = self._drop((owner, id))
-        return entry is not None and self._place((owner, id), _Entry(encoded(head), entry.items))
+        entry = self._kept.get((owner, id))
+        if entry is None:
+            return False
+        before, entry.head = entry.head, encoded(head)
+        return self._grow((owner, id), entry, len(entry.head) - len(before), ())
 
     async def delete(self, owner: str, id: str, item: str | None = None) -> bool:
         """Forget it, or one item of it."""
@@ -168,13 +158,23 @@ class MemoryStore:
         if place is None:
             return None
         data = self._kept[place].by_id[id]
-        return await _apart(len(data) > _LARGE, lambda: decoded(data))
+        return await _apart(len(data) > SMALL, lambda: decoded(data))
 
     def _place(self, key: tuple[str, str], entry: _Entry) -> bool:
         if entry.size > self._room:
             return False
         self._size += entry.size
         self._settle(key, entry, entry.items)
+        return True
+
+    def _grow(self, key: tuple[str, str], entry: _Entry, size: int, new: Sequence[tuple[str, bytes]]) -> bool:
+        """In place: what was there before may be a thousand times as much."""
+        entry.size += size
+        self._size += size
+        if entry.size > self._room:
+            self._drop(key)
+            return False
+        self._settle(key, entry, new)
         return True
 
     def _settle(self, key: tuple[str, str], entry: _Entry, new: Sequence[tuple[str, bytes]]) -> None:

@@ -110,7 +110,7 @@ class Stored:
         shape = checked(await self._intake.body(exchange), _NewConversation)
         id = _CONVERSATION_ID.new("", 0)
         head = {"kind": "conversation", "created_at": int(time.time()), "metadata": shape.metadata or {}}
-        items = await self._intake.off_loop(exchange, _new, shape.items or ())
+        items = _new(shape.items or ())
         if not await self._store.put(exchange.owner, id, head, items):
             raise _no_room()
         await exchange.respond(200, encode(_shown(id, head)))
@@ -142,8 +142,7 @@ class Stored:
 
     async def add_items(self, exchange: Exchange) -> None:
         """Say more."""
-        shape = checked(await self._intake.body(exchange), _NewItems)
-        items = await self._intake.off_loop(exchange, _new, shape.items)
+        items = _new(checked(await self._intake.body(exchange), _NewItems).items)
         await self._conversation(exchange)
         if not await self._store.extend(exchange.owner, exchange.part("id"), items):
             raise _no_room()
