@@ -9,13 +9,14 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from ggufs import write_gguf
 from unspool import (
     Dialect,
     Parser,
@@ -432,10 +433,86 @@ def test_problems_are_shown() -> None:
     assert out.getvalue().endswith("finish_reason length\n")
 
 
+# -- what comes from elsewhere
+
+HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\x7f\r\u202egpj\u2069"
+ESCAPED = r"\u001b]0;owned\u0007\u001b[2J\u009b31m\u007f"
+
+
+def assert_escaped(shown: str) -> None:
+    for character in "\x1b\x07\x9b\x7f\r\u202e\u2069":
+        assert character not in shown
+    assert ESCAPED in shown
+    assert shown.endswith("\n")
+
+
+@pytest.mark.parametrize("command", ["doctor", "detect"])
+def test_control_characters_of_a_template_are_escaped(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "chat_template.jinja"
+    path.write_bytes(f"{{{{ raise_exception({json.dumps(HOSTILE)}) }}}}".encode())
+    assert main([command, str(path)]) == 2
+    assert_escaped(capsys.readouterr().err)
+
+
+def test_control_characters_of_a_file_name_are_escaped(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / HOSTILE
+    path.mkdir()
+    (path / "tokenizer_config.json").write_text("{")
+    assert main(["doctor", str(path)]) == 2
+    assert_escaped(capsys.readouterr().err)
+
+
+@pytest.fixture
+def hostile_weights(tmp_path: Path) -> str:
+    pytest.importorskip("gguf")
+    return str(write_gguf(tmp_path / "model.gguf", None, architecture=HOSTILE))
+
+
+def test_control_characters_of_weights_are_escaped(
+    hostile_weights: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for command in ("doctor", "detect"):
+        main([command, hostile_weights])
+        page = capsys.readouterr().out
+        assert_escaped(page)
+        assert page.count("\n") > 5
+
+
+def test_escaped_json_is_the_same_json(hostile_weights: str, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["detect", hostile_weights, "--json"])
+    printed = capsys.readouterr().out
+    assert_escaped(printed)
+    assert any(HOSTILE in text for text in strings(json.loads(printed)))
+
+
+def strings(value: object) -> Iterator[str]:
+    """All texts in some JSON."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for member in value.values() if isinstance(value, dict) else value:
+            yield from strings(member)
+
+
+def test_control_characters_are_escaped_on_a_terminal(hostile_weights: str) -> None:
+    pytest.importorskip("rich")
+    shown = in_terminal("detect", hostile_weights, keys=[], code=1)
+    for sequence in ("\x1b]", "\x1b[2J", "\x07", "\x9b", "\x7f", "\u202e", "\u2069"):
+        assert sequence not in shown
+    assert r"\u001b[2J" in shown
+    assert "\x1b[1" in shown  # our own headings are bold all the same
+
+
 # -- in a terminal
 
 
-def in_terminal(*arguments: str, keys: Sequence[tuple[str, bytes]], env: dict[str, str] | None = None) -> str:
+def in_terminal(
+    *arguments: str, keys: Sequence[tuple[str, bytes]], env: dict[str, str] | None = None, code: int = 0
+) -> str:
     """What the command writes to a terminal; each key is pressed when its text has appeared."""
     pty = pytest.importorskip("pty")
     ours, theirs = pty.openpty()
@@ -465,8 +542,8 @@ def in_terminal(*arguments: str, keys: Sequence[tuple[str, bytes]], env: dict[st
             if waiting and (at := written.find(waiting[0][0].encode(), seen)) >= 0:
                 seen = at + len(waiting[0][0])
                 os.write(ours, waiting.pop(0)[1])
-        code = process.wait(10)
-    assert code == 0, written.decode(errors="replace")
+        found = process.wait(10)
+    assert found == code, written.decode(errors="replace")
     assert not waiting
     return written.decode(errors="replace")
 

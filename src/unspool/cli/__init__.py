@@ -21,12 +21,18 @@ from ..gateway import flags
 from . import batch as table
 from . import models, reading
 from .help import CommandParser, describe, front_page
+from .output import visible_output
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; the result is its exit code."""
     _never_fail_to_encode()
-    options = command_line().parse_args(arguments)
+    options = command_line().parse_args(arguments)  # argparse may colour its help
+    with visible_output():
+        return _run(options)
+
+
+def _run(options: argparse.Namespace) -> int:
     try:
         code: int = options.run(options)
         sys.stdout.flush()

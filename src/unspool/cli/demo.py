@@ -16,6 +16,7 @@ from .._core.values.errors import UsageError
 from .._core.values.events import CallArgs, CallEnd, CallStart, Event, Markup, Note, Text
 from .._core.words.dialect import Dialect
 from ..recordings import Recording, pieces, tools
+from .output import terminal
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -211,7 +212,7 @@ def play_live(shown: Sequence[Recording], speed: float) -> None:
         from rich.live import Live
     except ImportError:
         raise UsageError("the live demo needs rich: pip install 'unspool[cli]', or use --plain") from None
-    console = Console()
+    console = Console(file=terminal(sys.stdout))
     with Keys() as keys, Live(console=console, screen=True, auto_refresh=False) as live:
         for number, recording in enumerate(shown, 1):
             show = Show(recording)

@@ -10,10 +10,11 @@ from pathlib import Path
 
 from .._core.ends.explain import explain, hold_back, kind, markers
 from .._core.values.errors import UnknownDialect
+from .._core.values.visible import visible
 from .._core.words.dialect import Dialect
 from ..dialects._registry import list_dialects
 from .help import CommandParser
-from .output import print_page, to_json
+from .output import print_page, terminal, to_json
 
 _SOURCE = (
     "a model directory, a chat template, tokenizer_config.json, a GGUF file, a model's name, or - for stdin"
@@ -207,8 +208,8 @@ def _print_table(dialects: Sequence[Dialect]) -> None:
             column, style="bold cyan" if column == "dialect" else "", no_wrap=column == "dialect"
         )
     for dialect in dialects:
-        table.add_row(*map(escape, _row(dialect)))
-    Console().print(table)
+        table.add_row(*(escape(visible(cell)) for cell in _row(dialect)))
+    Console(file=terminal(sys.stdout)).print(table)
 
 
 def _aliases(dialect: Dialect) -> list[str]:

@@ -1,10 +1,60 @@
-"""What commands print: JSON, and pages that a terminal shows better than a pipe."""
+"""What commands print: JSON, and pages that a terminal shows better than a pipe.
+
+What is printed may come from a file that somebody downloaded.  While a command runs, standard output and
+standard error therefore escape what a terminal would obey; ``terminal`` is the way around that.
+"""
 
 from __future__ import annotations
 
 import codecs
 import json
 import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, TextIO, cast
+
+from .._core.values.visible import visible
+
+
+class VisibleStream:
+    """A stream whose control characters are escaped."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.terminal = stream
+        """The stream itself."""
+
+    def write(self, text: str) -> int:
+        """Write a text, with its control characters escaped."""
+        self.terminal.write(visible(text))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write several texts."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.terminal, name)
+
+
+@contextmanager
+def visible_output() -> Iterator[None]:
+    """Escape control characters in what is printed, as long as the block runs."""
+    streams = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (cast("TextIO", VisibleStream(stream)) for stream in streams)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = streams
+
+
+def terminal(stream: TextIO) -> TextIO:
+    """Return the stream without the escaping, for control sequences of our own.
+
+    Text from elsewhere must go through ``visible`` before it is written there.
+    """
+    found: TextIO = getattr(stream, "terminal", stream)
+    return found
 
 
 def print_page(text: str) -> None:
@@ -23,7 +73,7 @@ def _print_markdown(text: str) -> None:
     from rich.console import Console
     from rich.markdown import Markdown
 
-    Console().print(Markdown(text))
+    Console(file=terminal(sys.stdout)).print(Markdown(visible(text)))
 
 
 def to_json(value: object, indent: int | None = None) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .._core.values.errors import UsageError
+from .._core.values.visible import visible
 
 if TYPE_CHECKING:
     from .adapters import Adapter
@@ -246,7 +247,9 @@ def _progress(name: str, total: int) -> Iterator[Callable[[CaseResult], None] | 
         yield None
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    console = Console(file=getattr(sys.stderr, "terminal", sys.stderr))
+    name = visible(name)  # another program's
+    with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(name, total=total)
         failed = 0
 

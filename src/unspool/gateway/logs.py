@@ -8,6 +8,7 @@ import sys
 from functools import lru_cache
 from typing import Final
 
+from .._core.values.visible import visible
 from .failure import clipped
 from .settings import Settings
 
@@ -27,7 +28,7 @@ class _Json(logging.Formatter):
         }
         if record.exc_info:
             fields["exception"] = clipped(self.formatException(record.exc_info), _LONGEST_TRACEBACK)
-        return json.dumps(fields, ensure_ascii=False, default=str)
+        return visible(json.dumps(fields, ensure_ascii=False, default=str))
 
 
 class _Plain(logging.Formatter):
@@ -35,11 +36,12 @@ class _Plain(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         fields = "".join(f" {name}={value}" for name, value in _bounded(record).items())
+        fields = visible(fields).replace("\n", "\\u000a")  # a value must not look like a line of the log
         when = self.formatTime(record, "%H:%M:%S")
         line = f"{when} {record.levelname.lower():7} {record.getMessage()}{fields}"
         if not record.exc_info:
             return line
-        return f"{line}\n{clipped(self.formatException(record.exc_info), _LONGEST_TRACEBACK)}"
+        return f"{line}\n{visible(clipped(self.formatException(record.exc_info), _LONGEST_TRACEBACK))}"
 
 
 def _bounded(record: logging.LogRecord) -> dict[str, object]:
