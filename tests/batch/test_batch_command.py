@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
+import os
 import random
 import shutil
 import subprocess
 import sys
+import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from unspool.batch import inputs as batch_inputs
 from unspool.batch import parse_batch
 from unspool.batch.drive import Here, drive
 from unspool.batch.inputs import cut, find_inputs, read, schema_of
@@ -137,7 +142,7 @@ def test_every_line_is_in_one_part_wherever_the_cuts_are(tmp_path: Path, end: st
     for size in range(1, len(text) + 2):
         found = [
             (place, row["text"])
-            for part in cut(inputs, size)
+            for part in cut(0, inputs[0], size)
             for rows in read(inputs[0], part, schema)
             for place, row in zip(rows.places, rows.batch.to_pylist(), strict=True)
         ]
@@ -390,6 +395,232 @@ def test_a_file_that_is_gone_is_made_again(tmp_path: Path) -> None:
     parts[1].write_bytes(b"half")
     batch(source, out, *options)
     assert files(out) == before
+
+
+# -- files from elsewhere
+
+
+@pytest.mark.parametrize("size", [0.0005, 32])
+@pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz"])
+def test_only_newlines_end_json_lines(tmp_path: Path, suffix: str, size: float) -> None:
+    source = tmp_path / f"rows{suffix}"
+    data = lines().replace(b'", "', b'",\r"')
+    source.write_bytes(gzip.compress(data) if suffix.endswith(".gz") else data)
+    assert batch(source, tmp_path / "out", "--dialect", "hermes", "--part-size", size) == 0
+    assert [row["id"] for row in rows_of(tmp_path / "out")] == [row["id"] for row in ROWS]
+
+
+@pytest.mark.parametrize("size", [0.0001, 32])
+@pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz"])
+def test_line_over_the_limit_is_an_error_of_its_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, size: float
+) -> None:
+    monkeypatch.setattr(batch_inputs, "_LONGEST_LINE", 3000)
+    source = tmp_path / f"rows{suffix}"
+    short = [{"text": f"Row {n}."} for n in range(9)]
+    data = (
+        lines(short[:4])
+        + b'{"text": "'
+        + b"x" * 3000
+        + b'"}\n'
+        + lines(short[4:])
+        + b'{"text": "'
+        + b"y" * 9999
+    )
+    source.write_bytes(gzip.compress(data) if suffix.endswith(".gz") else data)
+    assert batch(source, tmp_path / "out", "--dialect", "hermes", "--part-size", size) == 0
+    found = rows_of(tmp_path / "out")
+    assert [row["text"] for row in found if row["ok"]] == [row["text"] for row in short]
+    bad = [row for row in found if not row["ok"]]
+    assert [row["error"] for row in bad] == [
+        "the line has more than 3,000 bytes: only its beginning is kept, in 'other'"
+    ] * 2
+    assert [json.loads(row["other"])[:12] for row in bad] == ['{"text": "xx', '{"text": "yy']
+    assert all(len(row["other"]) < 1100 for row in bad)
+
+
+def test_endless_line_is_not_kept_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch_inputs, "_LONGEST_LINE", 1 << 20)
+    source = tmp_path / "rows.jsonl.gz"
+    source.write_bytes(gzip.compress(bytes(64 << 20)))  # not one newline
+    (one,) = find_inputs([str(source)])
+    tracemalloc.start()
+    try:
+        schema = schema_of([one], {"text": "string"})
+        for size in (1 << 10, 32 << 20):
+            parts = [read(one, part, schema) for part in cut(0, one, size)]
+            assert [len(rows.batch) for part in parts for rows in part] == [1]
+        assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("form", ["parquet", "jsonl"])
+@pytest.mark.parametrize("column", ["text", "note", "deep", "of"])
+def test_text_that_is_not_utf_8_is_an_error_of_its_row(tmp_path: Path, column: str, form: str) -> None:
+    good = ["Hi.", "Ho.", "Hu."]
+    texts = pa.array([b"Hi.", b"\xff\xfe.", b"Hu."]).view(pa.string())
+    table = {"text": pa.array(good), "note": pa.array(good), "of": pa.array(["hermes"] * 3)}
+    table["deep"] = pa.StructArray.from_arrays([pa.array(good)], ["t"])
+    table[column] = pa.StructArray.from_arrays([texts], ["t"]) if column == "deep" else texts
+    if column == "of":
+        table["of"] = pa.array([b"hermes", b"\xff", b"hermes"]).view(pa.string())
+    pq.write_table(pa.table(table), tmp_path / "rows.parquet")
+    options = ("--dialect", "of", "--format", form)
+    assert batch(tmp_path / "rows.parquet", tmp_path / "out", *options) == 0
+    (path,) = (tmp_path / "out").glob("part-*")
+    parsed = (
+        rows_of(tmp_path / "out")
+        if form == "jsonl"
+        else pq.read_table(path, columns=["ok", "error"]).to_pylist()
+    )
+    bad = column in ("text", "of")
+    assert [row["ok"] for row in parsed] == [True, not bad, True]
+    if bad:
+        assert parsed[1]["error"] == f"{column!r} is not UTF-8: invalid start byte 0xff at byte 0"
+    if form == "parquet":  # what is kept is what it was
+        assert pq.read_table(path, columns=[column]).column(0).chunk(0).equals(table[column])
+    elif column == "note":
+        assert [row["note"] for row in parsed] == ["Hi.", "\ufffd\ufffd.", "Hu."]
+    elif column == "deep":
+        assert [row["deep"] for row in parsed] == [{"t": "Hi."}, {"t": "\ufffd\ufffd."}, {"t": "Hu."}]
+
+
+def test_numbers_that_json_does_not_have_are_null_in_json(tmp_path: Path) -> None:
+    source = tmp_path / "rows.jsonl"
+    source.write_text(
+        '{"text": "Hi.", "n": NaN, "meta": {"p": [-Infinity, 1e999, 0.5]}}\n'
+        '{"text": "Ho.", "n": 1.5, "new": NaN}\n'
+    )
+    for form in ("jsonl", "parquet"):
+        assert batch(source, tmp_path / form, "--dialect", "hermes", "--format", form) == 0
+    (part,) = (tmp_path / "jsonl").glob("part-*")
+
+    def refuse(word: str) -> None:
+        raise AssertionError(word)
+
+    first, second = (json.loads(line, parse_constant=refuse) for line in part.read_text().splitlines())
+    assert (first["n"], first["meta"], second["n"]) == (None, {"p": [None, None, 0.5]}, 1.5)
+    table = rows_of(tmp_path / "parquet")
+    assert math.isnan(table[0]["n"])
+    assert table[0]["meta"] == '{"p": [null, null, 0.5]}'
+
+
+def test_json_of_a_table_from_elsewhere_stays_on_its_line(tmp_path: Path) -> None:
+    field = pa.field("meta", pa.string(), metadata={"unspool": "json"})
+    schema = pa.schema([pa.field("text", pa.string()), field, field.with_name("other")])
+    table = pa.table(
+        [["Hi.", "Ho."], ['1}\n{"text": "forged"', '{"a":\n1}'], ["[1]", "no JSON"]], schema=schema
+    )
+    pq.write_table(table, tmp_path / "rows.parquet")
+    assert batch(tmp_path / "rows.parquet", tmp_path / "out", "--dialect", "hermes", "--format", "jsonl") == 0
+    found = [(row["text"], row["meta"], row["other"]) for row in rows_of(tmp_path / "out")]
+    assert found == [("Hi.", '1}\n{"text": "forged"', [1]), ("Ho.", {"a": 1}, "no JSON")]
+
+
+@pytest.mark.parametrize("name", ["rows.parquet", "rows.arrow", "rows.jsonl.gz", "rows.jsonl.zst"])
+def test_file_of_another_kind_is_a_mistake_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    (tmp_path / name).write_bytes(b"this is text\n" * 9)
+    assert batch(tmp_path / name, tmp_path / "out", "--dialect", "hermes") == 2
+    said = capsys.readouterr().err
+    assert f"{name} cannot be read as " in said
+    assert said.count("\n") == 1
+
+
+def test_input_that_ends_too_early_fails_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good, bad = write(tmp_path / "a.jsonl"), tmp_path / "b.jsonl.gz"
+    bad.write_bytes(gzip.compress(random.Random(1).randbytes(3000).hex().encode())[:-10])  # noqa: S311
+    out = tmp_path / "out"
+    assert batch(good, bad, out, "--dialect", "hermes", "--part-size", "0.001") == 1
+    assert "b.jsonl.gz could not be done: OSError: Truncated compressed stream" in capsys.readouterr().err
+    assert [row["id"] for row in rows_of(out) if row["id"]] == [row["id"] for row in ROWS]
+
+
+# -- a directory that somebody changed
+
+
+def changed(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    value = json.loads(path.read_text())
+    change(value)
+    path.write_text(json.dumps(value))
+
+
+TAMPERED: list[Callable[[Path], object]] = [
+    lambda out: flip(next(out.glob("part-*"))),
+    lambda out: flip(next((out / "_done").glob("*.json"))),
+    lambda out: changed(next((out / "_done").glob("*.json")), lambda record: record.update(rows=1000)),
+    lambda out: changed(next((out / "_done").glob("*.json")), lambda record: record.pop("errors")),
+    lambda out: changed(next((out / "_done").glob("*.json")), lambda record: record.update(slowest=[1])),
+    lambda out: next((out / "_done").glob("*.json")).write_text("[" * 100_000),
+    lambda out: next((out / "_done").glob("*.json")).write_text("[]"),
+    lambda out: replace_by_pipe(next((out / "_done").glob("*.json"))),
+    lambda out: replace_by_pipe(next(out.glob("part-*"))),
+]
+
+
+def flip(path: Path) -> None:
+    """Change a byte in the middle."""
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def replace_by_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize("tamper", TAMPERED)
+def test_part_that_was_changed_is_made_again(tmp_path: Path, tamper: Callable[[Path], object]) -> None:
+    source, out = write(tmp_path / "rows.jsonl"), tmp_path / "out"
+    assert batch(source, out, "--dialect", "hermes") == 0
+    before = files(out)
+    tamper(out)
+    assert batch(source, out, "--dialect", "hermes") == 0
+    assert files(out) == before
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", "{}", "{", "[" * 100_000, '{"unspool": "0.1.0", "options": {}, "inputs": 3}']
+)
+def test_manifest_that_was_changed_is_a_mistake_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    source, out = write(tmp_path / "rows.jsonl"), tmp_path / "out"
+    batch(source, out, "--dialect", "hermes")
+    (out / "_manifest.json").write_text(text)
+    assert batch(source, out, "--dialect", "hermes") == 2
+    said = capsys.readouterr().err
+    assert "_manifest.json was not written by unspool batch, or was changed since" in said
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", "directory"])
+def test_lock_is_a_file_of_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str) -> None:
+    source, out, precious = write(tmp_path / "rows.jsonl"), tmp_path / "out", tmp_path / "precious"
+    batch(source, out, "--dialect", "hermes")
+    precious.write_text("years of work")
+    lock = out / "_done" / "lock"
+    lock.unlink()
+    if kind == "link":
+        lock.symlink_to(precious)
+    elif kind == "pipe":
+        os.mkfifo(lock)
+    else:
+        lock.mkdir()
+    assert batch(source, out, "--dialect", "hermes") == 2
+    assert "lock cannot be used as a lock: " in capsys.readouterr().err
+    assert precious.read_text() == "years of work"
+
+
+def test_output_directory_that_cannot_be_is_a_mistake_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = write(tmp_path / "rows.jsonl")
+    assert batch(source, source, "--dialect", "hermes") == 2
+    assert capsys.readouterr().err.count("\n") == 1
 
 
 # -- killed

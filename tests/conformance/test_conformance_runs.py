@@ -95,6 +95,16 @@ def program(tmp_path: Path) -> Iterator[Program]:
     found.close()
 
 
+def test_program_may_write_carriage_returns_inside_a_line() -> None:
+    line = '{"hello":\r{"parser": "returns", "version": "2",\r"dialects": {}}}\r\n'
+    code = f"import sys; sys.stdout.reconfigure(newline=''); print({line!r}, end='', flush=True); input()"
+    program = Program([sys.executable, "-c", code])
+    try:
+        assert program.identity().name == "returns"
+    finally:
+        program.close()
+
+
 def test_a_program_runs_the_suite(program: Program) -> None:
     identity = program.identity()
     assert (identity.name, identity.version) == ("reference", "1")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from array import array as numbers
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -121,6 +122,41 @@ def _alike(values: Sequence[object], type_: pa.DataType) -> pa.Array:
     if not values or values[0] is None:
         return pa.nulls(len(values), type_)
     return pa.repeat(pa.scalar(values[0], type_), len(values))
+
+
+def decoded(found: pa.Array, name: str, errors: dict[int, str]) -> list[Any]:
+    """The values of a column; null where there is text that is not UTF-8, which nothing checks in a file.
+
+    :param errors: takes, by the number of the row, what is wrong with it.
+    """
+    try:
+        values: list[Any] = found.to_pylist()
+    except UnicodeDecodeError:
+        values = []
+        for row, value in enumerate(found):
+            try:
+                values.append(value.as_py())
+            except UnicodeDecodeError as error:
+                values.append(None)
+                byte = error.object[error.start]
+                errors[row] = f"{name!r} is not UTF-8: {error.reason} 0x{byte:02x} at byte {error.start}"
+    return values
+
+
+def dumped(value: object) -> str:
+    """The value as JSON, which has neither NaN nor infinities: null stands for them."""
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(value), ensure_ascii=False, allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {name: _finite(member) for name, member in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _spelt(value: object) -> object:

@@ -15,7 +15,7 @@ from .._core.values.message import Message, ToolCall
 from .._core.words.dialect import Dialect
 from ..dialects._registry import find
 from .columns import WRITTEN, strings, verdict
-from .rows import RowError, RowReader, beside, column, described, kept_columns, texts, values
+from .rows import NO_ERRORS, RowError, RowReader, beside, column, described, kept_columns, texts, values
 
 _UNWRITABLE: Final = ("malformed_call", "truncated_call", "cut_head", "cut_marker")
 """Of an output with these nobody knows what the model would have written elsewhere."""
@@ -68,9 +68,10 @@ def converted(
     batch: pa.RecordBatch,
     names: Sequence[object],
     timings: list[int] | None = None,
+    errors: Mapping[int, str] = NO_ERRORS,
 ) -> pa.RecordBatch:
     """Outputs of one dialect, in another; the arguments are those of ``RowReader.parse``."""
-    rows = list(reader.rows(batch, names))
+    rows = list(reader.rows(batch, names, errors))
 
     def message(number: int) -> tuple[Message, ToolList | None]:
         known = reader.row(*rows[number])
@@ -91,13 +92,14 @@ def rendered(reader: RowReader, writer: Writer, batch: pa.RecordBatch, prefix: s
     if not there:
         raise UsageError(f"there is nothing to render: no column is called {', '.join(map(repr, names))}")
     empty: list[None] = [None] * batch.num_rows
-    reasoning, content = (texts(batch, name) if name in there else empty for name in names[:2])
-    calls = column(batch, names[2]) if names[2] in there else empty
-    tools = values(batch, reader.tools)
-    errors = texts(batch, f"{prefix}error") if f"{prefix}error" in batch.schema.names else empty
+    wrong: dict[int, str] = {}
+    reasoning, content = (texts(batch, name, wrong) if name in there else empty for name in names[:2])
+    calls = column(batch, names[2], wrong) if names[2] in there else empty
+    tools = values(batch, reader.tools, wrong)
+    errors = texts(batch, f"{prefix}error", wrong) if f"{prefix}error" in batch.schema.names else empty
 
     def message(row: int) -> tuple[Message, ToolList | None]:
-        error = errors[row]
+        error = wrong.get(row, errors[row])
         if error is not None:
             raise RowError(error)
         made = tuple(_call(call) for call in calls[row] or ())

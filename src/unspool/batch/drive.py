@@ -13,15 +13,17 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.connection import wait as wait_for
 from pathlib import Path
 from typing import Any, Protocol
 
+from pyarrow import ArrowException
+
 from .._core.values.errors import UsageError
 from .inputs import Part, cut
-from .outputs import write_json
+from .outputs import regular_file, write_json
 from .parts import DONE, SUMMARY, Counts, Job, Record, begin, do_part, remove_temporary
 
 
@@ -59,7 +61,7 @@ class Outcome:
     seconds: float = 0
     """Of CPU, that parts took."""
     failed: dict[str, str] = field(default_factory=dict)
-    """Parts that could not be done, and why."""
+    """Parts that could not be done, and inputs that could not be read to the end, and why."""
 
     def add(self, part: Part, record: Record) -> None:
         """A part is done."""
@@ -86,10 +88,10 @@ def drive(job: Job, workers: Workers, shown: Callable[[Outcome], None]) -> Outco
             try:
                 outcome.add(part, workers.record(handle))
             except Exception as error:  # noqa: BLE001 - the other parts are worth having, and this is told
-                outcome.failed[part.name] = f"{type(error).__name__}: {error}".partition("\n")[0]
+                outcome.failed[part.name] = _first_line(error)
             shown(outcome)
 
-        for part in cut(job.inputs, job.options.part_size):
+        for part in _parts(job, outcome):
             record = job.done(part)
             if record is not None:
                 outcome.found += 1
@@ -107,6 +109,19 @@ def drive(job: Job, workers: Workers, shown: Callable[[Outcome], None]) -> Outco
     return outcome
 
 
+def _parts(job: Job, outcome: Outcome) -> Iterator[Part]:
+    """The parts of all inputs; of an input that cannot be read to the end those before."""
+    for number, one in enumerate(job.inputs):
+        try:
+            yield from cut(number, one, job.options.part_size)
+        except (OSError, ArrowException) as error:
+            outcome.failed[one.path] = _first_line(error)
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".partition("\n")[0]
+
+
 @contextmanager
 def _alone(out: Path) -> Iterator[None]:
     """Two runs that write to one directory would take each other's files away."""
@@ -116,7 +131,15 @@ def _alone(out: Path) -> Iterator[None]:
         yield
         return
     (out / DONE).mkdir(parents=True, exist_ok=True)
-    with (out / DONE / "lock").open("w") as file:
+    try:
+        stack = ExitStack()
+        file = stack.enter_context(regular_file(out / DONE / "lock", writable=True))
+    except OSError as error:
+        raise UsageError(
+            f"{out / DONE / 'lock'} cannot be used as a lock: {error.strerror}. Remove it, or choose "
+            "another directory"
+        ) from error
+    with stack:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:

@@ -15,17 +15,20 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, BinaryIO, Final, Literal, NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from .._core.values.errors import UsageError
-from .columns import array
+from .columns import array, decoded, dumped
 
 Format: TypeAlias = Literal["jsonl", "parquet", "arrow"]
 _COMPRESSIONS: Final = {".gz": "gzip", ".zst": "zstd"}
@@ -43,6 +46,10 @@ _ROWS: Final = 256
 """Rows that are read at once: few, since a row may be a megabyte."""
 _BYTES: Final = 4 << 20
 """... and no more lines than this."""
+_LONGEST_LINE: Final = 32 << 20
+"""Bytes of a line that is read: a file from elsewhere may have a line that never ends."""
+_BEGINNING: Final = 1000
+"""Bytes of a line that is not read, which are kept."""
 _SAMPLE: Final = 1000
 """Lines that tell which columns there are."""
 _GLANCE: Final = 1 << 16
@@ -103,6 +110,8 @@ class Rows(NamedTuple):
 
     batch: pa.RecordBatch
     places: Sequence[int]
+    errors: Mapping[int, str] = MappingProxyType({})
+    """Why a row of the batch cannot be read, by its number in the batch."""
 
 
 def find_inputs(paths: Iterable[str]) -> list[Input]:
@@ -159,21 +168,33 @@ def schema_of(inputs: Sequence[Input], types: Mapping[str, str]) -> pa.Schema:
 
 
 def _stored_schema(one: Input) -> pa.Schema:
-    if one.suffixes[0] == "parquet":
-        return pq.read_schema(one.path)
-    with pa.memory_map(one.path) as file:
-        return _arrow(file)[0]
+    kind = one.suffixes[0]
+    try:
+        if kind == "parquet":
+            return pq.read_schema(one.path)
+        with pa.memory_map(one.path) as file:
+            return _arrow(file)[0]
+    except (OSError, pa.ArrowException) as error:
+        raise _unreadable(one, error) from error
+
+
+def _unreadable(one: Input, error: Exception) -> UsageError:
+    kind, compression = one.suffixes
+    reason = str(error).partition("\n")[0]
+    return UsageError(f"{one.path} cannot be read as {compression or kind}: {reason}")
 
 
 def _sampled(one: Input, types: Mapping[str, str]) -> pa.Schema:
     """The columns of JSON lines, as the first of them have them."""
     kinds: dict[str, set[str]] = {}
-    with _opened(one) as file:
-        for number, line in enumerate(file):
-            if number == _SAMPLE:
-                break
-            for name, value in (_object(line) or {}).items():
-                kinds.setdefault(name, set()).add(_kind(value))
+    try:
+        with _opened(one) as file:
+            for line, _ in islice(iter(lambda: _next_line(file), (b"", 0)), _SAMPLE):
+                row = None if _is_too_long(line) else _object(line)
+                for name, value in (row or {}).items():
+                    kinds.setdefault(name, set()).add(_kind(value))
+    except OSError as error:
+        raise _unreadable(one, error) from error
     found = {name: _common(kind - {"null"}) for name, kind in kinds.items() if name != OTHER}
     return pa.schema(
         [
@@ -219,15 +240,12 @@ def _common(kinds: set[str]) -> str:
 # -- cutting
 
 
-def cut(inputs: Sequence[Input], size: int) -> Iterator[Part]:
-    """All parts, in order; each is about ``size`` bytes of its file."""
-    for number, one in enumerate(inputs):
-        kind, compression = one.suffixes
-        if kind == "jsonl":
-            parts = _cut_compressed(number, one, size) if compression else _cut_lines(number, one, size)
-        else:
-            parts = _cut_weighed(number, _weights(one, kind), size)
-        yield from parts
+def cut(number: int, one: Input, size: int) -> Iterator[Part]:
+    """Yield the parts of an input, in order; each is about ``size`` bytes of its file."""
+    kind, compression = one.suffixes
+    if kind != "jsonl":
+        return _cut_weighed(number, _weights(one, kind), size)
+    return _cut_compressed(number, one, size) if compression else _cut_lines(number, one, size)
 
 
 def _cut_lines(number: int, one: Input, size: int) -> Iterator[Part]:
@@ -243,10 +261,11 @@ def _cut_compressed(number: int, one: Input, size: int) -> Iterator[Part]:
     with Path(one.path).open("rb") as packed, _unpacked(packed, one) as file:
         part, start, begun = 0, 0, 0
         while lines := file.read(size):
-            lines += file.readline()
+            rest, length = (b"", 0) if lines.endswith(b"\n") else _next_line(file)
+            stop = start + len(lines) + length
             at = packed.tell()
-            yield Part(number, part, start, start + len(lines), at - begun, lines)
-            part, start, begun = part + 1, start + len(lines), at
+            yield Part(number, part, start, stop, at - begun, lines + rest)
+            part, start, begun = part + 1, stop, at
 
 
 def _cut_weighed(number: int, weights: Sequence[int], size: int) -> Iterator[Part]:
@@ -324,28 +343,63 @@ def _read_lines(one: Input, part: Part, schema: pa.Schema) -> Iterator[Rows]:
         places.append(place)
         size += len(line)
         if len(lines) == _ROWS or size > _BYTES:
-            yield Rows(_table(lines, schema), places)
+            yield _rows(lines, places, schema)
             lines, places, size = [], [], 0
     if lines:
-        yield Rows(_table(lines, schema), places)
+        yield _rows(lines, places, schema)
+
+
+def _rows(lines: list[bytes], places: list[int], schema: pa.Schema) -> Rows:
+    errors = {
+        row: f"the line has more than {_LONGEST_LINE:,} bytes: only its beginning is kept, in {OTHER!r}"
+        for row, line in enumerate(lines)
+        if _is_too_long(line)
+    }
+    return Rows(_table(lines, schema), places, errors)
 
 
 def _lines(one: Input, part: Part) -> Iterator[tuple[int, bytes]]:
-    """The lines that begin in a part, and where."""
-    if part.lines is not None:
+    r"""Yield the lines that begin in a part, and where each begins.
+
+    Only ``\n`` ends a line: JSON allows a carriage return between any two tokens.
+    """
+    stop = part.stop or math.inf
+    with _opened(one) if part.lines is None else io.BytesIO(part.lines) as file:
         place = part.start
-        for line in part.lines.splitlines(keepends=True):
-            yield place, line
-            place += len(line)
-        return
-    with _opened(one) as file:
-        place = 0
-        if part.start:  # whether a line begins here is for the byte before to say
+        if part.start and part.lines is None:  # the byte before tells whether a line begins here
             file.seek(part.start - 1)
-            place = part.start - 1 + len(file.readline())
-        while (not part.stop or place < part.stop) and (line := file.readline()):
+            place += _skip_line(file, part.stop - part.start + 1) - 1
+        while place < stop:
+            line, length = _next_line(file, stop - place)
+            if not line:
+                return
             yield place, line
-            place += len(line)
+            place += length
+
+
+def _next_line(file: BinaryIO, most: float = math.inf) -> tuple[bytes, int]:
+    """Read the next line; return what is kept of it, and its length.
+
+    A line that is too long is skipped, in pieces, as far as ``most`` bytes from where it begins.
+    """
+    line = file.readline(_LONGEST_LINE + 1)
+    if not _is_too_long(line) or line.endswith(b"\n"):
+        return line, len(line)
+    return line, len(line) + _skip_line(file, most - len(line))
+
+
+def _skip_line(file: BinaryIO, most: float) -> int:
+    """Skip the rest of a line, or ``most`` bytes of it and a little more; return how many bytes it had."""
+    skipped = 0
+    while skipped < most and (piece := file.readline(_GLANCE)):
+        skipped += len(piece)
+        if piece.endswith(b"\n"):
+            break
+    return skipped
+
+
+def _is_too_long(line: bytes) -> bool:
+    return len(line) > _LONGEST_LINE
 
 
 def _opened(one: Input) -> BinaryIO:
@@ -373,20 +427,22 @@ def _table(lines: Sequence[bytes], schema: pa.Schema) -> pa.RecordBatch:
     columns: dict[str, list[Any]] = {name: [] for name in schema.names}
     kinds = {field.name: _declared(field) for field in schema if field.name != OTHER}
     for line in lines:
-        row = _object(line)
+        too_long = _is_too_long(line)
+        row = None if too_long else _object(line)
         rest: Any = {}
         if row is None:
-            row, rest = {}, line.decode("utf-8", "replace").rstrip("\r\n")
+            kept = line[:_BEGINNING] if too_long else line
+            row, rest = {}, kept.decode("utf-8", "replace").rstrip("\r\n")
         for name, kind in kinds.items():
             value = row.pop(name, None)
             if value is not None and kind == "json":
-                value = _dumped(value)
+                value = dumped(value)
             elif value is not None and not _fits(value, kind):
                 rest[name] = value
                 value = None
             columns[name].append(value)
         rest = {**rest, **row} if row else rest
-        columns[OTHER].append(_dumped(rest) if rest else None)
+        columns[OTHER].append(dumped(rest) if rest else None)
     return pa.RecordBatch.from_arrays(
         [array(columns[field.name], field.type) for field in schema], schema=schema
     )
@@ -403,19 +459,17 @@ def is_json(column: pa.Field) -> bool:
     return bool(column.metadata) and column.metadata.get(b"unspool") == b"json"
 
 
-def others(batch: pa.RecordBatch) -> list[str | None]:
-    """What had no column in the lines that a batch was made of; nothing if it was made of something else."""
+def others(batch: pa.RecordBatch, errors: dict[int, str]) -> list[str | None]:
+    """What had no column in the lines that a batch was made of; nothing if it was made of something else.
+
+    :param errors: see ``decoded``.
+    """
     number = batch.schema.get_field_index(OTHER)
     if number < 0 or not is_json(batch.schema.field(number)):
         return []
-    found: list[str | None] = batch.column(number).to_pylist()
-    return found
+    return decoded(batch.column(number), OTHER, errors)
 
 
 def _fits(value: Any, kind: str) -> bool:
     found = _kind(value)
     return found == kind or (kind, found) == ("float", "int") or (kind == "ids" and value == [])
-
-
-def _dumped(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 import json
+import os
 import sys
 import time
 from collections import Counter
@@ -24,7 +25,7 @@ from .._core.values.policies import Policies
 from .._version import __version__
 from .convert import Writer, converted
 from .inputs import OTHER, Input, Part, Rows, read
-from .outputs import TEMPORARY, part_file, write_json
+from .outputs import TEMPORARY, digest_of, part_file, read_json, write_json
 from .rows import Column, RowReader
 
 MANIFEST: Final = "_manifest.json"
@@ -145,11 +146,12 @@ class Job:
         return Path(self.out) / DONE / f"{part.name}.json"
 
     def done(self, part: Part) -> Record | None:
-        """The record of a part that is done, and whose file is there."""
+        """The record of a part that is done, if it and the file of the part are as they were written."""
         try:
-            record: Record = json.loads(self.record(part).read_text(encoding="utf-8"))
-            return record if self.file(part).stat().st_size == record["bytes"] else None
-        except (OSError, ValueError, KeyError):
+            record: Record = read_json(self.record(part))
+            digest = record.pop("digest")
+            return record if digest == digest_of(self.file(part), record) else None
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None
 
 
@@ -171,12 +173,11 @@ def do_part(job: Job, part: Part) -> Record:
             counts.time(Path(origin.path).name, rows.places, timings)
             file.write(batch)
     record = {
-        "bytes": job.file(part).stat().st_size,
         "memory": peak_memory(),
         "seconds": round(time.process_time() - begun, 3),
         **asdict(counts),
     }
-    write_json(job.record(part), record)
+    write_json(job.record(part), {"digest": digest_of(job.file(part), record), **record})
     return record
 
 
@@ -193,8 +194,8 @@ class _Work:
     def __call__(self, rows: Rows, number: int, timings: list[int] | None = None) -> pa.RecordBatch:
         names = [f"{number}:{place}" for place in rows.places]
         if self.writer is not None:
-            return converted(self.reader, self.writer, rows.batch, names, timings)
-        return self.reader.parse(rows.batch, names, timings)
+            return converted(self.reader, self.writer, rows.batch, names, timings, rows.errors)
+        return self.reader.parse(rows.batch, names, timings, rows.errors)
 
     def schema(self, schema: pa.Schema) -> pa.Schema:
         """The columns of the result."""
@@ -296,17 +297,20 @@ def begin(job: Job) -> None:
         "columns": [[column.name, str(column.type)] for column in job.schema],
     }
     path = out / MANIFEST
-    if path.exists():
+    if os.path.lexists(path):
         try:
-            before = json.loads(path.read_text(encoding="utf-8"))
+            before = read_json(path)
             differences = list(_differences(before, now))
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise UsageError(f"{path} cannot be read: {error}") from error
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise UsageError(
+                f"{path} was not written by unspool batch, or was changed since: {error}. "
+                "Choose another directory"
+            ) from error
         if differences:
             raise UsageError(f"{out} holds other work: {'; '.join(differences)}. Choose another directory")
     (out / DONE).mkdir(parents=True, exist_ok=True)
     remove_temporary(job)
-    if path.exists():
+    if os.path.lexists(path):
         return
     if any(one.name != DONE for one in out.iterdir()):
         raise UsageError(f"{out} is not empty, and what is in it was not written by unspool batch")

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
 from time import perf_counter_ns
-from typing import Any, Literal, TypeAlias, TypedDict
+from types import MappingProxyType
+from typing import Any, Final, Literal, TypeAlias, TypedDict
 
 import pyarrow as pa
 
@@ -23,7 +24,7 @@ from .._core.values.policies import Policies
 from .._core.words.dialect import Dialect
 from ..dialects._registry import find
 from ..tokens import read as read_ids
-from .columns import parsed_arrays, parsed_schema
+from .columns import decoded, parsed_arrays, parsed_schema
 from .inputs import others
 
 _REMEMBERED = 256
@@ -82,6 +83,9 @@ Row: TypeAlias = tuple[Any, Dialect, ToolList | None, Any, FinishReason | None, 
 what gives calls their ids."""
 
 
+NO_ERRORS: Final[Mapping[int, str]] = MappingProxyType({})
+
+
 class RowError(Exception):
     """What is wrong with a row; it becomes the row's error."""
 
@@ -134,21 +138,26 @@ class RowReader:
 
     # -- columns
 
-    def rows(self, batch: pa.RecordBatch, names: Sequence[object]) -> Iterator[tuple[Any, ...]]:
+    def rows(
+        self, batch: pa.RecordBatch, names: Sequence[object], errors: Mapping[int, str] = NO_ERRORS
+    ) -> Iterator[tuple[Any, ...]]:
         """What the columns say of each row, for ``row``.
 
         :param names: of the rows, if no column has them.
+        :param errors: what is wrong with rows already, by their numbers.
         """
-        return zip(
-            self._sources(batch),
-            values(batch, self.dialect),
-            values(batch, self.tools),
-            values(batch, self.prompt),
-            values(batch, self.finish_reason),
-            names if self.key is None else column(batch, self.key),
-            others(batch) or repeat(None),
-            strict=False,  # one that repeats has no end
+        wrong = dict(errors)
+        columns = (
+            self._sources(batch, wrong),
+            values(batch, self.dialect, wrong),
+            values(batch, self.tools, wrong),
+            values(batch, self.prompt, wrong),
+            values(batch, self.finish_reason, wrong),
+            names if self.key is None else column(batch, self.key, wrong),
+            others(batch, wrong) or repeat(None),
         )
+        said = [wrong.get(row) for row in range(batch.num_rows)] if wrong else repeat(None)
+        return zip(*columns, said, strict=False)  # one that repeats has no end
 
     def row(
         self,
@@ -159,8 +168,11 @@ class RowReader:
         reason: FinishReason | None,
         key: object,
         line: str | None,
+        error: str | None,
     ) -> Row:
         """What is known about a row; raises what is wrong with it."""
+        if error is not None:
+            raise RowError(error)
         if source is None:
             if line is not None and not line.startswith("{"):
                 raise RowError(f"the line is no JSON object: {json.loads(line)!r:.80}")
@@ -173,10 +185,10 @@ class RowReader:
             tools = self.tools_of(tools)
         return source, dialect, tools, prompt, reason, dialect.id_format.seeded(key)
 
-    def _sources(self, batch: pa.RecordBatch) -> Sequence[Any]:
+    def _sources(self, batch: pa.RecordBatch, errors: dict[int, str]) -> Sequence[Any]:
         if self.by_ids:
             return _lists(_column(batch, self.source), self.source)
-        return texts(batch, self.source)
+        return texts(batch, self.source, errors)
 
     def _dialect(self, value: object) -> Dialect:
         if not isinstance(value, str):
@@ -201,18 +213,22 @@ class RowReader:
     # -- reading
 
     def parse(
-        self, batch: pa.RecordBatch, names: Sequence[object], timings: list[int] | None = None
+        self,
+        batch: pa.RecordBatch,
+        names: Sequence[object],
+        timings: list[int] | None = None,
+        errors: Mapping[int, str] = NO_ERRORS,
     ) -> pa.RecordBatch:
         """The parsed columns of a batch, behind those that are kept.
 
-        :param names: as above.
+        :param names: as above, and ``errors``.
         :param timings: takes the nanoseconds of each row.
         """
         kept = kept_columns(batch, self.keep, self.schema)
         columns = MessageColumns(self.policies)
         read = partial(self._read_ids, columns) if self.by_ids else columns.read
         begun = 0
-        for known in self.rows(batch, names):
+        for known in self.rows(batch, names, errors):
             if timings is not None:
                 begun = perf_counter_ns()
             try:
@@ -273,22 +289,23 @@ def described(error: Exception) -> str:
 # -- columns
 
 
-def column(batch: pa.RecordBatch, name: str) -> list[Any]:
-    """The values of a column."""
-    values: list[Any] = _column(batch, name).to_pylist()
-    return values
+def column(batch: pa.RecordBatch, name: str, errors: dict[int, str]) -> list[Any]:
+    """The values of a column.
+
+    :param errors: see ``decoded``.
+    """
+    return decoded(_column(batch, name), name, errors)
 
 
-def texts(batch: pa.RecordBatch, name: str) -> list[str | None]:
-    """The values of a column of text."""
+def texts(batch: pa.RecordBatch, name: str, errors: dict[int, str]) -> list[str | None]:
+    """The values of a column of text; see ``column``."""
     found = _column(batch, name)
     kind = found.type.value_type if pa.types.is_dictionary(found.type) else found.type
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)):
         if pa.types.is_null(kind):
             return [None] * len(found)
         raise UsageError(f"the column {name!r} holds {found.type}, not text")
-    values: list[str | None] = found.to_pylist()
-    return values
+    return decoded(found, name, errors)
 
 
 def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
@@ -315,9 +332,9 @@ def _lists(found: pa.Array, name: str) -> list[Any]:
     ]
 
 
-def values(batch: pa.RecordBatch, option: object) -> list[Any]:
-    """The values of an option, row by row."""
-    return column(batch, option.name) if isinstance(option, Column) else [option] * batch.num_rows
+def values(batch: pa.RecordBatch, option: object, errors: dict[int, str]) -> list[Any]:
+    """The values of an option, row by row; see ``column``."""
+    return column(batch, option.name, errors) if isinstance(option, Column) else [option] * batch.num_rows
 
 
 def tools_in(text: str) -> ToolList:

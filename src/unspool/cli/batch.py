@@ -12,12 +12,13 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor
-from contextlib import redirect_stdout
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .._core.values.errors import UnknownDialect, UsageError
 from ..dialects._registry import find
+from .output import terminal
 
 if TYPE_CHECKING:
     from ..batch.drive import Outcome, Workers
@@ -87,7 +88,8 @@ def main(options: argparse.Namespace) -> int:
         raise UsageError(f"--jobs {options.jobs}: at least one")
     if options.ray and options.jobs > 1:
         raise UsageError("give either --jobs or --ray: a cluster has as many hands as it has CPUs")
-    job = job_of(options)
+    with _system_errors():
+        job = job_of(options)
     workers: Workers = _cluster(options.ray) if options.ray else Here()
     if options.jobs > 1:
         workers = Processes(options.jobs)
@@ -95,7 +97,8 @@ def main(options: argparse.Namespace) -> int:
     begun = time.monotonic()
     with redirect_stdout(sys.stderr):  # what a cluster has to say is no part of the summary
         try:
-            outcome = drive(job, workers, progress)
+            with _system_errors():
+                outcome = drive(job, workers, progress)
         except BrokenExecutor:
             print(
                 "unspool: a worker was killed, for want of memory perhaps; the same command goes on from here"
@@ -106,6 +109,16 @@ def main(options: argparse.Namespace) -> int:
             workers.close()
     _report(options, job, outcome, time.monotonic() - begun)
     return int(bool(outcome.failed))
+
+
+@contextmanager
+def _system_errors() -> Iterator[None]:
+    """Turn an error of the operating system into one for the user."""
+    try:
+        yield
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        raise UsageError(f"{where}{error.strerror or error}") from error
 
 
 def _cluster(address: str) -> Workers:
@@ -243,14 +256,16 @@ class Progress:
     def _write(self, share: float, said: str) -> None:
         width = 30
         full = round(min(share, 1.0) * width)
-        sys.stderr.write(f"\r\x1b[K{'█' * full}{'░' * (width - full)} {min(share, 1.0):4.0%}  {said}")
-        sys.stderr.flush()
+        out = terminal(sys.stderr)
+        out.write(f"\r\x1b[K{'█' * full}{'░' * (width - full)} {min(share, 1.0):4.0%}  {said}")
+        out.flush()
 
     def close(self) -> None:
         """Leave the line to others."""
         if self._shown:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+            out = terminal(sys.stderr)
+            out.write("\r\x1b[K")
+            out.flush()
 
 
 def _clock(seconds: float) -> str:

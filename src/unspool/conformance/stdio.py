@@ -69,6 +69,7 @@ import queue
 import subprocess
 import threading
 from collections.abc import Sequence
+from io import TextIOWrapper
 from typing import Any, Final
 
 from .._core.values.errors import UsageError
@@ -145,6 +146,8 @@ class Program:
             )
         except OSError as error:
             raise UsageError(f"cannot run {' '.join(self._command)}: {error}") from error
+        if isinstance(self._process.stdout, TextIOWrapper):
+            self._process.stdout.reconfigure(newline="\n")  # JSON allows a carriage return inside a line
         self._lines = queue.Queue()
         threading.Thread(target=_read, args=(self._process, self._lines), daemon=True).start()
         hello = self._line(START_LIMIT).get("hello")

@@ -157,7 +157,7 @@ def load(path: str) -> list[ReplayedOutput]:
             found = [_from_events(data)]
         else:
             found = [
-                msgspec.json.decode(line, type=ReplayedOutput) for line in data.splitlines() if line.strip()
+                msgspec.json.decode(line, type=ReplayedOutput) for line in data.split(b"\n") if line.strip()
             ]
     except (msgspec.MsgspecError, UnicodeDecodeError, KeyError, TypeError, Failure) as error:
         raise UsageError(
