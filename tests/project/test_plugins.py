@@ -176,6 +176,40 @@ def test_threads_that_ask_first_at_the_same_time_all_get_an_answer(names: list[s
     assert done.stdout.split() == ["parrot" if name == "polly" else name for name in names], done.stderr
 
 
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("raise RuntimeError('no GPU\\nat all')", "RuntimeError: no GPU"),
+        ("def f(:", "SyntaxError: "),
+        ("raise SystemExit('the licence expired')", "SystemExit: the licence expired"),
+        ("import sys; sys.exit(3)", "SystemExit: 3"),
+        ("class Odd(BaseException):\n    __str__ = None\nraise Odd", "Odd: it does not say why"),
+        ("def make():\n    yield from ()\n    raise ValueError('late')", "ValueError: late"),
+        ("make = 5", "TypeError: "),
+    ],
+)
+def test_entry_point_that_raises_is_reported_and_left_out(code: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "vandal.py").write_text(code)
+    (tmp_path / "flock.py").write_text(DECLARATIONS)
+    install(tmp_path, "vandal-dialects", "1", {"broken": "vandal:make"})
+    install(tmp_path, "flock", "1", {"flock": "flock"})
+    wanted = ("hermes", "parrot_a")
+    listing = f"import unspool; print(*[d.name for d in unspool.list_dialects() if d.name in {wanted}])"
+    done = python(listing, tmp_path)
+    assert done.stdout.split() == ["hermes", "parrot_a"], done.stderr
+    warning = f"the dialect 'broken' (vandal:make) of vandal-dialects cannot be loaded: {said}"
+    assert warning in done.stderr
+    assert "Update or uninstall vandal-dialects" in done.stderr
+
+
+def test_interrupt_while_an_entry_point_is_loaded_is_passed_on(tmp_path: Path) -> None:
+    (tmp_path / "vandal.py").write_text("raise KeyboardInterrupt")
+    install(tmp_path, "vandal", "1", {"broken": "vandal"})
+    done = python("import unspool; unspool.list_dialects(); print('went on')", tmp_path)
+    assert "KeyboardInterrupt" in done.stderr
+    assert done.stdout == ""
+
+
 REGISTERS_ITSELF = """
 import threading
 from unspool import Dialect, register

@@ -118,13 +118,23 @@ def _load_entry_points() -> None:
     for point in entry_points(group=GROUP):
         try:
             _register_all(point.load(), point.name)
-        except (ImportError, AttributeError, TypeError, SpecError, UsageError) as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - other people's code may even exit
             package = point.dist.name if point.dist is not None else "an unknown package"
             warnings.warn(
-                f"the dialect {point.name!r} of {package} cannot be loaded: {error}",
+                f"the dialect {point.name!r} ({point.value}) of {package} cannot be loaded: "
+                f"{type(error).__name__}: {_first_line(error)}. Update or uninstall {package}",
                 RuntimeWarning,
                 stacklevel=5,
             )
+
+
+def _first_line(error: BaseException) -> str:
+    try:
+        return str(error).partition("\n")[0]
+    except Exception:  # noqa: BLE001 - somebody else's, too
+        return "it does not say why"
 
 
 def _register_all(source: object, name: str) -> list[Dialect]:
