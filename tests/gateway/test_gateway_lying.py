@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import io
 import json
+import logging
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -23,6 +25,7 @@ from unspool import UsageError
 from unspool._models.sources.server import from_server
 from unspool.gateway import Settings
 from unspool.gateway.failure import Failure
+from unspool.gateway.logs import _Json, _Plain
 from unspool.gateway.upstreams.base import Task
 from unspool.gateway.upstreams.completions import CompletionsUpstream
 from unspool.gateway.upstreams.embedded import EmbeddedUpstream
@@ -162,6 +165,90 @@ def test_whatever_bytes_come_end_in_form(gateway: GatewayThread, liar: Liar, cas
     liar.answers[liar.path] = [answered(liar.path, "Hello")]  # type: ignore[attr-defined]
     path, body = ASKED["chat"]
     assert b'"Hello"' in send(gateway.url + path, body)[1]
+
+
+# -- the upstream's key
+
+QUOTED = "the key s3cret is wrong"
+ERROR = json.dumps({"error": {"message": QUOTED}}).encode()
+QUOTES: dict[str, Answer] = {
+    **{
+        str(status): [http(ERROR, status=f"{status} {QUOTED}")]
+        for status in (400, 401, 403, 404, 429, 500, 503)
+    },
+    "plain": [http(QUOTED.encode(), status="400 No")],
+    "retry": [http(b"{}", status="429 No", headers=f"retry-after: s3cret{CRLF}")],
+    "location": [http(b"", status="302 There", headers=f"location: http://127.0.0.1:1/s3cret{CRLF}")],
+    "type": [http(b"x", kind="text/s3cret")],
+    "head": [f"HTTP/1.1 s3cret {QUOTED}{CRLF}{CRLF}".encode()],
+    "header": [f"HTTP/1.1 200 OK{CRLF}{QUOTED}{CRLF}{CRLF}".encode()],
+    "chunk": [f"HTTP/1.1 200 OK{CRLF}transfer-encoding: chunked{CRLF}{CRLF}{QUOTED}{CRLF}".encode()],
+    "whole": [http(ERROR)],
+    "event": [http(b"data: " + ERROR + b"\n\n", kind="text/event-stream")],
+    "line": [http(ERROR + b"\n", kind="application/x-ndjson")],
+    "reason": [
+        http(b'data: {"choices": [{"index": 0, "finish_reason": "s3cret"}]}\n\n', kind="text/event-stream")
+    ],
+}
+
+
+@pytest.mark.parametrize("case", QUOTES)
+def test_key_that_an_upstream_quotes_is_seen_nowhere(gateway: GatewayThread, liar: Liar, case: str) -> None:
+    handler = logging.StreamHandler(log := io.StringIO())
+    handler.setFormatter(_Json())
+    logger = logging.getLogger("unspool.gateway")
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel("DEBUG")
+    asked = {**ASKED, "completions": ("/v1/completions", {"prompt": "x"})}
+    asked["embeddings"] = ("/v1/embeddings", {"input": "x"})
+    if case == "reason":  # an answer, which is handed on as it is, and not an error
+        asked = ASKED
+    try:
+        for path in (liar.path, "/v1/completions", "/v1/embeddings"):  # type: ignore[attr-defined]
+            liar.answers[path] = QUOTES[case]
+        for path, body in asked.values():
+            for stream in (True, False):
+                _, data, headers = send(gateway.url + path, {**body, "stream": stream})
+                assert b"s3cret" not in data
+                assert "s3cret" not in str(headers)
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+        for path in ("/v1/completions", "/v1/embeddings"):
+            liar.answers.pop(path, None)
+    assert "request" in log.getvalue()
+    for seen in (
+        log.getvalue(),
+        *(fetch(f"{gateway.url}/{path}")[1] for path in ("metrics", "playground/requests")),
+    ):
+        assert "s3cret" not in str(seen)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        http(b"", status="302 There", headers=f"location: http://127.0.0.1:1/s3cret{CRLF}"),
+        f"HTTP/1.1 s3cret {QUOTED}{CRLF}{CRLF}".encode(),
+    ],
+)
+def test_key_that_a_server_quotes_is_not_in_the_error(answer: bytes) -> None:
+    with (
+        lying({path: [answer] for path in ("/props", "/api/version", "/model_info", "/v1/models")}) as server,
+        pytest.raises(UsageError) as refused,
+    ):
+        from_server(server.url, key="s3cret")
+    assert "s3cret" not in str(refused.value)
+    assert "..." in str(refused.value)
+
+
+def test_log_for_people_has_no_control_characters_and_no_forged_lines() -> None:
+    record = logging.LogRecord("unspool.gateway", logging.WARNING, "", 0, "request", None, None)
+    record.__dict__["fields"] = {"detail": "gone\x1b[2J\u202e\n12:00:00 info    all is well"}
+    line = _Plain().format(record)
+    assert line.endswith(r" detail=gone\u001b[2J\u202e\u000a12:00:00 info    all is well")
+    assert json.loads(_Json().format(record))["detail"] == record.__dict__["fields"]["detail"]
+    assert "\u202e" not in _Json().format(record)
 
 
 # -- A11: nobody is followed

@@ -90,6 +90,7 @@ class _Server:
         """What went wrong last."""
         self._secure = parts.scheme == "https"
         self._path = parts.path.rstrip("/")
+        self._key = key
         self._headers = {"Accept": "application/json", "Content-Type": "application/json"}
         if key:
             self._headers["Authorization"] = f"Bearer {key}"
@@ -104,9 +105,13 @@ class _Server:
             status, answer = self._ask("GET" if data is None else "POST", path, data)
             found = json.loads(answer) if status == 200 else None
         except (OSError, ValueError, RecursionError, http.client.HTTPException) as error:
-            self.trouble = str(error).partition("\n")[0] or type(error).__name__
+            self.trouble = self._without_key(str(error).partition("\n")[0]) or type(error).__name__
             return None
         return found if isinstance(found, dict) else None
+
+    def _without_key(self, text: str) -> str:
+        """What the server says, which may quote the key that it was shown."""
+        return text.replace(self._key, "...") if self._key else text
 
     def _ask(self, method: str, path: str, data: bytes | None) -> tuple[int, bytes]:
         kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
@@ -124,7 +129,7 @@ class _Server:
                 if response.status in (401, 403):
                     self.trouble = f"it wants a key: set {KEY}"
                 elif 300 <= response.status < 400:
-                    location = response.headers.get("location", "")
+                    location = self._without_key(response.headers.get("location", ""))
                     self.trouble = f"it points to {location}: give that address if you trust it"
                 return response.status, response.read(_LARGEST) if response.status == 200 else b""
             finally:

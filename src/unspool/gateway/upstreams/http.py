@@ -20,7 +20,18 @@ import msgspec
 from ..decoding import VALUES
 from ..failure import Failure
 from .sse import EventReader, LineReader
-from .told import lost, message_of, redirected, refused, silent, too_large, unreachable
+from .told import (
+    failed,
+    hide_key,
+    lost,
+    message_of,
+    redirected,
+    refused,
+    silent,
+    too_large,
+    unreachable,
+    without_keys,
+)
 
 _DONE: Final = b"[DONE]"
 _DRAIN: Final = 0.2
@@ -59,6 +70,7 @@ class Connection:
         self.url = url.rstrip("/").removesuffix("/v1")
         """Its address, without the version."""
         self._key = key
+        hide_key(key)
         self._limit = limit
         self._idle = idle
         self._begin_by = connect + idle
@@ -133,7 +145,9 @@ class Connection:
         if response.content_type not in _TYPES:
             response.close()
             told = "the upstream sent something else than was asked for"
-            raise Failure("upstream", told, code="upstream_protocol", detail=response.content_type)
+            raise Failure(
+                "upstream", told, code="upstream_protocol", detail=without_keys(response.content_type)
+            )
         return Passed(response, self._limit, self._idle)
 
     async def _begin(self, path: str, body: Mapping[str, Any], accept: str) -> aiohttp.ClientResponse:
@@ -184,7 +198,19 @@ class Connection:
         with suppress(ValueError, RecursionError):
             said = message_of(json.loads(said)) or said
         later = response.headers.get("retry-after", "")
-        return refused(response.status, said, reason=response.reason or "", later=later, secret=self._key)
+        return refused(response.status, said, reason=response.reason or "", later=later)
+
+
+def _raise_error(payload: bytes | bytearray) -> None:
+    """Raise the error that something handed on is instead: in its own words it may name places and keys."""
+    if len(payload) > _REFUSAL or b'"error"' not in payload:
+        return
+    try:
+        found = json.loads(payload)
+    except (ValueError, RecursionError):
+        return
+    if message_of(found):
+        raise failed(found)
 
 
 def _points_elsewhere(response: aiohttp.ClientResponse) -> bool:
@@ -293,6 +319,12 @@ class Passed:
                 if payload != _DONE:
                     msgspec.json.decode(payload, type=msgspec.Raw)
                     payload.decode()
+                    _raise_error(payload)
+            except Failure as failure:
+                self._failure = failure
+                if not out:
+                    raise
+                break
             except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
                 told = "the upstream sent an event that is not JSON"
                 self._failure = Failure("upstream", told, code="upstream_protocol")
@@ -307,6 +339,7 @@ class Passed:
         data = bytearray()
         while portion := await self.read():
             data += portion
+        _raise_error(data)
         return bytes(data)
 
     async def close(self) -> None:

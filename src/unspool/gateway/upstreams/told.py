@@ -1,17 +1,19 @@
 """What clients are told of an upstream's failures: why, and never where it runs.
 
-Addresses, hosts, paths of files and keys in what an upstream says are for the log
-(:attr:`Failure.detail <unspool.gateway.failure.Failure.detail>`).
+Addresses, hosts and paths of files in what an upstream says are for the log
+(:attr:`Failure.detail <unspool.gateway.failure.Failure.detail>`); its key is for nobody.
 """
 
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Final
+from urllib.parse import quote
 
 import aiohttp
 
@@ -36,26 +38,48 @@ _PLACES: Final = re.compile(
 )
 
 
-def without_places(text: str, secret: str = "") -> str:
+_HIDDEN: Final = "..."
+_keys: Final[set[str]] = set()
+"""The keys of all upstreams, as an answer may spell them."""
+
+
+def hide_key(key: str) -> None:
+    """Remove a key from everything that upstreams say from now on, whichever of them says it."""
+    if key:
+        in_json = json.dumps(key)[1:-1]
+        _keys.update((key, in_json, in_json.replace("/", "\\/"), quote(key), quote(key, safe="")))
+
+
+def without_keys(text: str) -> str:
+    """A text of an upstream, as the log may have it."""
+    for key in sorted(_keys, key=len, reverse=True):  # one may be the beginning of another
+        text = text.replace(key, _HIDDEN)
+    return text
+
+
+def without_places(text: str) -> str:
     """One line of a text, as clients may see it.
 
     >>> without_places("no model at /models/a.gguf on http://10.0.0.1:8000/v1")
     'no model at ... on ...'
     """
-    text = " ".join(text[:_READ].split())
-    if secret:
-        text = text.replace(secret, "...")
-    return _PLACES.sub("...", text)[:_SHOWN]
+    text = " ".join(without_keys(text)[:_READ].split())
+    return _PLACES.sub(_HIDDEN, text)[:_SHOWN]
 
 
-def refused(status: int, said: str, *, reason: str, later: str, secret: str) -> Failure:
+def _detail(text: str) -> str:
+    """As much of a text as the log has."""
+    return without_keys(text)[:_READ]
+
+
+def refused(status: int, said: str, *, reason: str, later: str) -> Failure:
     """The upstream does not take a request.
 
     :param said: the body of its answer, as far as it was read.
     :param later: its ``Retry-After``.
     """
-    shown = without_places(said, secret) or without_places(reason) or "no reason given"
-    detail = said[:_READ]
+    shown = without_places(said) or without_places(reason) or "no reason given"
+    detail = _detail(said)
     match status:
         case 400 | 413 | 422:
             # It read the request and did not like it: so will it for every other client.
@@ -78,6 +102,8 @@ def refused(status: int, said: str, *, reason: str, later: str, secret: str) -> 
 
 def _moment(later: str) -> str:
     """A ``Retry-After`` that is one: seconds, or a date; else empty."""
+    if without_keys(later) != later and not later.isdecimal():
+        return ""
     if later.isascii() and later.isdecimal() and len(later) <= 6:
         return later
     try:
@@ -90,7 +116,7 @@ def _moment(later: str) -> str:
 def redirected(status: int, location: str) -> Failure:
     """The upstream points elsewhere; nobody follows, because the request is for this one alone."""
     told = f"the upstream answers {status} and points elsewhere, where requests are not sent"
-    return Failure("upstream", told, code="upstream_redirect", detail=location[:_READ])
+    return Failure("upstream", told, code="upstream_redirect", detail=_detail(location))
 
 
 def unreachable(error: Exception) -> Failure:
@@ -100,12 +126,12 @@ def unreachable(error: Exception) -> Failure:
     if isinstance(error, TimeoutError):
         why = "it did not answer in time"
     told = f"cannot reach the upstream: {why}"
-    return Failure("upstream", told, code="upstream_refused", detail=str(error))
+    return Failure("upstream", told, code="upstream_refused", detail=_detail(str(error)))
 
 
 def lost(error: Exception) -> Failure:
     """The connection broke."""
-    detail = f"{type(error).__name__}: {error}"
+    detail = _detail(f"{type(error).__name__}: {error}")
     if isinstance(error, aiohttp.ClientResponseError):
         told = "the upstream sent what is no HTTP response"
         return Failure("upstream", told, code="upstream_protocol", detail=detail)
@@ -126,7 +152,7 @@ def failed(value: object) -> Failure:
     """The error that the upstream sent in the stream."""
     said = message_of(value)
     told = f"the upstream failed: {without_places(said)}"
-    return Failure("upstream", told, code="upstream_error", detail=said[:_READ])
+    return Failure("upstream", told, code="upstream_error", detail=_detail(said))
 
 
 def message_of(value: object) -> str:
