@@ -79,7 +79,7 @@ def test_calls_are_written_as_models_write_them(name: str) -> None:
                 without_end(vector.raw, dialect)
                 == without_end(render(dialect, message, check=False), dialect)
             )
-    assert any(written), f"none of {len(written)} examples"
+    assert any(written), f"render writes none of {len(written)} examples of the corpus to the character"
 
 
 def without_end(text: str, dialect: Dialect) -> str:
