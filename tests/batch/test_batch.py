@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import standard
 import vectors
 from unspool import (
     BrokenCall,
@@ -46,6 +47,7 @@ def batch(**columns: Any) -> pa.RecordBatch:
 def cases() -> list[Vector]:
     """A few outputs of every dialect, in turns; what each of them should be read as is tested elsewhere."""
     found = [vector for vector in vectors.load() if vector.dialect in NAMES and not vector.variant]
+    found += [vector for name in NAMES for vector in standard.vectors_of(name)]
     by_dialect = [[vector for vector in found if vector.dialect == name] for name in NAMES]
     turns = zip_longest(*(some[:: 1 + len(some) // 12] for some in by_dialect))
     return [vector for turn in turns for vector in turn if vector is not None]

@@ -24,6 +24,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_vectors import case_of, dialect_of
 
+import standard
 import vectors
 from unspool import (
     CallArgs,
@@ -85,13 +86,15 @@ patient = [HealthCheck.too_slow]
 
 @cache
 def cases(name: str) -> tuple[Case, ...]:
-    """What models of a dialect wrote; for one without a corpus, a few messages in its words."""
+    """What models of a dialect wrote; for one with little or nothing in the corpus, messages in its words."""
     dialect = get_dialect(name)
     found = [vector for vector in vectors.load() if (of := dialect_of(vector)) and of.name == name]
     # The standard patterns are much alike, and have laws of their own in test_standard.py.
-    reports = [vector for vector in found if not vector.file.endswith("/standard.md")]
+    found = [vector for vector in found if not vector.file.endswith("/standard.md")]
+    if len(found) <= 8:
+        found = (found + standard.vectors_of(name))[:20]
     if found:
-        return tuple(case_of(vector, dialect) for vector in (reports if len(reports) > 8 else found[:20]))
+        return tuple(case_of(vector, dialect) for vector in found)
     return tuple(Case(render(dialect, message)) for message in _plain_messages(dialect))
 
 

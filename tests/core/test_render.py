@@ -7,9 +7,13 @@ from itertools import permutations
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from test_vectors import case_of, dialect_of
 
+import vectors
+from standard import callers
 from unspool import (
     Channel,
+    Dialect,
     Message,
     Part,
     TextPart,
@@ -21,8 +25,9 @@ from unspool import (
     render,
 )
 from unspool._core.words.pieces import split_marks
+from unspool.conformance.scenarios.abilities import Able
 from unspool.template import ChatTemplate, normalise_history
-from unspool.testing import markers
+from unspool.testing import markers, read
 
 NAMES = [dialect.name for dialect in list_dialects()]
 CHANNELS: tuple[Channel, ...] = ("content", "reasoning")
@@ -56,6 +61,32 @@ def assert_proved(name: str, *parts: Part) -> None:
     else:
         with pytest.raises(UsageError, match="reads back"):
             render(name, message)
+
+
+@pytest.mark.parametrize("name", [dialect.name for dialect in callers()])
+def test_calls_are_written_as_models_write_them(name: str) -> None:
+    """The corpus has the very text: that it reads back would not show a format that nobody else writes."""
+    most = 1 if "parallel" in Able(get_dialect(name)).lacks else 2
+    written = []
+    for vector in vectors.load():
+        dialect = dialect_of(vector)
+        if dialect is None or dialect.name != name or len(vector.calls) < most or vector.policies:
+            continue
+        message = read(dialect, case_of(vector, dialect)).message
+        assert message is not None
+        if not message.problems:
+            written.append(
+                without_end(vector.raw, dialect)
+                == without_end(render(dialect, message, check=False), dialect)
+            )
+    assert any(written), f"render writes none of {len(written)} examples of the corpus to the character"
+
+
+def without_end(text: str, dialect: Dialect) -> str:
+    """The text without white space around it, and without the marker that ends a turn."""
+    for stop in dialect.stop:
+        text = text.removesuffix(stop)
+    return text.strip()
 
 
 def call_of(name: str) -> ToolCall:

@@ -1,65 +1,86 @@
-"""The ten standard patterns: the files are what ``standard.py`` writes, and hold for the cuts they name.
+"""The ten standard patterns in every dialect: what was meant comes out, however the text is cut.
 
-That the texts come out as the files say is tested with the rest of the corpus, in ``test_vectors.py``.
+The texts are rendered here and now, and nothing that a parser once found is kept: what must come out is
+what went in.  That ``render`` writes what models write is tested in ``test_render.py``.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from functools import cache
 from itertools import pairwise
 
+import jsonschema  # type: ignore[import-untyped]
 import pytest
 from test_vectors import case_of, difference
 
 import standard
 import vectors
 from standard import Case
-from unspool import Dialect, Message, Parser, get_dialect
+from unspool import Dialect, Message, Parser, TextPart, ToolCall, get_dialect
+from unspool.conformance.model import CallAt, Stretch
 from unspool.conformance.scenarios.abilities import Able
 from unspool.conformance.scenarios.meaning import STANDARD_TOOLS
 from unspool.conformance.scenarios.standard import PATTERNS, SCENARIOS
-from unspool.testing import read
+from unspool.testing import assert_laws, chunkings, read
 from unspool.wire import ChatStream, Reconstructor
 from vectors import CORPUS, Vector
 
 NAMES = [dialect.name for dialect in standard.callers()]
+TYPES = {
+    tool["function"]["name"]: jsonschema.Draft202012Validator(tool["function"]["parameters"])
+    for tool in STANDARD_TOOLS
+}
+FILES = ("harmony", "hermes", "qwen3_coder")
+"""A dialect of each form, messages with headers, JSON and tags, has its scenarios as a file for people."""
 each_dialect = pytest.mark.parametrize("name", NAMES)
 
 
 @each_dialect
-def test_the_file_is_up_to_date(name: str) -> None:
-    dialect = get_dialect(name)
-    written = standard.path(dialect).read_text("utf-8")
-    assert written == standard.page(dialect), "run: python tests/support/standard.py"
-
-
-def test_no_file_is_left_over() -> None:
-    assert set(CORPUS.glob("*/standard.md")) == {standard.path(get_dialect(name)) for name in NAMES}
+def test_every_pattern_is_there(name: str) -> None:
+    there = {case.pattern for case in standard.cases(name)}
+    lacks = Able(get_dialect(name)).lacks
+    assert there >= set(range(1, len(PATTERNS) + 1)) - ({3} if "parallel" in lacks else set())
 
 
 @each_dialect
-def test_every_pattern_is_there(name: str) -> None:
-    able = Able(get_dialect(name))
-    there = {case.pattern for case in standard.cases(able.dialect)}
-    assert there >= set(range(1, len(PATTERNS) + 1)) - ({3} if "parallel" in able.lacks else set())
+def test_what_was_meant_comes_out(name: str) -> None:
+    """The laws hold, at once, in single characters and in random pieces; and so does the message."""
+    dialect = get_dialect(name)
+    for case in standard.cases(name):
+        given = case_of(case.vector, dialect)
+        reading = assert_laws(dialect, given, chunkings(case.raw, splits=0, random=1))
+        if wrong := difference(case.vector, reading):
+            reading.fail(case.vector.title, wrong)
+        assert reading.message is not None
+        assert order_of(reading.message) == meant_order(case), case.vector.title
+        for call in reading.message.tool_calls:
+            TYPES[call.name].validate(json.loads(call.arguments))
 
 
-@cache
-def by_title(name: str) -> dict[str, Vector]:
-    path = standard.path(get_dialect(name)).relative_to(CORPUS).as_posix()
-    return {vector.title: vector for vector in vectors.load() if vector.file == path}
-
-
-def cut_cases(name: str) -> list[tuple[Case, Vector]]:
-    """The cases that say how to cut them, as ``standard`` and as the file has them."""
-    found = [
-        (case, by_title(name)[case.title])
-        for case in standard.cases(get_dialect(name))
-        if case.sizes or case.splits
+def order_of(message: Message) -> list[tuple[str, str]]:
+    """Channels and texts, and the names of calls, as they follow on each other."""
+    return [
+        (part.channel, part.text.strip()) if isinstance(part, TextPart) else ("call", part.name)
+        for part in message.parts
+        if isinstance(part, TextPart | ToolCall)
     ]
-    assert {case.pattern for case, _ in found} == {9, 10}
+
+
+def meant_order(case: Case) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    for part in case.test.expected_order:
+        if isinstance(part, Stretch):
+            found.append((part.channel, part.text.strip()))
+        elif isinstance(part, CallAt):
+            found.append(("call", case.test.expected_tool_calls[part.index].function.name))
+    return found
+
+
+def cut_cases(name: str) -> list[Case]:
+    """The cases that say how to cut them."""
+    found = [case for case in standard.cases(name) if case.sizes or case.splits]
+    assert {case.pattern for case in found} == {9, 10}
     return found
 
 
@@ -80,18 +101,18 @@ def pieces(text: str, places: Sequence[int]) -> Iterator[str]:
 @each_dialect
 def test_cuts(name: str) -> None:
     dialect = get_dialect(name)
-    for case, vector in cut_cases(name):
-        assert vector.raw == case.raw
+    for case in cut_cases(name):
         for chunks in ways(case):
-            reading = read(dialect, case_of(vector, dialect), chunks)
-            if wrong := difference(vector, reading):
-                reading.fail(vector.file, f"{vector.title}\n{wrong}")
+            reading = read(dialect, case_of(case.vector, dialect), chunks)
+            if wrong := difference(case.vector, reading):
+                reading.fail(case.vector.title, wrong)
 
 
 @each_dialect
 def test_a_client_puts_the_cuts_together(name: str) -> None:
     dialect = get_dialect(name)
-    for case, vector in cut_cases(name):
+    for case in cut_cases(name):
+        vector = case.vector
         for chunks in ways(case):
             message = received(dialect, vector, chunks)
             assert (message.content, message.reasoning) == (vector.content, vector.reasoning)
@@ -114,20 +135,44 @@ def received(dialect: Dialect, vector: Vector, chunks: Sequence[str]) -> Message
 
 @each_dialect
 def test_what_is_wrong_is_told(name: str) -> None:
-    """The corpus says what comes out of malformed text; here, that it does not pass for a good one."""
+    """Malformed text does not pass for good."""
     dialect = get_dialect(name)
-    for case in standard.cases(dialect):
-        message = read(dialect, case_of(by_title(name)[case.title], dialect)).message
+    for case in standard.cases(name):
+        title = case.vector.title
+        message = read(dialect, case_of(case.vector, dialect)).message
         assert message is not None
         kinds = [problem.kind for problem in message.problems]
         if case.unfinished is None:
-            assert kinds == [], case.title
+            assert kinds == [], title
         elif case.unfinished.kind == "malformed":
-            assert kinds.count("malformed_call") == 1, case.title
+            assert kinds.count("malformed_call") == 1, title
         else:
             kind = {"fragment": "cut_head", "truncated": "truncated_call"}[case.unfinished.kind]
-            assert kind in kinds, case.title
-            assert message.finish_reason == "length", case.title
+            assert kind in kinds, title
+            assert message.finish_reason == "length", title
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_files_for_people_have_every_scenario(name: str) -> None:
+    """They are read with the rest of the corpus; here, that they and the scenarios say the same."""
+    written = {v.title: v for v in vectors.load(name) if v.file == f"{name}/standard.md"}
+    meant = {vector.title: vector for vector in standard.vectors_of(name)}
+    assert written.keys() == meant.keys()
+    for title, vector in meant.items():
+        assert said(written[title]) == said(vector), title
+
+
+def said(vector: Vector) -> tuple[object, ...]:
+    """What a vector is about, but for where it stands."""
+    calls = [
+        (call.name, call.text if call.cut else json.dumps(call.value), call.cut, call.id)
+        for call in vector.calls
+    ]
+    return vector.raw, vector.content, vector.reasoning, calls, vector.tools, vector.finish, vector.policies
+
+
+def test_there_are_no_other_files() -> None:
+    assert sorted(path.parent.name for path in CORPUS.glob("*/standard.md")) == sorted(FILES)
 
 
 def test_the_tools_of_the_patterns_are_those_of_the_corpus() -> None:

@@ -10,6 +10,7 @@ from typing import cast
 import pytest
 
 import vectors
+from standard import callers, vectors_of
 from unspool import (
     CallArgs,
     CallEnd,
@@ -208,10 +209,13 @@ def test_rulings_are_about_vectors() -> None:
     assert RULINGS.keys() <= {key(vector) for vector in vectors.load()}
 
 
-@pytest.mark.parametrize("name", vectors.dialects())
+@pytest.mark.parametrize("name", sorted({*vectors.dialects(), *(dialect.name for dialect in callers())}))
 def test_two_halves_read_what_the_parser_reads(name: str) -> None:
-    for vector, dialect in REGISTERED:
-        if vector.dialect != name or vector.policies or not vector.reasoning:
+    found = [(vector, dialect) for vector, dialect in REGISTERED if vector.dialect == name]
+    if name in {dialect.name for dialect in callers()}:
+        found += [(vector, get_dialect(name)) for vector in vectors_of(name)]
+    for vector, dialect in found:
+        if vector.policies or not vector.reasoning:
             continue
         case = case_of(vector, dialect)
         whole = parse(

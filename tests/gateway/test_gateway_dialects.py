@@ -13,7 +13,7 @@ pytest.importorskip("starlette")
 pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
-import vectors
+import standard
 from serving import EngineProcess, GatewayThread, events, post, serving
 from unspool import BrokenCall, Message, TextPart, ToolCall, get_dialect, parse
 from unspool.wire import Reconstructor
@@ -21,10 +21,7 @@ from unspool.wire.broken import is_spoilt
 from vectors import CORPUS, Vector
 
 TOOLS = json.loads((CORPUS / "tools.json").read_text("utf-8"))
-OUTPUTS: dict[str, list[Vector]] = {}
-for found in vectors.load():
-    if found.file.endswith("standard.md"):  # rendered, in the words of each dialect that has calls
-        OUTPUTS.setdefault(found.dialect, []).append(found)
+OUTPUTS = {dialect.name: standard.vectors_of(dialect.name) for dialect in standard.callers()}
 SILENT = ("deepseek_v3", "deepseek_v3_1", "gigachat35", "hy_v3", "hy_v3:opensource", "poolside_v1")
 """Families that think only if they are told to."""
 KINDS = ("hermes", "mistral", "qwen3_coder", "minimax_m3", "gemma4", "pythonic", "deepseek_v3_2", "harmony")

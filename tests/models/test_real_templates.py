@@ -17,7 +17,9 @@ from typing import Any, Literal
 import pytest
 
 from places import TEMPLATES, real
-from unspool import Problem, get_dialect
+from unspool import Message, Problem, ToolCall, get_dialect, render
+from unspool.conformance.scenarios.abilities import Able
+from unspool.conformance.scenarios.scenario import native_id
 from unspool.template import ChatTemplate, ChatTemplateError, normalise_history
 from unspool.testing import Case, read
 
@@ -359,6 +361,33 @@ def test_parses_back(name: str, title: str, thinking: bool, followed: bool) -> N
     turn = TURNS[title]
     prompt, text = cut_out(name, turn, thinking=thinking, followed=followed)
     assert_reads(FAMILIES[name].dialect, prompt, text, expected(name, turn))
+
+
+SPELT_OTHERWISE = {
+    "CohereForAI-c4ai-command-r-plus-tool_use": "an object over several lines",
+    "GigaChat3-10B-A1.8B": "a call is a message of a role of its own",
+    "Mistral-Small-3.2-24B-Instruct-2506": "ids, which later versions leave out",
+    "mistralai-Mistral-Nemo-Instruct-2407": "ids, which the models do not write",
+    "muse-glimmer": "the last call ends the turn, and the marker says so",
+    "openai-gpt-oss-120b": "the recipient in the other place of the header",
+    "unsloth-Apriel-1.5": "ids, which the models do not write",
+}
+"""Templates whose calls are not to the character what ``render`` writes, and what differs."""
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_render_writes_what_templates_write(name: str) -> None:
+    dialect = get_dialect(FAMILIES[name].dialect)
+    rome = "get_weather", {"city": "Rome", "unit": "kelvin"}
+    turn = Turn((PARIS,) if name in ONE_CALL else (PARIS, rome))
+    _, text = cut_out(name, turn, thinking=False, followed=FAMILIES[name].followed)
+    able = Able(dialect)
+    calls = [
+        ToolCall(native_id(able, function, number), function, json.dumps(arguments))
+        for number, (function, arguments) in enumerate(turn.calls)
+    ]
+    same = render(dialect, Message(tool_calls=calls)).strip() in text
+    assert same == (name not in SPELT_OTHERWISE), text
 
 
 def test_every_template_is_known() -> None:

@@ -1,28 +1,27 @@
-"""The ten standard patterns of the conformance suite, as files of the corpus.
+"""The ten standard patterns of the conformance suite as vectors, in the words of every dialect.
 
-``unspool.conformance`` says what they mean, how each dialect writes it and what must come out.
-``python tests/support/standard.py`` writes the result to ``corpus/<dialect>/standard.md``, where it is read
-like the rest of the corpus; ``test_standard.py`` checks that the files are up to date, and cuts the texts of
-the last two patterns as they say.
+``unspool.conformance`` says what the scenarios mean, ``render`` writes them in a dialect, and what must come
+out follows from what was meant: no parser is asked.  Nothing is stored.  Three dialects have the result as a
+file for people, ``corpus/<dialect>/standard.md``; those are reviewed by hand, and no program writes them.
 
-A scenario that a dialect cannot express is left out, and the page says why.
+A scenario that a dialect cannot express is left out.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import takewhile
-from pathlib import Path
 from typing import Final
 
-from unspool import Dialect, Message, list_dialects, render
+from unspool import Dialect, Message, get_dialect, list_dialects, render
 from unspool.conformance.model import TestCase, Unfinished
 from unspool.conformance.scenarios.abilities import Able
 from unspool.conformance.scenarios.scenario import Scenario, rendered
 from unspool.conformance.scenarios.standard import PATTERNS, SCENARIOS, SIZES
-from vectors import CORPUS, fragile
+from vectors import Call, Vector
 
 BETWEEN = ("", "")
 """The place behind the first call."""
@@ -70,15 +69,12 @@ class Case:
 
     scenario: Scenario
     test: TestCase
+    vector: Vector
     splits: Sequence[int]  # offsets in the text
 
     @property
     def raw(self) -> str:
         return self.test.model_output
-
-    @property
-    def title(self) -> str:
-        return self.scenario.name
 
     @property
     def pattern(self) -> int:
@@ -92,30 +88,62 @@ class Case:
     @property
     def unfinished(self) -> Unfinished | None:
         """The call that is cut or broken."""
-        found = [part for part in self.test.expected_order if isinstance(part, Unfinished)]
-        return found[0] if found else None
-
-    @property
-    def header(self) -> list[str]:
-        lines = ["tools: xml"]
-        if self.test.finish_reason == "length":
-            lines.append("finish: length")
-        if self.unfinished is not None and self.unfinished.kind == "malformed":
-            lines.append("policies: malformed_call=drop")
-        return lines
+        return _unfinished(self.test)
 
 
-def cases(dialect: Dialect) -> Iterator[Case]:
+@cache
+def cases(name: str) -> tuple[Case, ...]:
     """Every scenario that the dialect can express."""
-    able = Able(dialect)
-    for scenario in SCENARIOS:
-        case = scenario.case(able)
-        if isinstance(case, TestCase):
-            yield Case(scenario, case, [_place(case, scenario, able, cut) for cut in _cuts(scenario)])
+    able = Able(get_dialect(name))
+    tests = ((scenario, scenario.case(able)) for scenario in SCENARIOS)
+    return tuple(
+        Case(scenario, test, _vector(test, scenario), _places(test, scenario, able))
+        for scenario, test in tests
+        if isinstance(test, TestCase)
+    )
 
 
-def _cuts(scenario: Scenario) -> Sequence[tuple[str, str]]:
-    return CUTS.get(title(scenario), ())
+def vectors_of(name: str) -> list[Vector]:
+    """The scenarios of a dialect, in the form in which the corpus has its cases; none without calls."""
+    return [case.vector for case in cases(name)] if Able(get_dialect(name)).calls else []
+
+
+def _vector(test: TestCase, scenario: Scenario) -> Vector:
+    """The same as a case of the corpus."""
+    calls = [
+        Call(
+            call.function.name,
+            call.function.arguments if call.verbatim else None,
+            json.loads(call.function.arguments),
+            id=call.id,
+        )
+        for call in test.expected_tool_calls
+    ]
+    unfinished = _unfinished(test)
+    if unfinished is not None and unfinished.kind == "truncated":
+        calls.append(Call(unfinished.name, unfinished.arguments, cut=True))
+    broken = unfinished is not None and unfinished.kind == "malformed"
+    return Vector(
+        dialect=test.dialect,
+        title=scenario.name,
+        file="the standard scenarios",
+        line=0,
+        raw=test.model_output,
+        content=test.expected_content,
+        reasoning=test.expected_reasoning,
+        calls=tuple(calls),
+        finish="length" if test.finish_reason == "length" else None,
+        tools=tuple(test.tools),
+        policies={"malformed_call": "drop"} if broken else {},
+    )
+
+
+def _unfinished(test: TestCase) -> Unfinished | None:
+    return next((part for part in test.expected_order if isinstance(part, Unfinished)), None)
+
+
+def _places(test: TestCase, scenario: Scenario, able: Able) -> list[int]:
+    return [_place(test, scenario, able, cut) for cut in CUTS.get(title(scenario), ())]
 
 
 def _place(case: TestCase, scenario: Scenario, able: Able, cut: tuple[str, str]) -> int:
@@ -134,92 +162,3 @@ def _end_of_first(raw: str, scenario: Scenario, able: Able) -> int:
     different = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(raw, alone, strict=False)))
     end = raw.find(able.end, raw.index("first"))
     return min(different, end + len(able.end)) if able.end and end >= 0 else different
-
-
-# -- the files
-
-
-def path(dialect: Dialect) -> Path:
-    return CORPUS / dialect.name.replace(":", "_") / "standard.md"
-
-
-def page(dialect: Dialect) -> str:
-    """The file of a dialect."""
-    able = Able(dialect)
-    lines = [
-        f"# {dialect.name}: the standard patterns",
-        "",
-        "Written by `tests/support/standard.py`; change that instead.",
-        "",
-    ]
-    left_out = [(scenario, why) for scenario in SCENARIOS if isinstance(why := scenario.case(able), str)]
-    if left_out:
-        lines += ["Left out:", "", *(f"- {pattern(s)} {title(s)}: {why}" for s, why in left_out), ""]
-    for case in cases(dialect):
-        lines += [f"## {case.title}", "", *_remarks(case)]
-        lines += [f"dialect: {dialect.name}"] if ":" in dialect.name else []
-        lines += [*case.header, "", *_raw(case.raw), *_expected(case), ""]
-    return "\n".join(lines).rstrip() + "\n"
-
-
-def _remarks(case: Case) -> list[str]:
-    if case.sizes:
-        return [f"> In chunks of {', '.join(map(str, case.sizes))} characters.", ""]
-    if case.splits:
-        places = sorted(case.splits)
-        return [
-            f"> Cut at {', '.join(map(str, places))}: {', '.join(_around(case.raw, at) for at in places)}.",
-            "",
-        ]
-    return []
-
-
-def _around(raw: str, at: int) -> str:
-    return f"`{raw[max(0, at - 5) : at]}|{raw[at : at + 5]}`".replace("\n", "⏎")
-
-
-def _raw(raw: str) -> list[str]:
-    if fragile(raw):
-        return [
-            "```json-string",
-            *(json.dumps(line, ensure_ascii=_hidden(line)) for line in raw.splitlines(keepends=True)),
-            "```",
-        ]
-    fence = "```"
-    while fence in raw:
-        fence += "`"
-    return [f"{fence}raw", *raw.split("\n"), fence]
-
-
-def _hidden(line: str) -> bool:
-    """Whether the line has characters that an editor may not show."""
-    return fragile(line.strip()) is not None
-
-
-def _expected(case: Case) -> list[str]:
-    test = case.test
-    lines = [f"content: {json.dumps(test.expected_content, ensure_ascii=False)}"]
-    lines.append(f"reasoning: {json.dumps(test.expected_reasoning, ensure_ascii=False)}")
-    for call in test.expected_tool_calls:
-        arguments = call.function.arguments
-        text = json.dumps(json.loads(arguments), ensure_ascii=_hidden(arguments))
-        kind = "call-text" if call.verbatim and text == arguments else "call"
-        lines.append(f"{kind}: {call.function.name} {text}")
-        if call.id is not None:
-            lines.append(f"id: {call.id}")
-    unfinished = case.unfinished
-    if unfinished is not None and unfinished.kind == "truncated":
-        lines.append(f"cut: {unfinished.name} {unfinished.arguments}")
-    return ["```expected", *lines, "```"]
-
-
-def main() -> None:
-    """Write the files."""
-    for dialect in callers():
-        file = path(dialect)
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(page(dialect), "utf-8")
-
-
-if __name__ == "__main__":
-    main()
