@@ -417,8 +417,10 @@ def test_the_prompt_may_end_anywhere(name: str) -> None:
     for case in cases(name):
         at = rng.randint(0, len(case.text))
         prompt = (case.prompt or "") + case.text[:at]
-        for policies in (case.policies, Policies(commit="call")):
-            changed = replace(case, text=case.text[at:], prompt=prompt, policies=policies)
+        for policies, continues in product((case.policies, Policies(commit="call")), (True, False)):
+            changed = replace(
+                case, text=case.text[at:], prompt=prompt, policies=policies, continues=continues
+            )
             assert_laws(name, changed, chunkings(changed.text, splits=0, random=1))
 
 

@@ -464,6 +464,15 @@ class FrameForm:
         said = lead.strip()
         return len(lead) if said and said not in self.words and opener not in self._roles else 0
 
+    def is_header(self, text: str) -> bool:
+        """Return whether a text is a header, or the beginning of one, and nothing else."""
+        text = text.rstrip().removesuffix(self.sep)
+        for pattern in self._fields:
+            text = pattern.sub("", text)
+        for opener in sorted(self.openers, key=len, reverse=True):
+            text = text.replace(opener, "")
+        return not text.strip()
+
     def read_header(self, text: str) -> Header:
         """What a header says; the last field of each kind counts."""
         known = self._known.get(text)

@@ -180,8 +180,15 @@ class Syntax:
         stops = [stop for stop in dialect.stop if stop not in closers or not dialect.prompt.turn]
         self.borders: Final = (*stops, *dialect.prompt.turn)
         """What stands between two turns of a prompt."""
+        self.reasoning_pairs: Final = [pair for pair in map(_around_text, dialect.reasoning) if all(pair)]
+        """What opens reasoning, and what closes it."""
         self.markers: Final = Watch(self._markers())
         """Every literal that means something in running text."""
+        framing = set(_framing(dialect)).union(
+            mark for mark in dialect.prompt.turn if mark in self.markers.literals
+        )
+        self.framing: Final = sorted(framing, key=len, reverse=True)
+        """What a template may put between the last message and the output, longest first."""
         fields = dialect.frame.fields if dialect.frame is not None else ()
         self._markup: Final = "\n".join(
             [*self.markers.literals, *dialect.call, *dialect.section, *dialect.param, *fields]
@@ -369,6 +376,20 @@ class Syntax:
         if self.frame is not None:
             stray.update(dict.fromkeys(self.frame.ends, "text"))
         return stray
+
+
+def _around_text(template: str) -> tuple[str, str]:
+    """Return what a wrapper has before and after its text, without white space around it."""
+    before, _, after = split_marks(template)[1].partition("{text}")
+    return before.strip(), after.strip()
+
+
+def _framing(dialect: Dialect) -> Iterator[str]:
+    """Yield the openers and closers of reasoning and content; not those that may be plain words anywhere."""
+    for template in (*dialect.reasoning, *dialect.content):
+        if "^" not in split_marks(template)[0]:
+            for part in _around_text(template):
+                yield from filter(None, map(str.strip, part.split("{_}")))
 
 
 def _before_arguments(dialect: Dialect) -> frozenset[str]:
