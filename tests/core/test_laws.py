@@ -55,6 +55,7 @@ from unspool.testing import (
     Sample,
     assert_argument_prefixes,
     assert_chunking_invariant,
+    assert_continuations,
     assert_cuts,
     assert_hold_bound,
     assert_laws,
@@ -75,6 +76,7 @@ from unspool.testing import (
     read,
 )
 from unspool.testing.policies import Wording
+from unspool.testing.prompts import every_policy
 
 SEED = os.environ.get("UNSPOOL_SEED", "0")
 NAMES = [dialect.name for dialect in list_dialects()]
@@ -406,8 +408,19 @@ def test_reasoning_that_the_prompt_opened(name: str) -> None:
 
 
 @each_dialect
-def test_what_a_user_quotes_says_nothing(name: str) -> None:
+def test_quotations_in_a_prompt_say_nothing(name: str) -> None:
     assert_quotations(name)
+
+
+@pytest.mark.slow
+@each_dialect
+def test_quotations_say_nothing_under_any_policy(name: str) -> None:
+    assert_quotations(name, policies=every_policy())
+
+
+@each_dialect
+def test_only_continued_turns_continue(name: str) -> None:
+    assert_continuations(name)
 
 
 @each_dialect

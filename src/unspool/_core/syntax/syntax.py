@@ -173,9 +173,9 @@ class Syntax:
         """Whether an output may hold any."""
         self.repetitions: Final = [template for template in dialect.drop if "{calls}" in template]
         """How calls may be repeated behind them, to be dropped."""
-        first = [literal for literal, entry in self.fresh.entries.items() if entry.only_first]
+        first = [literal for literal, entry in self.fresh.entries.items() if entry.anchored]
         self.first_words: Final = frozenset(first if self.frame is None else ())
-        """Words that count only where an answer begins, and may be anywhere in a prompt."""
+        """What may begin a call or reasoning where an answer begins, and nowhere else."""
         closers = {closer for wrapper in self.inside for closer in wrapper.closers}
         stops = [stop for stop in dialect.stop if stop not in closers or not dialect.prompt.turn]
         self.borders: Final = (*stops, *dialect.prompt.turn)
@@ -192,6 +192,7 @@ class Syntax:
         fields = dialect.frame.fields if dialect.frame is not None else ()
         self._markup: Final = "\n".join(
             [*self.markers.literals, *dialect.call, *dialect.section, *dialect.param, *fields]
+            + [dialect.values.quote]
             + [template for foreign in dialect.foreign for template in (*foreign.call, *foreign.param)]
         )
         self.starts: Final[dict[str, Start]] = {}
@@ -353,10 +354,11 @@ class Syntax:
 
     def _markers(self) -> Iterator[str]:
         """What prompts are searched for."""
-        found = set(self.fresh.entries)
+        framed = self.frame is not None
+        # Words that count only where an answer begins may be anywhere in a prompt.
+        found = {literal for literal, entry in self.fresh.entries.items() if framed or not entry.only_first}
         if self.frame is not None:
             found.add(self.frame.sep)
-        found -= self.first_words
         # A lone bracket is not a marker, but a token's code point is.
         return (literal for literal in found if len(literal) > 1 or is_control(literal))
 
