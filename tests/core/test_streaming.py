@@ -544,9 +544,7 @@ def test_a_call_that_the_prompt_began(dialect: str, prompt: str, raw: str) -> No
 
 def test_calls_of_the_prompt_do_not_count() -> None:
     prompt = '[TOOL_CALLS][{"name": "f", "arguments": {}}, '
-    reading = assert_laws(
-        "mistral", Case('{"name": "g", "arguments": {}}]', prompt=prompt, continues=True)
-    )
+    reading = assert_laws("mistral", Case('{"name": "g", "arguments": {}}]', prompt=prompt, continues=True))
     assert [(event.index, event.name) for event in reading.events if isinstance(event, CallStart)] == [
         (0, "g")
     ]
