@@ -455,6 +455,38 @@ def test_a_framed_message_of_the_prompt_that_is_over_says_nothing(name: str, lon
                 assert comparable(found.events, text) == comparable(fresh.events, text), (prompt[-80:], end)
 
 
+@pytest.mark.parametrize("name", [dialect.name for dialect in list_dialects() if dialect.frame is not None])
+def test_a_header_with_more_than_fields(name: str) -> None:
+    """Words, or another field, anywhere in the header of a call: name and arguments keep their places."""
+    wording = Wording(get_dialect(name))
+    frame = wording.spec.frame
+    assert frame is not None
+    text = wording.write()
+    header = text[: text.index(frame.sep)]
+    tools = wording.tools(city="string", days="integer")
+    marks = [parse_template(field)[0].text for field in frame.fields]
+    fields = [mark + wording.name for mark in marks]
+    called = 0
+    for piece in ("t", " t ", "to", *fields, *(f"t{mark}" for mark in marks)):
+        for at in range(len(header) + 1):
+            for known in (tools, None):
+                case = Case(text[:at] + piece + text[at:], known)
+                reading = assert_laws(name, case, [list(case.text)])
+                assert reading.message is not None
+                for call in reading.message.tool_calls:
+                    called += 1
+                    assert call.name != wording.name or "Oslo" in call.arguments, case.text
+    assert called
+
+
+def test_a_field_that_contradicts_another_is_noted() -> None:
+    for fields, kinds in (("to=functions.f to=functions.g", ["broken_header"]), ("to=functions.g", [])):
+        text = f"<|channel|>commentary {fields}<|message|>{{}}<|call|>"
+        message = parse(text, "harmony")
+        assert [call.name for call in message.tool_calls] == ["g"]
+        assert [problem.kind for problem in message.problems] == kinds
+
+
 @each_dialect
 @pytest.mark.parametrize("policy", ["malformed_call", "truncated_call"])
 def test_the_text_of_a_broken_call_is_whole_however_long(name: str, policy: str) -> None:

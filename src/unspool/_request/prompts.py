@@ -119,7 +119,7 @@ def check_prompt(
     if dialect.frame is not None and not relevant(dialect, prompt, continues=continues):
         raise UsageError(
             f"the prompt ends with {tail(prompt)!r}, outside of any message, but output of {family} begins "
-            f"after {dialect.prompt.start!r}: check the template, and render with add_generation_prompt=True, "
+            f"after {dialect.prompt.start!r}: check the template, render with add_generation_prompt=True, "
             "or set continue_final_message if the output continues the last message"
         )
     if text.endswith("<think>") and not any(text.endswith(opener(each)) for each in dialect.reasoning):

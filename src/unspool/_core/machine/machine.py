@@ -622,11 +622,13 @@ class Machine:
             self._show_text(ledger.pos + prose)
             if not finished or not header.fields:
                 return
-            text = text[header.begin :]
+            text = text[len(opener) + prose :]
             opener = ""
             header = frame.read_header(text)
         into = header.into
         length = len(text)
+        if header.contradicts:
+            ledger.note("broken_header", text[:80])
         if finished:
             length += len(frame.sep) if trial.program.trigger != frame.sep else 0
         else:
