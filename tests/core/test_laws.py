@@ -479,6 +479,14 @@ def test_a_header_with_more_than_fields(name: str) -> None:
     assert called
 
 
+def test_python_literals_that_happen_to_be_json_are_spelt_as_json() -> None:
+    """Only their end shows that they are, so nothing could be sent as it is written before that."""
+    text = '<|tool_calls|>[{"name": "f", "arguments": {"a":[1,2], "b" :"é\\n"}}]'
+    message = assert_laws("sarashina", text, chunkings(text)).message
+    assert message is not None
+    assert [call.arguments for call in message.tool_calls] == ['{"a": [1, 2], "b": "é\\n"}']
+
+
 def test_a_field_that_contradicts_another_is_noted() -> None:
     for fields, kinds in (("to=functions.f to=functions.g", ["broken_header"]), ("to=functions.g", [])):
         text = f"<|channel|>commentary {fields}<|message|>{{}}<|call|>"
