@@ -94,10 +94,8 @@ def _assert_arguments_in_place(reading: Reading, head: CallStart, tail: CallEnd,
         reading.fail("places", f"{said!r} are the arguments, and stand nowhere")
     if written.startswith('{"') and is_json(written) and written != said:
         # Python's literals are spelt as JSON; these happen to be JSON, which only their end shows.
-        respelt = _reads_python(reading.dialect) and (
-            "\\" in written or json.loads(written) == json.loads(said)
-        )
-        if not respelt:
+        same = "\\" in written or json.loads(written) == json.loads(said)
+        if not (same and _reads_python(reading.dialect)):
             reading.fail("places", f"{said!r} are the arguments, and {written!r} is written")
 
 
