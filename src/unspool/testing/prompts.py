@@ -120,7 +120,8 @@ def quotations(spec: Dialect) -> Iterator[str]:
     wording = Wording(spec)
     if not wording.ability.calls:
         return
-    whole = spec.prompt.start + wording.write()
+    call = wording.call('{"code": "Oslo"}') if wording.ability.payload == "code" else wording.call()
+    whole = spec.prompt.start + wording.write(call)
     other = whole.replace(wording.call().name, "no_such_tool")
     yield from (whole, other)
     for text in (whole, other):
@@ -140,7 +141,7 @@ def assert_continuations(dialect: str | Dialect, text: str = "Hello world") -> N
     """
     spec = find(dialect)
     wording = Wording(spec)
-    if not wording.ability.calls:
+    if not wording.ability.calls or wording.ability.payload == "code":
         return
     tools = wording.tools(city="string", days="integer")
     one = spec.prompt.start + wording.write()
