@@ -1,4 +1,4 @@
-"""Prompts: wherever one ends, the output behind it obeys the same laws."""
+"""Prompts: wherever one ends, the output after it obeys the same laws, and what it quotes says nothing."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from dataclasses import replace
 
 from fuzz.choices import SEPARATOR, Choices, read_case, written_case
 from fuzz.outputs import outputs
-from unspool.testing import assert_laws, markers
+from unspool import Dialect
+from unspool.testing import Case, assert_laws, comparable, markers, read
+from unspool.testing.prompts import CHATML, PLAIN
 
+ANSWER = "Hello world"
 _TURNS = ("<|im_end|>\n<|im_start|>assistant\n", "<|start|>assistant", "[/INST]", "<|Assistant|>")
 
 
@@ -19,7 +22,19 @@ def run(data: bytes) -> None:
     for chunk in chunks:  # those of the output alone
         left.append(chunk[passed:])
         passed = max(0, passed - len(chunk))
-    assert_laws(dialect, replace(case, text=text, prompt=prompt), [left])
+    for continues in (False, True):
+        assert_laws(dialect, replace(case, text=text, prompt=prompt, continues=continues), [left])
+    assert_said_nothing(dialect, case, prompt)
+
+
+def assert_said_nothing(dialect: Dialect, case: Case, quoted: str) -> None:
+    """Whatever is quoted before a turn that begins with plain words, the model's answer is the answer."""
+    for turn in (*PLAIN, CHATML):
+        prompt = turn.message.format(role="user", text=quoted) + turn.last
+        reading = read(dialect, replace(case, text=ANSWER, prompt=prompt))
+        plain = read(dialect, replace(case, text=ANSWER, prompt=turn.last))
+        if comparable(reading.events, ANSWER) != comparable(plain.events, ANSWER):
+            reading.fail("quotation", f"{quoted!r} counts")
 
 
 def seeds() -> Iterator[bytes]:

@@ -56,6 +56,7 @@ from unspool.testing import (
     Sample,
     assert_argument_prefixes,
     assert_chunking_invariant,
+    assert_continuations,
     assert_cuts,
     assert_hold_bound,
     assert_laws,
@@ -76,6 +77,7 @@ from unspool.testing import (
     read,
 )
 from unspool.testing.policies import Wording
+from unspool.testing.prompts import every_policy
 
 SEED = os.environ.get("UNSPOOL_SEED", "0")
 NAMES = [dialect.name for dialect in list_dialects()]
@@ -409,8 +411,19 @@ def test_reasoning_that_the_prompt_opened(name: str) -> None:
 
 
 @each_dialect
-def test_what_a_user_quotes_says_nothing(name: str) -> None:
+def test_quotations_in_a_prompt_say_nothing(name: str) -> None:
     assert_quotations(name)
+
+
+@pytest.mark.slow
+@each_dialect
+def test_quotations_say_nothing_under_any_policy(name: str) -> None:
+    assert_quotations(name, policies=every_policy())
+
+
+@each_dialect
+def test_only_continued_turns_continue(name: str) -> None:
+    assert_continuations(name)
 
 
 @each_dialect
@@ -420,8 +433,10 @@ def test_the_prompt_may_end_anywhere(name: str) -> None:
     for case in cases(name):
         at = rng.randint(0, len(case.text))
         prompt = (case.prompt or "") + case.text[:at]
-        for policies in (case.policies, Policies(commit="call")):
-            changed = replace(case, text=case.text[at:], prompt=prompt, policies=policies)
+        for policies, continues in product((case.policies, Policies(commit="call")), (True, False)):
+            changed = replace(
+                case, text=case.text[at:], prompt=prompt, policies=policies, continues=continues
+            )
             assert_laws(name, changed, chunkings(changed.text, splits=0, random=1))
 
 
@@ -441,6 +456,46 @@ def test_a_framed_message_of_the_prompt_that_is_over_says_nothing(name: str, lon
                 fresh = read(name, Case(text, prompt=""))
                 found = read(name, Case(text, prompt=prompt + end))
                 assert comparable(found.events, text) == comparable(fresh.events, text), (prompt[-80:], end)
+
+
+@pytest.mark.parametrize("name", [dialect.name for dialect in list_dialects() if dialect.frame is not None])
+def test_a_header_with_more_than_fields(name: str) -> None:
+    """Words, or another field, anywhere in the header of a call: name and arguments keep their places."""
+    wording = Wording(get_dialect(name))
+    frame = wording.spec.frame
+    assert frame is not None
+    text = wording.write()
+    header = text[: text.index(frame.sep)]
+    tools = wording.tools(city="string", days="integer")
+    marks = [parse_template(field)[0].text for field in frame.fields]
+    fields = [mark + wording.name for mark in marks]
+    called = 0
+    for piece in ("t", " t ", "to", *fields, *(f"t{mark}" for mark in marks)):
+        for at in range(len(header) + 1):
+            for known in (tools, None):
+                case = Case(text[:at] + piece + text[at:], known)
+                reading = assert_laws(name, case, [list(case.text)])
+                assert reading.message is not None
+                for call in reading.message.tool_calls:
+                    called += 1
+                    assert call.name != wording.name or "Oslo" in call.arguments, case.text
+    assert called
+
+
+def test_python_literals_that_happen_to_be_json_are_spelt_as_json() -> None:
+    """Only their end shows that they are, so nothing could be sent as it is written before that."""
+    text = '<|tool_calls|>[{"name": "f", "arguments": {"a":[1,2], "b" :"é\\n"}}]'
+    message = assert_laws("sarashina", text, chunkings(text)).message
+    assert message is not None
+    assert [call.arguments for call in message.tool_calls] == ['{"a": [1, 2], "b": "é\\n"}']
+
+
+def test_a_field_that_contradicts_another_is_noted() -> None:
+    for fields, kinds in (("to=functions.f to=functions.g", ["broken_header"]), ("to=functions.g", [])):
+        text = f"<|channel|>commentary {fields}<|message|>{{}}<|call|>"
+        message = parse(text, "harmony")
+        assert [call.name for call in message.tool_calls] == ["g"]
+        assert [problem.kind for problem in message.problems] == kinds
 
 
 @each_dialect

@@ -536,7 +536,7 @@ PREFILLED = [
 
 @pytest.mark.parametrize(("dialect", "prompt", "raw"), PREFILLED)
 def test_a_call_that_the_prompt_began(dialect: str, prompt: str, raw: str) -> None:
-    reading = assert_laws(dialect, Case(raw, [tool("f", a="string")], prompt))
+    reading = assert_laws(dialect, Case(raw, [tool("f", a="string")], prompt, continues=True))
     assert calls(reading.message) == [("f", '{"a": "1"}')]
     assert reading.message is not None
     assert reading.message.content is None
@@ -544,7 +544,7 @@ def test_a_call_that_the_prompt_began(dialect: str, prompt: str, raw: str) -> No
 
 def test_calls_of_the_prompt_do_not_count() -> None:
     prompt = '[TOOL_CALLS][{"name": "f", "arguments": {}}, '
-    reading = assert_laws("mistral", Case('{"name": "g", "arguments": {}}]', prompt=prompt))
+    reading = assert_laws("mistral", Case('{"name": "g", "arguments": {}}]', prompt=prompt, continues=True))
     assert [(event.index, event.name) for event in reading.events if isinstance(event, CallStart)] == [
         (0, "g")
     ]
@@ -580,9 +580,9 @@ def test_a_prompt_says_the_same_every_time(dialect: str, tail: str) -> None:
 
 def test_a_turn_that_begins_far_back() -> None:
     begun = "<|im_start|>assistant\n<think>\n" + "Let me see. " * 100
-    assert Parser("hermes", prompt=begun).feed("So") == [Text("reasoning", "So", 0, 2)]
+    assert Parser("hermes", prompt=begun, continues=True).feed("So") == [Text("reasoning", "So", 0, 2)]
     closed = begun + "</think>\n\n" + "It is so. " * 100
-    assert Parser("hermes", prompt=closed).feed("So") == [Text("content", "So", 0, 2)]
+    assert Parser("hermes", prompt=closed, continues=True).feed("So") == [Text("content", "So", 0, 2)]
 
 
 def test_batch_is_the_stream_fed_once() -> None:

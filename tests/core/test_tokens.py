@@ -270,6 +270,28 @@ def test_half_a_character_is_replaced_when_nothing_can_complete_it() -> None:
     assert detokenizer.finish() == ""
 
 
+_BROKEN = (b"\xed", b"\xed\xa0", b"\xa0", b"\x80", b"\xe2\x82", b"\xf0\x9f\x98", b"\xf4\x90", b"\xc0", b"a")
+
+
+@given(pieces=st.lists(st.sampled_from([*_BROKEN, None]), max_size=6))
+def test_bytes_that_are_no_characters_are_decoded_as_at_once(pieces: list[bytes | None]) -> None:
+    """Half a surrogate at the end, too, or before a special token (None), of which nothing comes through."""
+
+    class Broken(Toy):
+        def token_bytes(self, id: int) -> bytes:
+            return _BROKEN[id]
+
+        def special_tokens(self) -> Mapping[int, str]:
+            return {len(_BROKEN): "<pad>"}
+
+    detokenizer = Detokenizer(as_tokenizer(Broken()), {})
+    widths = detokenizer.measure()
+    ids = [len(_BROKEN) if piece is None else _BROKEN.index(piece) for piece in pieces]
+    text = "".join(detokenizer.feed([id]) for id in ids) + detokenizer.finish()
+    assert text == b"".join(b"<pad>" if piece is None else piece for piece in pieces).decode(errors="replace")
+    assert sum(widths) == len(text)
+
+
 def test_a_surrogate_in_bytes_is_not_a_code_point() -> None:
     smuggled = "\ud800".encode("utf-8", "surrogatepass")
     assert text_of(smuggled, Toy()) == "\ufffd" * 3

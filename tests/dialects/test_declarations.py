@@ -87,6 +87,8 @@ def test_blanks_before_a_parameter_are_white_space() -> None:
 def test_role_markers_in_words_end_what_stands_before_them() -> None:
     prompt = "### User:\nThink between (( and )).\n### Assistant:\n"
     forgetful = Dialect("odd", reasoning=("(({text}))",))
-    assert parse("Hi.", forgetful, prompt=prompt.replace(" and ))", "")).reasoning == "Hi."
+    begun = prompt.replace(" and ))", "")
+    assert parse("Hi.", forgetful, prompt=begun).content == "Hi."
+    assert parse("Hi.", forgetful, prompt=begun, continues=True).reasoning == "Hi."
     told = Dialect("odd", reasoning=("(({text}))",), prompt=Prompt(turn=("### Assistant:",)))
-    assert parse("Hi.", told, prompt=prompt.replace(" and ))", "")).content == "Hi."
+    assert parse("Hi.", told, prompt=begun, continues=True).content == "Hi."

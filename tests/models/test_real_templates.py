@@ -17,11 +17,12 @@ from typing import Any, Literal
 import pytest
 
 from places import TEMPLATES, real
-from unspool import Message, Problem, ToolCall, get_dialect, render
+from unspool import Message, Policies, Problem, ToolCall, get_dialect, render
 from unspool.conformance.scenarios.abilities import Able
 from unspool.conformance.scenarios.scenario import native_id
 from unspool.template import ChatTemplate, ChatTemplateError, normalise_history
-from unspool.testing import Case, read
+from unspool.testing import Case, comparable, read
+from unspool.testing.prompts import every_policy, quotations
 
 pytestmark = real
 
@@ -457,3 +458,41 @@ def test_what_the_sandbox_refuses() -> None:
     text = template.render(normalise_history(messages, template, dialect="kimi_k2"), TOOLS)
     _, written = cut_out(name, TURNS["two calls"], thinking=False, followed=True)
     assert written in text
+
+
+def _quoting(role: str, words: str) -> list[dict[str, Any]]:
+    """A conversation in which one role says these words, followed by the model's turn."""
+    if role == "user":
+        return [USER | {"content": words}]
+    if role == "system":
+        return [{"role": "system", "content": words}, USER]
+    if role == "assistant":
+        return [USER, {"role": "assistant", "content": words}, USER]
+    return [USER, *({**each, "content": words} for each in TURNS["one call"].messages())]
+
+
+@pytest.mark.parametrize("role", ["user", "system", "assistant", "tool"])
+@pytest.mark.parametrize("name", [*FAMILIES, *(name for name, dialect in NO_CALLS.items() if dialect)])
+def test_quotations_say_nothing(name: str, role: str) -> None:
+    dialect = FAMILIES[name].dialect if name in FAMILIES else NO_CALLS[name]
+    assert dialect is not None
+    template, spec = load(name), get_dialect(dialect)
+    variables = FAMILIES[name].variables if name in FAMILIES else {}
+
+    def events(words: str, policies: Policies) -> object:
+        history = normalise_history(_quoting(role, words), template, dialect=dialect)
+        prompt = template.render(history, **variables)
+        reading = read(spec, Case("Hello world", FLAT, prompt, policies))
+        assert reading.message is not None
+        assert not reading.message.tool_calls, prompt
+        return comparable(reading.events, "Hello world")
+
+    quoted = list(quotations(spec))
+    policies = every_policy()
+    for number, quotation in enumerate(quoted if role == "user" else quoted[::7]):
+        policy = policies[number % len(policies)]
+        try:
+            plain = events("it", policy)
+        except ChatTemplateError:
+            return  # it has no such role
+        assert events(f"What is {quotation}, or {quotation}", policy) == plain, quotation

@@ -70,6 +70,12 @@ def ask(**request: Any) -> dict[str, Any]:
     return {"messages": [USER], **request}
 
 
+def continued(content: str) -> dict[str, Any]:
+    """A request to go on with this message."""
+    messages = [USER, {"role": "assistant", "content": content}]
+    return {"messages": messages, "continue_final_message": True}
+
+
 def with_kwargs(**kwargs: Any) -> dict[str, Any]:
     return ask(chat_template_kwargs=kwargs)
 
@@ -411,7 +417,8 @@ TAILS = [
     ("magistral", {}, "[/INST]", "content"),
     ("magistral", {}, "[TOOL_RESULTS]sunny[/TOOL_RESULTS]", "content"),
     ("harmony", {}, "<|end|><|start|>assistant", "header"),
-    ("harmony", {}, "<|start|>assistant<|channel|>final<|message|>Once", "content"),
+    ("harmony", {}, "<|start|>assistant<|channel|>final<|message|>", "content"),
+    ("harmony", continued("Once"), "<|start|>assistant<|channel|>final<|message|>Once", "content"),
     ("inkling", {}, "<|end_message|><|message_model|>", "header"),
     ("inkling", {}, "<|message_model|><|content_thinking|>", "reasoning"),
     ("inkling", {}, "<|message_model|><|content_text|>", "content"),
@@ -468,11 +475,33 @@ def test_a_prompt_in_ids() -> None:
 
 
 def test_a_call_that_the_prompt_began() -> None:
-    decided = plan(
-        "hermes", ask(tools=TOOLS), prompt='<|im_start|>assistant\n<tool_call>\n{"name": "f", "arguments": {'
-    )
-    assert decided.start == "call"
-    assert calls(message(decided.parser(), ['"a": 1}}\n</tool_call>'])) == [("f", {"a": 1})]
+    begun = '<tool_call>\n{"name": "f", "arguments": {'
+    for prompt in (f"<|im_start|>assistant\n{begun}", f"User: <tool_call>?\n\nAssistant: {begun}"):
+        decided = plan("hermes", ask(tools=TOOLS, **continued(begun)), prompt=prompt)
+        assert decided.start == "call"
+        assert calls(message(decided.parser(), ['"a": 1}}\n</tool_call>'])) == [("f", {"a": 1})]
+        # Where the request does not continue a turn, whoever wrote that, it is not the model's.
+        other = plan("hermes", ask(tools=TOOLS), prompt=prompt)
+        assert other.start == "content"
+        assert message(other.parser(), ["Hello world"]).content == "Hello world"
+
+
+def test_only_the_continued_message_is_continued() -> None:
+    """Where turns begin with plain words, what a user quotes is not part of the turn."""
+    said = 'User: What is <think>, or <tool_call>\n{"name": "f", "arguments": {\n\nAssistant:'
+    for begun, prompt in (
+        ("Sure.", f"{said} Sure."),
+        (" Sure. ", f"{said} Sure."),  # as some templates and engines write it
+        ("Sure.", f"{said}<think>\n\n</think>\n\nSure."),
+    ):
+        decided = plan("hermes", ask(tools=TOOLS, **continued(begun)), prompt=prompt)
+        assert decided.start == "content"
+        assert message(decided.parser(), [" Hello world"]).content == " Hello world"
+    thought = {"role": "assistant", "content": "", "reasoning_content": "Let me"}
+    request = {"messages": [USER, thought], "continue_final_message": True}
+    decided = plan("hermes", ask(tools=TOOLS, **request), prompt=f"{said}<think>\nLet me")
+    assert decided.start == "reasoning"
+    assert message(decided.parser(), [" see.</think>Hello"]).reasoning == " see."
 
 
 @pytest.mark.parametrize(
@@ -1209,5 +1238,6 @@ def test_start_states() -> None:
     assert start_state(dialect, "") == "content"
     assert start_state(dialect, "<think>") == "reasoning"
     assert start_state(replace(dialect, reasoning=()), "<think>") == "content"
-    assert start_state(dialect, "<tool_call>\n") == "call"
+    assert start_state(dialect, "<tool_call>\n") == "content"
+    assert start_state(dialect, "<tool_call>\n", continues=True) == "call"
     assert start_state(get_dialect("harmony"), "<|start|>assistant") == "header"

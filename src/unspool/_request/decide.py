@@ -33,6 +33,7 @@ from .prompts import (
     DEFAULTS,
     check_prompt,
     closes_reasoning,
+    continued_turn,
     opens_content,
     prompt_text,
     relevant,
@@ -155,16 +156,29 @@ class _Planner:
         self.request = read_request(inputs.request)
         self.wish = read_switches(self.family, self.thinking, inputs.request, inputs.defaults)
         self.prompt = prompt_text(inputs.prompt, inputs.tokenizer)
+        self.continues = self.request.prefill is not None
+        self.turn = self.turn_so_far()
         self.kwargs = self.wish.kwargs
         self.why: dict[str, str] = {}
         self.warnings = list(self.wish.warnings)
         if self.request.overruled:
             self.warnings.append(f"{self.request.overruled} has no effect: tool_choice demands a call")
 
+    def turn_so_far(self) -> str | None:
+        """Return what counts of the prompt, or of the message to be continued; None: neither is known."""
+        begun = self.request.prefill
+        if begun is None:
+            return None if self.prompt is None else relevant(self.dialect, self.prompt)
+        if self.prompt is None:
+            return relevant(self.dialect, begun, continues=True) if begun else None
+        return continued_turn(self.dialect, self.prompt, begun or self.request.prefilled_reasoning)
+
     def plan(self) -> Plan:
         request = self.request
         if self.prompt is not None:
-            self.warnings += check_prompt(self.family, self.dialect, self.facts, self.prompt)
+            self.warnings += check_prompt(
+                self.family, self.dialect, self.facts, self.prompt, continues=self.continues
+            )
         gate = self.gate()
         start = self.start(gate)
         reasoning = gate or start == "reasoning"
@@ -209,6 +223,7 @@ class _Planner:
             warnings=tuple(dict.fromkeys(self.warnings)),
             _inputs=self.inputs,
             _prompt=self.parser_prompt(start, output, reads_reasoning),
+            _continues=self.continues,
             _stages=self.stages(strip, output),
             _shape=json_first and start == "reasoning" and reads_reasoning,
         )
@@ -304,14 +319,14 @@ class _Planner:
         if request.after_tool and self.inputs.continuation != "prompt":
             return self.continued(self.inputs.continuation, gate)
         if self.prompt is not None:
-            found = start_state(self.dialect, self.prompt)
+            found = start_state(self.dialect, self.turn or "", continues=self.continues)
             if found == "reasoning" and not request.separate_reasoning:
                 found = "content"
             return self.starts(found, f"the prompt ends with {tail(self.prompt)!r}")
         if request.prefill is not None:
             if request.prefilled_reasoning and gate and self.dialect.reasoning:
                 return self.starts("reasoning", "the message to continue has reasoning and no content")
-            found = start_state(self.dialect, self.dialect.prompt.start + request.prefill)
+            found = start_state(self.dialect, self.dialect.prompt.start + request.prefill, continues=True)
             return self.starts(found, f"the message to continue ends with {tail(request.prefill)!r}")
         if self.dialect.prompt.start:
             return self.starts("header", f"no prompt was given, and those of {family} end in a header")
@@ -347,8 +362,7 @@ class _Planner:
 
     def parser_prompt(self, start: OutputStart, output: ToolOutput, reads_reasoning: bool) -> str | None:
         """The prompt that puts the parser where the output begins."""
-        known = self.prompt if self.prompt is not None else self.request.prefill or None
-        known = None if known is None else relevant(self.dialect, known)
+        known = self.turn
         if self.request.after_tool and self.inputs.continuation != "prompt":
             known = None
         if start == "header":

@@ -22,15 +22,15 @@ from .values import OutputStart
 DEFAULTS: Final = Policies()
 
 
-def start_state(dialect: Dialect, prompt: str) -> OutputStart:
-    r"""Where an output after this prompt begins: what the parser itself makes of it.
+def start_state(dialect: Dialect, prompt: str, *, continues: bool = False) -> OutputStart:
+    r"""Return where an output after this prompt begins: what the parser itself makes of it.
 
     >>> from unspool import get_dialect
     >>> start_state(get_dialect("qwen3"), "<|im_start|>assistant\n<think>\n")
     'reasoning'
     """
-    prompt = relevant(dialect, prompt)
-    parser = Parser(dialect, prompt=prompt, policies=DEFAULTS)
+    prompt = relevant(dialect, prompt, continues=continues)
+    parser = Parser(dialect, prompt=prompt, continues=continues, policies=DEFAULTS)
     open_head = parser.mode == "trial"
     for event in parser.feed("x"):
         if isinstance(event, (CallStart, CallArgs)):
@@ -48,9 +48,23 @@ def _begins_call(dialect: Dialect, text: str) -> bool:
     return text.startswith(tuple(filter(None, openers)))
 
 
-def relevant(dialect: Dialect, prompt: str) -> str:
-    """What counts of a prompt, however long it is."""
-    return relevant_tail(prompt, compile_syntax(dialect))
+def relevant(dialect: Dialect, prompt: str, *, continues: bool = False) -> str:
+    """Return the part of a prompt that counts, however long the prompt is."""
+    return relevant_tail(prompt, compile_syntax(dialect), continues=continues)
+
+
+def continued_turn(dialect: Dialect, prompt: str, begun: str) -> str:
+    """Return the end of a prompt that has the turn to be continued, without the messages before it.
+
+    Where turns begin with plain words nothing else tells these messages from the turn.
+
+    :param begun: the text of the message that is to be continued.
+    """
+    begun = begun.strip()
+    at = prompt.rfind(begun) if begun else -1
+    if at < 0 or prompt[at + len(begun) :].strip():
+        return relevant(dialect, prompt, continues=True)
+    return relevant(dialect, prompt[:at]) + prompt[at:]
 
 
 def prompt_text(prompt: str | Sequence[int] | None, tokenizer: AnyTokenizer | None) -> str | None:
@@ -81,7 +95,9 @@ def closes_reasoning(dialect: Dialect, prompt: str) -> bool:
     return bool(closers) and prompt.rstrip().endswith(closers)
 
 
-def check_prompt(family: str, dialect: Dialect, facts: RequestFacts, prompt: str) -> list[str]:
+def check_prompt(
+    family: str, dialect: Dialect, facts: RequestFacts, prompt: str, *, continues: bool
+) -> list[str]:
     """Refuse a prompt that this family's templates cannot have rendered; warn of odd ones."""
     text = prompt.rstrip()
     for eos in facts.eos:
@@ -100,10 +116,11 @@ def check_prompt(family: str, dialect: Dialect, facts: RequestFacts, prompt: str
                 f"the prompt ends with {max(foreign, key=len)!r}, but {expected}: it was rendered with "
                 "another family's template, or the dialect is the wrong one"
             )
-    if dialect.frame is not None and not relevant(dialect, prompt):
+    if dialect.frame is not None and not relevant(dialect, prompt, continues=continues):
         raise UsageError(
             f"the prompt ends with {tail(prompt)!r}, outside of any message, but output of {family} begins "
-            f"behind {dialect.prompt.start!r}: check the template, and render with add_generation_prompt=True"
+            f"after {dialect.prompt.start!r}: check the template, render with add_generation_prompt=True, "
+            "or set continue_final_message if the output continues the last message"
         )
     if text.endswith("<think>") and not any(text.endswith(opener(each)) for each in dialect.reasoning):
         return [f"the prompt ends with '<think>', which means nothing in {family}"]

@@ -59,8 +59,8 @@ class Request:
     """The last message is the result of a tool."""
     prefill: str | None
     """The beginning of the answer, where the last message is to be continued."""
-    prefilled_reasoning: bool
-    """Of that message there is only reasoning yet."""
+    prefilled_reasoning: str
+    """Its reasoning, if that message has nothing else yet."""
 
     @property
     def forced(self) -> bool:
@@ -103,7 +103,7 @@ def read_request(request: Mapping[str, object]) -> Request:
         n=_count(request.get("n")),
         after_tool=role in ("tool", "function"),
         prefill=_text(last.get("content")) if continued else None,
-        prefilled_reasoning=continued and not last.get("content") and _has_reasoning(last),
+        prefilled_reasoning=_reasoning(last) if continued and not last.get("content") else "",
     )
 
 
@@ -218,8 +218,8 @@ def _last_message(request: Mapping[str, object]) -> Mapping[str, object]:
     return last
 
 
-def _has_reasoning(message: Mapping[str, object]) -> bool:
-    return bool(message.get("reasoning_content") or message.get("reasoning"))
+def _reasoning(message: Mapping[str, object]) -> str:
+    return _text(message.get("reasoning_content") or message.get("reasoning"))
 
 
 def _text(content: object) -> str:

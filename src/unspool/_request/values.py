@@ -138,6 +138,7 @@ class Plan:
 
     _inputs: Inputs = field(repr=False)
     _prompt: str | None = field(repr=False)
+    _continues: bool = field(repr=False)
     _stages: tuple[str, ...] = field(repr=False)
     _shape: bool = field(repr=False)
 
@@ -156,6 +157,7 @@ class Plan:
                 self.reads,
                 tools=self.tools,
                 prompt=self._prompt,
+                continues=self._continues,
                 tokenizer=tokenizer,
                 policies=policies,
                 forced=self.forced,
@@ -165,6 +167,7 @@ class Plan:
             self.reads,
             tools=self.tools,
             prompt=self._prompt,
+            continues=self._continues,
             tokenizer=tokenizer,
             policies=policies,
             forced=self.forced,

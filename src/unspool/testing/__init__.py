@@ -19,7 +19,8 @@ The laws::
     arguments   what was sent of a call's arguments is a prefix of all of them
     effort      however hostile an output is, the work for it grows with its length
     no error    whatever the model wrote, ``feed`` and ``finish`` do not raise
-    quotations  what a user quotes in the prompt says nothing about the output
+    quotations  what is quoted in the prompt, by anybody, says nothing about the output
+    continuations  only a call that a continued turn of the model has begun goes on in the output
     wires       on every wire a client puts together what the whole response has, and can run only that
     policies    each value of a policy shows, where the dialect has what the policy is about
     round trip  ``parse(render(message))`` gives the message back
@@ -51,10 +52,10 @@ from .laws import (
     assert_never_raises,
     assert_order,
     assert_places,
-    assert_quotations,
     assert_tiles,
 )
 from .policies import EFFECTS, assert_policy
+from .prompts import assert_continuations, assert_quotations
 from .readings import Case, Reading, as_case, chunkings, comparable, markers, mutate, read
 from .round_trips import Sample, assert_round_trip, messages
 from .wires import assert_wires
@@ -67,6 +68,7 @@ __all__ = [
     "Sample",
     "assert_argument_prefixes",
     "assert_chunking_invariant",
+    "assert_continuations",
     "assert_cuts",
     "assert_effort",
     "assert_hold_bound",
@@ -125,6 +127,7 @@ def check_dialect(
     for _ in range(mutations // 10):
         assert_effort(hostile(spec, rng), 400)
     assert_quotations(spec)
+    assert_continuations(spec)
     for policy in EFFECTS:
         assert_policy(spec, policy)
 

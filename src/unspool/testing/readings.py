@@ -39,6 +39,8 @@ class Case:
     policies: Policies | None = None
     finish_reason: FinishReason | None = None
     """As for ``Parser.finish``."""
+    continues: bool = False
+    """As for ``Parser``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +78,9 @@ class Reading:
         lines = [f"{law}: {why}", f"  dialect: {self.dialect.name}", f"  text:    {self.case.text!r}"]
         if list(self.chunks) != [self.case.text]:
             lines.append(f"  chunks:  {list(self.chunks)!r}")
-        for field in ("tools", "prompt", "policies", "finish_reason"):
+        for field in ("tools", "prompt", "continues", "policies", "finish_reason"):
             value = getattr(self.case, field)
-            if value is not None:
+            if value not in (None, False):
                 lines.append(f"  {field}: {_changed(value) if isinstance(value, Policies) else repr(value)}")
         return AssertionError("\n".join(lines))
 
@@ -97,7 +99,9 @@ def as_case(case: str | Case) -> Case:
 def read(dialect: str | Dialect, case: str | Case, chunks: Sequence[str] | None = None) -> Reading:
     """Read a case with a new parser, in these chunks or at once."""
     case = as_case(case)
-    parser = Parser(dialect, tools=case.tools, prompt=case.prompt, policies=case.policies)
+    parser = Parser(
+        dialect, tools=case.tools, prompt=case.prompt, continues=case.continues, policies=case.policies
+    )
     chunks = [case.text] if chunks is None else chunks
     portions: list[list[Event]] = []
     feeds: list[Feed] = []

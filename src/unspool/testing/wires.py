@@ -120,6 +120,7 @@ def _parser(dialect: str | Dialect, case: Case) -> Parser:
         dialect,
         tools=case.tools,
         prompt=case.prompt,
+        continues=case.continues,
         policies=case.policies,
         new_id=lambda _, index: f"call_{index}",
     )

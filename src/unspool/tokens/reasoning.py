@@ -47,7 +47,7 @@ class ReasoningIds:
 
     def ended(self, ids: Iterable[int]) -> bool:
         """Whether reasoning is over in the answer that these ids, of prompt and output, end with."""
-        return self._parser(ids).past_reasoning
+        return self._parser(ids, continues=True).past_reasoning
 
     def ended_by(self, ids: Sequence[int], delta: Sequence[int]) -> bool:
         """Whether reasoning, which was not over, is over with the ``delta`` that ``ids`` end with.
@@ -61,7 +61,7 @@ class ReasoningIds:
             return False
         before = window[: len(window) - len(delta)]
         if begins_turn(self._reader.spell(before), self._syntax):
-            parser = self._parser(before)
+            parser = self._parser(before, continues=True)
         else:
             parser = self._parser(begins_in="reasoning")
             parser.feed_tokens(before)
@@ -95,9 +95,20 @@ class ReasoningIds:
         """What counts an output while it is written."""
         return ReasoningCounter(self._parser(prompt, begins_in), self._tokenizer)
 
-    def _parser(self, prompt: Iterable[int] | None = None, begins_in: Channel | None = None) -> Parser:
+    def _parser(
+        self,
+        prompt: Iterable[int] | None = None,
+        begins_in: Channel | None = None,
+        *,
+        continues: bool = False,
+    ) -> Parser:
         return Parser(
-            self.dialect, prompt=prompt, begins_in=begins_in, tokenizer=self._tokenizer, keep_raw=False
+            self.dialect,
+            prompt=prompt,
+            continues=continues,
+            begins_in=begins_in,
+            tokenizer=self._tokenizer,
+            keep_raw=False,
         )
 
     def _signals_end(self, id: int) -> bool:

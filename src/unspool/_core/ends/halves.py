@@ -35,13 +35,20 @@ class ReasoningHalf:
         *,
         tools: ToolList | None = None,
         prompt: str | None = None,
+        continues: bool = False,
         begins_in: Channel | None = None,
         policies: Policies | None = None,
     ) -> None:
         """The options are those of ``Parser``."""
         at_once = replace(policies or DEFAULTS, commit="name")
         self.parser = Parser(
-            dialect, tools=tools, prompt=prompt, begins_in=begins_in, policies=at_once, keep_raw=False
+            dialect,
+            tools=tools,
+            prompt=prompt,
+            continues=continues,
+            begins_in=begins_in,
+            policies=at_once,
+            keep_raw=False,
         )
         """What tells the halves apart."""
         self._tidy = self.parser.tidy()

@@ -48,6 +48,7 @@ class Parser:
         *,
         tools: ToolList | None = None,
         prompt: Unchecked["str | Iterable[int] | None"] = None,
+        continues: bool = False,
         begins_in: Unchecked[Channel | None] = None,
         tokenizer: Unchecked["AnyTokenizer | None"] = None,
         policies: Unchecked[Policies | None] = None,
@@ -62,8 +63,13 @@ class Parser:
         :param tools: the tools of the request.  None: not known; empty: none
             were offered, so that markup of calls is text.
         :param prompt: the rendered prompt or its tail, as text, or as ids if there is
-            a tokenizer; it decides whether the output begins inside reasoning,
-            content or a message header.
+            a tokenizer; the framing that it ends with decides whether the output begins
+            inside reasoning, content or a message header.
+        :param continues: the prompt ends inside a turn of the model, which the output
+            continues: what that turn has begun, such as reasoning or a call, goes on.
+            Otherwise nothing that was said in the prompt counts.  A turn begins after the
+            last control token that is not the dialect's own; if turns begin with
+            plain words instead, give the turn alone as the prompt.
         :param begins_in: where the output begins, instead of a prompt: in
             ``reasoning``, or behind it, in ``content``.
         :param tokenizer: the model's tokenizer, if ids will be fed with
@@ -101,7 +107,7 @@ class Parser:
             self._tail = usual_tail(syntax)
         else:
             plain = syntax if self._reader is None else _syntax(self.dialect, chosen, self._tools)
-            self._tail = self._relevant(prompt, plain)
+            self._tail = self._relevant(prompt, plain, continues=continues)
         self._told: Channel | None = begins_in
         # A gate has nothing else to give back a call from.
         self._keep_raw = keep_raw or chosen.commit == "call"
@@ -257,7 +263,7 @@ class Parser:
         fold.push(events)
         return fold.message()
 
-    def _relevant(self, prompt: "str | Iterable[int]", syntax: Syntax) -> str:
+    def _relevant(self, prompt: "str | Iterable[int]", syntax: Syntax, *, continues: bool) -> str:
         """What counts of the prompt, as the machine reads it."""
         reader = self._reader
         if reader is None:
@@ -266,11 +272,13 @@ class Parser:
                     f"prompt must be the rendered prompt as text, got {type(prompt).__name__}; "
                     "for its ids the parser needs the model's tokenizer"
                 )
-            return relevant_tail(prompt, syntax)
+            return relevant_tail(prompt, syntax, continues=continues)
         if isinstance(prompt, str):
-            return reader.prompt(relevant_tail(prompt, syntax))
+            return reader.prompt(relevant_tail(prompt, syntax, continues=continues))
         ids = list(prompt)
-        return reader.prompt(relevant_tail_of(lambda last: reader.spell(ids[-last:]), len(ids), syntax))
+        return reader.prompt(
+            relevant_tail_of(lambda last: reader.spell(ids[-last:]), len(ids), syntax, continues=continues)
+        )
 
     def _read_ids(self, reader: TokenReader, text: str) -> "list[Event]":
         events = self._machine.feed(text)
@@ -363,6 +371,7 @@ def parse(
     *,
     tools: ToolList | None = None,
     prompt: str | None = None,
+    continues: bool = False,
     policies: Policies | None = None,
     strict: bool = False,
     finish_reason: FinishReason | None = None,
@@ -375,7 +384,15 @@ def parse(
     >>> parse('<tool_call>{"name": "now", "arguments": {}}</tool_call>', "hermes").tool_calls[0].name
     'now'
     """
-    parser = Parser(dialect, tools=tools, prompt=prompt, policies=policies, strict=strict, new_id=new_id)
+    parser = Parser(
+        dialect,
+        tools=tools,
+        prompt=prompt,
+        continues=continues,
+        policies=policies,
+        strict=strict,
+        new_id=new_id,
+    )
     events = parser.feed(text)
     events += parser.finish(finish_reason)
     fold = parser.fold(source=text)

@@ -90,6 +90,16 @@ class OpenCall:
             ledger.args("{}", 0)
             self.phase = TAIL
 
+    @property
+    def needs_no_closer(self) -> bool:
+        """Whether its arguments are complete, and nothing has to follow them."""
+        closers = self.form.closers if self.frame is None else self.frame.ends
+        return self.phase == TAIL and not closers
+
+    def close(self) -> None:
+        """End where its arguments do."""
+        self._end("complete", 0)
+
     def read(self, final: bool) -> bool:
         """Go on.  False: more input is needed."""
         if self.phase == PAYLOAD:

@@ -223,7 +223,13 @@ class Machine:
         self._thought = True
 
     def begin_output(self) -> None:
-        """What was read so far was the prompt: calls of the output are counted from 0."""
+        """End the prompt: what comes next is the output, and its calls are counted from 0."""
+        call = self._call
+        if call is not None and call.needs_no_closer:
+            call.close()
+            self._leave_call(call)
+            self.read(final=False)
+            self.ledger.give()
         self.ledger.count_from(0 if self.call_open and not self.ledger.silent else -1)
 
     def usable_id(self, native: str) -> str:
@@ -616,11 +622,13 @@ class Machine:
             self._show_text(ledger.pos + prose)
             if not finished or not header.fields:
                 return
-            text = text[header.begin :]
+            text = text[len(opener) + prose :]
             opener = ""
             header = frame.read_header(text)
         into = header.into
         length = len(text)
+        if header.contradicts:
+            ledger.note("broken_header", text[:80])
         if finished:
             length += len(frame.sep) if trial.program.trigger != frame.sep else 0
         else:

@@ -1,9 +1,13 @@
 """The start state: what the end of the prompt says about the beginning of the output.
 
-One rule covers an injected ``<think>``, a closed ``<think></think>``, a
-prefilled answer, a prefilled call and the header of a framed message: run the
-machine over the tail of the prompt.  Not over all of it, because tool
-instructions are full of markup: only over the turn that the prompt ends with.
+The machine reads a tail of the prompt before the output.  Which tail depends on
+whose words may stand in it:
+
+* After a generation prompt, only the framing that the prompt ends with: an injected
+  ``<think>``, a closed ``<think></think>``, the opener of an answer, the header of a
+  framed message.  The template writes it after the last message, so nobody can quote it.
+* Where the output continues a turn of the model, that whole turn, with all that was
+  begun in it.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 from ..search.scan import behind_space
 from ..syntax.syntax import Start
 from ..values.errors import UsageError
-from ..values.events import CallArgs, CallStart, Channel, Event, Markup, Text
+from ..values.events import CallArgs, CallEnd, CallStart, Channel, Event, Markup, Text
 
 if TYPE_CHECKING:
     from ..syntax.syntax import Syntax
@@ -73,10 +77,12 @@ def _begun(events: list[Event], machine: Machine) -> list[Event]:
         last = shown[-1] if shown else None
         return [_reasoning_closed()] if isinstance(last, Markup) and last.role == "reasoning_close" else []
     for i in range(len(events) - 1, -1, -1):
-        if isinstance(events[i], CallStart):
-            for event in events[i:]:
-                if isinstance(event, (CallStart, CallArgs)):
-                    event.index = 0
+        event = events[i]
+        if isinstance(event, CallEnd):
+            return []  # the open call is text or was removed; it has no events of its own
+        if isinstance(event, (CallStart, CallArgs)):
+            event.index = 0
+        if isinstance(event, CallStart):
             return events[i:]
     return []
 
@@ -99,18 +105,58 @@ def usual_tail(syntax: Syntax) -> str:
     return relevant_tail(syntax.dialect.prompt.start, syntax)
 
 
-def relevant_tail(prompt: str, syntax: Syntax) -> str:
-    """The part of the prompt that the machine must read before the output."""
-    return relevant_tail_of(lambda last: prompt[-last:], len(prompt), syntax)
+def relevant_tail(prompt: str, syntax: Syntax, *, continues: bool = False) -> str:
+    """Return the part of the prompt that the machine must read before the output.
+
+    :param continues: the prompt ends inside the turn that the output continues.
+    """
+    return relevant_tail_of(lambda last: prompt[-last:], len(prompt), syntax, continues=continues)
 
 
-def relevant_tail_of(end: Callable[[int], str], length: int, syntax: Syntax) -> str:
-    """The same of a prompt that is read from its end: so many characters, or ids, of so many."""
+def relevant_tail_of(
+    end: Callable[[int], str], length: int, syntax: Syntax, *, continues: bool = False
+) -> str:
+    """Return the same for a prompt of ``length`` characters or ids, of which ``end(n)`` gives the last n."""
+    if not continues:
+        return (_last_framing if syntax.frame is None else _last_header)(end(_NEAR), syntax)
     tail_in = _turn if syntax.frame is None else _message
     bounded, tail = tail_in(end(_NEAR), syntax)
     if not bounded and length > _NEAR:
         _, tail = tail_in(end(_REACH), syntax)
     return tail
+
+
+def _last_framing(text: str, syntax: Syntax) -> str:
+    """Return the run of openers and closers that the text ends with."""
+    start = end = len(text.rstrip())
+    first = ""
+    while end:
+        literal = next((literal for literal in syntax.framing if text.endswith(literal, 0, end)), "")
+        if not literal:
+            break
+        first = literal
+        start = end - len(literal)
+        if literal in syntax.dialect.prompt.turn:
+            break  # the message before it may end with anything
+        end = len(text[:start].rstrip())
+    for opener, closer in syntax.reasoning_pairs if first else ():
+        at = text.rfind(opener, 0, start) if first == closer else -1
+        if at >= 0 and syntax.markers.seek(text, at + len(opener), True)[0] == start:
+            return text[at:]  # template text in between, such as a thought that is over
+    return text[start:] if first else ""
+
+
+def _last_header(text: str, syntax: Syntax) -> str:
+    """Return the header, or the beginning of one, that the text ends with."""
+    frame = syntax.frame
+    assert frame is not None  # noqa: S101 - only frames have headers
+    found = ""
+    place = len(text)
+    while True:
+        place = max(text.rfind(opener, 0, place) for opener in frame.openers)
+        if place < 0 or not frame.is_header(text[place:]):
+            return found
+        found = text[place:]
 
 
 def begins_turn(text: str, syntax: Syntax) -> bool:

@@ -464,6 +464,15 @@ class FrameForm:
         said = lead.strip()
         return len(lead) if said and said not in self.words and opener not in self._roles else 0
 
+    def is_header(self, text: str) -> bool:
+        """Return whether a text is a header, or the beginning of one, and nothing else."""
+        text = text.rstrip().removesuffix(self.sep)
+        for pattern in self._fields:
+            text = pattern.sub("", text)
+        for opener in sorted(self.openers, key=len, reverse=True):
+            text = text.replace(opener, "")
+        return not text.strip()
+
     def read_header(self, text: str) -> Header:
         """What a header says; the last field of each kind counts."""
         known = self._known.get(text)
@@ -471,14 +480,19 @@ class FrameForm:
             fields: dict[str, str] = {}
             places: dict[str, int] = {}
             begin, end = len(text), 0
+            contradicts = False
             for pattern in self._fields:
                 for match in pattern.finditer(text):
-                    fields.update(match.groupdict())
+                    caught = match.groupdict()
+                    contradicts = contradicts or any(
+                        fields.get(field, value) != value for field, value in caught.items()
+                    )
+                    fields.update(caught)
                     places.update({field: match.start(field) for field in match.groupdict()})
                     begin = min(begin, match.start())
                     end = max(end, match.end())
             into, name, field, at = self._route(fields)
-            known = Header(fields, begin, end, into, name, places.get(field, 0) + at)
+            known = Header(fields, begin, end, into, name, places.get(field, 0) + at, contradicts)
             if len(self._known) >= _HEADERS:
                 self._known.clear()
             self._known[text] = known
@@ -499,10 +513,17 @@ _HEADERS: Final = 256
 class Header:
     """What the header of a message says."""
 
-    __slots__ = ("begin", "end", "fields", "into", "name", "name_at")
+    __slots__ = ("begin", "contradicts", "end", "fields", "into", "name", "name_at")
 
     def __init__(
-        self, fields: dict[str, str], begin: int, end: int, into: str, name: str, name_at: int
+        self,
+        fields: dict[str, str],
+        begin: int,
+        end: int,
+        into: str,
+        name: str,
+        name_at: int,
+        contradicts: bool,
     ) -> None:
         self.fields: Final = fields
         self.begin: Final = begin
@@ -515,6 +536,8 @@ class Header:
         """... the function that it names, ..."""
         self.name_at: Final = name_at
         """... and where."""
+        self.contradicts: Final = contradicts
+        """Whether a field occurs twice, with different values; the last one counts."""
 
 
 def _field_pattern(template: str) -> re.Pattern[str]:

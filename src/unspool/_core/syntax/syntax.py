@@ -173,18 +173,26 @@ class Syntax:
         """Whether an output may hold any."""
         self.repetitions: Final = [template for template in dialect.drop if "{calls}" in template]
         """How calls may be repeated behind them, to be dropped."""
-        first = [literal for literal, entry in self.fresh.entries.items() if entry.only_first]
+        first = [literal for literal, entry in self.fresh.entries.items() if entry.anchored]
         self.first_words: Final = frozenset(first if self.frame is None else ())
-        """Words that count only where an answer begins, and may be anywhere in a prompt."""
+        """What may begin a call or reasoning where an answer begins, and nowhere else."""
         closers = {closer for wrapper in self.inside for closer in wrapper.closers}
         stops = [stop for stop in dialect.stop if stop not in closers or not dialect.prompt.turn]
         self.borders: Final = (*stops, *dialect.prompt.turn)
         """What stands between two turns of a prompt."""
+        self.reasoning_pairs: Final = [pair for pair in map(_around_text, dialect.reasoning) if all(pair)]
+        """What opens reasoning, and what closes it."""
         self.markers: Final = Watch(self._markers())
         """Every literal that means something in running text."""
+        framing = set(_framing(dialect)).union(
+            mark for mark in dialect.prompt.turn if mark in self.markers.literals
+        )
+        self.framing: Final = sorted(framing, key=len, reverse=True)
+        """What a template may put between the last message and the output, longest first."""
         fields = dialect.frame.fields if dialect.frame is not None else ()
         self._markup: Final = "\n".join(
             [*self.markers.literals, *dialect.call, *dialect.section, *dialect.param, *fields]
+            + [dialect.values.quote]
             + [template for foreign in dialect.foreign for template in (*foreign.call, *foreign.param)]
         )
         self.starts: Final[dict[str, Start]] = {}
@@ -346,10 +354,11 @@ class Syntax:
 
     def _markers(self) -> Iterator[str]:
         """What prompts are searched for."""
-        found = set(self.fresh.entries)
+        framed = self.frame is not None
+        # Words that count only where an answer begins may be anywhere in a prompt.
+        found = {literal for literal, entry in self.fresh.entries.items() if framed or not entry.only_first}
         if self.frame is not None:
             found.add(self.frame.sep)
-        found -= self.first_words
         # A lone bracket is not a marker, but a token's code point is.
         return (literal for literal in found if len(literal) > 1 or is_control(literal))
 
@@ -369,6 +378,20 @@ class Syntax:
         if self.frame is not None:
             stray.update(dict.fromkeys(self.frame.ends, "text"))
         return stray
+
+
+def _around_text(template: str) -> tuple[str, str]:
+    """Return what a wrapper has before and after its text, without white space around it."""
+    before, _, after = split_marks(template)[1].partition("{text}")
+    return before.strip(), after.strip()
+
+
+def _framing(dialect: Dialect) -> Iterator[str]:
+    """Yield the openers and closers of reasoning and content; not those that may be plain words anywhere."""
+    for template in (*dialect.reasoning, *dialect.content):
+        if "^" not in split_marks(template)[0]:
+            for part in _around_text(template):
+                yield from filter(None, map(str.strip, part.split("{_}")))
 
 
 def _before_arguments(dialect: Dialect) -> frozenset[str]:

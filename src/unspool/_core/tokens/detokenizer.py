@@ -26,8 +26,6 @@ def _stands_for_more(text: str) -> bool:
     return len(text) == 1 and _FIRST <= ord(text[0]) <= _LAST
 
 
-REPLACEMENT: Final = "\ufffd"
-"""What stands for bytes that are no character."""
 PRIVATE: Final = re.compile(r"[\ud800-\udfff]")
 """A code point that stands for a special token."""
 _FIRST: Final = 0xD800
@@ -192,14 +190,20 @@ class Detokenizer:
         return self.widths
 
     def finish(self) -> str:
-        """What is left: U+FFFD if the input ended inside a character."""
-        if not self._begun:
-            return ""
-        self._begun = b""
-        self._length += 1
-        if self.widths is not None:
-            self.widths[self._begun_in] += 1
-        return REPLACEMENT
+        """Return what is left: U+FFFD if the input ended inside a character."""
+        text = self._give_up()
+        self._length += len(text)
+        if text and self.widths is not None:
+            self.widths[self._begun_in] += len(text)
+        return text
+
+    def _give_up(self) -> str:
+        """Return what stands for the beginning of a character that nothing completes.
+
+        Half a surrogate is two mistakes, as it is where all bytes are decoded at once.
+        """
+        begun, self._begun = self._begun, b""
+        return utf_8_decode(begun, "replace", True)[0]
 
     def _other(
         self, id: int, number: int, at: int, special: list[tuple[int, int]], others: list[tuple[int, int]]
@@ -219,11 +223,9 @@ class Detokenizer:
                 self._begun_in = number
             self._begun = piece[end:]
             return text
-        text = ""
-        if begun:
-            self._begun = b""
-            text = REPLACEMENT
-            others += ((self._begun_in, 1), (number, -1))
+        text = self._give_up()
+        if text:
+            others += ((self._begun_in, len(text)), (number, -len(text)))
         code_point = self._code_points.get(piece)
         self._known.remember(id, code_point or piece, len(piece))
         if code_point is None:

@@ -37,7 +37,8 @@ class Policies:
     """Announce a call when its name is known, so that arguments stream, or
     only when it is complete and valid."""
     arguments: Literal["verbatim", "canonical"] = "verbatim"
-    """Arguments as the model wrote them, or re-serialised (in the folded message)."""
+    """Arguments as the model wrote them, if the dialect carries JSON, or
+    re-serialised (in the folded message)."""
     after_calls: Literal["dialect", "content", "drop"] = "dialect"
     """Text after the first call: as the dialect's models need it, kept, or dropped."""
     blanks_around_calls: Literal["framing", "keep"] = "framing"

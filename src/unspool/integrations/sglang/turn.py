@@ -52,6 +52,11 @@ class Turn:
         return found if isinstance(found, str) else None
 
     @property
+    def continues(self) -> bool:
+        """Whether the output continues the last message of the request."""
+        return getattr(self.request, "continue_final_message", False) is True
+
+    @property
     def one_call(self) -> bool:
         """Whether the request wants one call at a time."""
         return getattr(self.request, "parallel_tool_calls", None) is False

@@ -28,6 +28,11 @@ def body(request: Any, kwargs: Mapping[str, object], *, calls: bool, reasoning: 
         "include_reasoning": getattr(request, "include_reasoning", True) is not False,
         "separate_reasoning": reasoning,
     }
+    messages = getattr(request, "messages", None)
+    if getattr(request, "continue_final_message", False) is True and messages:
+        last = messages[-1]
+        if isinstance(last, Mapping) and last.get("role") == "assistant":
+            found |= {"messages": [last], "continue_final_message": True}
     if not calls:
         return found
     tools = [_function(tool, strict=strict) for tool in _functions(request.tools)]
