@@ -201,7 +201,8 @@ def test_spelling() -> None:
     ("text", "expected"),
     [
         ("{a:9007199254740993}", "9007199254740993"),
-        ("{a:-" + "9" * 5000 + "}", "-" + "9" * 5000),
+        ("{a:-" + "9" * 4300 + "}", "-" + "9" * 4300),
+        ("{a:" + "9" * 4301 + "}", '"' + "9" * 4301 + '"'),
         ("{a:1.10}", "1.10"),
         ("{a:1E+05}", "1E+05"),
         ("{a:000}", "0"),
@@ -210,6 +211,13 @@ def test_spelling() -> None:
 )
 def test_digits_are_copied(text: str, expected: str) -> None:
     assert read([text]).text == f'{{"a": {expected}}}'
+
+
+def test_key_given_twice_is_noted() -> None:
+    text = '{a:1,b:{a:2,"a":3},"\\u0061":[4]}'
+    out = assert_chunking(text)
+    assert out.text == '{"a": 1, "b": {"a": 2, "a": 3}, "\\u0061": [4]}'
+    assert [(kind, detail) for kind, detail, *_ in out.notes] == [("duplicate_argument", "a")] * 2
 
 
 def test_ordinary_quotes_as_delimiter() -> None:

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unspool._core.payload.json import JsonValue
+from unspool._core.payload.json import JsonValue, duplicate_keys, object_members
+from unspool.testing.effort import assert_linear
 
 SCALARS = (
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
@@ -16,7 +17,18 @@ VALUES = st.recursive(
     SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=40
 )
 DAMAGE = st.sampled_from(
-    ['"', "\\", ",", "}", "]", "NaN", "-Infinity", "\x01", "01", "'", ":", "\\u12", "\\ud800", "1e", "/**/"]
+    [
+        *('"', "\\", ",", "}", "]", "NaN", "-Infinity", "\x01", "01", "'", ":", "\\u12", "\\ud800", "1e"),
+        *(
+            "/**/",
+            '"padding": [], ',
+            ', "\\u0070adding": 0',
+            "1e999",
+            "9e307",
+            "1" * 310 + "e-9",
+            "1" * 310 + ".0",
+        ),
+    ]
 )
 
 
@@ -73,6 +85,86 @@ def test_what_only_python_reads_is_an_error(constant: str) -> None:
     assert read([text], repair=False)[1]
 
 
-def test_digits_beyond_what_an_int_may_have_survive() -> None:
-    text = '{"n": ' + "9" * 10_000 + "}"
-    assert read([text], repair=False) == (text, "", True, [])
+NUMBERS = ["-0", "1.10", "1e2", "1E+05", "1e308", str(2**70), "9" * 400, "-" + "9" * 4300, "0." + "1" * 4298]
+OUT_OF_RANGE = [
+    "1e999",
+    "-1E400",
+    "1e309",
+    "9" * 310 + ".0",
+    "1" + "0" * 4300,
+    "-" + "9" * 4301,
+    "0." + "1" * 4299,
+]
+
+
+def shown(text: str) -> str:
+    return f"{text[:8]}({len(text)})"
+
+
+@pytest.mark.parametrize("number", NUMBERS, ids=shown)
+def test_number_in_range_keeps_its_spelling(number: str) -> None:
+    text = f'{{"padding": "{"x" * 64}", "n": [{number}]}}'
+    for pieces in ([text], list(text), ["[", number, "]"], ["[", f"{number}]"]):
+        assert read(pieces, repair=False) == ("".join(pieces), "", True, [])
+
+
+@pytest.mark.parametrize("repair", [False, True])
+@pytest.mark.parametrize("number", OUT_OF_RANGE, ids=shown)
+def test_number_out_of_range_is_an_error_in_one_place(number: str, repair: bool) -> None:
+    text = f'{{"padding": "{"x" * 64}", "n": [{number}]}}'
+    end = text.index(number) + min(len(number), 4300 + number.startswith("-"))
+    for size in (1, 7, 4000, len(text)):
+        pieces = [text[at : at + size] for at in range(0, len(text), size)]
+        outcome = read(pieces, repair=repair)
+        assert outcome == (text[:end], "a finite number of at most 4,300 digits", False, [])
+
+
+def test_number_out_of_range_is_not_closed_by_repair() -> None:
+    value = JsonValue(repair=True)
+    value.step('{"n": 1e999<', 0, final=False)
+    assert value.error
+    assert not value.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "keys"),
+    [
+        ('{"a": 1, "a": 2}', ["a"]),
+        ('{"a": 1, "b": 2, "a": 3, "b": 4, "a": 5}', ["a", "b", "a"]),
+        ('{"a": {"b": 1, "b": 2}, "c": [{"d": 0, "d": 0}]}', ["b", "d"]),
+        ('{"\\u0061": 1, "a": 2, "": 3, "": 4}', ["a", ""]),
+        ('{"\\ud83d\\ude00": 1, "😀": 2}', ["😀"]),
+        ('{"a": {"a": {"a": 1}}, "b": [{"a": 1}, {"a": 1}], "c": "a"}', []),
+    ],
+)
+def test_key_given_twice_is_noted(text: str, keys: list[str]) -> None:
+    assert duplicate_keys(text) == keys
+    for repair in (False, True):
+        for spelling in (text, json.dumps("x" * 64).join(["[", f", {text}]"])):
+            assert read([spelling], repair=repair) == (spelling, "", True, ["duplicate_argument"] * len(keys))
+            assert read(list(spelling), repair=repair) == read([spelling], repair=repair)
+
+
+def test_mended_key_given_twice_is_noted() -> None:
+    text = """{'a"b': 1, "a\\"b": {'c': 2,}, "c\td": 3, 'c\\td': 4, 'a"b': 5"""
+    for pieces in ([text], list(text)):
+        value = JsonValue(repair=True)
+        held = ""
+        for piece in pieces:
+            held += piece
+            held = held[value.step(held, 0, final=False) :]
+        keys = [detail for kind, detail, _ in value.notes if kind == "duplicate_argument"]
+        assert keys == ['a"b', "c\td", 'a"b']
+        assert value.close()
+
+
+def test_last_member_of_a_key_counts() -> None:
+    assert object_members('{"a": 1, "b": 2, "\\u0061": [3]}') == [("a", "[3]"), ("b", "2")]
+
+
+@pytest.mark.parametrize(
+    "unit", ['{"k": ', "k", '"k": 0, ', '"\\u006b": {}, '], ids=["deep", "long", "repeated", "escaped"]
+)
+def test_keys_cost_no_more_than_their_text(unit: str) -> None:
+    begin = '{"' if unit == "k" else "{" if unit[0] == '"' else ""
+    assert_linear(lambda size: read(list(begin + unit * (size // len(unit))), repair=False), 4_000)

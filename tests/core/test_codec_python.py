@@ -111,7 +111,8 @@ COMPLETE: list[tuple[str, str]] = [
     ("(a=1e5, b=2E-3, c=1.e+2, d=1_000.5)", '{"a": 1e5, "b": 2E-3, "c": 1.0e+2, "d": 1000.5}'),
     ("(a=1_000_000, b=0x_ff, c=-0Xff, d=0o17, e=0b1_01)",
      '{"a": 1000000, "b": 255, "c": -255, "d": 15, "e": 5}'),
-    (f"(a={'9' * 5000})", f'{{"a": {"9" * 5000}}}'),
+    (f"(a={'9' * 4300})", f'{{"a": {"9" * 4300}}}'),
+    (f"(a={'9' * 4301}, b=-{'9' * 4301})", f'{{"a": "{"9" * 4301}", "b": "-{"9" * 4301}"}}'),
     (f"(a=0x{'f' * 400})", f'{{"a": {16**400 - 1}}}'),
     ("(a=1e999, b=-1e999, c=NaN, d=-inf, e=Infinity)",
      '{"a": "1e999", "b": "-1e999", "c": "NaN", "d": "-inf", "e": "Infinity"}'),
@@ -229,6 +230,15 @@ def test_malformed_arguments(text: str, before: str, expected: str) -> None:
         ("(a=Paris , b=1e999)", [("coerced_to_string", "Paris", 9), ("coerced_to_string", "1e999", 18)]),
         ("(a={x, 1})", [("coerced_to_string", "x", 5)]),
         ("(a=1, a=2)", [("duplicate_argument", "a", 7)]),
+        ("(a={'k': 1, 'k': 2})", [("duplicate_argument", "k", 15)]),
+        ("(a={'k' : 1, 'x': 2, \"\\x6b\": {'k': 3}})", [("duplicate_argument", "k", 27)]),
+        ("(a=({'k': 1, 1: 2, '1': 3},))", [("duplicate_argument", "1", 22)]),
+        (
+            "(a={k: 1, 'x' 'y': 2, 'xy' : 3, k: 4})",
+            [("duplicate_argument", "xy", 27), ("duplicate_argument", "k", 33)],
+        ),
+        ("({'k': 1, 'k': 2})", [("duplicate_argument", "k", 13)]),
+        ("(a={'k': {}}, b=[{'k': 1}, {'k': 2}])", []),
         (f"(a={'x' * 100})", [("coerced_to_string", "x" * 80, 103)]),
     ],
 )
@@ -812,7 +822,7 @@ ENCODED: list[tuple[str, str]] = [
     ('{"from": "x", "größe": 1}', '(from="x", größe=1)'),
     ('{"a b": 1, "c": true}', '({"a b": 1, "c": True})'),
     ('{"": {"a": 1}}', '({"": {"a": 1}})'),
-    ('{"a": 1, "a": 2}', "(a=1, a=2)"),
+    ('{"a": 1, "a": 2}', '({"a": 1, "a": 2})'),
     ('{"a": "[true, null]", "b": ":"}', '(a="[true, null]", b=":")'),
 ]  # fmt: skip
 

@@ -124,8 +124,8 @@ def test_no_repair_makes_arguments_of_a_list() -> None:
 
 def test_what_was_taken_for_the_beginning_of_a_word_is_shown() -> None:
     parser = Parser("hermes", policies=Policies(malformed_call="repair"))
-    events = parser.feed('<tool_call>{"name": "f", "arguments": {"a": NaN}}</tool_call>')
-    assert "".join(event.json for event in events if isinstance(event, CallArgs)) == '{"a": NaN}}'
+    events = parser.feed('<tool_call>{"name": "f", "arguments": {"a": Trap}}</tool_call>')
+    assert "".join(event.json for event in events if isinstance(event, CallArgs)) == '{"a": Trap}}'
 
 
 def test_malformed_keep() -> None:
@@ -773,6 +773,67 @@ def test_what_is_in_a_parameter_given_twice_is_not_noted_by_itself() -> None:
     call = f'{mark}<tool_call>\n{mark}<invoke name="f">{item}{item}{mark}</invoke>\n{mark}</tool_call>'
     problems = parse(call, "minimax_m3").problems
     assert [(problem.kind, problem.detail) for problem in problems] == [("duplicate_argument", "a")]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "arguments", "keys"),
+    [
+        (
+            "hermes",
+            '<tool_call>{"name": "f", "arguments": {"a": 1, "a": 2}}</tool_call>',
+            '{"a": 1, "a": 2}',
+            "a",
+        ),
+        (
+            "hermes",
+            '<tool_call>{"arguments": {"a": 1, "a": 2}, "name": "f"}</tool_call>',
+            '{"a": 1, "a": 2}',
+            "a",
+        ),
+        (
+            "hermes",
+            '<tool_call>{"name": "f", "arguments": "{\\"a\\": 1, \\"a\\": 2}"}</tool_call>',
+            '{"a": 1, "a": 2}',
+            "a",
+        ),
+        ("mistral", '[TOOL_CALLS]f[ARGS]{"a": {"b": 1, "b": 2}}', '{"a": {"b": 1, "b": 2}}', "b"),
+        ("pythonic", "[f(a=1, a=2, b={'c': 1, 'c': 2})]", '{"a": 1, "b": {"c": 1, "c": 2}}', "ac"),
+        (
+            "qwen3_coder",
+            (
+                '<tool_call>\n<function=f>\n<parameter=a>\n{"b": 1, "b": 2}\n</parameter>\n'
+                "<parameter=a>\n3\n</parameter>\n</function>\n</tool_call>"
+            ),
+            '{"a": {"b": 1, "b": 2}}',
+            "ba",
+        ),
+    ],
+)
+def test_key_given_twice_is_noted(name: str, text: str, arguments: str, keys: str) -> None:
+    parameters = {"type": "object", "properties": {"a": {"type": ["object", "integer"]}}}
+    tools = [{"type": "function", "function": {"name": "f", "parameters": parameters}}]
+    message = assert_laws(name, Case(text, tools), chunkings(text, splits=0)).message
+    assert message is not None
+    (call,) = message.tool_calls
+    assert call.arguments == arguments
+    assert [(problem.kind, problem.detail) for problem in message.problems] == [
+        ("duplicate_argument", key) for key in keys
+    ]
+
+
+@pytest.mark.parametrize("number", ["1e999", "NaN", "7" * 5000], ids=["1e999", "NaN", "5,000 digits"])
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("hermes", '<tool_call>{"name": "f", "arguments": {"n": N, "s": 1}}</tool_call>'),
+        ("mistral", '[TOOL_CALLS]f[ARGS]{"n": N, "s": 1}'),
+    ],
+)
+def test_arguments_with_a_number_out_of_range_are_kept_whole(name: str, text: str, number: str) -> None:
+    message = parse(text.replace("N", number), name, policies=Policies(malformed_call="keep"))
+    (call,) = message.tool_calls
+    assert call.arguments.startswith(f'{{"n": {number}, "s": 1}}')
+    assert [problem.kind for problem in message.problems] == ["malformed_call"]
 
 
 KEEP = Policies(blanks_around_calls="keep", after_calls="content")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import permutations
 
 import pytest
@@ -208,3 +209,27 @@ def test_reasoning_behind_text_is_read_back(name: str) -> None:
     if spec.frame is None and spec.reasoning and "^" not in split_marks(spec.reasoning[0])[0]:
         message = parse(render(name, Message(parts=parts)), name)
         assert (message.content, message.reasoning) == ("Let me see.", "Hm.")
+
+
+@pytest.mark.parametrize(
+    "name", ["hermes", "mistral", "pythonic", "qwen3_coder", "minimax_m3", "functiongemma"]
+)
+def test_last_value_of_a_key_given_twice_is_written(name: str) -> None:
+    message = Message(tool_calls=[ToolCall("1", "f", '{"a": 1, "b": {"c": 2, "c": 3}, "a": 4}')])
+    tools = [
+        {
+            "type": "function",
+            "function": {
+                "name": "f",
+                "parameters": {
+                    "type": "object",
+                    "properties": {
+                        "a": {"type": "integer"},
+                        "b": {"type": "object", "properties": {"c": {"type": "integer"}}},
+                    },
+                },
+            },
+        }
+    ]
+    (call,) = parse(render(name, message, check=False), name, tools=tools).tool_calls
+    assert json.loads(call.arguments) == {"a": 4, "b": {"c": 3}}

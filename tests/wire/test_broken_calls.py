@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import jiter
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 from langchain_core.utils.json import parse_partial_json
 
 from unspool import MalformedOutput, Parser, Policies
-from unspool.testing import Case, assert_wires
+from unspool.testing import Case, assert_wires, wires
 from unspool.wire import ChatStream, MessagesStream, ResponsesStream, broken
 from unspool.wire.broken import is_spoilt, is_spoilt_as_malformed, spoiler, without_spoiler
 from wire_events import call, end
@@ -133,6 +135,68 @@ def test_the_law_sees_a_call_that_is_lost(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(MessagesStream, "_input", lambda *_: {"type": "ping"})
     with pytest.raises(AssertionError, match="wires"):
         assert_wires("hermes", GOOD)
+
+
+ARGUMENTS = {
+    "1e999": '{"n": 1e999}',
+    "-1E400": '{"n": [-1E400, 1]}',
+    "5,000 digits": '{"n": ' + "7" * 5000 + "}",
+    "30 digits": '{"n": 123456789012345678901234567890}',
+    "spelling": '{"n": [1.10, 1e2, 0.1000, 12345678901234567890.5]}',
+    "minus zero": '{"n": -0}',
+    "duplicate keys": '{"n": 1, "m": {"k": 1, "k": 2}, "n": 2}',
+    "deep": '{"n": ' + "[" * 500 + "]" * 500 + "}",
+    "NaN": '{"n": NaN}',
+    "Infinity": '{"n": [-Infinity]}',
+}
+
+
+@pytest.mark.parametrize(
+    "policies", [Policies(), Policies(malformed_call="repair")], ids=["default", "repair"]
+)
+@pytest.mark.parametrize("dialect", ["hermes", "mistral", "qwen3_coder", "pythonic"])
+@pytest.mark.parametrize("arguments", ARGUMENTS.values(), ids=ARGUMENTS)
+def test_arguments_are_the_same_text_on_all_wires(arguments: str, dialect: str, policies: Policies) -> None:
+    texts = {
+        "hermes": f'<tool_call>{{"name": "wipe", "arguments": {arguments}}}</tool_call>',
+        "mistral": f"[TOOL_CALLS]wipe[ARGS]{arguments}",
+        "qwen3_coder": "<tool_call>\n<function=wipe>\n"
+        f"<parameter=a>\n{arguments}\n</parameter>\n</function>\n</tool_call>",
+        "pythonic": f"[wipe(a={arguments})]",
+    }
+    text = texts[dialect]
+    pieces = [text[at : at + 7] for at in range(0, len(text), 7)]
+    assert_wires(dialect, Case(text, policies=policies), [[text], pieces])
+
+
+@pytest.mark.parametrize("name", ["messages", "ollama"])
+@pytest.mark.parametrize("arguments", ["1e2", "-0", "1.10", '{"a": 1, "a": 1}'])
+def test_the_law_sees_arguments_that_are_spelled_anew(
+    arguments: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wire = wires.WIRES[name]
+    stream: Any = wire.stream
+    anew = partial(stream, load_arguments=lambda text: json.dumps(json.loads(text)))
+    monkeypatch.setitem(wires.WIRES, name, replace(wire, stream=anew))
+    text = GOOD.replace('"tmp"', arguments)
+    if name == "messages":  # the other has objects in its stream, too
+        with pytest.raises(AssertionError, match=rf"wires \({name}\)"):
+            assert_wires("hermes", text)
+    else:
+        with pytest.raises(AssertionError, match="the model wrote"):
+            assert_wires("hermes", text)
+
+
+@pytest.mark.parametrize(
+    "number", ["1e999", "-1E400", "7" * 5000, "NaN", "-Infinity"], ids=lambda text: text[:9]
+)
+@pytest.mark.parametrize("policy", ["text", "repair"])
+def test_a_reader_of_partial_json_sees_that_a_number_is_out_of_range(number: str, policy: Any) -> None:
+    chunks = sent_by(MessagesStream, GOOD.replace('"tmp"', number), policies=Policies(malformed_call=policy))
+    sent = "".join(chunk["delta"].get("partial_json", "") for chunk in chunks if "delta" in chunk)
+    with pytest.raises(ValueError, match="line 1"):
+        jiter.from_json(sent.encode(), partial_mode=True)
+    assert not reads(sent, parse_partial_json)
 
 
 # -- what each API has

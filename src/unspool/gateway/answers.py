@@ -7,12 +7,9 @@ each, and errors.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
-
-import msgspec
 
 from .._core.values.events import Event, Finish, FinishReason
 from .._core.values.message import Message
@@ -21,6 +18,7 @@ from ..wire.chat import error_chunk
 from ..wire.messages import error_event
 from ..wire.ollama import Form, ollama_error
 from .body import Api, Job
+from .encoding import encoded, raw_json
 from .exchange import EVENTS, LINES, Headers
 from .failure import ANTHROPIC_TYPES, OPENAI_TYPES, Failure
 from .reading import Reader
@@ -28,17 +26,13 @@ from .upstreams.base import Usage
 
 DONE: Final = b"data: [DONE]\n\n"
 
-_encode: Final = msgspec.json.Encoder().encode
 _BREAKS: Final = ((b"\xe2\x80\xa8", b"\\u2028"), (b"\xe2\x80\xa9", b"\\u2029"), (b"\xc2\x85", b"\\u0085"))
 """Characters at which some line readers break, as JSON may write them."""
 
 
 def encode(value: object) -> bytes:
     """JSON on one line, for every kind of line reader."""
-    try:
-        data = _encode(value)
-    except UnicodeEncodeError:  # a lone surrogate, from a model or a client
-        return json.dumps(value, separators=(",", ":")).encode()
+    data = encoded(value)
     if not data.isascii():
         for character, escaped in _BREAKS:
             data = data.replace(character, escaped)
@@ -243,7 +237,9 @@ class MessagesAnswer(Answer):
         """The message, if a thread is to keep it."""
         if self._fold is None:
             return None
-        stream = MessagesStream(self.readers[0].planned, model=self.model, id=self._stream.id)
+        stream = MessagesStream(
+            self.readers[0].planned, model=self.model, id=self._stream.id, load_arguments=raw_json
+        )
         return stream.whole(self._fold.message())
 
     def closing(self) -> bytes:
@@ -363,7 +359,9 @@ class Whole:
             if reader_tells(self.job, reader):
                 answer["logprobs"] = reader.take_logprobs()
             return answer
-        whole = MessagesStream(reader.planned, model=self.model, input_tokens=self.usage.prompt)
+        whole = MessagesStream(
+            reader.planned, model=self.model, input_tokens=self.usage.prompt, load_arguments=raw_json
+        )
         whole.output_tokens = self.usage.completion
         whole.stop_sequence = reader.stopped_by
         return whole.whole(message)
@@ -404,7 +402,7 @@ def responses_stream(job: Job, model: str, reader: Reader) -> ResponsesStream:
 def ollama_stream(job: Job, model: str, reader: Reader) -> OllamaStream:
     """The encoder of one of Ollama's APIs."""
     form: Form = "generate" if job.api == "ollama_generate" else "chat"
-    return OllamaStream(reader.planned, model=model, form=form)
+    return OllamaStream(reader.planned, model=model, form=form, load_arguments=raw_json)
 
 
 # -- token counts

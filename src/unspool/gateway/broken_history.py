@@ -8,6 +8,7 @@ from typing import Any
 
 from ..template.history import MALFORMED_KEY
 from ..wire.broken import MALFORMED, is_spoilt_as_malformed, without_spoiler
+from .decoding import is_object
 
 
 def without_spoilers(messages: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -64,8 +65,5 @@ def _call(call: Mapping[str, Any], change: Callable[[str], str]) -> Mapping[str,
 
 
 def _as_json(arguments: str) -> str:
-    try:
-        readable = not arguments or isinstance(json.loads(arguments), dict)
-    except (ValueError, RecursionError):
-        readable = False
+    readable = not arguments or is_object(arguments)
     return arguments if readable else json.dumps({MALFORMED_KEY: arguments}, ensure_ascii=False)

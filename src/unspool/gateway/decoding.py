@@ -13,12 +13,14 @@ others run in between.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from typing import Any, Final, TypeVar
 
 import msgspec
 
+from .._core.schema.numbers import MOST_DIGITS as MOST_DIGITS_OF_ONE
 from .failure import Failure
 
 Decoded = TypeVar("Decoded")
@@ -36,11 +38,19 @@ _NO_DIGITS: Final = bytes(set(range(256)) - set(b"0123456789"))
 
 
 def number(text: str) -> float:
-    """A number that is not whole; one that is too large for any is none."""
+    """Return a number that is not an integer; refuse what not every client reads, as NaN and infinity."""
     value = float(text)
-    if math.isinf(value):
+    if len(text.lstrip("-")) > MOST_DIGITS_OF_ONE or not math.isfinite(value):
         raise ValueError("Number out of range")
     return value
+
+
+def is_object(text: str) -> bool:
+    """Return whether a text is a JSON object that every server reads."""
+    try:
+        return isinstance(json.loads(text, parse_float=number, parse_constant=number), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def decoder_of(type_: type[Decoded]) -> msgspec.json.Decoder[Decoded]:

@@ -7,7 +7,6 @@ A call streams while it is the first that is not over; what belongs behind it wa
 
 from __future__ import annotations
 
-import json
 import re
 from collections import deque
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ from typing import Final
 
 from .._core.values.events import CallArgs, CallEnd, CallStart, Event, Finish, FinishReason, Note, Text
 from .._core.values.ids import OPENAI_ID
+from .decoding import is_object
 from .failure import Failure
 from .upstreams.base import CallPiece
 
@@ -155,7 +155,7 @@ class _Call:
         """It is over."""
         self.ended = True
         text = "".join(self.pieces)
-        if (text and _is_object(text)) or (not text and not cut_off):
+        if (text and is_object(text)) or (not text and not cut_off):
             return CallEnd(self.number, "complete", "", at, at)
         return CallEnd(self.number, "truncated" if cut_off else "malformed", text, at, at)
 
@@ -195,15 +195,3 @@ class _Object:
             else:
                 self._depth += 1 if found[0] in "{[" else -1
                 self.complete = self._depth <= 0
-
-
-def _is_object(text: str) -> bool:
-    try:
-        return isinstance(json.loads(text, parse_constant=_no_number), dict)
-    except (ValueError, RecursionError):
-        return False
-
-
-def _no_number(text: str) -> None:
-    """NaN and its like, which Python takes for JSON and nobody else does."""
-    raise ValueError(text)

@@ -15,8 +15,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
 from .._core.values.errors import UsageError
+from .encoding import encoded
 from .failure import Failure
-from .store import Given, Item, Kept, decoded, encoded, encoded_items
+from .store import Given, Item, Kept, decoded, encoded_items
 
 Found = TypeVar("Found")
 

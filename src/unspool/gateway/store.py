@@ -20,6 +20,7 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar
 import msgspec
 
 from .decoding import SMALL, VALUES
+from .encoding import encoded
 
 Item: TypeAlias = dict[str, Any]
 Found = TypeVar("Found")
@@ -202,14 +203,6 @@ async def _apart(large: bool, work: Callable[[], Found]) -> Found:
         return await asyncio.to_thread(work)
     await asyncio.sleep(0)
     return work()
-
-
-def encoded(value: Given) -> bytes:
-    """A value as it is kept."""
-    try:
-        return msgspec.json.encode(value)
-    except UnicodeEncodeError:  # a lone surrogate, from a model
-        return json.dumps(value).encode()
 
 
 def decoded(data: bytes) -> dict[str, Any]:

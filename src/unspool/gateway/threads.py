@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
+
 from .failure import Failure, invalid
 from .store import Grown, Store
 
@@ -94,7 +96,17 @@ async def _before(
 async def keep(store: Store, owner: str, answer: Mapping[str, Any], thread: Thread) -> None:
     """Keep a message and what was sent for it."""
     id = str(answer["id"])
-    said = [*thread.said, {"role": "assistant", "content": answer["content"]}]
+    content = [_with_text(block) for block in answer["content"]]
+    said = [*thread.said, {"role": "assistant", "content": content}]
     items = [{"id": f"{id}_{at}", "message": message} for at, message in enumerate(said)]
     head = {"kind": _KIND, "fields": dict(thread.fields), "previous": thread.previous}
     await store.put(owner, id, head, items)
+
+
+def _with_text(block: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a block with its input, if it has one, as the text that the model wrote.
+
+    Decoded it would lose the spelling of its numbers, and the next prompt the prefix that it shares.
+    """
+    given = block.get("input")
+    return {**block, "input": bytes(given).decode()} if isinstance(given, msgspec.Raw) else block

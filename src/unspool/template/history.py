@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from .._core.ends.render import render
+from .._core.schema.numbers import in_range
 from .._core.values.errors import UsageError
 from .._core.values.ids import OPENAI_ID, IdFormat
 from .._core.values.message import Message, ToolCall
@@ -208,11 +208,10 @@ def _depth(value: object) -> int:
 
 
 def _finite(text: str) -> float:
-    """A number that JSON can write again."""
-    value = float(text)
-    if not math.isfinite(value):
+    """Return a number that JSON can write again."""
+    if not in_range(text):
         raise ValueError(text)
-    return value
+    return float(text)
 
 
 class _Ids:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 from .._core.ends.parser import Parser
@@ -25,7 +26,7 @@ class Received:
     content: str
     reasoning: str
     calls: tuple[tuple[str, str], ...]
-    """Names and arguments, as text."""
+    """Names and arguments, as the text that the response has."""
     reason: str
     error: bool = False
     """The response is an error; what came before it does not count."""
@@ -42,6 +43,9 @@ def assert_wires(
     - The calls that it puts together are those of the response that is not streamed.
     - Arguments that it can read are those of a complete call; those of any other cannot be read.
     - Every complete call is among them, and so are all text and all reasoning.
+
+    Arguments are compared as text: Python's values would hide how a number is spelled, that it is
+    infinite, and a key that is given twice.
 
     :param ways: the chunkings to try; by default at once and in single characters.
     """
@@ -111,7 +115,7 @@ def _complete(events: Iterable[Event]) -> list[tuple[str, str]]:
         elif isinstance(event, CallArgs):
             pieces[event.index].append(event.json)
         elif isinstance(event, CallEnd) and event.status == "complete":
-            out.append((names[event.index], _spelt("".join(pieces[event.index]) or "{}")))
+            out.append((names[event.index], "".join(pieces[event.index]) or "{}"))
     return out
 
 
@@ -136,7 +140,7 @@ def _chat_stream(chunks: Sequence[Chunk]) -> Received:
             return _ERROR
         client.feed(chunk)
     message = client.message()
-    calls = tuple((call.name, _spelt(call.arguments)) for call in message.tool_calls)
+    calls = tuple((call.name, call.arguments) for call in message.tool_calls)
     return Received(message.content or "", message.reasoning or "", calls, message.finish_reason)
 
 
@@ -147,7 +151,7 @@ def _chat_whole(response: Any) -> Received:
     return Received(
         message["content"] or "",
         message.get("reasoning_content") or message.get("reasoning") or "",
-        tuple((function["name"], _spelt(function["arguments"])) for function in functions),
+        tuple((function["name"], function["arguments"]) for function in functions),
         choice["finish_reason"],
     )
 
@@ -180,7 +184,7 @@ def _responses_whole(response: Any) -> Received:
     calls: list[tuple[str, str]] = []
     for item in response["output"]:
         if item["type"] == "function_call":
-            calls.append((item["name"], _spelt(item["arguments"])))
+            calls.append((item["name"], item["arguments"]))
             if (item["status"] == "completed") != _reads(item["arguments"]):
                 raise ProtocolError(f"the status is {item['status']}, the arguments {item['arguments']!r}")
         else:
@@ -208,7 +212,7 @@ def _messages_stream(chunks: Sequence[Any]) -> Received:
                 pieces += delta.get("partial_json", "")
         elif kind == "content_block_stop" and block["type"] == "tool_use":
             # What the SDKs do: no pieces mean the input that the block began with.
-            calls.append((block["name"], _spelt(pieces or json.dumps(block["input"]))))
+            calls.append((block["name"], pieces or json.dumps(block["input"])))
         elif kind == "message_delta":
             reason = chunk["delta"]["stop_reason"]
     return Received(texts["text"], texts["thinking"], tuple(calls), reason)
@@ -219,7 +223,7 @@ def _messages_whole(response: Any) -> Received:
     calls: list[tuple[str, str]] = []
     for block in response["content"]:
         if block["type"] == "tool_use":
-            calls.append((block["name"], _spelt(json.dumps(block["input"]))))
+            calls.append((block["name"], block["input"]))
         else:
             texts[block["type"]] += block[block["type"]]
     return Received(texts["text"], texts["thinking"], tuple(calls), response["stop_reason"])
@@ -245,7 +249,7 @@ def _ollama_whole(line: Any) -> Received:
     return Received(
         message["content"],
         message.get("thinking", ""),
-        tuple((function["name"], _spelt(json.dumps(function["arguments"]))) for function in functions),
+        tuple((function["name"], function["arguments"]) for function in functions),
         line.get("done_reason", ""),
     )
 
@@ -260,13 +264,9 @@ def _reads(arguments: str) -> bool:
         return False
 
 
-def _spelt(arguments: str) -> str:
-    """Arguments in one spelling, where they can be read; what cannot be is itself."""
-    try:
-        value = json.loads(arguments, strict=False)
-    except (ValueError, RecursionError):
-        return arguments
-    return json.dumps(value)
+def _as_text(arguments: str) -> str:
+    """Return arguments as their text, where the response has an object."""
+    return arguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,7 +283,14 @@ class Wire:
 WIRES: Final[Mapping[str, Wire]] = {
     "chat": Wire(ChatStream, _chat_stream, _chat_whole),
     "responses": Wire(ResponsesStream, _responses_stream, _responses_whole),
-    "messages": Wire(MessagesStream, _messages_stream, _messages_whole, carries_objects=True),
-    "ollama": Wire(OllamaStream, _ollama_stream, _ollama_whole, carries_objects=True),
+    "messages": Wire(
+        partial(MessagesStream, load_arguments=_as_text),
+        _messages_stream,
+        _messages_whole,
+        carries_objects=True,
+    ),
+    "ollama": Wire(
+        partial(OllamaStream, load_arguments=_as_text), _ollama_stream, _ollama_whole, carries_objects=True
+    ),
 }
 """The wires, by the names of their APIs."""

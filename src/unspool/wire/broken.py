@@ -18,10 +18,12 @@ the spoiler belongs to the wires, and a gateway takes it off again.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Final
 
 from .._core.ends.fold import UNFINISHED
 from .._core.ends.parser import Parser
+from .._core.payload.json import json_kind
 from .._core.values.errors import MalformedOutput
 from .._core.values.events import CallEnd, CallStart, Event, Finish, FinishReason, Note, Status
 from .._core.values.message import BrokenCall
@@ -195,6 +197,20 @@ def cannot_say(name: str, raw: str) -> MalformedOutput:
         0,
         'Stream the response, or parse with Policies(commit="call") to have such calls as text.',
     )
+
+
+def as_object(name: str, arguments: str, load: Callable[[str], object]) -> object:
+    """Return the arguments of a call as ``load`` makes them of their text.
+
+    Raises ``MalformedOutput`` if they are not a JSON object that every client reads.
+    """
+    arguments = arguments or "{}"
+    if json_kind(arguments) != "{":
+        raise cannot_say(name, arguments)
+    try:
+        return load(arguments)
+    except (ValueError, RecursionError) as error:
+        raise cannot_say(name, arguments) from error
 
 
 def _detail(event: Event, kind: str) -> str:

@@ -7,12 +7,14 @@ type, because clients lose or reject anything else.  What is sent as
 announced turns out malformed or is cut off: then it is spoilt (``broken.py``).  Not
 streamed, a block's ``input`` is an object, which cannot be spoilt: a call that was
 cut off is left out, and one that is malformed makes the whole response an error.
+Whoever encodes the response may take that object as the text that the model wrote
+(``load_arguments``), because numbers and duplicate keys do not survive Python's values.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from .._core.ends.parser import Parser
@@ -20,7 +22,7 @@ from .._core.values.errors import UsageError
 from .._core.values.events import CallArgs, CallEnd, CallStart, Event, Finish, FinishReason, Note, Text
 from .._core.values.ids import IdFormat
 from .._core.values.message import BrokenCall, Message, TextPart, ToolCall
-from .broken import SentCalls, cannot_say
+from .broken import SentCalls, as_object, cannot_say
 from .chat import Chunk, tidy_of
 
 STOP_REASONS: Final = {
@@ -50,7 +52,12 @@ class MessagesStream:
         model: str = "",
         id: str | None = None,
         input_tokens: int = 0,
+        load_arguments: Callable[[str], object] = json.loads,
     ) -> None:
+        """Prepare a stream.
+
+        :param load_arguments: makes a block's ``input`` of arguments, which are the text of a JSON object.
+        """
         self.model = model
         """The model's name, as the client is to see it."""
         self.id = id or _MESSAGE_ID.new("", 0)
@@ -61,6 +68,7 @@ class MessagesStream:
         """Set it if one of the request's stop sequences ended the output."""
         self.output_tokens = 0
         """Set it before the last events are encoded."""
+        self._load_arguments = load_arguments
         self._tidy = tidy_of(parser)
         self._calls = SentCalls(parser)
         self.failed = False
@@ -132,13 +140,21 @@ class MessagesStream:
             if isinstance(part, BrokenCall) and part.status == "malformed":
                 raise cannot_say(part.name, part.raw)
         out["content"] = [
-            _block(part)
+            self._whole_block(part)
             for part in message.in_order()
             if isinstance(part, ToolCall) or (isinstance(part, TextPart) and part.text)
         ]
         out |= self._stop(message.finish_reason)
         out["usage"] = self._usage()
         return out
+
+    def _whole_block(self, part: TextPart | ToolCall) -> Chunk:
+        if isinstance(part, ToolCall):
+            value = as_object(part.name, part.arguments, self._load_arguments)
+            return _tool_use(part.id, part.name, value)
+        if part.channel == "reasoning":
+            return {"type": "thinking", "thinking": part.text, "signature": SIGNATURE}
+        return {"type": "text", "text": part.text}
 
     def _message(self) -> Chunk:
         return {
@@ -213,19 +229,5 @@ def error_event(
     return {"type": "error", "error": error}
 
 
-def _block(part: TextPart | ToolCall) -> Chunk:
-    if isinstance(part, ToolCall):
-        try:
-            value = json.loads(part.arguments or "{}")
-        except (ValueError, RecursionError) as error:
-            raise cannot_say(part.name, part.arguments) from error
-        if not isinstance(value, dict):
-            raise cannot_say(part.name, part.arguments)
-        return _tool_use(part.id, part.name, value)
-    if part.channel == "reasoning":
-        return {"type": "thinking", "thinking": part.text, "signature": SIGNATURE}
-    return {"type": "text", "text": part.text}
-
-
-def _tool_use(id: str, name: str, value: Chunk) -> Chunk:
+def _tool_use(id: str, name: str, value: object) -> Chunk:
     return {"type": "tool_use", "id": id, "name": name, "input": value}

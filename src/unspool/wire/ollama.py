@@ -9,7 +9,7 @@ nothing, as the policies say (``malformed_call``, ``truncated_call``); where the
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Final, Literal
 
@@ -27,7 +27,7 @@ from .._core.values.events import (
     Text,
 )
 from .._core.values.message import BrokenCall, Message, ToolCall
-from .broken import SentCalls, cannot_say
+from .broken import SentCalls, as_object, cannot_say
 from .chat import Chunk, tidy_of
 
 Form = Literal["chat", "generate"]
@@ -45,11 +45,13 @@ class OllamaStream:
         model: str = "",
         form: Form = "chat",
         created: float | None = None,
+        load_arguments: Callable[[str], object] = json.loads,
     ) -> None:
         """Prepare a stream.
 
         :param form: of which of the two APIs.
         :param created: Unix time.
+        :param load_arguments: makes a call's ``arguments`` of their text, which is that of a JSON object.
         """
         self.model = model
         """The model's name, as the client is to see it."""
@@ -60,6 +62,7 @@ class OllamaStream:
         """``prompt_eval_count`` and its like; set them before the last events are encoded."""
         self.failed = False
         """The output is an error, by the policies or because this API cannot say it; the stream has ended."""
+        self._load_arguments = load_arguments
         self._policies = parser.policies
         self._tidy = tidy_of(parser)
         self._calls = SentCalls(parser)
@@ -146,12 +149,7 @@ class OllamaStream:
         return self._last(said, message.finish_reason)
 
     def _call(self, id: str, name: str, arguments: str) -> Chunk:
-        try:
-            value = json.loads(arguments or "{}")
-        except (ValueError, RecursionError) as error:
-            raise cannot_say(name, arguments) from error
-        if not isinstance(value, dict):
-            raise cannot_say(name, arguments)
+        value = as_object(name, arguments, self._load_arguments)
         index, self._count = self._count, self._count + 1
         return {"id": id, "function": {"index": index, "name": name, "arguments": value}}
 

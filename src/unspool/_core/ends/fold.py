@@ -195,8 +195,10 @@ class _OpenCall:
     def kept(self, part: BrokenCall) -> ToolCall:
         """The call among those of the message, although it is broken."""
         arguments = part.arguments
-        if part.status == "malformed" and not (arguments and arguments in self.raw):  # it is no JSON
-            arguments = self.raw[self.head : self.tail]
+        if part.status == "malformed":
+            # In JSON they begin as they were given; else what follows the head stands for them.
+            begin = self.raw.rfind(arguments, 0, self.tail) if arguments else -1
+            arguments = self.raw[begin if begin >= 0 else self.head : self.tail]
         return ToolCall(self.id, self.name, arguments)
 
 

@@ -267,7 +267,4 @@ def _members(call: ToolCall) -> list[tuple[str, str]]:
         raise UsageError(
             f"arguments of {call.name!r} must be a JSON object to be written as parameters, got {found}"
         )
-    seen: dict[str, str] = {}
-    for key, value in members:
-        seen.setdefault(key, value)
-    return list(seen.items())
+    return members

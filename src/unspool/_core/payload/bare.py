@@ -19,7 +19,8 @@
 
 Models also write parentheses around the arguments, ``=`` for ``:``, JSON strings
 and keys, single quotes, a comma too many, or forget a delimiter.  All that is
-read.  Infinite numbers become strings.
+read.  Numbers that are not in range (``schema/numbers.py``) become strings.  A key that an object
+has twice is noted; the last value counts.
 """
 
 from __future__ import annotations
@@ -116,12 +117,14 @@ _marks: Final = lru_cache(maxsize=256)(_Marks)
 class _Level:
     """An object or array that is open."""
 
-    __slots__ = ("closer", "count", "equals", "kind", "quoted")
+    __slots__ = ("closer", "count", "equals", "keys", "kind", "quoted")
 
     def __init__(self, closer: str, kind: ValueType) -> None:
         self.closer: Final = closer
         self.kind: Final = kind
         """What its schema says."""
+        self.keys: set[str] | None = None
+        """The keys of an object that has any."""
         self.count = 0
         """How many elements have begun."""
         self.equals = False
@@ -292,7 +295,14 @@ class BareObject(Codec):
         text, end, level.quoted, level.equals = found
         self._out.append(f", {text}: " if level.count else f"{text}: ")
         level.count += 1
-        self._kind = level.kind.member(json.loads(text)) if level.kind.types else UNKNOWN
+        key: str = json.loads(text) if "\\" in text else text[1:-1]
+        if level.keys is None:
+            level.keys = {key}
+        elif key in level.keys:
+            self.notes.append(("duplicate_argument", key[:80], end))
+        else:
+            level.keys.add(key)
+        self._kind = level.kind.member(key) if level.kind.types else UNKNOWN
         self._state = _VALUE
         return end
 

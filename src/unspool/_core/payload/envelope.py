@@ -119,7 +119,7 @@ class EnvelopeCodec(NamedPayload):
 
     @property
     def verbatim(self) -> bool:
-        return not self._python
+        return not self._python and self._json.verbatim
 
     @property
     def source(self) -> Codec | None:
@@ -318,7 +318,7 @@ class EnvelopeCodec(NamedPayload):
             self._has_args = True
             self.args_to = at
             if text:
-                arguments = arguments_in(text)
+                arguments = arguments_in(text, self.notes, at)
                 if not arguments:
                     self.error = NO_ARGUMENTS
                 if self.committed:

@@ -5,6 +5,10 @@ counts brackets would run over the closing marker of a broken call and swallow
 the rest of the output.  Nesting is a list, not a call stack, so its depth is
 bounded by memory only.
 
+A number that clients cannot read (``schema/numbers.py``) is an error as well, because
+they would run the call with infinity or null instead.  A key that an object has twice
+is noted; the text stays what the model wrote, and the last value counts, as in clients.
+
 With ``repair`` the scanner also reads what models write instead of JSON (rules
 J12: trailing commas, single quotes and Python's literals, control characters
 inside strings, brackets that are missing) and writes JSON, with a note for
@@ -16,8 +20,9 @@ from __future__ import annotations
 import json
 import re
 from json.encoder import encode_basestring
-from typing import Final, NoReturn
+from typing import Final, NoReturn, TypeAlias
 
+from ..schema.numbers import FINITE_DIGITS, MOST_DIGITS, in_range
 from ..schema.words import PYTHON_TO_JSON
 from ..search.scan import COMPILED, ESCAPED, behind_space, escape_begun, escaped, string_reach, string_run
 from ..syntax.codec import Codec, Value
@@ -33,6 +38,7 @@ _MENDED_KINDS: Final = {"'": '"', **{python: word[1][0] for python, word in _PYT
 """What a value becomes that begins as none does in JSON."""
 _TOKEN_STARTS: Final = frozenset("\"'{[-0123456789tfnTFN")
 _BLANKS: Final = " \t\r\n"
+_NUMBER_IN_RANGE: Final = f"a finite number of at most {MOST_DIGITS:,} digits"
 
 # What the scanner expects next.
 _START: Final = 0
@@ -66,6 +72,8 @@ _CLOSE: Final = 34
 _COMMA: Final = 35
 _NUMBER_ENDS: Final = 36
 _REFUSED: Final = 37
+_BEGINS: Final = 38
+"""Added to the state of a key or number that begins with the character."""
 
 _EXPECTED: Final = (
     "a JSON value",
@@ -80,6 +88,8 @@ _EXPECTED: Final = (
 )
 _AFTER_A_NUMBER: Final = (_ZERO, _INTEGER, _FRACTION, _EXPONENT)
 _ASCII: Final = 128
+_BLOCK: Final = 4096
+"""So many characters of a key are kept in one piece that grows; a number is in one piece."""
 
 
 def _table(*, repair: bool) -> bytes:
@@ -96,13 +106,13 @@ def _table(*, repair: bool) -> bytes:
         put(state, '"', _STRING)
         put(state, "{", _OPEN_OBJECT)
         put(state, "[", _OPEN_LIST)
-        put(state, "-", _MINUS)
-        put(state, "0", _ZERO)
-        put(state, "123456789", _INTEGER)
+        put(state, "-", _BEGINS + _MINUS)
+        put(state, "0", _BEGINS + _ZERO)
+        put(state, "123456789", _BEGINS + _INTEGER)
     put(_ITEM_OR_END, "]", _CLOSE)
-    put(_KEY_OR_END, '"', _KEY_STRING)
+    put(_KEY_OR_END, '"', _BEGINS + _KEY_STRING)
     put(_KEY_OR_END, "}", _CLOSE)
-    put(_KEY, '"', _KEY_STRING)
+    put(_KEY, '"', _BEGINS + _KEY_STRING)
     put(_COLON, ":", _VALUE)
     put(_NEXT, "}]", _CLOSE)
     put(_NEXT, ",", _COMMA)
@@ -139,11 +149,32 @@ _STRICT: Final = _table(repair=False)
 _REPAIRING: Final = _table(repair=True)
 
 
+Keys: TypeAlias = "set[str] | str | None"
+"""Keys that an object has so far.  No set is made for one key, which is all that deep nesting has."""
+
+
+def is_repeated(objects: list[Keys], key: str) -> bool:
+    """Return whether the innermost of the open objects has this key already, and remember the key."""
+    keys = objects[-1]
+    if keys is None:
+        objects[-1] = key
+        return False
+    if isinstance(keys, str):
+        keys = objects[-1] = {keys}
+    if key in keys:
+        return True
+    keys.add(key)
+    return False
+
+
 class JsonValue(Value):
     """One JSON value."""
 
     __slots__ = (
+        "_begun",
+        "_blocks",
         "_comma",
+        "_objects",
         "_out",
         "_repair",
         "_stack",
@@ -161,6 +192,10 @@ class JsonValue(Value):
         self._state: i64 = _START
         self._stack: list[str] = []
         self._tries = 0
+        self._objects: Final[list[Keys]] = []  # that are open
+        # What earlier steps have read of the key or number that is being read, and of a long key before that.
+        self._begun = ""
+        self._blocks: list[str] | None = None
         # Under repair: what was read, a word of Python, and a comma and white space that wait.
         self._out: list[str] = []
         self._word = ""
@@ -176,12 +211,13 @@ class JsonValue(Value):
 
     @property
     def verbatim(self) -> bool:
-        return True
+        # What follows a number may make an object of what was given, and clients would run that.
+        return self.error != _NUMBER_IN_RANGE
 
     def step(self, buf: str, pos: int, final: bool) -> int:  # noqa: ARG002 - it ends by itself, or not
         n = len(buf)
         start = pos
-        if _STRING <= self._state < _SINGLE_STRING and not pos:
+        if self._state == _STRING and not pos:
             reach = string_reach(buf)
             if reach == n or escape_begun(buf, reach):
                 self.text = buf if reach == n else buf[:reach]
@@ -194,17 +230,18 @@ class JsonValue(Value):
                 self.kind = _MENDED_KINDS.get(char, char) if self._repair else char
                 self._state = _VALUE
         self._tries = _TRIES
+        begin = start
         while pos < n and not self.done and not self.error:
             if not self._comma and self._state < _SINGLE_STRING:
-                pos = self._read(buf, pos)
-                if pos == n or self.done:
+                pos = self._read(buf, pos, begin)
+                if pos == n or self.done or self.error:
                     break
             if self._state >= _STRING and escape_begun(buf, pos):
                 break
             if self._repair:
                 if pos > start:
                     self._out.append(buf[start:pos])
-                start = pos = self._mend(buf, pos)
+                start = begin = pos = self._mend(buf, pos)
             else:
                 self.error = self._expected(buf[pos])
         if self.error and self._state == _PYTHON_WORD:  # what was taken for the beginning of one is none
@@ -220,7 +257,7 @@ class JsonValue(Value):
     def finish(self, cut: bool) -> Status:
         self.text = ""
         if self._state in _AFTER_A_NUMBER and not self._stack and not cut:
-            self.done = True
+            self.done = in_range(self._begun)
         return "complete" if self.done else "truncated"
 
     def close(self) -> bool:
@@ -228,28 +265,47 @@ class JsonValue(Value):
             self._state = _NEXT
         if not (self._state in (_NEXT, _ITEM_OR_END, _KEY_OR_END) or self._comma) or not self._stack:
             return False
-        self.text = "".join(reversed(self._stack))
+        if self.error == _NUMBER_IN_RANGE:
+            return False
+        self.text = ""
+        while self._stack:
+            self.text += self._pop()
         self.notes.append(("repaired", f"missing {self.text} added", 0))
-        self._stack.clear()
         self._comma.clear()
         self.error = ""
         self.done = True
         return True
 
-    def _read(self, buf: str, pos: i64) -> i64:  # noqa: C901 - a branch for each kind of move
-        """JSON, up to its end or to what is not JSON, or not yet."""
+    def _read(self, buf: str, pos: i64, begin: i64) -> i64:  # noqa: C901 - a branch for each kind of move
+        """Read JSON, up to its end or to what is not JSON, or not yet.
+
+        :param begin: where the key or number that is being read begins in ``buf``, or goes on.
+        """
         n: i64 = len(buf)
         state = self._state
         stack = self._stack
         table = self._table
+        objects = self._objects
         while pos < n:
             if state >= _STRING:
                 if buf[pos] != '"':
                     pos = string_run(buf, pos)
                     if pos == n or buf[pos] != '"':
+                        if state == _KEY_STRING:
+                            self._carry(buf[begin:pos])
                         break
                 pos += 1
                 if state == _KEY_STRING:
+                    key = buf[begin : pos - 1]
+                    if self._begun:
+                        key = self._begun + key
+                        self._begun = ""
+                    if "\\" in key or self._blocks is not None:
+                        key = self._whole_key(key)
+                    if objects[-1] is None:
+                        objects[-1] = key
+                    elif is_repeated(objects, key):
+                        self._note_repeated(key, pos)
                     state = _COLON
                     continue
                 state = _NEXT
@@ -261,10 +317,16 @@ class JsonValue(Value):
                     pos += 1
                     if after != _NEXT:
                         continue
+                elif after >= _BEGINS:
+                    begin = pos
+                    state = after - _BEGINS
+                    pos += 1
+                    continue
                 elif after <= _OPEN_LIST:
                     if COMPILED or n - pos <= _SHORT or not (end := self._behind_whole_value(buf, pos)):
                         pos += 1
                         if after == _OPEN_OBJECT:
+                            objects.append(None)
                             stack.append("}")
                             state = _KEY_OR_END
                             continue
@@ -281,9 +343,14 @@ class JsonValue(Value):
                     pos += 1
                     continue
                 elif after == _NUMBER_ENDS:
+                    if state == _EXPONENT or self._begun or pos - begin > FINITE_DIGITS:
+                        pos = self._number_ends(buf, begin, pos)
+                        if self.error:
+                            break
                     state = _NEXT
                 elif after == _CLOSE and buf[pos] == stack[-1]:
-                    stack.pop()
+                    if stack.pop() == "}":
+                        objects.pop()
                     state = _NEXT
                     pos += 1
                 else:
@@ -291,8 +358,59 @@ class JsonValue(Value):
             if not stack:
                 self.done = True
                 break
+        else:
+            if state > _NEXT:
+                if state < _WORD:
+                    self._state = state
+                    self._begun += buf[begin:pos]
+                    return self._short_enough(pos)
+                if state == _KEY_STRING:
+                    self._begun += buf[begin:pos]
         self._state = state
         return pos
+
+    def _carry(self, text: str) -> None:
+        """Keep a piece of a key that later steps go on with."""
+        self._begun += text
+        if len(self._begun) > _BLOCK:
+            self._blocks = self._blocks or []
+            self._blocks.append(self._begun)
+            self._begun = ""
+
+    def _whole_key(self, key: str) -> str:
+        """Return a key with its opening quote and without escapes; the end of one may be given."""
+        if self._blocks is not None:
+            key = "".join([*self._blocks, key])
+            self._blocks = None
+        return '"' + str(json.loads(f'{key}"')) if "\\" in key else key
+
+    def _note_repeated(self, key: str, at: int) -> None:
+        self.notes.append(("duplicate_argument", key[1:81], at))
+
+    def _pop(self) -> str:
+        """End the innermost object or array.  Returns its closing bracket."""
+        closer = self._stack.pop()
+        if closer == "}":
+            self._objects.pop()
+        return closer
+
+    def _number_ends(self, buf: str, begin: i64, end: i64) -> i64:
+        """A number is complete.  Returns its end, or how far it is short enough."""
+        number = self._begun + buf[begin:end]
+        self._begun = number
+        end = self._short_enough(end)
+        if not self.error and not in_range(number):
+            self.error = _NUMBER_IN_RANGE
+        self._begun = ""
+        return end
+
+    def _short_enough(self, end: i64) -> i64:
+        """Of the number that has been read up to ``end``: how far it is not too long."""
+        excess: i64 = len(self._begun) - MOST_DIGITS - (self._begun[0] == "-")
+        if excess <= 0:
+            return end
+        self.error = _NUMBER_IN_RANGE
+        return end - excess
 
     def _behind_whole_value(self, buf: str, pos: int) -> int:
         """Behind the value at ``pos`` if all of it is there and in order, else 0.
@@ -309,8 +427,10 @@ class JsonValue(Value):
             return 0
 
     def _expected(self, char: str) -> str:
-        """What should stand here instead of this character."""
+        """Return what should stand here instead of this character."""
         state = self._state
+        if char in "NI" and state in (_VALUE, _ITEM_OR_END, _MINUS):
+            return _NUMBER_IN_RANGE  # NaN or Infinity, which some clients read
         if state >= _STRING:
             return (
                 "a valid escape sequence"
@@ -335,7 +455,7 @@ class JsonValue(Value):
             if state != _NEXT and char == self._stack[-1]:
                 self._comma.clear()
                 self.notes.append(("repaired", "trailing comma removed", pos))
-                self._out.append(self._stack.pop())
+                self._out.append(self._pop())
                 self._value_ends()
                 return pos + 1
             if char in _TOKEN_STARTS or (state == _NEXT and char in ",}]"):
@@ -350,9 +470,9 @@ class JsonValue(Value):
             if char in "}]":
                 return self._close_mismatch(char, pos)
         elif char == "'" and state in (_VALUE, _ITEM_OR_END, _KEY_OR_END, _KEY):
-            self._out.append('"')
             self.notes.append(("repaired", "single quotes replaced", pos))
             self._state = _SINGLE_STRING if state in (_VALUE, _ITEM_OR_END) else _SINGLE_KEY
+            self._put('"')
             return pos + 1
         elif char in _PYTHON_WORDS and state in (_VALUE, _ITEM_OR_END):
             self._word = _PYTHON_WORDS[char][0]
@@ -367,27 +487,37 @@ class JsonValue(Value):
         if self._state >= _SINGLE_STRING:
             end = _SINGLE_RUN.match(buf, pos).end()  # type: ignore[union-attr]
             if end > pos:
-                self._out.append(buf[pos:end])
+                self._put(buf[pos:end])
                 return end
             if char == "'":
                 self._out.append('"')
                 if self._state == _SINGLE_KEY:
+                    key = self._whole_key(self._begun)
+                    self._begun = ""
+                    if is_repeated(self._objects, key):
+                        self._note_repeated(key, pos + 1)
                     self._state = _COLON
                 else:
                     self._value_ends()
                 return pos + 1
         if char == '"':
-            self._out.append('\\"')
+            self._put('\\"')
         elif char != "\\":
-            self._out.append(escaped(char))
+            self._put(escaped(char))
             self.notes.append(("repaired", "control character inside a string escaped", pos))
         elif buf.startswith("'", pos + 1):
-            self._out.append("'")
+            self._put("'")
             return pos + 2
         else:
             self.error = self._expected(char)
             return pos
         return pos + 1
+
+    def _put(self, text: str) -> None:
+        """Put out a piece of a string, which may be a key."""
+        self._out.append(text)
+        if self._state in (_KEY_STRING, _SINGLE_KEY):
+            self._carry(text)
 
     def _read_python_word(self, buf: str, pos: int) -> int:
         word, at = self._word, self._word_at
@@ -400,18 +530,18 @@ class JsonValue(Value):
             self._out.append(_PYTHON_WORDS[word[0]][1])
             self._value_ends()
         elif pos < len(buf):
-            self.error = _EXPECTED[_PYTHON_WORD]
+            self.error = _NUMBER_IN_RANGE if word[0] == "N" else _EXPECTED[_PYTHON_WORD]
         return pos
 
     def _close_mismatch(self, char: str, pos: int) -> int:
         """A closing bracket of the wrong kind: supply those that are missing before it."""
         missing = ""
         while self._stack and self._stack[-1] != char:
-            missing += self._stack.pop()
+            missing += self._pop()
         self._out.append(missing)
         self.notes.append(("repaired", f"missing {missing} added", pos))
         if self._stack:
-            self._out.append(self._stack.pop())
+            self._out.append(self._pop())
             pos += 1
         self._value_ends()
         return pos
@@ -437,7 +567,7 @@ class JsonArguments(Codec):
 
     @property
     def verbatim(self) -> bool:
-        return True
+        return self._value.verbatim
 
     @property
     def source(self) -> Codec | None:
@@ -460,7 +590,7 @@ class JsonArguments(Codec):
         self.text = ""
         if value.done or value.error:
             written = "".join(self._captured)
-            arguments = arguments_in(written) if value.done else ""
+            arguments = arguments_in(written, self.notes, pos) if value.done else ""
             self.text = arguments or written
             if not arguments and not self.error:
                 self.error = NO_ARGUMENTS
@@ -475,12 +605,26 @@ class JsonArguments(Codec):
         return True
 
 
-def arguments_in(text: str) -> str:
-    """The arguments that a JSON value other than an object stands for; nothing if it stands for none."""
+def arguments_in(text: str, notes: list[tuple[str, str, int]], at: int) -> str:
+    """Return the arguments that a JSON value other than an object stands for, or nothing.
+
+    What is odd about them is added to ``notes``, with this place.
+    """
     if text == "null":
         return "{}"
     inner = text if text[:1] != '"' else json.loads(text).strip()
-    return inner if json_kind(inner) == "{" else "" if inner else "{}"
+    value = JsonValue()
+    if not _holds(value, inner) or value.kind != "{":
+        return "" if inner else "{}"
+    notes.extend((kind, detail, at) for kind, detail, _ in value.notes)
+    return inner
+
+
+def duplicate_keys(text: str) -> list[str]:
+    """Return the keys that objects in this JSON text have more than once."""
+    value = JsonValue()
+    _holds(value, text)
+    return [detail for _, detail, _ in value.notes]
 
 
 def _beyond_ascii(state: int) -> int:
@@ -491,7 +635,23 @@ def _refuse(constant: str) -> NoReturn:
     raise ValueError(constant)
 
 
-_WHOLE: Final = json.JSONDecoder(parse_constant=_refuse)
+def _check_number(text: str) -> None:
+    if (len(text) > FINITE_DIGITS or "e" in text or "E" in text) and not in_range(text):
+        raise ValueError("out of range")
+
+
+def _check_keys(members: list[tuple[str, object]]) -> None:
+    if len(dict(members)) < len(members):
+        raise ValueError("duplicate keys")
+
+
+_WHOLE: Final = json.JSONDecoder(
+    object_pairs_hook=_check_keys,
+    parse_float=_check_number,
+    parse_int=_check_number,
+    parse_constant=_refuse,
+)
+"""Refuses what the scanner would refuse, or make a note of."""
 _SHORT: Final = 64
 """Input of no more than this is not worth a look ahead."""
 _TRIES: Final = 3
@@ -501,25 +661,33 @@ _TRIES: Final = 3
 def json_kind(text: str) -> str:
     """First character of the one JSON value that ``text`` is, or nothing if it is not one."""
     value = JsonValue()
+    return value.kind if _holds(value, text) else ""
+
+
+def _holds(value: JsonValue, text: str) -> bool:
+    """Read ``text`` as the value.  Returns whether it is one, with nothing but blanks around it."""
     end = value.step(text, 0, True)
     if value.error or (not value.done and value.finish(cut=False) != "complete"):
-        return ""
-    return value.kind if not text[end:].strip(" \t\r\n") else ""
+        return False
+    return not text[end:].strip(_BLANKS)
 
 
 def object_members(text: str) -> list[tuple[str, str]] | None:
-    """Keys and the source text of their values, or None if this is not a JSON object."""
+    """Return keys and the source text of their values, or None if this is not a JSON object.
+
+    Of a key that is given twice the last value counts.
+    """
     if json_kind(text) != "{":
         return None
-    members: list[tuple[str, str]] = []
+    members: dict[str, str] = {}
     at = text.index("{") + 1
     while True:
         at = _LIST_GAP.match(text, at).end()  # type: ignore[union-attr]
         if text[at] == "}":
-            return members
+            return list(members.items())
         key, at = _value_at(text, at)
         value, at = _value_at(text, text.index(":", at) + 1)
-        members.append((json.loads(key), value))
+        members[json.loads(key)] = value
 
 
 def array_items(text: str) -> list[str] | None:

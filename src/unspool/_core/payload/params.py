@@ -8,6 +8,7 @@ from ..schema.values import Slot
 from ..search.scan import BOUND, behind_space
 from ..syntax.codec import Codec
 from ..syntax.trial import NEED, Trial
+from .json import duplicate_keys
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
@@ -86,6 +87,8 @@ class Parameters(Codec):
         value, note = slot.value(raw)
         if note:
             self.notes.append((note, raw.strip(" \t\r\n")[:80], at))
+        if value[0] in "{[":
+            self.notes.extend(("duplicate_argument", key, at) for key in duplicate_keys(value))
         return value
 
 

@@ -15,7 +15,8 @@ r"""Python literals, written as JSON: the arguments of a call, or one value.
 
 More is accepted than Python would: JSON's words, leading zeros, line breaks
 inside any string, unknown escapes (they stand for themselves), bare keys, and
-bare words as strings.  Numbers that are not finite become strings.
+bare words as strings.  Numbers that are not in range (``schema/numbers.py``) become strings.
+An argument that is given twice counts the first time, a key of a dict the last; both are noted.
 
 ``loose`` is for templates that write strings without escaping them.  There a
 quote ends a string only where what follows can follow a string: the bracket
@@ -27,6 +28,7 @@ one closing quote only.
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import unicodedata
@@ -34,12 +36,14 @@ from contextlib import suppress
 from json.encoder import encode_basestring
 from typing import TYPE_CHECKING, Final
 
+from ..schema.numbers import MOST_DIGITS
 from ..schema.pyliteral import number_to_json
 from ..schema.words import WORDS
 from ..search.scan import BOUND, escaped, in_word, run_until, same_run, word_run
 from ..syntax.codec import Value
 from ..values.events import Status
 from ..values.native import i64
+from .json import Keys, is_repeated
 
 if TYPE_CHECKING:
     from ..schema.schema import Tools
@@ -142,9 +146,12 @@ class PythonValue(Value):
         "_atom",
         "_comma",
         "_held",
+        "_key",
+        "_key_from",
         "_loose",
         "_marks",
         "_numeric",
+        "_objects",
         "_out",
         "_pending",
         "_prefix",
@@ -171,6 +178,11 @@ class PythonValue(Value):
         self._marks: list[int] = []
         self._sink = self._out
         self._skips = False  # the argument was given before
+        # The dicts that are open; of a key that is being read, where it begins in the output, and what of
+        # it is gone.
+        self._objects: Final[list[Keys]] = []
+        self._key_from: i64 = -1
+        self._key: list[str] = []
         # The string or atom that is being read.
         self._role = _AS_VALUE
         self._quote = ""
@@ -182,7 +194,7 @@ class PythonValue(Value):
 
     def step(self, buf: str, pos: int, final: bool) -> int:  # noqa: C901 - a branch for each state
         n = len(buf)
-        if not pos and self._state == _STRING and not self._marks and not self._prefix:
+        if not pos and self._state == _STRING and not self._marks and not self._prefix and self._key_from < 0:
             end: i64 = same_run(buf, 0, self._quote)
             if end == n or (end == n - 1 and buf[end] == "\\" and not final):
                 self.text = buf[:end]
@@ -254,7 +266,7 @@ class PythonValue(Value):
         if state == _STRING_END:
             if self._role == _AS_KEY:
                 return False
-            self._string_ends()
+            self._string_ends(0)
         missing = [_CLOSERS[bracket] for bracket in reversed(self._stack)]
         while self._stack:
             self._close_bracket()
@@ -267,6 +279,9 @@ class PythonValue(Value):
 
     def _flush(self) -> None:
         out = self._out
+        if self._key_from >= 0 and not self._marks:
+            self._key += out[self._key_from :]
+            self._key_from = 0
         if len(out) == 1:
             self.text = out.pop()
         else:
@@ -360,6 +375,8 @@ class PythonValue(Value):
             if not self._sink[-1].endswith('"'):
                 self._sink[-1] = f'"{self._sink[-1]}"'
             self._stack[-1] = _DICT
+            self._objects.append(None)
+            self._key_ends("".join(self._held[self._marks[-1] + 1 :]), pos)
             self._decide("{")
             self._sink.append(": ")
             self._state = _VALUE
@@ -369,6 +386,8 @@ class PythonValue(Value):
 
     def _close_bracket(self) -> None:
         top = self._stack.pop()
+        if top in (_DICT, _MEMBERS):
+            self._objects.pop()
         if top < _PAREN:
             self._sink.append(_JSON_CLOSERS[top])
         elif self._state == _NEXT:
@@ -404,6 +423,8 @@ class PythonValue(Value):
             self._pending = False
         else:
             self._separate()
+            if self._role == _AS_KEY:
+                self._key_from = len(self._sink)
             self._sink.append('"')
         self._quote = quote
         self._prefix = prefix
@@ -427,7 +448,7 @@ class PythonValue(Value):
                 self._state = _STRING_END
                 self._pending = True
                 if self._loose or not self._stack:
-                    self._string_ends()
+                    self._string_ends(pos + len(quote))
                 return pos + len(quote)
             if closes == _MORE:
                 return -1
@@ -466,16 +487,25 @@ class PythonValue(Value):
             self._numeric = False
             self._state = _ATOM
             return pos
-        self._string_ends()
+        self._string_ends(pos)
         return pos
 
-    def _string_ends(self) -> None:
+    def _string_ends(self, pos: int) -> None:
         self._pending = False
         self._sink.append('"')
         if self._role == _AS_KEY:
             self._state = _COLON
+            self._key_ends("".join(self._key) + "".join(self._sink[self._key_from :]), pos)
+            self._key.clear()
+            self._key_from = -1
         else:
             self._value_ends(simple=True)
+
+    def _key_ends(self, text: str, at: int) -> None:
+        """A key of a dict is complete; ``text``: the JSON string that it comes to."""
+        key: str = json.loads(text) if "\\" in text else text[1:-1]
+        if is_repeated(self._objects, key):
+            self.notes.append(("duplicate_argument", key[:80], at))
 
     def _closes(self, buf: str, at: int, final: bool) -> int:
         """Whether a loose string ends here: what stands at ``at`` can follow a string."""
@@ -579,7 +609,9 @@ class PythonValue(Value):
         self._atom.clear()
         self._separate()
         if self._role == _AS_KEY:
-            self._sink.append(value if value[0] == '"' else f'"{value}"')
+            value = value if value[0] == '"' else f'"{value}"'
+            self._sink.append(value)
+            self._key_ends(value, pos)
             self._state = _COLON
         else:
             self._sink.append(value)
@@ -614,6 +646,7 @@ class PythonArguments(PythonValue):
             return super()._begin_key(buf, pos, final)
         if char == "{" and not self._seen and not self._only:
             self._stack.append(_MEMBERS)
+            self._objects.append(None)
             self._only = True
             return pos + 1
         if self._only:
@@ -722,7 +755,7 @@ def _constant(text: str) -> str:
     if word is not None:
         return word
     if text.isascii() and text.isdigit() and (text[0] != "0" or text == "0"):
-        return text
+        return text if len(text) <= MOST_DIGITS else encode_basestring(text)
     if text in _NOT_FINITE:
         return encode_basestring(text)
     if text[0] not in _NUMBER_STARTS:

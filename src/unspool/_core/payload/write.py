@@ -59,7 +59,8 @@ _WRITTEN: Final = {**JSON_TO_PYTHON, ",": ", ", ":": ": "}
 def encode_python(arguments: str) -> str:
     r"""A JSON object as the arguments of a Python call.
 
-    Keys that are no identifiers cannot be keywords; then the object is the only argument.
+    Keys that are not identifiers cannot be keywords, nor can one that is given twice; then the object
+    is the only argument.
 
     >>> encode_python('{"city": "Paris", "days": [1, null], "dry": true}')
     '(city="Paris", days=[1, None], dry=True)'
@@ -84,7 +85,8 @@ def encode_python(arguments: str) -> str:
         elif piece == ":" and depth == 1:
             keys.append(len(out) - 1)
         out.append(_WRITTEN.get(piece, piece))
-    if not all(out[at][1:-1].isidentifier() for at in keys):
+    names = [out[at][1:-1] for at in keys]
+    if not all(map(str.isidentifier, names)) or len(set(names)) < len(names):
         return f"({''.join(out)})"
     for at in keys:
         out[at] = out[at][1:-1]

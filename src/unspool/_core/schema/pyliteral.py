@@ -11,10 +11,10 @@ copied, never computed with.
 from __future__ import annotations
 
 import json
-import math
 import re
 from typing import Final
 
+from .numbers import MOST_DIGITS, in_range
 from .words import WORDS
 
 _ESCAPE = r"\\(?:[^xuUN]|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U(?:0010|000[0-9a-fA-F])[0-9a-fA-F]{4})"
@@ -143,20 +143,18 @@ def python_to_json(text: str) -> str | None:
 
 
 def number_to_json(text: str) -> str | None:
-    """A decimal number as JSON writes it, ``None`` if it is none or no finite double.
-
-    Integers have no such limit: they keep all their digits.
+    """Return a decimal number as JSON writes it, or ``None`` if it is not one or is not in range.
 
     >>> number_to_json("+007."), number_to_json("1e999")
     ('7.0', None)
     """
     if text.isascii() and text.isdigit() and (text[0] != "0" or len(text) == 1):
-        return text
+        return text if len(text) <= MOST_DIGITS else None
     number = _NUMBER.fullmatch(text)
     if number is None:
         return None
     sign, whole, fraction, exponent = number.groups("")
-    if (fraction or exponent) and math.isinf(float(text)):
+    if not in_range(text):
         return None
     if fraction == ".":
         fraction = ".0"

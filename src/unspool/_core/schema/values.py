@@ -5,18 +5,18 @@ format carries no types.  Three rules govern it:
 
 * The result is JSON text, and never says less than the source: digits are
   copied, not computed with; containers keep their spelling.
-* It never reads as NaN or infinite.
+* Its numbers are in range: finite, and not too long for a client (``numbers.py``).
 * A value that is not what its schema says stays a string.  Nothing is dropped.
 """
 
 from __future__ import annotations
 
-import math
 import re
 from json import JSONDecoder
 from json.encoder import encode_basestring
 from typing import Final
 
+from .numbers import in_range
 from .pyliteral import number_to_json, python_to_json
 from .schema import CONTAINERS, ValueType
 from .words import LOOSE_WORDS, PYTHON_TO_JSON
@@ -231,15 +231,15 @@ def _skip(text: str, at: int) -> int:
     return at
 
 
-def _finite(number: str) -> str:
-    if math.isinf(float(number)):
-        raise ValueError("no double holds this")
-    return number
+def _number(text: str) -> str:
+    if not in_range(text):
+        raise ValueError("out of range")
+    return text
 
 
 def _refuse(constant: str) -> str:
     raise ValueError(f"{constant} is not JSON")
 
 
-_DECODER: Final = JSONDecoder(parse_int=str, parse_float=_finite, parse_constant=_refuse)
-"""Checks without converting: ``int`` refuses numbers of more than 4300 digits."""
+_DECODER: Final = JSONDecoder(parse_int=_number, parse_float=_number, parse_constant=_refuse)
+"""Decoder that checks numbers without converting integers."""

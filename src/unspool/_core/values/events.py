@@ -306,7 +306,8 @@ NOTE_KINDS: Final[dict[str, str]] = {
     "repaired": "notation was repaired under malformed_call=repair",
     "slip": "a slip in the notation that can mean only one thing was read as that",
     "coerced_to_string": "a value is not what its schema or its notation says, and stays a string",
-    "duplicate_argument": "an argument was given twice; the first one counts",
+    "duplicate_argument": "an argument, or a key of an object in one, was given twice: "
+    "between tags and in Python calls the first counts, in JSON and other objects the last",
     "late_id": "the model gave the call's id after its arguments",
     "foreign_call": "a call was written as another family of models writes it",
     "unnamed_call": "a call did not name its function, which follows from its arguments",
