@@ -311,8 +311,7 @@ class Gateway:
         self, exchange: Exchange, body: Mapping[str, Any]
     ) -> tuple[dict[str, Any], Thread | None]:
         keeps = self.settings.max_stored_bytes > 0
-        grown = self.intake.grown(exchange)
-        return await resume(self.store, exchange.owner, body, grown, keeps=keeps)
+        return await resume(self.store, self.intake, exchange, body, keeps=keeps)
 
     # -- generation
 
@@ -324,7 +323,7 @@ class Gateway:
 
     async def _generate_responses(self, exchange: Exchange) -> None:
         async def read(body: Mapping[str, Any]) -> Job:
-            past = await recall(self.store, exchange.owner, body, self.intake.grown(exchange))
+            past = await recall(self.store, self.intake, exchange, body)
             seal = self._seal.of(exchange.owner)
             return await self.intake.job(
                 exchange, responses_job, body, hosted=self.settings.hosted_tools, past=past, seal=seal

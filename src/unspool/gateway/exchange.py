@@ -58,6 +58,8 @@ class Exchange:
         """Whose request it is: what is kept for another owner it does not find."""
         self.size = 0
         """Bytes of the request's body, and of what it refers back to."""
+        self.values = 0
+        """Values of what it refers back to."""
         self.fields: dict[str, Any] = {}
         """More for the log."""
         self.ping = b""

@@ -17,12 +17,12 @@ import msgspec
 
 from .body import Job
 from .broken_history import arguments_of
-from .decoding import SMALL, VALUES, Bounds
+from .decoding import SMALL, VALUES, Bounds, too_many
 from .exchange import Exchange, too_large
 from .failure import Failure, invalid
 from .lanes import Lane
 from .settings import Settings
-from .store import Grown
+from .store import Weight
 
 Given = ParamSpec("Given")
 Found = TypeVar("Found")
@@ -60,15 +60,14 @@ class Intake:
             data = await exchange.body(self._most_bytes, self._seconds, grown)
             return await self.off_loop(exchange, decode, data, bounds)
 
-    def grown(self, exchange: Exchange) -> Grown:
-        """Takes what a request refers back to for a part of it."""
-
-        def grown(size: int) -> None:
-            exchange.size += size
-            if exchange.size > self._most_bytes:
-                raise too_large(self._most_bytes)
-
-        return grown
+    def charge(self, exchange: Exchange, weight: Weight, times: int = 1) -> None:
+        """Count what a request refers back to as a part of it; refuse it above the bounds of a body."""
+        exchange.size += weight.size * times
+        exchange.values += weight.values * times
+        if exchange.size > self._most_bytes:
+            raise too_large(self._most_bytes)
+        if exchange.values > self._most_values:
+            raise too_many(self._most_values, "values")
 
     async def job(
         self, exchange: Exchange, read: Callable[Given, Job], *args: Given.args, **more: Given.kwargs
