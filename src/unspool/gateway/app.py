@@ -85,6 +85,8 @@ class Gateway:
         self._asked: tuple[float, asyncio.Future[list[bool]]] | None = None
         """When the upstreams were last asked whether they are ready, and what they said."""
         self._active: set[Exchange] = set()
+        self._admitted: set[Exchange] = set()
+        """Those that count for ``max_concurrency``: their bodies are there."""
         self._reaper: asyncio.Task[None] | None = None
         self.router = self._router()
         self.app = self._app()
@@ -356,8 +358,8 @@ class Gateway:
     async def _generate(
         self, exchange: Exchange, read: Callable[[Mapping[str, Any]], Awaitable[Job | None]]
     ) -> None:
-        self.admit()
         body = await self.body(exchange)
+        self.admit(exchange)
         note = self.desk.notes.begin(exchange)
         served = self.models.find(body.get("model"))
         model = served.model
@@ -407,12 +409,13 @@ class Gateway:
         finally:
             output.count()
 
-    def admit(self) -> None:
-        """Refuse a request that would be one too many."""
+    def admit(self, exchange: Exchange) -> None:
+        """Count a request whose body is there; refuse one that would be too many."""
         limit = self.settings.max_concurrency
-        if limit and self.metrics.active.value() > limit:
+        if limit and len(self._admitted) >= limit:
             told = f"more than {limit} requests at once; try again"
             raise Failure("overloaded", told, code="overloaded", retry_after="1")
+        self._admitted.add(exchange)
 
     def enter(self, exchange: Exchange) -> None:
         """A request begins."""
@@ -422,6 +425,7 @@ class Gateway:
     def exit(self, exchange: Exchange) -> None:
         """A request is over."""
         self._active.discard(exchange)
+        self._admitted.discard(exchange)
         self.metrics.active.add(amount=-1)
         exchange.unwatch()
 

@@ -72,6 +72,9 @@ class Exchange:
         self.receive = receive
         self._send = send
         self._task = asyncio.current_task()
+        self._patience: asyncio.Timeout | None = None
+        """Until when a part of the body may take to come, while one is waited for."""
+        self._displaced = False
         self._watch: asyncio.Task[None] | None = None
 
     @property
@@ -127,6 +130,9 @@ class Exchange:
         try:
             return await self._body(limit, seconds, grown)
         except TimeoutError as error:
+            if self._displaced:
+                told = "too many requests are being received, and this one came the slowest; try again"
+                raise Failure("overloaded", told, code="overloaded", retry_after="1") from error
             told = f"the request did not arrive within {seconds:g} seconds"
             raise Failure("timeout", told, code="request_timeout", status=408) from error
 
@@ -146,8 +152,9 @@ class Exchange:
         data = bytearray()  # a list of portions would cost more than the portions, if they are small
         while True:
             began = time.monotonic()
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(0 if self._displaced else seconds) as self._patience:
                 message = await self.receive()
+            self._patience = None
             seconds -= time.monotonic() - began
             if message["type"] == "http.disconnect":
                 raise ClientGone
@@ -161,6 +168,12 @@ class Exchange:
         if not data:
             raise invalid("the body is empty", code="invalid_json")
         return data
+
+    def displace(self) -> None:
+        """Wait no longer for the body: others have a better use for its place."""
+        self._displaced = True
+        if self._patience is not None and not self._patience.expired():
+            self._patience.reschedule(0)
 
     def watch(self) -> None:
         """From now on, stop working if the client leaves."""

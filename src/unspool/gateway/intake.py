@@ -46,6 +46,9 @@ class Intake:
         self._seconds = settings.client_timeout
         self._room = max(settings.max_pending_bytes, settings.max_request_bytes)
         self._lane = lane
+        self._most_coming = settings.max_pending_requests
+        self._coming: dict[Exchange, None] = {}
+        """Requests whose bodies are being received, the one first that has not grown for the longest time."""
 
     async def body(self, exchange: Exchange) -> dict[str, Any]:
         """The object that a request's body holds."""
@@ -53,12 +56,27 @@ class Intake:
         with self._charge() as charge:
 
             async def grown(data: bytearray) -> None:
+                self._coming[exchange] = self._coming.pop(exchange, None)
                 charge(len(data))
                 if bounds.unseen(data) >= _STEP:
                     await self._lane.run(exchange.whose, bounds.look, data)
 
-            data = await exchange.body(self._most_bytes, self._seconds, grown)
+            with self._place(exchange):
+                data = await exchange.body(self._most_bytes, self._seconds, grown)
             return await self.off_loop(exchange, decode, data, bounds)
+
+    @contextmanager
+    def _place(self, exchange: Exchange) -> Iterator[None]:
+        """Hold a place for a body that is being received; if all are taken, the slowest gives up its own."""
+        if len(self._coming) >= self._most_coming:
+            slowest = next(iter(self._coming))
+            del self._coming[slowest]
+            slowest.displace()
+        self._coming[exchange] = None
+        try:
+            yield
+        finally:
+            self._coming.pop(exchange, None)
 
     def charge(self, exchange: Exchange, weight: Weight, times: int = 1) -> None:
         """Count what a request refers back to as a part of it; refuse it above the bounds of a body."""

@@ -71,8 +71,8 @@ class Passing:
         await self._hand_on(exchange, "/v1/embeddings")
 
     async def _hand_on(self, exchange: Exchange, path: str) -> None:
-        self._gateway.admit()
         body = await self._gateway.body(exchange)
+        self._gateway.admit(exchange)
         served = self._gateway.models.find(body.get("model"))
         exchange.watch()
         exchange.fields["model"] = served.model.name
