@@ -30,7 +30,6 @@ from .answers import encode
 from .body import Job, chat_job
 from .broken_history import malformed_in_a_row, without_spoilers
 from .colleagues import Colleagues
-from .decoding import SMALL
 from .desk.desk import Desk
 from .endpoint import Endpoint, Handler
 from .exchange import Exchange
@@ -394,7 +393,7 @@ class Gateway:
             token_ids=job.token_ids or ids,
             schema=None if prepared.plan.forced else job.schema,
             sampling=job.sampling,
-            large=exchange.size > SMALL,
+            large=exchange.large,
             off_loop=off_loop,
             tell=to_nobody if note is None else note.tell,
         )

@@ -25,6 +25,8 @@ Decoded = TypeVar("Decoded")
 
 SMALL: Final = 1 << 16
 """Texts up to so many bytes are decoded where they are, on the loop, and count for nothing."""
+FEW: Final = 5_000
+"""Texts up to so many values are gone through where they are, if they are small."""
 MOST_ESCAPES: Final = 1 << 22
 """In strings; in a text of that many megabytes every fourth character or so would be one."""
 MOST_DIGITS: Final = 1 << 21
@@ -124,6 +126,11 @@ class Bounds:
         # Between two separators are a key and a string at most: what has more quotes is no JSON.
         self._values += max(len(outside.translate(None, _NO_SEPARATORS)), len(pieces) // 4 - 1)
         self._in_string ^= len(pieces) % 2 == 0
+
+
+def separators(data: bytes | bytearray) -> int:
+    """Count what stands between values, and within strings, too: no text has many more values."""
+    return data.count(b",") + data.count(b"[") + data.count(b"{")
 
 
 def too_many(most: int, what: str) -> Failure:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import parse_qsl
 
+from .decoding import FEW, SMALL
 from .failure import Failure, invalid
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class Exchange:
         self.size = 0
         """Bytes of the request's body, and of what it refers back to."""
         self.values = 0
-        """Values of what it refers back to."""
+        """Values of a small body, at most, and of what it refers back to."""
         self.fields: dict[str, Any] = {}
         """More for the log."""
         self.ping = b""
@@ -76,6 +77,11 @@ class Exchange:
         """Until when a part of the body may take to come, while one is waited for."""
         self._displaced = False
         self._watch: asyncio.Task[None] | None = None
+
+    @property
+    def large(self) -> bool:
+        """Whether it takes time to go through the request, so that it is not done on the event loop."""
+        return self.size > SMALL or self.values > FEW
 
     @property
     def whose(self) -> str:

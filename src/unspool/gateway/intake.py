@@ -17,7 +17,7 @@ import msgspec
 
 from .body import Job
 from .broken_history import arguments_of
-from .decoding import SMALL, VALUES, Bounds, too_many
+from .decoding import SMALL, VALUES, Bounds, separators, too_many
 from .exchange import Exchange, too_large
 from .failure import Failure, invalid
 from .lanes import Lane
@@ -32,6 +32,8 @@ MOST_DEPTH: Final = 128
 MOST_WRITTEN: Final = 1 << 22
 """Characters of a call's arguments, and bytes of all tools or of a schema: they are written and read
 again on the way to a prompt, each time in one go, and no model takes as much."""
+MOST_LEFT_OUT: Final = 20
+"""Fields of a request that the log says are left out."""
 _STEP: Final = 1 << 20
 """A body is looked at whenever so much of it has come."""
 _OPENING: Final = (b"[", b"{")
@@ -63,6 +65,8 @@ class Intake:
 
             with self._place(exchange):
                 data = await exchange.body(self._most_bytes, self._seconds, grown)
+            if len(data) <= SMALL:
+                exchange.values = separators(data)
             return await self.off_loop(exchange, decode, data, bounds)
 
     @contextmanager
@@ -100,6 +104,8 @@ class Intake:
                 _bound("tools", len(msgspec.json.encode(job.request.get("tools"))))
                 _bound("schema of the answer", len(msgspec.json.encode(job.schema)))
             Bounds(self._most_values).look_into(arguments)
+            # For the log, which is written on the event loop.
+            job.left_out = list(dict.fromkeys(job.left_out))[:MOST_LEFT_OUT]
             return job
 
         return await self.off_loop(exchange, bounded)
@@ -108,7 +114,7 @@ class Intake:
         self, exchange: Exchange, work: Callable[Given, Found], *args: Given.args, **more: Given.kwargs
     ) -> Found:
         """Do something with a body: at once if it is small, else in the lane for that."""
-        if exchange.size <= SMALL:
+        if not exchange.large:
             return work(*args, **more)
         return await self._lane.run(exchange.whose, work, *args, **more)
 

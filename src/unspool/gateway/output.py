@@ -121,7 +121,7 @@ class Output:
 
         An answer repeats some of its request, and is kept with all of it.
         """
-        if self._size() + self.exchange.size <= SMALL:
+        if self._size() <= SMALL and not self.exchange.large:
             return work()
         return await self.gateway.lanes.answers.run(self.exchange.whose, work)
 
