@@ -445,20 +445,19 @@ def test_what_is_kept_costs_nothing_until_it_is_read(walked: Walked) -> None:
 
 # -- the event loop
 
-STEP: Final = {"lines": 3_000, "bytes allocated": 1 << 20, "elements scanned": 1 << 20}
-"""The most that large bodies may add to one step of the event loop."""
+STEP: Final = 3_000
+"""The most lines that a large body may add to one step of the event loop."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("api", TYPED)
 def test_large_bodies_are_not_gone_through_on_the_event_loop(walked: Walked, api: str) -> None:
     path, type_, least = TYPED[api]
     shape = msgspec.inspect.type_info(type_)
     walked.ask("POST", path, least, measure=False)
-    usual = walked.ask("POST", path, least).longest.each()
-    places = [place for place, _ in large(shape, 2)]
-    for place in dict.fromkeys(places):
+    usual = walked.ask("POST", path, least).longest.lines
+    for place in dict.fromkeys(place for place, _ in large(shape, 2)):
         if place.count(".") > 1 or place.count("[") > 1 or place.endswith(" depth"):
             continue
         found = walked.ask("POST", path, _typed(shape, least, place)(6_000))
-        for kind, spent in found.longest.each().items():
-            assert spent <= usual[kind] + STEP[kind], f"{api}{place}: {spent} {kind} at once, {found.status}"
+        assert found.longest.lines <= usual + STEP, f"{api}{place}: {found.longest}, {found.status}"
