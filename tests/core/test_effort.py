@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
 from dataclasses import asdict
 from itertools import product
@@ -32,6 +33,7 @@ from unspool import (
 from unspool._core.payload.make import compile_syntax
 from unspool._core.schema.schema import ValueType
 from unspool._core.search.scan import COMPILED
+from unspool._core.syntax.syntax import Syntax
 from unspool.testing import Case, Hostile, assert_effort, assert_order, assert_wires, chunkings, hostile, read
 from unspool.testing.effort import Letters, assert_linear, states, steps, units
 
@@ -81,6 +83,20 @@ def test_hostile_texts_cost_their_length(name: str) -> None:
 def test_repairs_before_the_name_cost_their_number() -> None:
     """All notes were written anew at every step."""
     assert_effort(Hostile("hermes", "string", '<tool_call>{"arguments": {"a": "', "\n", REPAIR))
+
+
+def test_dialects_that_requests_combine_are_not_kept_in_place_of_others() -> None:
+    names = [name for name in NAMES if "+" not in name][:11]
+    kept = {name: compile_syntax(get_dialect(name)) for name in names}
+    gc.collect()
+    before = sum(isinstance(one, Syntax) for one in gc.get_objects())
+    for calls, reasoning in product(names[:9], names):
+        Parser(f"{calls}+{reasoning}").finish()
+    gc.collect()
+    after = sum(isinstance(one, Syntax) for one in gc.get_objects())
+    assert after - before <= 64 * (1 + max(len(get_dialect(name).foreign) for name in names))
+    assert after - before < 9 * 11
+    assert all(compile_syntax(get_dialect(name)) is syntax for name, syntax in kept.items())
 
 
 class Unread(list[str]):

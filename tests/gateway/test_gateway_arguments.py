@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -24,7 +24,7 @@ from serving import EngineProcess, GatewayThread, call_text, post, send, serving
 from unspool.gateway import threads
 from unspool.gateway.broken_history import with_json_arguments
 from unspool.gateway.encoding import encoded, raw_json
-from unspool.gateway.store import MemoryStore
+from unspool.gateway.store import MemoryStore, decoded
 
 KEPT = {
     "30 digits": '{"n": 123456789012345678901234567890}',
@@ -238,10 +238,13 @@ def test_a_thread_keeps_the_spelling_of_arguments() -> None:
     async def kept_message() -> Any:
         store = MemoryStore(1 << 16)
         answer = {"id": "msg_0", "content": [{"type": "tool_use", "input": raw_json(KEPT["spelling"])}]}
-        await threads.keep(store, "owner", answer, threads.Thread([], {}))
-        kept = await store.get("owner", "msg_0")
-        assert kept is not None
-        return kept.items[0]["message"]
+
+        async def at_once(work: Callable[[], Any]) -> Any:
+            return work()
+
+        await threads.keep(store, "owner", answer, threads.Thread([], {}), at_once)
+        (row,) = await store.rows("owner", "msg_0")
+        return decoded(row.data)["message"]
 
     assert asyncio.run(kept_message())["content"][0]["input"] == KEPT["spelling"]
 

@@ -9,7 +9,7 @@ import json
 import socket
 import threading
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, closing
+from contextlib import ExitStack, asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -505,6 +505,48 @@ def test_large_bodies_are_bounded_together(gateway: GatewayThread) -> None:
         assert b" 200 " in client.recv(100)
     until(lambda: gateway.gateway.intake._room == 400_000)
     assert send(gateway.url + CHAT, large)[0] == 200
+
+
+def begun(gateway: GatewayThread, body: bytes, length: int) -> socket.socket:
+    """A client that has sent some of a body."""
+    client = socket.create_connection(("127.0.0.1", int(gateway.url.rpartition(":")[2])), timeout=30)
+    head = f"POST {CHAT} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+    client.sendall(f"{head}content-length: {length}\r\n\r\n".encode() + body)
+    return client
+
+
+def test_requests_count_when_their_bodies_are_there(engine: EngineProcess, template: str) -> None:
+    whole = json.dumps({"messages": ASK}).encode()
+    with (
+        serving(upstream="completions", url=engine.url, template=template, max_concurrency=1) as gateway,
+        ExitStack() as clients,
+    ):
+        slow = [clients.enter_context(closing(begun(gateway, whole[:-1], len(whole)))) for _ in range(5)]
+        until(lambda: gateway.gateway.metrics.active.value() == 5)
+        assert send(gateway.url + CHAT, whole)[0] == 200
+        for client in slow:
+            client.sendall(whole[-1:])
+            assert b" 200 " in client.recv(100)
+
+
+def test_the_body_that_comes_the_slowest_makes_room(engine: EngineProcess, template: str) -> None:
+    whole = json.dumps({"messages": ASK}).encode()
+    settings = {"upstream": "completions", "url": engine.url, "template": template}
+    with serving(**settings, max_pending_requests=2) as gateway, ExitStack() as clients:
+        coming = gateway.gateway.intake._coming
+        first = clients.enter_context(closing(begun(gateway, whole[:1], len(whole))))
+        until(lambda: len(coming) == 1)
+        second = clients.enter_context(closing(begun(gateway, whole[:1], len(whole))))
+        until(lambda: len(coming) == 2)
+        before = list(coming)
+        first.sendall(whole[1:2])
+        until(lambda: list(coming) == before[::-1])
+        assert send(gateway.url + CHAT, whole)[0] == 200
+        data = second.recv(1 << 16)
+        assert b" 503 " in data
+        assert b"retry-after: 1" in data
+        first.sendall(whole[2:])
+        assert b" 200 " in first.recv(100)
 
 
 def test_a_refused_body_is_let_go_at_once(gateway: GatewayThread) -> None:

@@ -24,10 +24,12 @@ import openai
 
 from serving import EngineProcess, GatewayThread, call_text, fetch, get, post, send, serving
 from unspool import UsageError
-from unspool.gateway import sqlite_store
-from unspool.gateway import store as memory_store
+from unspool.gateway import past, stored, threads
+from unspool.gateway.decoding import values_of
+from unspool.gateway.encoding import encoded
+from unspool.gateway.failure import Failure
 from unspool.gateway.sqlite_store import SqliteStore
-from unspool.gateway.store import MemoryStore, Store
+from unspool.gateway.store import MemoryStore, Store, decoded, pack, pack_items
 
 Found = TypeVar("Found")
 Make: TypeAlias = Callable[[Path, int], Store]
@@ -52,6 +54,16 @@ def using(
         return asyncio.run(run(folder))
     with TemporaryDirectory() as made:
         return asyncio.run(run(Path(made)))
+
+
+async def whole(store: Store, owner: str, id: str) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
+    """What is kept; its weight is that of the items."""
+    kept = await store.get(owner, id)
+    if kept is None:
+        return None
+    rows = await store.rows(owner, id)
+    assert kept.weight == (sum(len(row.data) for row in rows), sum(row.values for row in rows))
+    return decoded(kept.head), [decoded(row.data) for row in rows]
 
 
 # -- the laws of a store
@@ -84,10 +96,11 @@ def test_a_store_is_a_dictionary_that_forgets_what_is_oldest(
         model[key] = model.pop(key)
         if size(key) > room:
             del model[key]
-            return False
         while sum(map(size, model)) > room:
-            del model[next(iter(model))]
-        return True
+            kept = {owner: sum(size(one) for one in model if one[0] == owner) for owner in "ab"}
+            largest = max(kept, key=lambda owner: (kept[owner], owner))
+            del model[next(one for one in model if one[0] == largest)]
+        return key in model
 
     async def follow(store: Store) -> None:
         for number, (step, owner, id, length) in enumerate(steps):
@@ -96,24 +109,22 @@ def test_a_store_is_a_dictionary_that_forgets_what_is_oldest(
             if step == "put":
                 model.pop(key, None)
                 model[key] = head, [item]
-                assert await store.put(owner, id, head, [item]) == settle(key)
+                assert await store.put(owner, id, pack("k", head, [item])) == settle(key)
             elif key not in model:
                 assert await store.get(owner, id) is None
-                assert not await store.extend(owner, id, [item])
-                assert not await store.change(owner, id, head)
+                assert not await store.extend(owner, id, pack_items([item]))
+                assert not await store.change(owner, id, encoded(head))
                 assert not await store.delete(owner, id, item["id"])
                 assert not await store.delete(owner, id)
             elif step == "get":
                 settle(key)
-                kept = await store.get(owner, id)
-                assert kept is not None
-                assert (kept.head, kept.items) == model[key]
+                assert await whole(store, owner, id) == model[key]
             elif step == "extend":
                 model[key] = model[key][0], [*model[key][1], item]
-                assert await store.extend(owner, id, [item]) == settle(key)
+                assert await store.extend(owner, id, pack_items([item])) == settle(key)
             elif step == "change":
                 model[key] = head, model[key][1]
-                assert await store.change(owner, id, head) == settle(key)
+                assert await store.change(owner, id, encoded(head)) == settle(key)
             elif step == "drop" and model[key][1]:
                 gone = model[key][1].pop(0)
                 settle(key)
@@ -122,12 +133,13 @@ def test_a_store_is_a_dictionary_that_forgets_what_is_oldest(
                 del model[key]
                 assert await store.delete(owner, id)
         for owner, id in list(model):
-            kept = await store.get(owner, id)
-            assert kept is not None
-            assert (kept.head, kept.items) == model[owner, id]
-            for item in kept.items:
-                assert await store.item(owner, item["id"]) == item
-                assert await store.item("somebody", item["id"]) is None
+            assert await whole(store, owner, id) == model[owner, id]
+            for item in model[owner, id][1]:
+                data = encoded(item)
+                assert await store.find(owner, [item["id"]]) == {item["id"]: data}
+                assert await store.weigh(owner, [item["id"]]) == {item["id"]: (len(data), values_of(data))}
+                assert await store.item(owner, id, item["id"]) == (item["id"], data, values_of(data))
+                assert await store.find("somebody", [item["id"]]) == {}
 
     using(kind, room, follow)
 
@@ -135,53 +147,123 @@ def test_a_store_is_a_dictionary_that_forgets_what_is_oldest(
 @pytest.mark.parametrize("kind", STORES)
 def test_an_item_is_found_where_it_was_kept_last(kind: str) -> None:
     async def work(store: Store) -> None:
-        await store.put("a", "first", {}, [{"id": "i", "text": "old"}])
-        await store.put("a", "second", {}, [{"id": "i", "text": "new"}, {"id": "j", "text": "\ud83d"}])
-        assert await store.item("a", "i") == {"id": "i", "text": "new"}
-        assert await store.item("a", "j") == {"id": "j", "text": "\ud83d"}
+        await store.put("a", "first", pack("k", {}, [{"id": "i", "text": "old"}]))
+        items = [{"id": "i", "text": "new"}, {"id": "j", "text": "\ud83d"}]
+        await store.put("a", "second", pack("k", {}, items))
+        assert {id: decoded(data) for id, data in (await store.find("a", ["i", "j", "none"])).items()} == {
+            "i": items[0],
+            "j": items[1],
+        }
         await store.delete("a", "second")
-        assert await store.item("a", "j") is None
+        assert await store.find("a", ["j"]) == {}
 
     using(kind, 1000, work)
 
 
 @pytest.mark.parametrize("kind", STORES)
-def test_what_is_large_is_decoded_and_encoded_elsewhere(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[bool] = []
+def test_pages_are_parts_of_the_whole(kind: str) -> None:
+    async def work(store: Store) -> None:
+        ids = [f"i{number}" for number in range(30)]
+        await store.put("a", "c", pack("k", {}, [{"id": id} for id in ids]))
+        await store.put("a", "other", pack("k", {}, [{"id": "x"}]))
+        for gone in ids[3:6] + ids[29:]:
+            assert await store.delete("a", "c", gone)
+        left = [id for id in ids if id not in ids[3:6] + ids[29:]]
+        assert [row.id for row in await store.rows("a", "c", 2, 5)] == left[2:5]
+        for newest_first in (False, True):
+            listed = left[::-1] if newest_first else left
+            for after in (None, *left):
+                start = 0 if after is None else listed.index(after) + 1
+                found = await store.page("a", "c", after, 4, newest_first=newest_first)
+                assert found is not None
+                assert [row.id for row in found] == listed[start : start + 4]
+            for nowhere in ("x", ids[3]):
+                assert await store.page("a", "c", nowhere, 4, newest_first=newest_first) is None
+
+    using(kind, 10_000, work)
+
+
+@pytest.mark.parametrize("kind", STORES)
+def test_items_with_the_same_id_go_together(kind: str) -> None:
+    async def work(store: Store) -> None:
+        items: list[dict[str, Any]] = [{"id": "i", "n": 1}, {"id": "j"}, {"id": "i", "n": 2}]
+        await store.put("a", "c", pack("k", {}, items))
+        await store.extend("a", "c", pack_items([{"id": "j", "n": 3}]))
+        assert await store.delete("a", "c", "i")
+        assert await whole(store, "a", "c") == ({}, [{"id": "j"}, {"id": "j", "n": 3}])
+        assert not await store.delete("a", "c", "i")
+        assert await store.delete("a", "c", "j")
+        assert await whole(store, "a", "c") == ({}, [])
+
+    using(kind, 1000, work)
+
+
+@pytest.mark.parametrize("kind", STORES)
+def test_an_owner_loses_nothing_to_one_that_keeps_more(kind: str) -> None:
+    async def work(store: Store) -> None:
+        small: list[dict[str, Any]] = [{"id": "i", "text": "x" * 100}]
+        await store.put("small", "first", pack("k", {}, small))
+        for number in range(20):
+            assert await store.put("large", f"{number}", pack("k", {}, [{"id": "i", "text": "x" * 300}]))
+        assert await whole(store, "small", "first") == ({}, small)
+        assert not await store.put("large", "whole", pack("k", {}, [{"id": "i", "text": "x" * 950}]))
+        assert await whole(store, "small", "first") == ({}, small)
+
+    using(kind, 1000, work)
+
+
+@pytest.mark.parametrize("kind", STORES)
+def test_what_is_large_is_decoded_and_encoded_elsewhere(
+    kind: str, engine: EngineProcess, template: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Everything large that is kept, read and listed, by the requests that do so."""
+    seen: list[tuple[str, bool]] = []
+    main: list[int] = []
 
     def watched(module: Any, name: str) -> None:
         before = getattr(module, name)
 
         def called(*given: Any) -> Any:
-            seen.append(threading.current_thread() is threading.main_thread())
+            seen.append((name, threading.get_ident() in main))
             return before(*given)
 
         monkeypatch.setattr(module, name, called)
 
-    for module in (memory_store, sqlite_store):
-        watched(module, "decoded")
-        watched(module, "encoded_items")
-
-    async def work(store: Store) -> None:
-        many = [{"id": f"i{number}", "text": "x" * 1000} for number in range(100)]
-        await store.put("a", "many", {}, many)
-        await store.extend("a", "many", many)
-        kept = await store.get("a", "many")
-        assert kept is not None
-        assert (len(kept.items), kept.size > 200_000) == (200, True)
-        await store.put("a", "large", {}, [{"id": "large", "text": "x" * 100_000}])
-        seen.pop()  # a few items are encoded at once, however long they are
-        assert await store.item("a", "large")
-
-    using(kind, 1_000_000, work)
-    assert seen
-    assert not any(seen)
+    for module, names in (
+        (past, ("decoded", "encoded", "pack_items")),
+        (stored, ("decoded", "encoded", "pack", "pack_items", "_listed", "_with_rows", "_shown")),
+        (threads, ("decoded", "pack")),
+    ):
+        for name in names:
+            watched(module, name)
+    store = str(tmp_path / "kept.db") if kind == "sqlite" else ""
+    with serving(upstream="completions", url=engine.url, template=template, store=store) as gateway:
+        main.append(gateway._thread.ident or 0)
+        url = f"{gateway.url}/v1"
+        text = "x" * 100_000
+        item = {"role": "user", "content": text}
+        conversation = post(f"{url}/conversations", {"items": [item], "metadata": {"a": text}})["id"]
+        added = post(f"{url}/conversations/{conversation}/items", {"items": [item]})["data"][0]["id"]
+        post(f"{url}/conversations/{conversation}", {"metadata": {"b": text}})
+        get(f"{url}/conversations/{conversation}")
+        assert len(get(f"{url}/conversations/{conversation}/items")["data"]) == 2
+        made = post(f"{url}/responses", {"input": "Hi", "conversation": conversation, "instructions": text})
+        get(f"{url}/responses/{made['id']}")
+        get(f"{url}/responses/{made['id']}/input_items")
+        again = {"input": [{"type": "item_reference", "id": added}], "previous_response_id": made["id"]}
+        post(f"{url}/responses", again)
+        thread: dict[str, Any] = {"max_tokens": 5, "messages": [item], "thread": {"type": "create"}}
+        first = post(f"{url}/messages", thread)
+        thread["thread"] = {"type": "continue", "previous_message_id": first["id"]}
+        post(f"{url}/messages", {**thread, "messages": [{"role": "user", "content": "Hi"}]})
+    assert {name for name, _ in seen} >= {"decoded", "pack", "pack_items", "_listed", "_with_rows", "_shown"}
+    assert not [name for name, on_loop in seen if on_loop]
 
 
 @pytest.mark.parametrize("kind", STORES)
 def test_others_have_their_turn_while_much_is_looked_for(kind: str) -> None:
     async def work(store: Store) -> None:
-        await store.put("a", "kept", {}, [{"id": "i"}])
+        await store.put("a", "kept", pack("k", {}, [{"id": "i"}]))
         turns = 0
 
         async def other() -> None:
@@ -193,7 +275,7 @@ def test_others_have_their_turn_while_much_is_looked_for(kind: str) -> None:
         task = asyncio.create_task(other())
         for _ in range(50):
             await store.get("a", "kept")
-            await store.item("a", "i")
+            await store.find("a", ["i"])
         task.cancel()
         assert turns >= 100
 
@@ -206,39 +288,90 @@ def test_an_item_is_found_and_added_without_looking_at_its_neighbours() -> None:
             raise AssertionError
 
     async def work(store: Store) -> None:
-        await store.put("a", "kept", {}, [{"id": "i"}, {"id": "j"}])
+        await store.put("a", "kept", pack("k", {}, [{"id": "i"}, {"id": "j"}]))
         assert isinstance(store, MemoryStore)
-        entry = store._kept["a", "kept"]
-        entry.items = Unseen(entry.items)
-        assert await store.extend("a", "kept", [{"id": "k"}])
-        assert len(entry.items) == 3
-        assert await store.item("a", "j") == {"id": "j"}
-        assert await store.item("a", "k") == {"id": "k"}
+        entry = store._owners["a"].entries["kept"]
+        entry.rows = Unseen(entry.rows)
+        assert await store.extend("a", "kept", pack_items([{"id": "k"}]))
+        assert len(entry.rows) == 3
+        assert list(await store.find("a", ["j", "k"])) == ["j", "k"]
+        assert await store.item("a", "kept", "j")
+        page = await store.page("a", "kept", "i", 1, newest_first=False)
+        assert page is not None
+        assert page[0].id == "j"
+        assert await store.delete("a", "kept", "j")
 
     using("memory", 1000, work)
+
+
+def test_places_of_items_that_are_gone_are_forgotten_little_by_little() -> None:
+    async def work(store: Store) -> None:
+        assert isinstance(store, MemoryStore)
+        await store.put("a", "many", pack("k", {}, [{"id": f"i{number}"} for number in range(5000)]))
+        await store.put("a", "few", pack("k", {}, [{"id": "i7"}]))
+        places = store._owners["a"].places
+        await store.delete("a", "many")
+        assert 3000 < len(places) < 5000
+        assert await store.find("a", ["i8"]) == {}
+        while store._stale:
+            await store.extend("a", "few", ())
+        assert list(places) == ["i7"]
+        assert len(await store.find("a", ["i7"])) == 1
+
+    using("memory", 1_000_000, work)
 
 
 def test_a_file_outlives_the_process_and_is_shared(tmp_path: Path) -> None:
     async def work(store: Store) -> None:
         other = SqliteStore(str(tmp_path / "kept.db"), 1000)
         await other.start()
-        await store.put("a", "x", {"n": 1}, [])
-        adding = [one.extend("a", "x", [{"id": f"{n}"}]) for n in range(10) for one in (store, other)]
+        await store.put("a", "x", pack("k", {"n": 1}))
+        adding = [
+            one.extend("a", "x", pack_items([{"id": f"{n}"}])) for n in range(10) for one in (store, other)
+        ]
         assert all(await asyncio.gather(*adding))
-        kept = await other.get("a", "x")
-        assert kept is not None
-        assert sorted(item["id"] for item in kept.items) == sorted(f"{n}" for n in range(10) for _ in "ab")
+        ids = [row.id for row in await other.rows("a", "x")]
+        assert sorted(ids) == sorted(f"{n}" for n in range(10) for _ in "ab")
         await other.stop()
 
     using("sqlite", 1000, work, tmp_path)
     assert (tmp_path / "kept.db").stat().st_mode & 0o077 == 0
 
     async def again(store: Store) -> None:
-        kept = await store.get("a", "x")
-        assert kept is not None
-        assert len(kept.items) == 20
+        assert len(await store.rows("a", "x")) == 20
 
     using("sqlite", 1000, again, tmp_path)
+
+
+def test_a_file_that_others_can_read_is_closed_to_them(tmp_path: Path) -> None:
+    file = tmp_path / "kept.db"
+    for name in ("", "-wal"):
+        Path(f"{file}{name}").touch(mode=0o644)
+        Path(f"{file}{name}").chmod(0o644)
+
+    async def work(store: Store) -> None:
+        await store.put("a", "x", pack("k", {}))
+        modes = await asyncio.to_thread(lambda: {one.stat().st_mode & 0o777 for one in tmp_path.iterdir()})
+        assert modes == {0o600}
+
+    using("sqlite", 1000, work, tmp_path)
+
+
+def test_what_is_kept_is_read_where_nothing_can_be_written(tmp_path: Path) -> None:
+    """As on a full disk."""
+
+    async def work(store: Store) -> None:
+        assert isinstance(store, SqliteStore)
+        await store.put("a", "x", pack("k", {"n": 1}, [{"id": "i"}]))
+        await store._run(lambda: store._database.execute("PRAGMA query_only = ON"))
+        assert await whole(store, "a", "x") == ({"n": 1}, [{"id": "i"}])
+        assert list(await store.find("a", ["i"])) == ["i"]
+        with pytest.raises(Failure, match="the store fails"):
+            await store.extend("a", "x", pack_items([{"id": "j"}]))
+        await store._run(lambda: store._database.execute("PRAGMA query_only = OFF"))
+        assert await store.extend("a", "x", pack_items([{"id": "j"}]))
+
+    using("sqlite", 1000, work, tmp_path)
 
 
 def test_a_file_that_cannot_be_used_is_named(tmp_path: Path) -> None:
@@ -383,6 +516,45 @@ def test_what_a_request_refers_back_to_counts_as_if_it_were_sent(
         more = {**thread, "thread": {"type": "continue", "previous_message_id": made["id"]}}
         status, _, _ = send(f"{gateway.url}/v1/messages", more)
         assert status == 413
+
+
+def test_an_item_counts_as_often_as_it_is_referred_to(
+    engine: EngineProcess, template: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times: list[int] = []
+
+    def counted(data: bytes) -> dict[str, Any]:
+        times.append(len(data))
+        return decoded(data)
+
+    monkeypatch.setattr(past, "decoded", counted)
+    limits = {"max_request_bytes": 30_000, "max_request_values": 300}
+    with serving(upstream="completions", url=engine.url, template=template, **limits) as gateway:
+        items = [
+            {"id": "large", "role": "user", "content": "x" * 9_000},
+            {"id": "many", "role": "user", "content": [{"type": "input_text", "text": "x"}] * 40},
+        ]
+        post(f"{gateway.url}/v1/conversations", {"items": items})
+        for id in ("large", "many"):
+            reference = {"type": "item_reference", "id": id}
+            times.clear()
+            assert post(f"{gateway.url}/v1/responses", {"input": [reference] * 2})["status"] == "completed"
+            assert len(times) == 1
+            times.clear()
+            status, data, _ = send(f"{gateway.url}/v1/responses", {"input": [reference] * 5})
+            assert (status, json.loads(data)["error"]["code"]) == (413, "request_too_large")
+            assert not times
+
+
+def test_values_of_a_conversation_count_together(engine: EngineProcess, template: str) -> None:
+    limits = {"max_request_values": 300}
+    with serving(upstream="completions", url=engine.url, template=template, **limits) as gateway:
+        conversation = post(f"{gateway.url}/v1/conversations", {})["id"]
+        item = {"role": "user", "content": [{"type": "input_text", "text": "x"}] * 40}
+        asked = {"input": "Hi", "conversation": conversation, "store": False}
+        for status in (200, 200, 200, 413):
+            assert send(f"{gateway.url}/v1/responses", asked)[0] == status
+            post(f"{gateway.url}/v1/conversations/{conversation}/items", {"items": [item]})
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -107,6 +107,32 @@ def gateway(engine: EngineProcess, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 @linux
+def test_what_a_killed_gateway_kept_is_removed_by_the_next_one(
+    engine: EngineProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    with running(tmp_path, config_for(engine, tmp_path)) as killed:
+        killed.serving(2)
+        workers = killed.pids()
+        (folder,) = temporary.glob("unspool-kept-*")
+        other = temporary / "unspool-kept-not-ours"
+        other.mkdir()
+        with running(tmp_path, config_for(engine, tmp_path)) as beside:
+            beside.serving(2)
+            assert folder.exists()
+        killed.process.kill()
+        killed.process.wait()
+        until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
+    with running(tmp_path, config_for(engine, tmp_path)) as found:
+        found.serving(2)
+        assert not folder.exists()
+        assert other.exists()
+    assert list(temporary.glob("unspool-*")) == [other]
+
+
+@linux
 def test_the_first_worker_may_be_killed_before_it_serves(engine: EngineProcess, tmp_path: Path) -> None:
     with running(tmp_path, config_for(engine, tmp_path)) as found:
         until(lambda: bool(found.pids()))

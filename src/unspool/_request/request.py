@@ -176,12 +176,18 @@ def _allowed(
     listed = body.get("tools")
     if not isinstance(listed, Sequence) or not all(isinstance(tool, Mapping) for tool in listed):
         raise UsageError("tool_choice of type allowed_tools needs its list of tools")
-    wanted = [_name_of(tool) for tool in listed]
-    offered = [_name_of(tool) for tool in tools]
-    missing = [str(name) for name in wanted if name not in offered]
+    wanted = dict.fromkeys(map(_hashed_name_of, listed))
+    offered = set(map(_hashed_name_of, tools))
+    missing = [name for name in wanted if name not in offered]
     if missing:
         raise UsageError(f"tool_choice allows {', '.join(sorted(missing))}, not in tools: add it")
-    return body.get("mode", "auto"), tuple(tool for tool in tools if _name_of(tool) in wanted)
+    return body.get("mode", "auto"), tuple(tool for tool in tools if _hashed_name_of(tool) in wanted)
+
+
+def _hashed_name_of(tool: Mapping[str, object]) -> str:
+    """Return the name in a form that can be looked up, whatever a client gives for a name."""
+    name = _name_of(tool)
+    return name if isinstance(name, str) else repr(name)
 
 
 # -- the rest

@@ -30,7 +30,6 @@ from .answers import encode
 from .body import Job, chat_job
 from .broken_history import malformed_in_a_row, without_spoilers
 from .colleagues import Colleagues
-from .decoding import SMALL
 from .desk.desk import Desk
 from .endpoint import Endpoint, Handler
 from .exchange import Exchange
@@ -85,6 +84,8 @@ class Gateway:
         self._asked: tuple[float, asyncio.Future[list[bool]]] | None = None
         """When the upstreams were last asked whether they are ready, and what they said."""
         self._active: set[Exchange] = set()
+        self._admitted: set[Exchange] = set()
+        """Those that count for ``max_concurrency``: their bodies are there."""
         self._reaper: asyncio.Task[None] | None = None
         self.router = self._router()
         self.app = self._app()
@@ -311,8 +312,7 @@ class Gateway:
         self, exchange: Exchange, body: Mapping[str, Any]
     ) -> tuple[dict[str, Any], Thread | None]:
         keeps = self.settings.max_stored_bytes > 0
-        grown = self.intake.grown(exchange)
-        return await resume(self.store, exchange.owner, body, grown, keeps=keeps)
+        return await resume(self.store, self.intake, exchange, body, keeps=keeps)
 
     # -- generation
 
@@ -324,7 +324,7 @@ class Gateway:
 
     async def _generate_responses(self, exchange: Exchange) -> None:
         async def read(body: Mapping[str, Any]) -> Job:
-            past = await recall(self.store, exchange.owner, body, self.intake.grown(exchange))
+            past = await recall(self.store, self.intake, exchange, body)
             seal = self._seal.of(exchange.owner)
             return await self.intake.job(
                 exchange, responses_job, body, hosted=self.settings.hosted_tools, past=past, seal=seal
@@ -357,8 +357,8 @@ class Gateway:
     async def _generate(
         self, exchange: Exchange, read: Callable[[Mapping[str, Any]], Awaitable[Job | None]]
     ) -> None:
-        self.admit()
         body = await self.body(exchange)
+        self.admit(exchange)
         note = self.desk.notes.begin(exchange)
         served = self.models.find(body.get("model"))
         model = served.model
@@ -393,7 +393,7 @@ class Gateway:
             token_ids=job.token_ids or ids,
             schema=None if prepared.plan.forced else job.schema,
             sampling=job.sampling,
-            large=exchange.size > SMALL,
+            large=exchange.large,
             off_loop=off_loop,
             tell=to_nobody if note is None else note.tell,
         )
@@ -408,12 +408,13 @@ class Gateway:
         finally:
             output.count()
 
-    def admit(self) -> None:
-        """Refuse a request that would be one too many."""
+    def admit(self, exchange: Exchange) -> None:
+        """Count a request whose body is there; refuse one that would be too many."""
         limit = self.settings.max_concurrency
-        if limit and self.metrics.active.value() > limit:
+        if limit and len(self._admitted) >= limit:
             told = f"more than {limit} requests at once; try again"
             raise Failure("overloaded", told, code="overloaded", retry_after="1")
+        self._admitted.add(exchange)
 
     def enter(self, exchange: Exchange) -> None:
         """A request begins."""
@@ -423,6 +424,7 @@ class Gateway:
     def exit(self, exchange: Exchange) -> None:
         """A request is over."""
         self._active.discard(exchange)
+        self._admitted.discard(exchange)
         self.metrics.active.add(amount=-1)
         exchange.unwatch()
 

@@ -27,12 +27,18 @@ Decoded = TypeVar("Decoded")
 
 SMALL: Final = 1 << 16
 """Texts up to so many bytes are decoded where they are, on the loop, and count for nothing."""
+FEW: Final = 5_000
+"""Texts up to so many values are gone through where they are, if they are small."""
 MOST_ESCAPES: Final = 1 << 22
 """In strings; in a text of that many megabytes every fourth character or so would be one."""
 MOST_DIGITS: Final = 1 << 21
 """Of numbers; whole ones take time by the square of their digits, of which they may have thousands."""
 _WINDOW: Final = 1 << 14
 """A text is looked at so much at a time, so that other threads can run in between."""
+_DIGITS: Final = 10
+"""Digits that take as long to decode as a value."""
+_ESCAPES: Final = 20
+"""Escapes that do."""
 _NO_SEPARATORS: Final = bytes(set(range(256)) - set(b",[{"))
 _NO_DIGITS: Final = bytes(set(range(256)) - set(b"0123456789"))
 
@@ -108,8 +114,13 @@ class Bounds:
                 (self._escapes, MOST_ESCAPES, "escapes in its strings"),
             ):
                 if count > most:
-                    told = f"the request has more than {most} {what}"
-                    raise Failure("too_large", told, code="request_too_large")
+                    raise too_many(most, what)
+
+    def counted(self, data: bytes | bytearray) -> int:
+        """Count the values of a text; digits and escapes count as values that take as long to decode."""
+        while self._at < len(data):
+            self._look_at(data[self._at : self._at + _WINDOW])
+        return self._values + self._digits // _DIGITS + self._escapes // _ESCAPES
 
     def _look_at(self, window: bytes | bytearray) -> None:
         self._at += len(window)
@@ -125,3 +136,22 @@ class Bounds:
         # Between two separators are a key and a string at most: what has more quotes is no JSON.
         self._values += max(len(outside.translate(None, _NO_SEPARATORS)), len(pieces) // 4 - 1)
         self._in_string ^= len(pieces) % 2 == 0
+
+
+def separators(data: bytes | bytearray) -> int:
+    """Count what stands between values, and within strings, too: no text has many more values."""
+    return data.count(b",") + data.count(b"[") + data.count(b"{")
+
+
+def too_many(most: int, what: str) -> Failure:
+    """Return the refusal of a request that has more of something than is taken."""
+    return Failure("too_large", f"the request has more than {most} {what}", code="request_too_large")
+
+
+def values_of(data: bytes | bytearray) -> int:
+    """Count the values of a text, however many they are, without decoding it.
+
+    >>> values_of(b'{"a": [1, 2, 3]}')
+    4
+    """
+    return Bounds(0).counted(data)

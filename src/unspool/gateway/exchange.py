@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import parse_qsl
 
+from .decoding import FEW, SMALL
 from .failure import Failure, invalid
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ class Exchange:
         """Whose request it is: what is kept for another owner it does not find."""
         self.size = 0
         """Bytes of the request's body, and of what it refers back to."""
+        self.values = 0
+        """Values of a small body, at most, and of what it refers back to."""
         self.fields: dict[str, Any] = {}
         """More for the log."""
         self.ping = b""
@@ -70,7 +73,15 @@ class Exchange:
         self.receive = receive
         self._send = send
         self._task = asyncio.current_task()
+        self._patience: asyncio.Timeout | None = None
+        """Until when a part of the body may take to come, while one is waited for."""
+        self._displaced = False
         self._watch: asyncio.Task[None] | None = None
+
+    @property
+    def large(self) -> bool:
+        """Whether it takes time to go through the request, so that it is not done on the event loop."""
+        return self.size > SMALL or self.values > FEW
 
     @property
     def whose(self) -> str:
@@ -125,6 +136,9 @@ class Exchange:
         try:
             return await self._body(limit, seconds, grown)
         except TimeoutError as error:
+            if self._displaced:
+                told = "too many requests are being received, and this one came the slowest; try again"
+                raise Failure("overloaded", told, code="overloaded", retry_after="1") from error
             told = f"the request did not arrive within {seconds:g} seconds"
             raise Failure("timeout", told, code="request_timeout", status=408) from error
 
@@ -144,8 +158,9 @@ class Exchange:
         data = bytearray()  # a list of portions would cost more than the portions, if they are small
         while True:
             began = time.monotonic()
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(0 if self._displaced else seconds) as self._patience:
                 message = await self.receive()
+            self._patience = None
             seconds -= time.monotonic() - began
             if message["type"] == "http.disconnect":
                 raise ClientGone
@@ -159,6 +174,12 @@ class Exchange:
         if not data:
             raise invalid("the body is empty", code="invalid_json")
         return data
+
+    def displace(self) -> None:
+        """Wait no longer for the body: others have a better use for its place."""
+        self._displaced = True
+        if self._patience is not None and not self._patience.expired():
+            self._patience.reschedule(0)
 
     def watch(self) -> None:
         """From now on, stop working if the client leaves."""

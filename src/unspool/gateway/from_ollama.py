@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, Literal
 
@@ -174,7 +175,7 @@ def _picture(image: str) -> str:
 def _messages(given: Sequence[_Message]) -> list[dict[str, Any]]:
     """Messages; calls get ids, and results that have none belong to the calls in their order, or by name."""
     out: list[dict[str, Any]] = []
-    waiting: list[tuple[str, str]] = []
+    waiting = _Waiting(())
     for at, message in enumerate(given):
         if message.role == "tool":
             out.append(_result(message, waiting, f"messages[{at}]"))
@@ -183,7 +184,8 @@ def _messages(given: Sequence[_Message]) -> list[dict[str, Any]]:
         if message.thinking:
             turn["reasoning_content"] = message.thinking
         if message.tool_calls:
-            waiting = [(call.id or OPENAI_ID.new("", 0), call.function.name) for call in message.tool_calls]
+            calls = [(call.id or OPENAI_ID.new("", 0), call.function.name) for call in message.tool_calls]
+            waiting = _Waiting(calls)
             turn["tool_calls"] = [
                 {
                     "id": id,
@@ -193,18 +195,41 @@ def _messages(given: Sequence[_Message]) -> list[dict[str, Any]]:
                         "arguments": json.dumps(call.function.arguments or {}, ensure_ascii=False),
                     },
                 }
-                for (id, name), call in zip(waiting, message.tool_calls, strict=True)
+                for (id, name), call in zip(calls, message.tool_calls, strict=True)
             ]
         out.append(turn)
     return out
 
 
-def _result(message: _Message, waiting: list[tuple[str, str]], place: str) -> dict[str, Any]:
-    wanted = message.tool_call_id, message.tool_name
-    found = next((one for one in waiting if one[0] == wanted[0] or one[1] == wanted[1]), None)
-    if found is None and not any(wanted):
-        found = waiting[0] if waiting else None
-    if found is None:
+class _Waiting:
+    """Calls that have no result yet."""
+
+    def __init__(self, calls: Sequence[tuple[str, str]]) -> None:
+        self._ids = {number: id for number, (id, _) in enumerate(calls)}
+        self._by_id: dict[str | None, deque[int]] = {}
+        self._by_name: dict[str | None, deque[int]] = {}
+        for number, (id, name) in enumerate(calls):
+            self._by_id.setdefault(id, deque()).append(number)
+            self._by_name.setdefault(name, deque()).append(number)
+
+    def take(self, id: str | None, name: str | None) -> str | None:
+        """Return the id of the first call with this id or name; of the first of all if both are None."""
+        if id is None and name is None:
+            number = next(iter(self._ids), None)
+        else:
+            found = [self._first(self._by_id.get(id)), self._first(self._by_name.get(name))]
+            number = min((one for one in found if one is not None), default=None)
+        return None if number is None else self._ids.pop(number)
+
+    def _first(self, numbers: deque[int] | None) -> int | None:
+        """Return the first of these calls that still waits."""
+        while numbers and numbers[0] not in self._ids:
+            numbers.popleft()
+        return numbers[0] if numbers else None
+
+
+def _result(message: _Message, waiting: _Waiting, place: str) -> dict[str, Any]:
+    id = waiting.take(message.tool_call_id or None, message.tool_name or None)
+    if id is None:
         raise invalid(f"{place}: there is no call that this could be the result of", place)
-    waiting.remove(found)
-    return {"role": "tool", "tool_call_id": found[0], "content": message.content or ""}
+    return {"role": "tool", "tool_call_id": id, "content": message.content or ""}

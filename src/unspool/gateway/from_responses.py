@@ -137,7 +137,7 @@ def responses_job(
     history = _History(seal)
     for at, item in enumerate((*past.items, *now), -len(past.items)):
         history.take(item, f"input[{at}]")
-    messages = history.messages
+    messages = history.finish()
     if shape.instructions:
         messages.insert(0, {"role": "system", "content": shape.instructions})
     if not messages:
@@ -197,11 +197,6 @@ def responses_job(
     )
 
 
-def _truncation(wanted: str | None) -> list[str]:
-    """What is not done about it."""
-    return ["truncation auto: what is too long for the engine is an error"] if wanted == "auto" else []
-
-
 def _format(text: _Text | None, chat: dict[str, Any]) -> Mapping[str, Any] | None:
     """``text.format`` as ``response_format``; its schema."""
     form = text.format if text is not None else None
@@ -255,6 +250,13 @@ class _History:
         self._seal = seal
         self._turn: dict[str, Any] | None = None
         """The turn of the assistant that further items belong to."""
+        self._texts: list[str] = []
+        """Its texts, joined when it ends: there may be very many."""
+
+    def finish(self) -> list[dict[str, Any]]:
+        """Return the messages."""
+        self._end_turn()
+        return self.messages
 
     def take(self, item: Mapping[str, Any], place: str) -> None:
         """The next item."""
@@ -267,7 +269,7 @@ class _History:
             case "function_call" | "custom_tool_call":
                 self._call(item, place, custom=kind == "custom_tool_call")
             case "function_call_output" | "custom_tool_call_output":
-                self._turn = None
+                self._end_turn()
                 self.messages.append(
                     {
                         "role": "tool",
@@ -288,15 +290,17 @@ class _History:
             )
         content = _content(item.get("content"), f"{place}.content")
         if role != "assistant":
-            self._turn = None
+            self._end_turn()
             self.messages.append({"role": role, "content": content})
             return
-        turn = self._assistant(new=lambda turn: "tool_calls" in turn)
-        before = turn.get("content")
+        turn = self._assistant(new="tool_calls" in (self._turn or ()))
         text = content
         if not isinstance(text, str):
             text = "".join(part["text"] if "text" in part else media.described(part) for part in text)
-        turn["content"] = text if not before else f"{before}\n{text}"
+        if text or self._texts:
+            self._texts.append(text)
+        else:
+            turn["content"] = ""
 
     def _reasoning(self, item: Mapping[str, Any], place: str) -> None:
         parts = item.get("content") or item.get("summary") or ()
@@ -311,7 +315,8 @@ class _History:
                     "encrypted_content: it was not sealed here with this key, for this owner"
                 )
             text = text if found is None else found
-        turn = self._assistant(new=bool)
+        said = self._texts or (self._turn or {}).keys() & {"reasoning_content", "tool_calls"}
+        turn = self._assistant(new=bool(said))
         if text:
             turn["reasoning_content"] = text
 
@@ -321,18 +326,28 @@ class _History:
         arguments = string_at(item, "input" if custom else "arguments", place)
         if custom:
             arguments = json.dumps({CUSTOM_INPUT: arguments}, ensure_ascii=False)
-        turn = self._assistant(new=lambda _: False)
+        turn = self._assistant(new=False)
         call = {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
         turn.setdefault("tool_calls", []).append(call)
 
-    def _assistant(self, *, new: Any) -> dict[str, Any]:
-        """The turn to add to; another one if what comes cannot stand in this one."""
+    def _assistant(self, *, new: bool) -> dict[str, Any]:
+        """Return the turn to add to.
+
+        :param new: the turn so far, if there is one, cannot take what comes.
+        """
         turn = self._turn
-        if turn is None or new({key: value for key, value in turn.items() if key != "role" and value}):
-            turn = {"role": "assistant", "content": None}
-            self._turn = turn
+        if turn is None or new:
+            self._end_turn()
+            turn = self._turn = {"role": "assistant", "content": None}
             self.messages.append(turn)
         return turn
+
+    def _end_turn(self) -> None:
+        """Put the texts of the turn together: nothing more is added to it."""
+        if self._turn is not None and self._texts:
+            self._turn["content"] = "\n".join(self._texts)
+            self._texts = []
+        self._turn = None
 
 
 def _content(given: object, place: str) -> str | list[dict[str, Any]]:

@@ -17,12 +17,12 @@ import msgspec
 
 from .body import Job
 from .broken_history import arguments_of
-from .decoding import SMALL, VALUES, Bounds
+from .decoding import SMALL, VALUES, Bounds, separators, too_many
 from .exchange import Exchange, too_large
 from .failure import Failure, invalid
 from .lanes import Lane
 from .settings import Settings
-from .store import Grown
+from .store import Weight
 
 Given = ParamSpec("Given")
 Found = TypeVar("Found")
@@ -32,6 +32,8 @@ MOST_DEPTH: Final = 128
 MOST_WRITTEN: Final = 1 << 22
 """Characters of a call's arguments, and bytes of all tools or of a schema: they are written and read
 again on the way to a prompt, each time in one go, and no model takes as much."""
+MOST_LEFT_OUT: Final = 20
+"""Fields of a request that the log says are left out."""
 _STEP: Final = 1 << 20
 """A body is looked at whenever so much of it has come."""
 _OPENING: Final = (b"[", b"{")
@@ -46,6 +48,9 @@ class Intake:
         self._seconds = settings.client_timeout
         self._room = max(settings.max_pending_bytes, settings.max_request_bytes)
         self._lane = lane
+        self._most_coming = settings.max_pending_requests
+        self._coming: dict[Exchange, None] = {}
+        """Requests whose bodies are being received, the one first that has not grown for the longest time."""
 
     async def body(self, exchange: Exchange) -> dict[str, Any]:
         """The object that a request's body holds."""
@@ -53,22 +58,38 @@ class Intake:
         with self._charge() as charge:
 
             async def grown(data: bytearray) -> None:
+                self._coming[exchange] = self._coming.pop(exchange, None)
                 charge(len(data))
                 if bounds.unseen(data) >= _STEP:
                     await self._lane.run(exchange.whose, bounds.look, data)
 
-            data = await exchange.body(self._most_bytes, self._seconds, grown)
+            with self._place(exchange):
+                data = await exchange.body(self._most_bytes, self._seconds, grown)
+            if len(data) <= SMALL:
+                exchange.values = separators(data)
             return await self.off_loop(exchange, decode, data, bounds)
 
-    def grown(self, exchange: Exchange) -> Grown:
-        """Takes what a request refers back to for a part of it."""
+    @contextmanager
+    def _place(self, exchange: Exchange) -> Iterator[None]:
+        """Hold a place for a body that is being received; if all are taken, the slowest gives up its own."""
+        if len(self._coming) >= self._most_coming:
+            slowest = next(iter(self._coming))
+            del self._coming[slowest]
+            slowest.displace()
+        self._coming[exchange] = None
+        try:
+            yield
+        finally:
+            self._coming.pop(exchange, None)
 
-        def grown(size: int) -> None:
-            exchange.size += size
-            if exchange.size > self._most_bytes:
-                raise too_large(self._most_bytes)
-
-        return grown
+    def charge(self, exchange: Exchange, weight: Weight, times: int = 1) -> None:
+        """Count what a request refers back to as a part of it; refuse it above the bounds of a body."""
+        exchange.size += weight.size * times
+        exchange.values += weight.values * times
+        if exchange.size > self._most_bytes:
+            raise too_large(self._most_bytes)
+        if exchange.values > self._most_values:
+            raise too_many(self._most_values, "values")
 
     async def job(
         self, exchange: Exchange, read: Callable[Given, Job], *args: Given.args, **more: Given.kwargs
@@ -83,6 +104,8 @@ class Intake:
                 _bound("tools", len(msgspec.json.encode(job.request.get("tools"))))
                 _bound("schema of the answer", len(msgspec.json.encode(job.schema)))
             Bounds(self._most_values).look_into(arguments)
+            # For the log, which is written on the event loop.
+            job.left_out = list(dict.fromkeys(job.left_out))[:MOST_LEFT_OUT]
             return job
 
         return await self.off_loop(exchange, bounded)
@@ -91,7 +114,7 @@ class Intake:
         self, exchange: Exchange, work: Callable[Given, Found], *args: Given.args, **more: Given.kwargs
     ) -> Found:
         """Do something with a body: at once if it is small, else in the lane for that."""
-        if exchange.size <= SMALL:
+        if not exchange.large:
             return work(*args, **more)
         return await self._lane.run(exchange.whose, work, *args, **more)
 

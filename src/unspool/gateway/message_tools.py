@@ -42,6 +42,7 @@ def read_tools(given: Sequence[MessageTool], hosted: str) -> tuple[list[dict[str
     """
     out: list[dict[str, Any]] = []
     left_out: list[str] = []
+    names: set[str] = set()
     for at, tool in enumerate(given):
         known = _CLIENT_RUN.fullmatch(tool.type or "")
         if known is not None:
@@ -57,9 +58,10 @@ def read_tools(given: Sequence[MessageTool], hosted: str) -> tuple[list[dict[str
                 "run, the vendor's own tools run elsewhere",
                 f"tools[{at}].type",
             )
-        if any(function["name"] == other["function"]["name"] for other in out):
+        if function["name"] in names:
             told = f"tools[{at}]: there are two tools named {function['name']!r}"
             raise invalid(told, f"tools[{at}].name")
+        names.add(function["name"])
         if tool.strict is not None:
             function["strict"] = tool.strict
         out.append({"type": "function", "function": function})

@@ -52,7 +52,7 @@ class Output:
         self._finish_reasons = answer.finish_reasons
         self.exchange.failing = answer.failing
         await self.exchange.start(200, answer.headers)
-        await self.exchange.send(answer.opening())
+        await self.exchange.send(await self._off_loop(answer.opening))
         self.exchange.ping = answer.ping
         while (batch := await stream.next()) is not None:
             data = self._encoded(batch, answer)
@@ -117,8 +117,11 @@ class Output:
         await self.exchange.respond(200, data)
 
     async def _off_loop(self, work: Callable[[], Found]) -> Found:
-        """Do what takes the longer the larger the output is: at once if it is small, else in its lane."""
-        if self._size() <= SMALL:
+        """Do what takes longer the larger the answer is: at once if it is small, else in its lane.
+
+        An answer repeats some of its request, and is kept with all of it.
+        """
+        if self._size() <= SMALL and not self.exchange.large:
             return work()
         return await self.gateway.lanes.answers.run(self.exchange.whose, work)
 
@@ -126,14 +129,22 @@ class Output:
         """Keep the response, if the request did not forbid it: another may go on from here."""
         job, store, owner = self.job, self.gateway.store, self.exchange.owner
         await self._kept(
-            keep(store, owner, response, job.items, conversation=job.conversation, stored=job.store)
+            keep(
+                store,
+                owner,
+                response,
+                job.items,
+                conversation=job.conversation,
+                stored=job.store,
+                off_loop=self._off_loop,
+            )
         )
 
     async def _keep_turn(self, message: Mapping[str, Any] | None) -> None:
         """Keep a message of a thread."""
         if message is not None and self.job.thread is not None:
             store, owner = self.gateway.store, self.exchange.owner
-            await self._kept(threads.keep(store, owner, message, self.job.thread))
+            await self._kept(threads.keep(store, owner, message, self.job.thread, self._off_loop))
 
     async def _kept(self, keeping: Coroutine[Any, Any, None]) -> None:
         """The client has its answer, whether or not this works."""

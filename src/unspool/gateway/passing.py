@@ -8,6 +8,7 @@ import msgspec
 
 from .answers import DONE, Answer, encode, error_object
 from .body import chat_job, checked
+from .decoding import SMALL
 from .exchange import Exchange
 from .failure import Failure, invalid
 from .upstreams.completions import UsageChunk
@@ -71,8 +72,8 @@ class Passing:
         await self._hand_on(exchange, "/v1/embeddings")
 
     async def _hand_on(self, exchange: Exchange, path: str) -> None:
-        self._gateway.admit()
         body = await self._gateway.body(exchange)
+        self._gateway.admit(exchange)
         served = self._gateway.models.find(body.get("model"))
         exchange.watch()
         exchange.fields["model"] = served.model.name
@@ -143,13 +144,21 @@ class Passing:
         exchange.watch()
         passed = await served.upstream.forward("/v1/embeddings", asked)
         try:
-            vectors, usage = _vectors(await passed.all(), 1 if isinstance(given, str) else len(given))
+            data = await passed.all()
         finally:
             await passed.close()
-        answer: dict[str, Any] = {"embedding": vectors[0]} if old else {"embeddings": vectors}
-        if not old:
-            answer |= {"model": served.model.name, "prompt_eval_count": usage}
-        await exchange.respond(200, encode(answer))
+
+        def answer() -> bytes:
+            vectors, usage = _vectors(data, 1 if isinstance(given, str) else len(given))
+            if old:
+                return encode({"embedding": vectors[0]})
+            about = {"model": served.model.name, "prompt_eval_count": usage}
+            return encode({"embeddings": vectors, **about})
+
+        if len(data) <= SMALL:
+            await exchange.respond(200, answer())
+        else:
+            await exchange.respond(200, await self._gateway.lanes.answers.run(exchange.whose, answer))
 
 
 def _vectors(data: bytes, count: int) -> tuple[list[msgspec.Raw], int]:

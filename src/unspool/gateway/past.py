@@ -7,14 +7,25 @@ conversation adds to that.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from itertools import chain as chained
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from .._core.values.ids import IdFormat
 from ..wire.broken import is_spoilt_as_malformed
+from .encoding import encoded
 from .failure import Failure, invalid
-from .store import Grown, Item, Kept, Store
+from .store import Item, Packed, Row, Store, decoded, pack_items
+
+if TYPE_CHECKING:
+    from .exchange import Exchange
+    from .intake import Intake
+
+OffLoop: TypeAlias = Callable[[Callable[[], Any]], Awaitable[Any]]
+RESPONSE: Final = "response"
+CONVERSATION: Final = "conversation"
 
 _IDS: Final = {
     "message": IdFormat("msg_{random}"),
@@ -56,28 +67,45 @@ def as_item(given: Mapping[str, Any]) -> Item:
     return item
 
 
-async def recall(store: Store, owner: str, body: Mapping[str, Any], grown: Grown) -> Past:
-    """What the request refers back to; a failure if that is not there."""
+async def recall(store: Store, intake: Intake, exchange: Exchange, body: Mapping[str, Any]) -> Past:
+    """Return what the request refers back to; a failure if that is not there or too much.
+
+    Everything is charged to the request, as often as it is referred to, before it is decoded.
+    """
+    owner = exchange.owner
     previous, conversation = body.get("previous_response_id"), _conversation(body.get("conversation"))
     if previous and conversation:
         raise invalid("give previous_response_id or conversation, not both", "conversation")
-    items: Sequence[Item] = ()
+    rows: Sequence[Row] = ()
     if isinstance(previous, str) and previous:
-        items = await _before(store, owner, previous, grown)
+        rows = await _before(store, intake, exchange, previous)
     elif conversation:
         kept = await store.get(owner, conversation)
-        if kept is None or kept.head.get("kind") != "conversation":
+        if kept is None or kept.kind != CONVERSATION:
             raise not_found("conversation", conversation, "conversation")
-        grown(kept.size)
-        items = kept.items
-    listed = body.get("input")
-    wanted = [
-        item["id"]
-        for item in (listed if isinstance(listed, list) else ())
+        intake.charge(exchange, kept.weight)
+        rows = await store.rows(owner, conversation)
+    wanted = await intake.off_loop(exchange, _references, body.get("input"))
+    for id, weight in (await store.weigh(owner, list(wanted)) if wanted else {}).items():
+        intake.charge(exchange, weight, wanted[id])
+    referred = await store.find(owner, list(wanted)) if wanted else {}
+
+    def decode() -> Past:
+        items = [decoded(row.data) for row in rows]
+        if conversation is None:
+            items = [item for item in items if _can_be_answered(item)]
+        return Past(items, {id: decoded(data) for id, data in referred.items()}, conversation)
+
+    return await intake.off_loop(exchange, decode)
+
+
+def _references(given: object) -> Counter[str]:
+    """Return the ids of the items that an input refers to, and how often."""
+    return Counter(
+        str(item["id"])
+        for item in (given if isinstance(given, list) else ())
         if isinstance(item, Mapping) and item.get("type") == "item_reference" and "id" in item
-    ]
-    found = {str(id): await store.item(owner, str(id)) for id in wanted}
-    return Past(items, {id: item for id, item in found.items() if item is not None}, conversation)
+    )
 
 
 def _conversation(given: object) -> str | None:
@@ -89,9 +117,9 @@ def _conversation(given: object) -> str | None:
     return id
 
 
-async def _before(store: Store, owner: str, id: str, grown: Grown) -> list[Item]:
-    """What was said up to the end of a response."""
-    found = await chain(store, owner, id, grown)
+async def _before(store: Store, intake: Intake, exchange: Exchange, id: str) -> list[Row]:
+    """Return what was said up to the end of a response."""
+    found = await chain(store, intake, exchange, id)
     if found is None:
         raise invalid(
             f"previous_response_id: {id!r} is not kept here, or not any more; "
@@ -99,21 +127,24 @@ async def _before(store: Store, owner: str, id: str, grown: Grown) -> list[Item]
             "previous_response_id",
             "previous_response_not_found",
         )
-    return [item for kept in found for item in kept.items if _can_be_answered(item)]
+    return found
 
 
-async def chain(store: Store, owner: str, id: str, grown: Grown) -> list[Kept] | None:
-    """A response and those that it went on from, the first of them first; None: one of them is gone."""
-    out: list[Kept] = []
-    before: str | None = id
+async def chain(store: Store, intake: Intake, exchange: Exchange, id: str) -> list[Row] | None:
+    """Return the items of a response and of those that it continues, oldest first.
+
+    None: one of the responses is gone.
+    """
+    out: list[list[Row]] = []
+    before = id
     while before:
-        kept = await store.get(owner, before)
-        if kept is None or kept.head.get("kind") != "response":
+        kept = await store.get(exchange.owner, before)
+        if kept is None or kept.kind != RESPONSE:
             return None
-        grown(kept.size)
-        out.append(kept)
-        before = kept.head["previous"]
-    return out[::-1]
+        intake.charge(exchange, kept.weight)
+        out.append(await store.rows(exchange.owner, before))
+        before = kept.previous
+    return list(chained.from_iterable(reversed(out)))
 
 
 def _can_be_answered(item: Mapping[str, Any]) -> bool:
@@ -131,25 +162,34 @@ async def keep(
     *,
     conversation: str | None,
     stored: bool,
+    off_loop: OffLoop,
 ) -> None:
     """Keep a response.
 
     :param items: its input.
-    :param conversation: what to add to.
-    :param stored: whether it is kept by itself, too.
+    :param conversation: the conversation to add to.
+    :param stored: whether it is also kept by itself.
+    :param off_loop: runs what takes longer the larger the response is.
     """
-    output = response["output"]
-    if conversation is not None:
-        await store.extend(owner, conversation, [*items, *filter(_can_be_answered, output)])
-    if stored:
+
+    def packed() -> tuple[list[Row], Packed]:
+        own, output = pack_items(items), pack_items(response["output"])
+        added = [row for row, item in zip(output, response["output"], strict=True) if _can_be_answered(item)]
         head = {
-            "kind": "response",
             "response": {key: value for key, value in response.items() if key != "output"},
-            "previous": response.get("previous_response_id"),
             "conversation": conversation,
-            "input": len(items),
+            "input": len(own),
         }
-        await store.put(owner, response["id"], head, [*items, *output])
+        previous = response.get("previous_response_id") or ""
+        return [*own, *added], Packed(RESPONSE, encoded(head), [*own, *output], previous)
+
+    if conversation is None and not stored:
+        return
+    added, entry = await off_loop(packed)
+    if conversation is not None:
+        await store.extend(owner, conversation, added)
+    if stored:
+        await store.put(owner, response["id"], entry)
 
 
 def not_found(kind: str, id: str, param: str | None = None) -> Failure:

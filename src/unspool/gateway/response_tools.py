@@ -53,6 +53,12 @@ class ResponseTools:
         """By the name that the model is shown, the namespace of a tool and its name there."""
         self.left_out: list[str] = []
         self._hosted = hosted
+        self._names: set[str] = set()
+        """Of the functions."""
+        self._inside: dict[str, list[str]] = {}
+        """By a name in a namespace, what the model calls the tools that have it."""
+        self._spaces: dict[str, list[str]] = {}
+        """By a namespace, what the model calls its tools."""
 
     def add(self, tool: Mapping[str, Any], place: str) -> None:
         """Another tool, or a namespace of them."""
@@ -93,10 +99,13 @@ class ResponseTools:
         if not isinstance(given, str) or not given:
             raise _required(f"{place}.name")
         name = model_name(given, namespace)
-        if any(name == other["function"]["name"] for other in self.functions):
+        if name in self._names:
             raise invalid(f"{place}: there are two tools named {name!r}", f"{place}.name")
+        self._names.add(name)
         if namespace:
             self.namespaces[name] = (namespace, given)
+            self._inside.setdefault(given, []).append(name)
+            self._spaces.setdefault(namespace, []).append(name)
         if tool["type"] == "custom":
             self.custom.append(name)
             function = _free_form(tool)
@@ -125,25 +134,20 @@ class ResponseTools:
         listed = given.get("tools")
         if not isinstance(listed, list) or not all(isinstance(one, Mapping) for one in listed):
             raise invalid("tool_choice.tools is not a list of tools", "tool_choice.tools")
-        names = [name for one in listed for name in self._names_of(one)]
+        spaces = dict.fromkeys(str(one.get("name")) for one in listed if one.get("type") == "namespace")
+        names: list[object] = [name for space in spaces for name in self._spaces.get(space, ())]
+        names += [self._name_of(one) for one in listed if one.get("type") in (None, "function", "custom")]
         inner = {"mode": given.get("mode", "auto"), "tools": [_named(name) for name in names]}
         return {"type": "allowed_tools", "allowed_tools": inner}
-
-    def _names_of(self, one: Mapping[str, Any]) -> Sequence[object]:
-        """The tools that an entry of a list allows; those of the vendor have been left out."""
-        kind = one.get("type")
-        if kind == "namespace":
-            return [name for name, (space, _) in self.namespaces.items() if space == one.get("name")]
-        return [self._name_of(one)] if kind in (None, "function", "custom") else []
 
     def _name_of(self, one: Mapping[str, Any]) -> object:
         """What the model calls the tool that is named; a name alone may be that of one in a namespace."""
         name = one.get("name")
         if one.get("namespace"):
             return model_name(str(name), one["namespace"])
-        if any(name == tool["function"]["name"] for tool in self.functions):
+        if not isinstance(name, str) or name in self._names:
             return name
-        inside = [shown for shown, (_, own) in self.namespaces.items() if own == name]
+        inside = self._inside.get(name, [])
         return inside[0] if len(inside) == 1 else name
 
 

@@ -109,6 +109,7 @@ class Settings:
     max_request_bytes: Annotated[int, "size of a request"] = 32 << 20
     max_request_values: Annotated[int, "numbers, strings and other values of a request"] = 200_000
     max_pending_bytes: Annotated[int, "size of all large requests that are being read"] = 256 << 20
+    max_pending_requests: Annotated[int, "requests whose bodies are being received at once"] = 1024
     max_connections: Annotated[int, "connections of clients at once"] = 4096
     max_output_bytes: Annotated[int, "how much it may send for a request"] = 16 << 20
     max_concurrency: Annotated[int, "requests at once; 0: no limit"] = 0
@@ -154,6 +155,7 @@ class Settings:
             ("max_request_bytes", 1),
             ("max_request_values", 1),
             ("max_pending_bytes", 1),
+            ("max_pending_requests", 1),
             ("max_connections", 1),
             ("max_output_bytes", 1),
             ("max_concurrency", 0),

@@ -1,49 +1,76 @@
-"""Responses and conversations in a file: a restart finds them, and so does another worker.
+"""Stored responses and conversations in a file, which survives restarts and is shared by workers.
 
-One connection in one thread: the loop never waits for a disk.  The journal is a
-write-ahead log, so that readers of other processes do not wait for a writer, and
-everything that reads before it writes is one transaction.
+One connection in one thread: the event loop never waits for a disk.  The journal is a
+write-ahead log, so readers in other processes do not wait for a writer.  Everything that
+reads before it writes is one transaction.  Reading needs no write: where the disk is full,
+everything that is kept can still be read.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sqlite3
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final, TypeVar
+from contextlib import suppress
+from typing import Any, Final, TypeVar
 
 from .._core.values.errors import UsageError
-from .encoding import encoded
 from .failure import Failure
-from .store import Given, Item, Kept, decoded, encoded_items
+from .store import Kept, Packed, Row, Weight
 
 Found = TypeVar("Found")
 
-_VERSION: Final = 1
+_VERSION: Final = 2
 _BUSY: Final = 10.0
 """Seconds to wait for another process that writes."""
+_ALL: Final = -1
+"""As a limit."""
+_LAST: Final = (1 << 63) - 1
+"""Greater than the place of any item."""
+_OPEN_TO_OTHERS: Final = 0o077
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS kept (
-    number INTEGER PRIMARY KEY, owner TEXT NOT NULL, id TEXT NOT NULL, head BLOB NOT NULL,
-    size INTEGER NOT NULL, used INTEGER NOT NULL, UNIQUE (owner, id)
+    number INTEGER PRIMARY KEY, owner TEXT NOT NULL, id TEXT NOT NULL, kind TEXT NOT NULL,
+    previous TEXT NOT NULL, head BLOB NOT NULL, size INTEGER NOT NULL, counted INTEGER NOT NULL,
+    used INTEGER NOT NULL, UNIQUE (owner, id)
 );
-CREATE INDEX IF NOT EXISTS by_use ON kept (used);
+CREATE INDEX IF NOT EXISTS by_use ON kept (owner, used);
 CREATE TABLE IF NOT EXISTS items (
     place INTEGER PRIMARY KEY AUTOINCREMENT, number INTEGER NOT NULL REFERENCES kept ON DELETE CASCADE,
-    owner TEXT NOT NULL, id TEXT NOT NULL, data BLOB NOT NULL
+    owner TEXT NOT NULL, id TEXT NOT NULL, data BLOB NOT NULL, counted INTEGER NOT NULL
 );
 CREATE INDEX IF NOT EXISTS by_number ON items (number);
 CREATE INDEX IF NOT EXISTS by_id ON items (owner, id);
+CREATE TABLE IF NOT EXISTS owners (owner TEXT PRIMARY KEY, size INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS clock (one INTEGER PRIMARY KEY CHECK (one = 1), size INTEGER, used INTEGER);
 INSERT OR IGNORE INTO clock VALUES (1, 0, 0);
 """
-"""``clock``: the size of everything, and how often anything was used."""
+"""``clock``: the size of everything, and how often anything was used; ``counted``: values of items."""
+_FIND: Final = """
+SELECT number, kind, head, previous, size - length(head), counted FROM kept WHERE owner = ? AND id = ?
+"""
+_PLACE: Final = """
+SELECT max(place) FROM items
+WHERE number = (SELECT number FROM kept WHERE owner = ? AND kept.id = ?) AND id = ? HAVING count(*)
+"""
+_OLDEST_FIRST: Final = """
+SELECT id, data, counted FROM items
+WHERE number = (SELECT number FROM kept WHERE owner = ? AND kept.id = ?) AND place > ?
+ORDER BY place LIMIT ? OFFSET ?
+"""
+_NEWEST_FIRST: Final = _OLDEST_FIRST.replace("place > ?", "place < ?").replace("BY place", "BY place DESC")
+_ANYWHERE: Final = """
+WHERE place IN (
+    SELECT max(place) FROM items WHERE owner = ? AND id IN (SELECT value FROM json_each(?)) GROUP BY id
+)
+"""
 
 
 class SqliteStore:
-    """Keeps things in a file."""
+    """Entries in a file."""
 
     def __init__(self, path: str, room: int) -> None:
         self._path = path
@@ -59,8 +86,7 @@ class SqliteStore:
 
     def _connected(self) -> sqlite3.Connection:
         try:
-            # What people wrote is in it: for nobody else to read.
-            os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
+            _keep_private(self._path)
             database = sqlite3.connect(self._path, timeout=_BUSY, isolation_level=None)
             database.execute("PRAGMA journal_mode = WAL")
             database.execute("PRAGMA synchronous = NORMAL")
@@ -93,138 +119,213 @@ class SqliteStore:
         except sqlite3.Error as error:
             raise Failure("internal", f"the store fails: {error}", code="store_failed") from error
 
-    def _changing(self, work: Callable[[], Found]) -> Callable[[], Found]:
-        """The work as one transaction."""
+    async def _change(self, work: Callable[[], Found]) -> Found:
+        """Do the work as one transaction."""
+        return await self._run(lambda: self._whole(work))
 
-        def whole() -> Found:
-            self._database.execute("BEGIN IMMEDIATE")
-            try:
-                found = work()
-            except BaseException:
+    def _whole(self, work: Callable[[], Found]) -> Found:
+        self._database.execute("BEGIN IMMEDIATE")
+        try:
+            found = work()
+        except BaseException:
+            with suppress(sqlite3.Error):  # a full disk may have ended the transaction already
                 self._database.execute("ROLLBACK")
-                raise
-            self._database.execute("COMMIT")
-            return found
+            raise
+        self._database.execute("COMMIT")
+        return found
 
-        return whole
-
-    async def put(self, owner: str, id: str, head: Given, items: Sequence[Given]) -> bool:
-        """Keep this."""
+    async def put(self, owner: str, id: str, packed: Packed) -> bool:
+        """Keep an entry."""
 
         def put() -> bool:
-            data, listed = encoded(head), encoded_items(items)
             self._forget(owner, id)
             number = self._database.execute(
-                "INSERT INTO kept (owner, id, head, size, used) VALUES (?, ?, ?, 0, 0)", (owner, id, data)
+                "INSERT INTO kept (owner, id, kind, previous, head, size, counted, used) "
+                "VALUES (?, ?, ?, ?, ?, 0, 0, 0)",
+                (owner, id, packed.kind, packed.previous, packed.head),
             ).lastrowid
-            self._add(owner, number, listed)
-            return self._settle(owner, id, number, len(data))
+            self._add(owner, number, packed.rows)
+            return self._settle(owner, id, number, len(packed.head), 0)
 
-        return await self._run(self._changing(put))
+        return await self._change(put)
 
     async def get(self, owner: str, id: str) -> Kept | None:
-        """What is kept."""
+        """Return the entry without its items."""
 
         def get() -> Kept | None:
-            found = self._find(owner, id)
-            if found is None:
+            row = self._database.execute(_FIND, (owner, id)).fetchone()
+            if row is None:
                 return None
-            self._settle(owner, id, found[0], 0)
-            query = "SELECT data FROM items WHERE number = ? ORDER BY place"
-            items = [row[0] for row in self._database.execute(query, found[:1])]
-            return Kept(decoded(found[1]), list(map(decoded, items)), len(found[1]) + sum(map(len, items)))
+            with suppress(sqlite3.Error):  # the disk is full: it is found all the same
+                self._whole(lambda: self._use(row[0]))
+            return Kept(row[1], row[2], row[3], Weight(row[4], row[5]))
 
-        return await self._run(self._changing(get))
+        return await self._run(get)
 
-    async def extend(self, owner: str, id: str, items: Sequence[Given]) -> bool:
+    async def rows(self, owner: str, id: str, start: int = 0, stop: int | None = None) -> list[Row]:
+        """Return items by their positions."""
+        limit = _ALL if stop is None else max(0, stop - start)
+        return await self._run(lambda: self._rows(_OLDEST_FIRST, owner, id, -1, limit, start))
+
+    async def page(
+        self, owner: str, id: str, after: str | None, limit: int, *, newest_first: bool
+    ) -> list[Row] | None:
+        """Return some items."""
+
+        def page() -> list[Row] | None:
+            place = _LAST if newest_first else -1
+            if after is not None:
+                row = self._database.execute(_PLACE, (owner, id, after)).fetchone()
+                if row is None:
+                    return None
+                place = row[0]
+            return self._rows(_NEWEST_FIRST if newest_first else _OLDEST_FIRST, owner, id, place, limit, 0)
+
+        return await self._run(page)
+
+    async def item(self, owner: str, id: str, item: str) -> Row | None:
+        """Return one item of an entry."""
+
+        def find() -> Row | None:
+            place = self._database.execute(_PLACE, (owner, id, item)).fetchone()
+            if place is None:
+                return None
+            found = self._database.execute("SELECT id, data, counted FROM items WHERE place = ?", place)
+            return Row(*found.fetchone())
+
+        return await self._run(find)
+
+    async def extend(self, owner: str, id: str, rows: Sequence[Row]) -> bool:
         """Add items."""
 
         def extend() -> bool:
-            listed = encoded_items(items)
-            found = self._find(owner, id)
-            if found is None:
+            number = self._number(owner, id)
+            if number is None:
                 return False
-            self._add(owner, found[0], listed)
-            return self._settle(owner, id, found[0], 0)
+            self._add(owner, number, rows)
+            return self._settle(owner, id, number, 0, 0)
 
-        return await self._run(self._changing(extend))
+        return await self._change(extend)
 
-    async def change(self, owner: str, id: str, head: Given) -> bool:
-        """Give it another head."""
-        data = encoded(head)
+    async def change(self, owner: str, id: str, head: bytes) -> bool:
+        """Replace the head."""
 
         def change() -> bool:
-            found = self._find(owner, id)
-            if found is None:
+            number = self._number(owner, id)
+            if number is None:
                 return False
-            self._database.execute("UPDATE kept SET head = ? WHERE number = ?", (data, found[0]))
-            return self._settle(owner, id, found[0], len(data) - len(found[1]))
+            run = self._database.execute
+            before = run("SELECT length(head) FROM kept WHERE number = ?", (number,)).fetchone()[0]
+            run("UPDATE kept SET head = ? WHERE number = ?", (head, number))
+            return self._settle(owner, id, number, len(head) - before, 0)
 
-        return await self._run(self._changing(change))
+        return await self._change(change)
 
     async def delete(self, owner: str, id: str, item: str | None = None) -> bool:
-        """Forget it, or one item of it."""
+        """Delete an entry, or one item of it."""
 
         def delete() -> bool:
             if item is None:
                 return self._forget(owner, id)
-            found = self._find(owner, id)
-            if found is None:
+            number = self._number(owner, id)
+            if number is None:
                 return False
             rows = self._database.execute(
-                "DELETE FROM items WHERE number = ? AND id = ? RETURNING length(data)", (found[0], item)
+                "DELETE FROM items WHERE number = ? AND id = ? RETURNING length(data), counted",
+                (number, item),
             ).fetchall()
-            self._settle(owner, id, found[0], -sum(row[0] for row in rows))
+            self._settle(owner, id, number, -sum(row[0] for row in rows), -sum(row[1] for row in rows))
             return bool(rows)
 
-        return await self._run(self._changing(delete))
+        return await self._change(delete)
 
-    async def item(self, owner: str, id: str) -> Item | None:
-        """The item of that id."""
-        query = "SELECT data FROM items WHERE owner = ? AND id = ? ORDER BY place DESC LIMIT 1"
+    async def weigh(self, owner: str, items: Sequence[str]) -> dict[str, Weight]:
+        """Return the weights of items."""
+        found = await self._find("SELECT id, length(data), counted FROM items", owner, items)
+        return {id: Weight(size, values) for id, size, values in found}
 
-        def item() -> Item | None:
-            row = self._database.execute(query, (owner, id)).fetchone()
-            return None if row is None else decoded(row[0])
+    async def find(self, owner: str, items: Sequence[str]) -> dict[str, bytes]:
+        """Return items."""
+        return dict(await self._find("SELECT id, data FROM items", owner, items))
 
-        return await self._run(item)
+    async def _find(self, select: str, owner: str, items: Sequence[str]) -> list[Any]:
+        wanted = (owner, json.dumps(items))
+        return await self._run(lambda: self._database.execute(select + _ANYWHERE, wanted).fetchall())
+
+    # -- in the thread
+
+    def _rows(self, query: str, owner: str, id: str, place: int, limit: int, start: int) -> list[Row]:
+        return [Row(*row) for row in self._database.execute(query, (owner, id, place, limit, start))]
+
+    def _number(self, owner: str, id: str) -> int | None:
+        query = "SELECT number FROM kept WHERE owner = ? AND id = ?"
+        row = self._database.execute(query, (owner, id)).fetchone()
+        return None if row is None else int(row[0])
 
     # -- in the thread, inside a transaction
 
-    def _find(self, owner: str, id: str) -> tuple[int, bytes] | None:
-        found: tuple[int, bytes] | None = self._database.execute(
-            "SELECT number, head FROM kept WHERE owner = ? AND id = ?", (owner, id)
-        ).fetchone()
-        return found
-
-    def _add(self, owner: str, number: int | None, items: Sequence[tuple[str, bytes]]) -> None:
+    def _add(self, owner: str, number: int | None, rows: Sequence[Row]) -> None:
         self._database.executemany(
-            "INSERT INTO items (number, owner, id, data) VALUES (?, ?, ?, ?)",
-            [(number, owner, id, data) for id, data in items],
+            "INSERT INTO items (number, owner, id, data, counted) VALUES (?, ?, ?, ?, ?)",
+            [(number, owner, *row) for row in rows],
         )
-        self._grow(number, sum(len(data) for _, data in items))
+        self._grow(owner, number, sum(len(row.data) for row in rows), sum(row.values for row in rows))
 
-    def _settle(self, owner: str, id: str, number: int | None, grown: int) -> bool:
-        """Make it the youngest, and room for it; whether that was possible."""
+    def _use(self, number: int | None) -> None:
+        """Make an entry the youngest."""
+        self._database.execute("UPDATE clock SET used = used + 1")
+        self._database.execute("UPDATE kept SET used = (SELECT used FROM clock) WHERE number = ?", (number,))
+
+    def _settle(self, owner: str, id: str, number: int | None, size: int, values: int) -> bool:
+        """Make an entry the youngest, and room for it; return whether it is still there."""
         run = self._database.execute
-        self._grow(number, grown)
-        run("UPDATE clock SET used = used + 1")
-        run("UPDATE kept SET used = (SELECT used FROM clock) WHERE number = ?", (number,))
+        self._grow(owner, number, size, values)
+        self._use(number)
         if run("SELECT size FROM kept WHERE number = ?", (number,)).fetchone()[0] > self._room:
             self._forget(owner, id)
-            return False
         while run("SELECT size FROM clock").fetchone()[0] > self._room:
-            self._forget(*run("SELECT owner, id FROM kept ORDER BY used LIMIT 1").fetchone())
-        return True
+            largest = run("SELECT owner FROM owners ORDER BY size DESC, owner DESC LIMIT 1").fetchone()[0]
+            self._forget(
+                *run(
+                    "SELECT owner, id FROM kept WHERE owner = ? ORDER BY used LIMIT 1", (largest,)
+                ).fetchone()
+            )
+        return self._number(owner, id) is not None
 
-    def _grow(self, number: int | None, grown: int) -> None:
-        self._database.execute("UPDATE kept SET size = size + ? WHERE number = ?", (grown, number))
-        self._database.execute("UPDATE clock SET size = size + ?", (grown,))
+    def _grow(self, owner: str, number: int | None, size: int, values: int) -> None:
+        self._database.execute(
+            "UPDATE kept SET size = size + ?, counted = counted + ? WHERE number = ?", (size, values, number)
+        )
+        self._count(owner, size)
+
+    def _count(self, owner: str, size: int) -> None:
+        self._database.execute(
+            "INSERT INTO owners VALUES (?, ?) ON CONFLICT (owner) DO UPDATE SET size = size + excluded.size",
+            (owner, size),
+        )
+        self._database.execute("UPDATE clock SET size = size + ?", (size,))
 
     def _forget(self, owner: str, id: str) -> bool:
         row = self._database.execute(
             "DELETE FROM kept WHERE owner = ? AND id = ? RETURNING size", (owner, id)
         ).fetchone()
         if row is not None:
-            self._database.execute("UPDATE clock SET size = size - ?", row)
+            self._count(owner, -row[0])
         return row is not None
+
+
+def _keep_private(path: str) -> None:
+    """Create the file if it is not there, and let nobody else read what people wrote.
+
+    :raises OSError: others can read it, and we cannot change that.
+    """
+    for name in (path, f"{path}-wal", f"{path}-shm"):
+        if name != path and not os.path.exists(name):  # noqa: PTH110 - a setting, a string
+            continue
+        file = os.open(name, os.O_CREAT | os.O_RDWR, 0o600)
+        try:
+            mode = os.fstat(file).st_mode
+            if mode & _OPEN_TO_OTHERS and hasattr(os, "fchmod"):
+                os.fchmod(file, mode & ~_OPEN_TO_OTHERS & 0o7777)
+        finally:
+            os.close(file)

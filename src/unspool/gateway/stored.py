@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -12,11 +13,12 @@ from msgspec import Meta
 from .._core.values.ids import IdFormat
 from .answers import encode
 from .body import checked
+from .encoding import encoded
 from .exchange import Exchange
 from .failure import Failure, invalid
 from .intake import Intake
-from .past import as_item, chain, not_found
-from .store import Item, Kept, Store
+from .past import CONVERSATION, RESPONSE, as_item, chain, not_found
+from .store import Item, Kept, Packed, Row, Store, decoded, pack, pack_items
 
 _CONVERSATION_ID: Final = IdFormat("conv_{random}")
 _MOST_ITEMS: Final = 100
@@ -50,120 +52,147 @@ class Stored:
         self._store = store
         self._intake = intake
 
-    # -- responses
-
-    async def _response(self, exchange: Exchange) -> Kept:
+    async def _entry(self, exchange: Exchange, kind: str) -> Kept:
         id = exchange.part("id")
         kept = await self._store.get(exchange.owner, id)
-        if kept is None or kept.head.get("kind") != "response":
-            raise not_found("response", id)
+        if kept is None or kept.kind != kind:
+            raise not_found(kind, id)
         return kept
 
+    async def _head(self, exchange: Exchange, kept: Kept) -> dict[str, Any]:
+        exchange.size += len(kept.head)
+        return await self._intake.off_loop(exchange, decoded, kept.head)
+
+    async def _send(self, exchange: Exchange, work: Callable[..., bytes], *args: Any, **more: Any) -> None:
+        await exchange.respond(200, await self._intake.off_loop(exchange, work, *args, **more))
+
+    # -- responses
+
     async def get_response(self, exchange: Exchange) -> None:
-        """A response, as it was sent."""
+        """Send a response as it was sent before."""
         if exchange.query().get("stream") == "true":
             told = "stream: only a response in the background can be streamed again, and there are none here"
             raise invalid(told, "stream", "unsupported_parameter")
-        kept = await self._response(exchange)
-        output = kept.items[kept.head["input"] :]
-        await exchange.respond(200, encode({**kept.head["response"], "output": output}))
+        kept = await self._entry(exchange, RESPONSE)
+        head = await self._head(exchange, kept)
+        rows = await self._store.rows(exchange.owner, exchange.part("id"), head["input"])
+        await self._send(exchange, lambda: _with_rows(encode(head["response"]), "output", rows))
 
     async def delete_response(self, exchange: Exchange) -> None:
-        """Forget a response."""
-        await self._response(exchange)
+        """Delete a response."""
+        await self._entry(exchange, RESPONSE)
         id = exchange.part("id")
         await self._store.delete(exchange.owner, id)
         await exchange.respond(200, encode({"id": id, "object": "response", "deleted": True}))
 
     async def cancel_response(self, exchange: Exchange) -> None:
-        """There is nothing to cancel."""
-        await self._response(exchange)
+        """Refuse: there is nothing to cancel."""
+        await self._entry(exchange, RESPONSE)
         raise invalid("only a response in the background can be cancelled, and there are none here")
 
     async def input_items(self, exchange: Exchange) -> None:
-        """What a response was made from: its own input, and what that referred back to."""
-        kept = await self._response(exchange)
-        own = kept.items[: kept.head["input"]]
-        before: Sequence[Item] = ()
-        if kept.head["previous"]:
-            grown = self._intake.grown(exchange)
-            found = await chain(self._store, exchange.owner, kept.head["previous"], grown)
-            before = [item for one in found or () for item in one.items]
-        elif kept.head["conversation"]:
-            conversation = await self._store.get(exchange.owner, kept.head["conversation"])
-            ids = [item["id"] for item in conversation.items] if conversation else []
-            if conversation and own and own[0]["id"] in ids:
-                before = conversation.items[: ids.index(own[0]["id"])]
-        await exchange.respond(200, encode(_page([*before, *own], exchange)))
+        """List what a response was made from: its own input, and what that referred back to."""
+        kept = await self._entry(exchange, RESPONSE)
+        head = await self._head(exchange, kept)
+        own = await self._store.rows(exchange.owner, exchange.part("id"), 0, head["input"])
+        before: Sequence[Row] = ()
+        if kept.previous:
+            before = await chain(self._store, self._intake, exchange, kept.previous) or ()
+        elif head["conversation"]:
+            conversation = await self._store.get(exchange.owner, head["conversation"])
+            if conversation is not None and own:
+                self._intake.charge(exchange, conversation.weight)
+                before = await self._store.rows(exchange.owner, head["conversation"])
+        page = _page_of(exchange)
+
+        def listed() -> bytes:
+            known = before
+            if not kept.previous and own:
+                known = list(takewhile(lambda row: row.id != own[0].id, before))
+                known = known if len(known) < len(before) else []
+            return _listed(_cut([*known, *own], page), page.limit)
+
+        await self._send(exchange, listed)
 
     # -- conversations
 
-    async def _conversation(self, exchange: Exchange) -> Kept:
-        id = exchange.part("id")
-        kept = await self._store.get(exchange.owner, id)
-        if kept is None or kept.head.get("kind") != "conversation":
-            raise not_found("conversation", id)
-        return kept
-
     async def create_conversation(self, exchange: Exchange) -> None:
-        """A new one, with items to begin with."""
-        shape = checked(await self._intake.body(exchange), _NewConversation)
+        """Create a conversation, which may begin with items."""
+        body = await self._intake.body(exchange)
         id = _CONVERSATION_ID.new("", 0)
-        head = {"kind": "conversation", "created_at": int(time.time()), "metadata": shape.metadata or {}}
-        items = _new(shape.items or ())
-        if not await self._store.put(exchange.owner, id, head, items):
+
+        def packed() -> tuple[dict[str, Any], Packed]:
+            shape = checked(body, _NewConversation)
+            head = {"created_at": int(time.time()), "metadata": shape.metadata or {}}
+            return head, pack(CONVERSATION, head, _new(shape.items or ()))
+
+        head, entry = await self._intake.off_loop(exchange, packed)
+        if not await self._store.put(exchange.owner, id, entry):
             raise _no_room()
-        await exchange.respond(200, encode(_shown(id, head)))
+        await self._send(exchange, _shown, id, head)
 
     async def get_conversation(self, exchange: Exchange) -> None:
-        """What is known about one."""
-        kept = await self._conversation(exchange)
-        await exchange.respond(200, encode(_shown(exchange.part("id"), kept.head)))
+        """Send a conversation's metadata."""
+        head = await self._head(exchange, await self._entry(exchange, CONVERSATION))
+        await self._send(exchange, _shown, exchange.part("id"), head)
 
     async def update_conversation(self, exchange: Exchange) -> None:
-        """Other metadata."""
-        shape = checked(await self._intake.body(exchange), _Metadata)
-        kept = await self._conversation(exchange)
-        head = {**kept.head, "metadata": shape.metadata}
-        await self._store.change(exchange.owner, exchange.part("id"), head)
-        await exchange.respond(200, encode(_shown(exchange.part("id"), head)))
+        """Replace a conversation's metadata."""
+        body = await self._intake.body(exchange)
+        id = exchange.part("id")
+        head = await self._head(exchange, await self._entry(exchange, CONVERSATION))
+
+        def changed() -> tuple[dict[str, Any], bytes]:
+            new = {**head, "metadata": checked(body, _Metadata).metadata}
+            return new, encoded(new)
+
+        new, data = await self._intake.off_loop(exchange, changed)
+        await self._store.change(exchange.owner, id, data)
+        await self._send(exchange, _shown, id, new)
 
     async def delete_conversation(self, exchange: Exchange) -> None:
-        """Forget one."""
-        await self._conversation(exchange)
+        """Delete a conversation."""
+        await self._entry(exchange, CONVERSATION)
         id = exchange.part("id")
         await self._store.delete(exchange.owner, id)
         await exchange.respond(200, encode({"id": id, "object": "conversation.deleted", "deleted": True}))
 
     async def list_items(self, exchange: Exchange) -> None:
-        """What was said."""
-        kept = await self._conversation(exchange)
-        await exchange.respond(200, encode(_page(kept.items, exchange)))
+        """List items of a conversation."""
+        await self._entry(exchange, CONVERSATION)
+        page = _page_of(exchange)
+        rows = await self._store.page(
+            exchange.owner, exchange.part("id"), page.after, page.limit + 1, newest_first=page.order == "desc"
+        )
+        if rows is None:
+            raise _nowhere(page)
+        exchange.size += sum([len(row.data) for row in rows])
+        await self._send(exchange, _listed, rows, page.limit)
 
     async def add_items(self, exchange: Exchange) -> None:
-        """Say more."""
-        items = _new(checked(await self._intake.body(exchange), _NewItems).items)
-        await self._conversation(exchange)
-        if not await self._store.extend(exchange.owner, exchange.part("id"), items):
+        """Add items to a conversation."""
+        body = await self._intake.body(exchange)
+        rows = await self._intake.off_loop(exchange, lambda: pack_items(_new(checked(body, _NewItems).items)))
+        await self._entry(exchange, CONVERSATION)
+        if not await self._store.extend(exchange.owner, exchange.part("id"), rows):
             raise _no_room()
-        await exchange.respond(200, encode(_listed(items, more=False)))
+        await self._send(exchange, _listed, rows, len(rows))
 
     async def get_item(self, exchange: Exchange) -> None:
-        """One item."""
-        kept = await self._conversation(exchange)
-        for item in kept.items:
-            if item["id"] == exchange.part("item"):
-                await exchange.respond(200, encode(item))
-                return
-        raise not_found("item", exchange.part("item"))
+        """Send one item."""
+        await self._entry(exchange, CONVERSATION)
+        row = await self._store.item(exchange.owner, exchange.part("id"), exchange.part("item"))
+        if row is None:
+            raise not_found("item", exchange.part("item"))
+        await exchange.respond(200, row.data)
 
     async def delete_item(self, exchange: Exchange) -> None:
-        """Take one item back."""
-        kept = await self._conversation(exchange)
+        """Delete one item."""
+        kept = await self._entry(exchange, CONVERSATION)
         id, item = exchange.part("id"), exchange.part("item")
         if not await self._store.delete(exchange.owner, id, item):
             raise not_found("item", item)
-        await exchange.respond(200, encode(_shown(id, kept.head)))
+        await self._send(exchange, _shown, id, await self._head(exchange, kept))
 
 
 def _new(items: Sequence[Mapping[str, Any]]) -> list[Item]:
@@ -178,32 +207,47 @@ def _no_room() -> Failure:
     return Failure("too_large", told, code="store_full")
 
 
-def _shown(id: str, head: Mapping[str, Any]) -> dict[str, Any]:
+def _shown(id: str, head: Mapping[str, Any]) -> bytes:
     known = {"created_at": head["created_at"], "metadata": head["metadata"]}
-    return {"id": id, "object": "conversation", **known}
+    return encode({"id": id, "object": "conversation", **known})
 
 
-def _page(items: Sequence[Item], exchange: Exchange) -> dict[str, Any]:
-    """The part of a list that a request asks for."""
+def _page_of(exchange: Exchange) -> _Page:
+    """Return the part of a list that a request asks for."""
     asked: dict[str, Any] = dict(exchange.query())
-    if str(asked.get("limit", "")).isdecimal():
-        asked["limit"] = int(asked["limit"])
-    asked = {key: value for key, value in asked.items() if key in ("limit", "order", "after")}
-    page = checked(asked, _Page)
-    listed = list(items if page.order == "asc" else reversed(items))
+    limit = asked.get("limit", "")
+    if limit.isdecimal() and len(limit) < 10:
+        asked["limit"] = int(limit)
+    return checked({key: value for key, value in asked.items() if key in ("limit", "order", "after")}, _Page)
+
+
+def _cut(rows: Sequence[Row], page: _Page) -> Sequence[Row]:
+    """Return the items of a page, and one more if there are more."""
+    listed = rows if page.order == "asc" else rows[::-1]
+    start = 0
     if page.after is not None:
-        ids = [item["id"] for item in listed]
-        if page.after not in ids:
-            raise invalid(f"after: there is no item {page.after!r}", "after")
-        listed = listed[ids.index(page.after) + 1 :]
-    return _listed(listed[: page.limit], more=len(listed) > page.limit)
+        start = next((at for at, row in enumerate(listed, 1) if row.id == page.after), -1)
+        if start < 0:
+            raise _nowhere(page)
+    return listed[start : start + page.limit + 1]
 
 
-def _listed(items: Sequence[Item], *, more: bool) -> dict[str, Any]:
-    return {
+def _nowhere(page: _Page) -> Failure:
+    return invalid(f"after: there is no item {page.after!r}", "after")
+
+
+def _listed(rows: Sequence[Row], limit: int) -> bytes:
+    """Return a list as clients read it, of items that stay encoded."""
+    shown = rows[:limit]
+    about = {
         "object": "list",
-        "data": list(items),
-        "first_id": items[0]["id"] if items else None,
-        "last_id": items[-1]["id"] if items else None,
-        "has_more": more,
+        "first_id": shown[0].id if shown else None,
+        "last_id": shown[-1].id if shown else None,
+        "has_more": len(rows) > limit,
     }
+    return _with_rows(encode(about), "data", shown)
+
+
+def _with_rows(head: bytes, name: str, rows: Sequence[Row]) -> bytes:
+    """Return an object with one more member: a list of items."""
+    return b'%b,"%b":[%b]}' % (head[:-1], name.encode(), b",".join([row.data for row in rows]))

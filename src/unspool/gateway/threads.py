@@ -10,12 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from .failure import Failure, invalid
-from .store import Grown, Store
+from .store import Packed, Row, Store, Weight, decoded, pack
+
+if TYPE_CHECKING:
+    from .exchange import Exchange
+    from .intake import Intake
+    from .past import OffLoop
 
 _KIND: Final = "thread"
 _SAID_ONCE: Final = ("system", "tools")
@@ -35,7 +40,7 @@ class Thread:
 
 
 async def resume(
-    store: Store, owner: str, body: Mapping[str, Any], grown: Grown, *, keeps: bool
+    store: Store, intake: Intake, exchange: Exchange, body: Mapping[str, Any], *, keeps: bool
 ) -> tuple[dict[str, Any], Thread | None]:
     """The whole request that a request in a thread stands for, and the thread; None: it is in none.
 
@@ -64,21 +69,21 @@ async def resume(
     if not isinstance(id, str) or not id:
         field = "thread.previous_message_id"
         raise invalid(f"{field} is required", field, "missing_required_parameter")
-    before, fields = await _before(store, owner, id, grown)
+    before, fields = await _before(store, intake, exchange, id)
     fields = {**fields, **own}
     return {**body, **fields, "messages": [*before, *said]}, Thread(said, fields, id)
 
 
 async def _before(
-    store: Store, owner: str, id: str, grown: Grown
+    store: Store, intake: Intake, exchange: Exchange, id: str
 ) -> tuple[list[dict[str, Any]], Mapping[str, Any]]:
-    """What was said up to a message, and what holds for its thread."""
-    turns: list[list[dict[str, Any]]] = []
-    fields: Mapping[str, Any] | None = None
-    before: str | None = id
+    """Return the messages up to this one, and the fields that hold for its thread."""
+    turns: list[list[Row]] = []
+    head = b"{}"
+    before = id
     while before:
-        kept = await store.get(owner, before)
-        if kept is None or kept.head.get("kind") != _KIND:
+        kept = await store.get(exchange.owner, before)
+        if kept is None or kept.kind != _KIND:
             raise Failure(
                 "not_found",
                 f"thread: {before!r} is not kept here, or not any more; send the whole conversation",
@@ -86,21 +91,33 @@ async def _before(
                 code="thread_not_found",
                 details={"error_code": "thread_not_found"},
             )
-        grown(kept.size)
-        turns.append([item["message"] for item in kept.items])
-        fields = kept.head["fields"] if fields is None else fields
-        before = kept.head["previous"]
-    return [message for turn in reversed(turns) for message in turn], fields or {}
+        if not turns:
+            head = kept.head
+            intake.charge(exchange, Weight(len(head), 0))
+        intake.charge(exchange, kept.weight)
+        turns.append(await store.rows(exchange.owner, before))
+        before = kept.previous
+
+    def decode() -> tuple[list[dict[str, Any]], Mapping[str, Any]]:
+        messages = [decoded(row.data)["message"] for turn in reversed(turns) for row in turn]
+        return messages, decoded(head)
+
+    return await intake.off_loop(exchange, decode)
 
 
-async def keep(store: Store, owner: str, answer: Mapping[str, Any], thread: Thread) -> None:
+async def keep(
+    store: Store, owner: str, answer: Mapping[str, Any], thread: Thread, off_loop: OffLoop
+) -> None:
     """Keep a message and what was sent for it."""
     id = str(answer["id"])
-    content = [_with_text(block) for block in answer["content"]]
-    said = [*thread.said, {"role": "assistant", "content": content}]
-    items = [{"id": f"{id}_{at}", "message": message} for at, message in enumerate(said)]
-    head = {"kind": _KIND, "fields": dict(thread.fields), "previous": thread.previous}
-    await store.put(owner, id, head, items)
+
+    def packed() -> Packed:
+        content = [_with_text(block) for block in answer["content"]]
+        said = [*thread.said, {"role": "assistant", "content": content}]
+        items = [{"id": f"{id}_{at}", "message": message} for at, message in enumerate(said)]
+        return pack(_KIND, thread.fields, items, thread.previous or "")
+
+    await store.put(owner, id, await off_loop(packed))
 
 
 def _with_text(block: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -122,15 +122,24 @@ def _example(tool: Mapping[str, Any], dialect: Dialect) -> str:
 def _with_results(history: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Results of calls as what the user says; what the user says at once is one message."""
     out: list[Mapping[str, Any]] = []
+    asked: list[Mapping[str, Any]] = []
+    """Messages of the user that follow each other: joined once, because there may be very many."""
     for message in history:
         if message["role"] == "tool":
-            told = {"role": "user", "content": f"<tool_response>\n{_text(message)}\n</tool_response>"}
+            asked.append({"role": "user", "content": f"<tool_response>\n{_text(message)}\n</tool_response>"})
+        elif message["role"] == "user":
+            asked.append(message)
         else:
-            told = dict(message)
-        if out and told["role"] == out[-1]["role"] == "user":
-            told["content"] = f"{_text(out.pop())}\n\n{_text(told)}"
-        out.append(told)
-    return out
+            out += _as_one(asked)
+            asked = []
+            out.append(message)
+    return [*out, *_as_one(asked)]
+
+
+def _as_one(messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    if len(messages) < 2:
+        return messages
+    return [{**messages[-1], "content": "\n\n".join(map(_text, messages))}]
 
 
 def _text(message: Mapping[str, Any]) -> str:

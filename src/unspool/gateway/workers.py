@@ -30,7 +30,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import replace
-from tempfile import TemporaryDirectory
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -39,6 +38,7 @@ from .._core.values.errors import UnspoolError, UsageError
 from .logs import log, set_up
 from .metrics import NOTHING, Snapshot, added
 from .settings import Settings
+from .shared_store import shared_store
 
 Work: TypeAlias = Callable[[Settings, socket.socket, socket.socket], int]
 """What a worker does with its settings, its listener and its line to the supervisor; its exit code."""
@@ -308,8 +308,7 @@ def supervise(settings: Settings, work: Work, reload: Callable[[], Settings] | N
             stack.enter_context(listener)
         if not settings.store:
             # They share what is kept, and it is gone when they are.
-            folder = stack.enter_context(TemporaryDirectory(prefix="unspool-"))
-            settings = replace(settings, store=os.path.join(folder, "kept.db"))  # noqa: PTH118 - a setting
+            settings = replace(settings, store=stack.enter_context(shared_store()))
         if not settings.seal_key:
             # What one of them has sealed another must open.
             settings = replace(settings, seal_key=secrets.token_hex(32))

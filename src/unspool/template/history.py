@@ -223,7 +223,7 @@ class _Ids:
         self._used: set[str] = set()
         self._names: dict[str, str] = {}
         """The id that a call has now, by the one it came with."""
-        self._open: list[str] = []
+        self._open: dict[str, None] = {}
         """Ids of calls that have no result yet, as they are now."""
 
     def call(self, given: object, name: str) -> str:
@@ -233,16 +233,15 @@ class _Ids:
         self._used.add(id)
         if isinstance(given, str):
             self._names[given] = id
-        self._open.append(id)
+        self._open[id] = None
         return id
 
     def result(self, given: object) -> str:
         """The id of a result: its call's; the first call without a result if it does not say."""
         id = self._names.get(given) if isinstance(given, str) else None
         if id is None:
-            id = self._open[0] if self._open else self._made(given, "tool")
-        if id in self._open:
-            self._open.remove(id)
+            id = next(iter(self._open), None) or self._made(given, "tool")
+        self._open.pop(id, None)
         return id
 
     def _fits(self, given: str, name: str) -> bool:
@@ -257,7 +256,8 @@ class _Ids:
     def _made(self, given: object, name: str) -> str:
         """An id that depends on the history only: prompts must not differ from request to request."""
         form = self._form
-        for attempt in range(len(self._used) + 1):
+        # Without a random part every attempt gives the same id.
+        for attempt in range(len(self._used) + 1 if "{random}" in form.pattern else 1):
             id = form.seeded(f"{given}\0{attempt}")(name, self._index)
             if id not in self._used:
                 break
@@ -274,13 +274,14 @@ def _one_by_one(messages: Sequence[ChatMessage]) -> Iterator[ChatMessage]:
         if len(calls) < 2:
             yield message
             continue
-        results = range(at + 1, len(messages))
+        results: dict[object, list[int]] = {}
+        for i in range(at + 1, len(messages)):
+            if messages[i]["role"] != "tool":
+                break
+            results.setdefault(messages[i].get("tool_call_id"), []).append(i)
         for number, call in enumerate(calls):
             alone = dict(message) if number == 0 else {"role": message["role"], "content": ""}
             yield alone | {"tool_calls": [call]}
-            for i in results:
-                if messages[i]["role"] != "tool":
-                    break
-                if messages[i].get("tool_call_id") == call["id"] and i not in done:
-                    done.add(i)
-                    yield messages[i]
+            for i in results.pop(call["id"], ()):
+                done.add(i)
+                yield messages[i]

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from ..search.scan import behind_space
@@ -99,10 +98,12 @@ def _is_framing(event: Event) -> bool:
     return isinstance(event, Text) and not event.text.strip()
 
 
-@lru_cache(maxsize=1024)
 def usual_tail(syntax: Syntax) -> str:
     """The tail where no prompt is given: of what the dialect says a prompt ends with."""
-    return relevant_tail(syntax.dialect.prompt.start, syntax)
+    # Kept with the syntax: a cache beside it would keep every syntax alive.
+    if syntax.usual_tail is None:
+        syntax.usual_tail = relevant_tail(syntax.dialect.prompt.start, syntax)
+    return syntax.usual_tail
 
 
 def relevant_tail(prompt: str, syntax: Syntax, *, continues: bool = False) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ..syntax.forms import UNNAMED
 from ..syntax.syntax import Syntax
@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     from ..words.dialect import Dialect
 
 
-@lru_cache(maxsize=1024)
+_DERIVED: Final = ("+", ":")
+"""In the name of a dialect that was made of others, for a request: there may be thousands of them."""
+
+
 def compile_syntax(
     dialect: Dialect,
     calls: bool = True,
@@ -33,7 +36,17 @@ def compile_syntax(
     calls_in_reasoning: bool = True,
     repair: bool = False,
 ) -> Syntax:
-    """The syntax of a dialect, with codecs for what its heads contain; compiled once."""
+    """Return the syntax of a dialect, with codecs for what its heads contain; compiled once.
+
+    Dialects that requests combine have a small cache of their own.  A syntax takes hundreds of kilobytes,
+    and those of other requests stay compiled.
+    """
+    derived = any(sign in dialect.name for sign in _DERIVED)
+    compiled = _of_derived if derived else _of_declared
+    return compiled(dialect, calls, declared, calls_in_reasoning, repair)
+
+
+def _compile(dialect: Dialect, calls: bool, declared: bool, calls_in_reasoning: bool, repair: bool) -> Syntax:
     return Syntax(
         dialect,
         calls=calls,
@@ -54,6 +67,10 @@ def compile_syntax(
             for foreign in dialect.foreign
         ],
     )
+
+
+_of_declared: Final = lru_cache(maxsize=1024)(_compile)
+_of_derived: Final = lru_cache(maxsize=64)(_compile)
 
 
 def _embed(dialect: Dialect, repair: bool) -> Embed:

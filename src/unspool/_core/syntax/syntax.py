@@ -80,6 +80,8 @@ class Syntax:
         :param guest: it is one of these itself.
         """
         self.dialect: Final = dialect
+        self.usual_tail: str | None = None
+        """The tail of the prompt that the dialect begins after; found when it is first needed."""
         self.unescape: Final = dialect.values.unescape
         """Whether attributes are escaped as in XML."""
         self.calls: Final = calls
