@@ -8,8 +8,8 @@ import re
 from collections.abc import Mapping
 
 from unspool import Message, Parser, ToolCall, get_dialect, parse, render
-from unspool._core.ends.columns import MessageColumns
-from unspool._core.search.scan import COMPILED
+from unspool._core.scan.runs import COMPILED
+from unspool._core.stages.message_columns import MessageColumns
 from unspool.tokens import read
 
 # Wide characters are here so that the compiler knows them to be rare: of what it never saw it knows nothing.

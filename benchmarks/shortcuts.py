@@ -17,15 +17,15 @@ from typing import Any
 
 from against import Build, mean, ratio
 from parsing.workloads import hostile, streamed
-from unspool._core.machine.ledger import Ledger
-from unspool._core.payload import json as json_codec
-from unspool._core.payload.envelope import EnvelopeCodec
-from unspool._core.search import scan
-from unspool._core.search.watch import Piece, ValueWatch, Watch
-from unspool._core.syntax.codec import Codec
-from unspool._core.syntax.states import Entry
-from unspool._core.syntax.syntax import Syntax
-from unspool._core.syntax.trial import MATCH
+from unspool._core.arguments import json_value as json_codec
+from unspool._core.arguments.envelope import EnvelopeCodec
+from unspool._core.compiler.codec import Codec
+from unspool._core.compiler.compiled_dialect import Syntax
+from unspool._core.compiler.matcher import MATCH
+from unspool._core.compiler.text_states import Entry
+from unspool._core.ledger import Ledger
+from unspool._core.scan import runs as scan
+from unspool._core.scan.markers import Piece, ValueWatch, Watch
 
 SOURCES = Path(__file__).resolve().parent.parent / "src"
 SCENARIOS = ("prose", "typical", "10k", "64 calls")

@@ -2,7 +2,7 @@
 
 import ray
 
-from unspool.ray import parse_dataset
+from unspool.batch.ray import parse_dataset
 
 OUTPUT = '<think>Noon?</think><tool_call>{"name": "now", "arguments": {"zone": "Oslo"}}</tool_call>'
 

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Final
 
 from unspool import Dialect
-from unspool._core.tokens.mode import literals
+from unspool._core.token_ids.reader import literals
 from unspool.dialects._registry import ends_of_turn, find
 
 _MARKER: Final = re.compile(r"\]<\]minimax\[>\[|(?<!\[)<[^<>{}\s]+>|\[/?[A-Z_]{3,}\]")

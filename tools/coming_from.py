@@ -28,13 +28,13 @@ from unspool import (
     parse,
     render,
 )
-from unspool._models.engines import DEFECTS
 from unspool.conformance import peers
-from unspool.conformance.adapters import ParserFailed, Unsupported
-from unspool.conformance.model import TestCase
-from unspool.conformance.rebuild import rebuild
+from unspool.conformance._adapters import ParserFailed, Unsupported
+from unspool.conformance._cases import TestCase
+from unspool.conformance._delta_reader import rebuild
 from unspool.conformance.stdio import Program
-from unspool.testing.round_trips import Ability
+from unspool.models._doctor.engine_parsers import DEFECTS
+from unspool.testing._round_trip_law import Ability
 
 PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "coming-from.md"
 ENGINES: Final = {"vllm": "vLLM", "sglang": "SGLang"}

@@ -1,6 +1,6 @@
 """Search for outputs whose cost grows faster than they do: ``make complexity``.
 
-For every dialect, state, unit and policy (``unspool.testing.effort`` has them) a text is read at several
+For every dialect, state, unit and policy (``unspool.testing._complexity`` has them) a text is read at several
 lengths, with what is held asked after every piece, a fold and a wire behind the parser.  Processor time
 only chooses whom to look at: what seems to grow too fast, and some that do not, are read again under
 ``callgrind``, which counts instructions, the same on every run.  That is the verdict::
@@ -117,8 +117,8 @@ def _work(given: argparse.Namespace) -> int:
 def _hostiles(given: argparse.Namespace, rng: Random) -> Iterator[Any]:
     """Every dialect, state and unit once, in an order that shows all of them soon; then pairs of units."""
     from unspool import list_dialects
-    from unspool.testing.effort import Hostile, states, units
-    from unspool.testing.laws import POLICIES
+    from unspool.testing._complexity import Hostile, states, units
+    from unspool.testing._parsing_laws import POLICIES
 
     names = given.dialects.split(",") if given.dialects else [dialect.name for dialect in list_dialects()]
     all_states = {name: states(name) for name in names}
@@ -191,7 +191,7 @@ def counted_instructions(build: str, hostile: dict[str, Any]) -> tuple[int, int]
 
 def _read_marked(told: dict[str, Any]) -> int:
     from unspool import Policies
-    from unspool.testing.effort import Hostile
+    from unspool.testing._complexity import Hostile
 
     hostile = Hostile(**{**told, "policies": Policies(**told["policies"])})
     hostile.read(LENGTHS[0])  # what is made once does not count

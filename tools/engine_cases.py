@@ -22,11 +22,21 @@ from tokenizers import Tokenizer
 
 from engine_models import Recording, prompt_ends
 from engine_wires import APIS, Answer, Api, Refused, ask
-from unspool import CallEnd, CallStart, Event, Message, Parser, Text, get_dialect, parse, render
-from unspool._request.derived import closer
+from unspool import (
+    CallEnd,
+    CallStart,
+    Event,
+    Message,
+    Parser,
+    Text,
+    get_dialect,
+    parse,
+    render,
+)
 from unspool.dialects._registry import facts_of
+from unspool.planning._derived_dialects import closer
 from unspool.wire import ChatStream
-from unspool.wire.broken import is_spoilt, is_spoilt_as_malformed
+from unspool.wire._poisoned_calls import is_spoilt, is_spoilt_as_malformed
 
 KINDS: Final = (
     "whole outputs",

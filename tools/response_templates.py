@@ -26,11 +26,13 @@ from unspool import (
     UsageError,
     list_dialects,
     parse,
-    recordings,
     render,
     to_response_template,
 )
-from unspool._core.ends.example import EXAMPLE, EXAMPLE_TOOLS, calls_of
+from unspool import (
+    sample_outputs as recordings,
+)
+from unspool._core.render.example import EXAMPLE, EXAMPLE_TOOLS, calls_of
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 PAGE: Final = ROOT / "docs" / "engines.md"

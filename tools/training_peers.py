@@ -21,11 +21,20 @@ from typing import Any, Final
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
-from unspool._models.probe import Probe
-from unspool._models.training import CASES, Training, training
-from unspool._models.turns import FLAT_TOOLS
-from unspool.template import ChatTemplate
-from unspool.template.prefix import QUESTION, TAG, Call, a_round, marks_of, said, switched, turn
+from unspool.chat_templates import ChatTemplate
+from unspool.chat_templates._prefix_stability import (
+    QUESTION,
+    TAG,
+    Call,
+    a_round,
+    marks_of,
+    said,
+    switched,
+    turn,
+)
+from unspool.models._detection.probe_messages import FLAT_TOOLS
+from unspool.models._detection.template_probe import Probe
+from unspool.models._doctor.training_checks import CASES, Training, training
 from unspool.tokens import extend
 
 ROOT: Final = Path(__file__).resolve().parent.parent

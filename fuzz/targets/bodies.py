@@ -8,13 +8,13 @@ from typing import Any, Final
 
 from fuzz.choices import Choices
 from fuzz.forgiving import object_of
-from unspool.gateway.body import Job, chat_job
-from unspool.gateway.decoding import Bounds
-from unspool.gateway.failure import STATUS, Failure
-from unspool.gateway.from_messages import messages_job
-from unspool.gateway.from_ollama import ollama_chat_job, ollama_generate_job
-from unspool.gateway.from_responses import responses_job
-from unspool.gateway.intake import decode
+from unspool.gateway.apis.chat.request import Job, chat_job
+from unspool.gateway.apis.messages.request import messages_job
+from unspool.gateway.apis.ollama.request import ollama_chat_job, ollama_generate_job
+from unspool.gateway.apis.responses.request import responses_job
+from unspool.gateway.http.errors import STATUS, Failure
+from unspool.gateway.http.json_decoding import Bounds
+from unspool.gateway.http.request_body import decode
 
 _JOBS: Final[tuple[Callable[[Mapping[str, Any]], Job], ...]] = (
     chat_job,

@@ -9,7 +9,14 @@ from typing import Any, Final
 from fuzz.choices import Choices, choosing
 from fuzz.forgiving import object_of
 from fuzz.outputs import MESSAGES
-from unspool import Message, ToolCall, UnspoolError, list_dialects, parse, render
+from unspool import (
+    Message,
+    ToolCall,
+    UnspoolError,
+    list_dialects,
+    parse,
+    render,
+)
 from unspool.testing import Case, assert_laws
 
 HEAD: Final = 3

@@ -9,7 +9,7 @@ from fuzz.choices import SEPARATOR, Choices, read_case, written_case
 from fuzz.outputs import outputs
 from unspool import Dialect
 from unspool.testing import Case, assert_laws, comparable, markers, read
-from unspool.testing.prompts import CHATML, PLAIN
+from unspool.testing._prompt_laws import CHATML, PLAIN
 
 ANSWER = "Hello world"
 _TURNS = ("<|im_end|>\n<|im_start|>assistant\n", "<|start|>assistant", "[/INST]", "<|Assistant|>")

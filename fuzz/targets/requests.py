@@ -17,14 +17,14 @@ from typing import Any, Final
 from fuzz.choices import Choices
 from fuzz.forgiving import object_of
 from fuzz.targets.bodies import EXAMPLES
+from unspool.chat_templates import ChatTemplate
 from unspool.gateway import Gateway, Settings
-from unspool.gateway.failure import Failure
-from unspool.gateway.logs import LOGGER
-from unspool.gateway.model import Model
-from unspool.gateway.served import Served
+from unspool.gateway.generation.model import Model
+from unspool.gateway.generation.served_models import Served
+from unspool.gateway.http.errors import Failure
+from unspool.gateway.server.logs import LOGGER
 from unspool.gateway.upstreams.base import Batch, Delta, Stream, Task, Usage
 from unspool.gateway.upstreams.http import Passed
-from unspool.template import ChatTemplate
 
 GENERATING: Final = (
     "/v1/chat/completions",

@@ -8,7 +8,15 @@ from typing import Any, Final
 
 from fuzz.choices import Choices, choosing
 from fuzz.forgiving import object_of
-from unspool import Message, Policies, ToolCall, UnspoolError, list_dialects, plan, render
+from unspool import (
+    Message,
+    Policies,
+    ToolCall,
+    UnspoolError,
+    list_dialects,
+    plan,
+    render,
+)
 from unspool.testing import Case, assert_laws
 
 EXAMPLES: Final[tuple[dict[str, Any], ...]] = (

@@ -12,11 +12,11 @@ from typing import Final
 from fuzz.choices import Choices
 from fuzz.forgiving import object_of
 from unspool import UnspoolError
-from unspool._models.sources import from_stream, read_source
-from unspool._models.sources.gguf import MAGIC
-from unspool._models.sources.ollama import from_modelfile
-from unspool._models.sources.source import Source
-from unspool._models.sources.vocabulary import load_vocabulary
+from unspool.models._sources import from_stream, read_source
+from unspool.models._sources.gguf import MAGIC
+from unspool.models._sources.ollama import from_modelfile
+from unspool.models._sources.source import Source
+from unspool.models._sources.special_tokens import load_vocabulary
 
 _NOWHERE: Final = Path("/nonexistent")
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from fuzz.choices import TOOLS, Choices
-from unspool.template import ChatTemplate, ChatTemplateError
+from unspool.chat_templates import ChatTemplate, ChatTemplateError
 
 _MESSAGES: Final = (
     {"role": "system", "content": "Be brief."},

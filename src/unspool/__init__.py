@@ -8,11 +8,24 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, get_type_hints
 
-from ._core.ends.fold import Fold
-from ._core.ends.parser import Parser, parse, seeded_ids
-from ._core.ends.tidy import Tidy
-from ._core.tokens.tokens import AnyTokenizer, Tokenizer
-from ._core.values.errors import (
+from ._core.stages.message_builder import Fold
+from ._core.stages.whitespace_filter import Tidy
+from ._core.token_ids.tokenizers import AnyTokenizer, Tokenizer
+from ._version import __version__
+from .dialects._declaration import (
+    Dialect,
+    Envelope,
+    Family,
+    Frame,
+    Names,
+    Prompt,
+    Route,
+    Values,
+)
+from .dialects._id_format import IdFormat
+from .dialects._registry import get_dialect, list_dialects, register
+from .dialects._request_facts import RequestFacts, Thinking
+from .errors import (
     MalformedOutput,
     ProtocolError,
     SpecError,
@@ -20,7 +33,7 @@ from ._core.values.errors import (
     UnspoolError,
     UsageError,
 )
-from ._core.values.events import (
+from .events import (
     NOTE_KINDS,
     CallArgs,
     CallEnd,
@@ -36,24 +49,20 @@ from ._core.values.events import (
     Text,
     normalise,
 )
-from ._core.values.ids import IdFormat
-from ._core.values.message import BrokenCall, Message, Part, Problem, TextPart, ToolCall
-from ._core.values.policies import STRICT, Policies
-from ._core.words.dialect import Dialect, Envelope, Family, Frame, Names, Prompt, Route, Values
-from ._core.words.facts import RequestFacts, Thinking
-from ._version import __version__
-from .dialects._registry import get_dialect, list_dialects, register
+from .message import BrokenCall, Message, Part, Problem, TextPart, ToolCall
+from .parser import Parser, parse, seeded_ids
+from .policies import STRICT, Policies
 
 if TYPE_CHECKING:
-    from ._core.ends.explain import explain, state_diagram
-    from ._core.ends.halves import Halves, ReasoningHalf
-    from ._core.ends.render import render
-    from ._models.detect import detect
-    from ._models.detection import Detection, Reasoning
-    from ._models.dialect_json import dialect_from_json, dialect_schema, dialect_to_json
-    from ._models.response_template import from_response_template
-    from ._models.to_template import ExportError, to_response_template
-    from ._request import Constraint, Plan, plan
+    from ._core.explain import explain, state_diagram
+    from ._core.render.message import render
+    from ._core.stages.reasoning_splitter import Halves, ReasoningHalf
+    from .models._convert.dialect_json import dialect_from_json, dialect_schema, dialect_to_json
+    from .models._convert.from_response_template import from_response_template
+    from .models._convert.to_response_template import ExportError, to_response_template
+    from .models._detection.detect import detect
+    from .models._detection.result import Detection, Reasoning
+    from .planning import Constraint, Plan, plan
 
 __all__ = [
     "NOTE_KINDS",
@@ -126,23 +135,23 @@ __all__ = [
 ]
 
 _LATER = {
-    "Constraint": "_request",
-    "Detection": "_models.detection",
-    "ExportError": "_models.to_template",
-    "Halves": "_core.ends.halves",
-    "Plan": "_request",
-    "Reasoning": "_models.detection",
-    "ReasoningHalf": "_core.ends.halves",
-    "detect": "_models.detect",
-    "dialect_from_json": "_models.dialect_json",
-    "dialect_schema": "_models.dialect_json",
-    "dialect_to_json": "_models.dialect_json",
-    "explain": "_core.ends.explain",
-    "from_response_template": "_models.response_template",
-    "plan": "_request",
-    "render": "_core.ends.render",
-    "state_diagram": "_core.ends.explain",
-    "to_response_template": "_models.to_template",
+    "Constraint": "planning",
+    "Detection": "models._detection.result",
+    "ExportError": "models._convert.to_response_template",
+    "Halves": "_core.stages.reasoning_splitter",
+    "Plan": "planning",
+    "Reasoning": "models._detection.result",
+    "ReasoningHalf": "_core.stages.reasoning_splitter",
+    "detect": "models._detection.detect",
+    "dialect_from_json": "models._convert.dialect_json",
+    "dialect_schema": "models._convert.dialect_json",
+    "dialect_to_json": "models._convert.dialect_json",
+    "explain": "_core.explain",
+    "from_response_template": "models._convert.from_response_template",
+    "plan": "planning",
+    "render": "_core.render.message",
+    "state_diagram": "_core.explain",
+    "to_response_template": "models._convert.to_response_template",
 }
 """What parsing does without, and where it is: imported when it is asked for."""
 

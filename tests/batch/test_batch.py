@@ -27,8 +27,15 @@ from unspool import (
     render,
     seeded_ids,
 )
-from unspool._core.ends.example import EXAMPLE, EXAMPLE_TOOLS, calls_of, example
-from unspool.batch import PARSED, Column, convert_batch, parse_batch, parse_batches, render_batch
+from unspool._core.render.example import EXAMPLE, EXAMPLE_TOOLS, calls_of, example
+from unspool.batch import (
+    PARSED,
+    Column,
+    convert_batch,
+    parse_batch,
+    parse_batches,
+    render_batch,
+)
 from vectors import Vector
 from vocabularies import bytes_for
 
@@ -385,7 +392,7 @@ def said(message: Message) -> tuple[str, str, list[tuple[str, object]]]:
 
 
 def tools_for(row: dict[str, Any]) -> list[dict[str, Any]] | None:
-    from unspool._core.ends.proof import _declared
+    from unspool._core.render.round_trip import _declared
 
     return _declared(ToolCall("", call["name"], call["arguments"]) for call in row["tool_calls"]) or None
 

@@ -26,11 +26,13 @@ from unspool import (
     explain,
     list_dialects,
     parse,
-    recordings,
     render,
     to_response_template,
 )
-from unspool._core.search import scan as _scan
+from unspool import (
+    sample_outputs as recordings,
+)
+from unspool._core.scan import runs as _scan
 from unspool.cli import demo, main
 
 OUTPUT = 'On it. <tool_call>{"name": "now", "arguments": {"tz": "Europe/Zürich"}}</tool_call>'

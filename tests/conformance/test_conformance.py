@@ -18,17 +18,32 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from places import ROOT
-from unspool import Message, TextPart, ToolCall, UsageError, list_dialects, render
-from unspool.conformance import DeltaMessage, InProcess, Request, Run, TestCase, Unsupported, cases
-from unspool.conformance import scenarios as scenarios_package
-from unspool.conformance.adapters import UnspoolSession, unspool_adapter
-from unspool.conformance.chunkings import CHUNKINGS, HUGE, _tokenizer, chunked
-from unspool.conformance.model import DeltaToolCall
-from unspool.conformance.rulings import RULINGS
-from unspool.conformance.runner import BATCH, WAYS, CaseResult, Runner, told
-from unspool.conformance.scenarios import GROUPS, SCENARIOS, Inapplicable, able, select
-from unspool.conformance.scenarios.scenario import rendered
-from unspool.conformance.scenarios.writing import sketch
+from unspool import (
+    Message,
+    TextPart,
+    ToolCall,
+    UsageError,
+    list_dialects,
+    render,
+)
+from unspool.conformance import (
+    DeltaMessage,
+    InProcess,
+    Request,
+    Run,
+    TestCase,
+    Unsupported,
+    cases,
+)
+from unspool.conformance import _scenarios as scenarios_package
+from unspool.conformance._adapters import UnspoolSession, unspool_adapter
+from unspool.conformance._cases import DeltaToolCall
+from unspool.conformance._chunkings import CHUNKINGS, HUGE, _tokenizer, chunked
+from unspool.conformance._rulings import RULINGS
+from unspool.conformance._runner import BATCH, WAYS, CaseResult, Runner, told
+from unspool.conformance._scenarios import GROUPS, SCENARIOS, Inapplicable, able, select
+from unspool.conformance._scenarios.rendering import sketch
+from unspool.conformance._scenarios.scenario import rendered
 
 NAMES = [dialect.name for dialect in list_dialects()]
 each_dialect = pytest.mark.parametrize("name", NAMES)
@@ -209,7 +224,7 @@ def test_a_huge_text_is_not_cut_too_finely() -> None:
 
 
 def test_tokens_without_a_tokenizer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("unspool.conformance.chunkings._tokenizer", lambda: None)
+    monkeypatch.setattr("unspool.conformance._chunkings._tokenizer", lambda: None)
     (tokens,) = chunked("Hello, world 2026: <tool_call>", "tokens")
     assert tokens[:3] == ("Hello", ",", " world")
     assert "".join(tokens) == "Hello, world 2026: <tool_call>"

@@ -6,10 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from unspool.conformance import CallAt, DeltaMessage, DeltaToolCall, TestCase, Unfinished, cases
-from unspool.conformance.compare import CLASSES, compare, diff, json_value, worse
-from unspool.conformance.excuses import EXCUSES, ONE_BLOCK, excuse
-from unspool.conformance.rebuild import Rebuilt, rebuild
+from unspool.conformance import (
+    CallAt,
+    DeltaMessage,
+    DeltaToolCall,
+    TestCase,
+    Unfinished,
+    cases,
+)
+from unspool.conformance._compare import CLASSES, compare, diff, json_value, worse
+from unspool.conformance._delta_reader import Rebuilt, rebuild
+from unspool.conformance._policy_differences import EXCUSES, ONE_BLOCK, excuse
 
 
 def case_of(scenario: str, dialect: str = "hermes") -> TestCase:

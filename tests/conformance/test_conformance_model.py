@@ -23,8 +23,8 @@ from unspool.conformance import (
     cases,
     json_schema,
 )
-from unspool.conformance.model import Status, order_lines, part_from_json
-from unspool.conformance.rebuild import Reached, rebuild
+from unspool.conformance._cases import Status, order_lines, part_from_json
+from unspool.conformance._delta_reader import Reached, rebuild
 
 jsonschema = pytest.importorskip("jsonschema")
 

@@ -21,10 +21,10 @@ from hypothesis import strategies as st
 
 from unspool import Message, ToolCall, UsageError, render
 from unspool.conformance import peers
-from unspool.conformance.model import TestCase as Case
+from unspool.conformance._cases import TestCase as Case
+from unspool.conformance._delta_reader import rebuild
 from unspool.conformance.peers import _protocol
 from unspool.conformance.peers._protocol import Facts, ProtocolRequest, aligned, any_of
-from unspool.conformance.rebuild import rebuild
 from unspool.conformance.stdio import Program
 
 TOOL = {
@@ -279,7 +279,7 @@ def test_batch_has_one_entry(fake: Program) -> None:
 
 
 def test_an_exception_is_an_answer_and_the_next_case_has_its_own(fake: Program) -> None:
-    from unspool.conformance.adapters import ParserFailed, Unsupported
+    from unspool.conformance._adapters import ParserFailed, Unsupported
 
     with pytest.raises(ParserFailed, match="KeyError: 'boom'"):
         fake.answer(case("boom"), [["boom"]], streaming=True)
@@ -314,7 +314,7 @@ def peer(request: pytest.FixtureRequest) -> Iterator[tuple[str, Program]]:
 
 @pytest.mark.slow
 def test_each_peer_finds_a_call_in_each_of_its_dialects(peer: tuple[str, Program]) -> None:
-    from unspool.conformance.adapters import ParserFailed, Unsupported
+    from unspool.conformance._adapters import ParserFailed, Unsupported
 
     name, program = peer
     unseen = []

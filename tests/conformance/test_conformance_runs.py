@@ -18,19 +18,27 @@ from test_conformance import LosesCalls, Sabotage
 from places import ROOT
 from unspool import UsageError
 from unspool.cli import main
-from unspool.conformance import DeltaMessage, InProcess, Program, Request, TestCase, cases, json_schema
-from unspool.conformance.adapters import (
+from unspool.conformance import (
+    DeltaMessage,
+    InProcess,
+    Program,
+    Request,
+    TestCase,
+    cases,
+    json_schema,
+)
+from unspool.conformance._adapters import (
     ParserFailed,
     UnspoolSession,
     Unsupported,
     load_factory,
     unspool_adapter,
 )
-from unspool.conformance.chunkings import Chunks
-from unspool.conformance.compare import CLASSES
-from unspool.conformance.results import FORMAT, LONGEST, abbreviated, merged
-from unspool.conformance.runner import BATCH, Runner, run_suite, to_json
-from unspool.conformance.shrink import shrink
+from unspool.conformance._chunkings import Chunks
+from unspool.conformance._compare import CLASSES
+from unspool.conformance._results import FORMAT, LONGEST, abbreviated, merged
+from unspool.conformance._runner import BATCH, Runner, run_suite, to_json
+from unspool.conformance._shrink import shrink
 
 jsonschema = pytest.importorskip("jsonschema")
 
@@ -45,7 +53,7 @@ def case_of(scenario: str, dialect: str = "hermes") -> TestCase:
 
 PROGRAM = """
 import json, os, sys
-from unspool.conformance.adapters import Request, UnspoolSession
+from unspool.conformance._adapters import Request, UnspoolSession
 
 def say(message):
     print(json.dumps(message), flush=True)
@@ -183,12 +191,12 @@ def test_a_program_that_dies_at_once() -> None:
 
 
 def test_a_factory_is_named_by_module_and_name() -> None:
-    assert load_factory("unspool.conformance.adapters:UnspoolSession") is UnspoolSession
+    assert load_factory("unspool.conformance._adapters:UnspoolSession") is UnspoolSession
     for path, complaint in (
-        ("unspool.conformance.adapters", "package.module:name"),
+        ("unspool.conformance._adapters", "package.module:name"),
         ("nowhere.at_all:factory", "cannot load"),
-        ("unspool.conformance.adapters:nothing", "cannot load"),
-        ("unspool.conformance.adapters:__name__", "not callable"),
+        ("unspool.conformance._adapters:nothing", "cannot load"),
+        ("unspool.conformance._adapters:__name__", "not callable"),
     ):
         with pytest.raises(UsageError, match=complaint):
             load_factory(path)

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from unspool._core.payload.bare import BareObject
-from unspool._core.payload.write import encode_bare
-from unspool._core.schema.schema import UNKNOWN, ValueType
-from unspool._core.search.scan import BOUND
-from unspool._core.search.watch import Watch
-from unspool._core.values.errors import UsageError
-from unspool.testing.effort import assert_linear
+from unspool._core.arguments.bare_key_object import BareObject
+from unspool._core.render.arguments import encode_bare
+from unspool._core.scan.markers import Watch
+from unspool._core.scan.runs import BOUND
+from unspool._core.schema.tools import UNKNOWN, ValueType
+from unspool.errors import UsageError
+from unspool.testing._complexity import assert_linear
 
 GEMMA = '<|"|>'
 ESCAPE = "<escape>"

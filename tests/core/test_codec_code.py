@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unspool._core.payload.code import RawText
-from unspool._core.payload.write import encode_code
-from unspool._core.search.watch import ValueWatch
-from unspool._core.values.errors import UsageError
-from unspool.testing.effort import assert_linear
+from unspool._core.arguments.raw_code import RawText
+from unspool._core.render.arguments import encode_code
+from unspool._core.scan.markers import ValueWatch
+from unspool.errors import UsageError
+from unspool.testing._complexity import assert_linear
 
 STOPS = ("<|eom_id|>", "<|eot_id|>", "<|end_of_text|>", "\ud801")
 ENDS = ValueWatch(STOPS)

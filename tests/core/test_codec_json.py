@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unspool._core.payload.json import JsonValue, duplicate_keys, object_members
-from unspool.testing.effort import assert_linear
+from unspool._core.arguments.json_value import JsonValue, duplicate_keys, object_members
+from unspool.testing._complexity import assert_linear
 
 SCALARS = (
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()

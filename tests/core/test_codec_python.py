@@ -12,12 +12,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from unspool._core.payload.python import PythonArguments, PythonValue
-from unspool._core.payload.write import encode_python
-from unspool._core.schema.schema import Tools
-from unspool._core.search.scan import BOUND
-from unspool._core.values.errors import UsageError
-from unspool.testing.effort import assert_linear
+from unspool._core.arguments.python_literal import PythonArguments, PythonValue
+from unspool._core.render.arguments import encode_python
+from unspool._core.scan.runs import BOUND
+from unspool._core.schema.tools import Tools
+from unspool.errors import UsageError
+from unspool.testing._complexity import assert_linear
 
 Make = Callable[[], PythonValue]
 

@@ -10,9 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unspool import CallEnd, Event, Message, Note, Parser, UsageError, get_dialect, list_dialects, normalise
-from unspool._core.ends.example import EXAMPLE_TOOLS, example
-from unspool._core.tokens.alignment import Alignment
+from unspool import (
+    CallEnd,
+    Event,
+    Message,
+    Note,
+    Parser,
+    UsageError,
+    get_dialect,
+    list_dialects,
+    normalise,
+)
+from unspool._core.render.example import EXAMPLE_TOOLS, example
+from unspool._core.token_ids.alignment import Alignment
 from unspool.tokens import ReasoningIds
 from vocabularies import Bytes, bytes_for
 

@@ -30,12 +30,21 @@ from unspool import (
     plan,
     render,
 )
-from unspool._core.payload.make import compile_syntax
-from unspool._core.schema.schema import ValueType
-from unspool._core.search.scan import COMPILED
-from unspool._core.syntax.syntax import Syntax
-from unspool.testing import Case, Hostile, assert_effort, assert_order, assert_wires, chunkings, hostile, read
-from unspool.testing.effort import Letters, assert_linear, states, steps, units
+from unspool._core.arguments.select import compile_syntax
+from unspool._core.compiler.compiled_dialect import Syntax
+from unspool._core.scan.runs import COMPILED
+from unspool._core.schema.tools import ValueType
+from unspool.testing import (
+    Case,
+    Hostile,
+    assert_effort,
+    assert_order,
+    assert_wires,
+    chunkings,
+    hostile,
+    read,
+)
+from unspool.testing._complexity import Letters, assert_linear, states, steps, units
 
 NAMES = [dialect.name for dialect in list_dialects()]
 REPAIR = Policies(malformed_call="repair")

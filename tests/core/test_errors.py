@@ -36,7 +36,7 @@ from unspool import (
     register,
     render,
 )
-from unspool._core.words.facts import HYBRID
+from unspool.dialects._request_facts import HYBRID
 from unspool.wire import ChatStream, MessagesStream, ResponsesStream
 
 CALL = ("<call>{envelope}</call>",)

@@ -8,8 +8,18 @@ from typing import Any, get_args
 
 import pytest
 
-from unspool import CallArgs, CallEnd, CallStart, Event, Finish, Markup, Note, Text, normalise
-from unspool._core.values.events import _Event
+from unspool import (
+    CallArgs,
+    CallEnd,
+    CallStart,
+    Event,
+    Finish,
+    Markup,
+    Note,
+    Text,
+    normalise,
+)
+from unspool.events import _Event
 
 EXAMPLES: list[Event] = [
     Text("content", "Hi.", 0, 3),

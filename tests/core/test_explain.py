@@ -6,8 +6,16 @@ import re
 
 import pytest
 
-from unspool import Dialect, Envelope, Message, Parser, explain, get_dialect, list_dialects
-from unspool._core.ends.example import EXAMPLE, EXAMPLE_TOOLS, calls_of, example
+from unspool import (
+    Dialect,
+    Envelope,
+    Message,
+    Parser,
+    explain,
+    get_dialect,
+    list_dialects,
+)
+from unspool._core.render.example import EXAMPLE, EXAMPLE_TOOLS, calls_of, example
 
 NAMES = [dialect.name for dialect in list_dialects()]
 

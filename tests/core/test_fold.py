@@ -36,9 +36,9 @@ from unspool import (
     render,
     seeded_ids,
 )
-from unspool._core.values.events import FinishReason
+from unspool.events import FinishReason
 from unspool.testing import Case, assert_laws, chunkings, comparable, read
-from unspool.testing.policies import Wording
+from unspool.testing._policy_laws import Wording
 
 MALFORMED = '<tool_call>{"name": "f", "arguments": {"a": 1, oops}}</tool_call>'
 TRUNCATED = '<tool_call>{"name": "f", "arguments": {"a": "b'
@@ -457,7 +457,7 @@ def test_native_ids_are_used_once() -> None:
 
 _FORKING = """
 import os
-from unspool._core.values.ids import OPENAI_ID
+from unspool.dialects._id_format import OPENAI_ID
 OPENAI_ID.new("f", 0)
 child = os.fork()
 if child:

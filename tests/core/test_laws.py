@@ -46,9 +46,9 @@ from unspool import (
     parse,
     render,
 )
-from unspool._core.machine.ledger import BLOCK
-from unspool._core.payload.make import compile_syntax
-from unspool._core.words.pieces import parse_template, split_at, split_marks
+from unspool._core.arguments.select import compile_syntax
+from unspool._core.ledger import BLOCK
+from unspool.dialects._templates import parse_template, split_at, split_marks
 from unspool.testing import (
     POLICIES,
     Case,
@@ -76,8 +76,8 @@ from unspool.testing import (
     mutate,
     read,
 )
-from unspool.testing.policies import Wording
-from unspool.testing.prompts import every_policy
+from unspool.testing._policy_laws import Wording
+from unspool.testing._prompt_laws import every_policy
 
 SEED = os.environ.get("UNSPOOL_SEED", "0")
 NAMES = [dialect.name for dialect in list_dialects()]

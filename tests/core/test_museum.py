@@ -27,11 +27,11 @@ from unspool import (
     parse,
     render,
 )
-from unspool._request import Plan, plan
-from unspool.template import ChatTemplate, normalise_history
+from unspool.chat_templates import ChatTemplate, normalise_history
+from unspool.planning import Plan, plan
 from unspool.testing import Case as Request
 from unspool.testing import Reading, assert_laws, chunkings, read
-from unspool.testing.effort import assert_linear, steps
+from unspool.testing._complexity import assert_linear, steps
 from unspool.wire import (
     ChatStream,
     MessagesStream,
@@ -39,7 +39,7 @@ from unspool.wire import (
     ResponsesStream,
     sse,
 )
-from unspool.wire.broken import spoiler
+from unspool.wire._poisoned_calls import spoiler
 
 BORDER = "⏵"
 CALLERS = [dialect.name for dialect in callers()]

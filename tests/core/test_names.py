@@ -6,9 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from unspool import Dialect, Parser, UsageError, get_dialect, list_dialects, register
-from unspool._core.words.check import check_facts
+from unspool import (
+    Dialect,
+    Parser,
+    UsageError,
+    get_dialect,
+    list_dialects,
+    register,
+)
 from unspool.dialects._registry import facts_of
+from unspool.dialects._validation import check_facts
 
 NAMES = {
     "apertus": "apertus apertus2509",

@@ -26,8 +26,9 @@ from unspool import (
     list_dialects,
     render,
 )
-from unspool.testing import assert_policy, readings
-from unspool.testing.policies import EFFECTS, Wording
+from unspool.testing import _outputs as readings
+from unspool.testing import assert_policy
+from unspool.testing._policy_laws import EFFECTS, Wording
 from unspool.wire import ChatStream
 
 NAMES = [dialect.name for dialect in list_dialects()]

@@ -25,9 +25,9 @@ from unspool import (
     parse,
     render,
 )
-from unspool._core.words.pieces import split_marks
-from unspool.conformance.scenarios.abilities import Able
-from unspool.template import ChatTemplate, normalise_history
+from unspool.chat_templates import ChatTemplate, normalise_history
+from unspool.conformance._scenarios.capabilities import Able
+from unspool.dialects._templates import split_marks
 from unspool.testing import markers, read
 
 NAMES = [dialect.name for dialect in list_dialects()]

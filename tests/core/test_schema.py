@@ -14,11 +14,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from unspool._core.schema import values as _values
-from unspool._core.schema.pyliteral import number_to_json, python_to_json
-from unspool._core.schema.schema import ANY, UNKNOWN, Tools, ValueType
-from unspool._core.schema.values import coerce, quote
-from unspool._core.values.errors import UsageError
+from unspool._core.schema import typed_values as _values
+from unspool._core.schema.python_to_json import number_to_json, python_to_json
+from unspool._core.schema.tools import ANY, UNKNOWN, Tools, ValueType
+from unspool._core.schema.typed_values import coerce, quote
+from unspool.errors import UsageError
 
 
 def _shown(value: object) -> str:

@@ -18,10 +18,10 @@ import standard
 import vectors
 from standard import Case
 from unspool import Dialect, Message, Parser, TextPart, ToolCall, get_dialect
-from unspool.conformance.model import CallAt, Stretch
-from unspool.conformance.scenarios.abilities import Able
-from unspool.conformance.scenarios.meaning import STANDARD_TOOLS
-from unspool.conformance.scenarios.standard import PATTERNS, SCENARIOS
+from unspool.conformance._cases import CallAt, Stretch
+from unspool.conformance._scenarios.capabilities import Able
+from unspool.conformance._scenarios.message_parts import STANDARD_TOOLS
+from unspool.conformance._scenarios.standard import PATTERNS, SCENARIOS
 from unspool.testing import assert_laws, chunkings, read
 from unspool.wire import ChatStream, Reconstructor
 from vectors import CORPUS, Vector

@@ -10,8 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from unspool import Event, Message, Parser, Text, UsageError, get_dialect, list_dialects, normalise, render
-from unspool._core.ends.example import EXAMPLE, example
+from unspool import (
+    Event,
+    Message,
+    Parser,
+    Text,
+    UsageError,
+    get_dialect,
+    list_dialects,
+    normalise,
+    render,
+)
+from unspool._core.render.example import EXAMPLE, example
 
 MARKERS = ["<tool_call>", "</tool_call>", "<think>", "</think>", "<|im_end|>"]
 CALL = '{"name": "f", "arguments": {"c": "東京 😀 <tool_call>"}}'

@@ -20,10 +20,16 @@ from tokenizers import AddedToken, decoders, models, pre_tokenizers
 from tokenizers import Tokenizer as HuggingFaceTokenizer
 
 from unspool import Parser
-from unspool._core.tokens import tokens as _tokens
-from unspool._core.tokens.detokenizer import Detokenizer, OffsetMap, restore
-from unspool._core.tokens.tokens import Tokenizer, as_encoder, as_tokenizer, assign_code_points, substitute
-from unspool._core.values.errors import UsageError
+from unspool._core.token_ids import tokenizers as _tokens
+from unspool._core.token_ids.detokenizer import Detokenizer, OffsetMap, restore
+from unspool._core.token_ids.tokenizers import (
+    Tokenizer,
+    as_encoder,
+    as_tokenizer,
+    assign_code_points,
+    substitute,
+)
+from unspool.errors import UsageError
 from vocabularies import trained_on
 
 METASPACE = "\u2581"

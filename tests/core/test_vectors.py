@@ -25,8 +25,8 @@ from unspool import (
     get_dialect,
     parse,
 )
-from unspool._core.values.events import FinishReason
-from unspool._core.words.pieces import parse_template, split_at, split_marks
+from unspool.dialects._templates import parse_template, split_at, split_marks
+from unspool.events import FinishReason
 from unspool.testing import Case, Reading, assert_laws, chunkings, comparable, read
 from vectors import Vector
 

@@ -205,7 +205,7 @@ def detected(tokenizer: Any) -> dict[str, Any]:
     )
     said = LINES.take()
     tokenizer.chat_template = "{{ messages }}"
-    from unspool.integrations.vllm import speech
+    from unspool.integrations.vllm import _model_dialect as speech
 
     speech.speech_of.cache_clear()
     speech._detected.cache_clear()

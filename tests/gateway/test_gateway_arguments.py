@@ -21,10 +21,10 @@ import ollama
 import openai
 
 from serving import EngineProcess, GatewayThread, call_text, post, send, serving
-from unspool.gateway import threads
-from unspool.gateway.broken_history import with_json_arguments
-from unspool.gateway.encoding import encoded, raw_json
-from unspool.gateway.store import MemoryStore, decoded
+from unspool.gateway.generation.history_repair import with_json_arguments
+from unspool.gateway.http.json_encoding import encoded, raw_json
+from unspool.gateway.state import threads
+from unspool.gateway.state.store import MemoryStore, decoded
 
 KEPT = {
     "30 digits": '{"n": 123456789012345678901234567890}',

@@ -8,8 +8,8 @@ import pytest
 
 pytest.importorskip("msgspec")
 
-from unspool.gateway.failure import Failure
-from unspool.gateway.from_ollama import ollama_chat_job
+from unspool.gateway.apis.ollama.request import ollama_chat_job
+from unspool.gateway.http.errors import Failure
 
 ASK = [{"role": "user", "content": "?"}]
 

@@ -15,7 +15,7 @@ pytest.importorskip("msgspec")
 
 from serving import EngineProcess, GatewayThread, events, get, post, send, serving, template_file
 from unspool.wire import Reconstructor
-from unspool.wire.broken import is_spoilt
+from unspool.wire._poisoned_calls import is_spoilt
 
 WEATHER = {
     "type": "function",

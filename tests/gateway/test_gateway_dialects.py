@@ -17,7 +17,7 @@ import standard
 from serving import EngineProcess, GatewayThread, events, post, serving
 from unspool import BrokenCall, Message, TextPart, ToolCall, get_dialect, parse
 from unspool.wire import Reconstructor
-from unspool.wire.broken import is_spoilt
+from unspool.wire._poisoned_calls import is_spoilt
 from vectors import CORPUS, Vector
 
 TOOLS = json.loads((CORPUS / "tools.json").read_text("utf-8"))

@@ -16,7 +16,7 @@ pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
 from serving import HOLD, EngineProcess, GatewayThread, get, serving, until
-from unspool.gateway.door import HEAD_BYTES, HEAD_FIELDS, DoorProtocol
+from unspool.gateway.server.http_protocol import HEAD_BYTES, HEAD_FIELDS, DoorProtocol
 
 CHAT = "/v1/chat/completions"
 BODY: dict[str, Any] = {"messages": [{"role": "user", "content": "Hi"}]}

@@ -16,24 +16,21 @@ pytest.importorskip("msgspec")
 import msgspec
 
 from serving import EngineProcess
-from unspool._core.search.scan import COMPILED
-from unspool.gateway import (
-    Settings,
-    body,
-    build,
-    from_messages,
-    from_ollama,
-    from_responses,
-    intake,
-    media,
-    message_blocks,
-    message_tools,
-    parsing,
-    passing,
-    past,
-    response_tools,
-    stored,
-)
+from unspool._core.scan.runs import COMPILED
+from unspool.gateway import Settings, build
+from unspool.gateway.apis import media
+from unspool.gateway.apis import parse as parsing
+from unspool.gateway.apis import passthrough as passing
+from unspool.gateway.apis.chat import request as body
+from unspool.gateway.apis.messages import blocks as message_blocks
+from unspool.gateway.apis.messages import request as from_messages
+from unspool.gateway.apis.messages import tools as message_tools
+from unspool.gateway.apis.ollama import request as from_ollama
+from unspool.gateway.apis.responses import request as from_responses
+from unspool.gateway.apis.responses import stored
+from unspool.gateway.apis.responses import tools as response_tools
+from unspool.gateway.http import request_body as intake
+from unspool.gateway.state import history as past
 from walking import Answered, anything, ask, distinct, keys_of, kinds_of, large
 
 pytestmark = pytest.mark.skipif(COMPILED, reason="the lines of a compiled module are not seen")

@@ -16,11 +16,11 @@ pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
 from serving import CHATML, EngineProcess, GatewayThread, post, send, serving, template_file
-from unspool.gateway.body import ChatBody, Job, chat_job
-from unspool.gateway.failure import Failure
-from unspool.gateway.fields import REFUSED, WITHOUT_EFFECT
-from unspool.gateway.from_messages import MessagesBody, messages_job
-from unspool.gateway.from_responses import ResponsesBody, responses_job
+from unspool.gateway.apis.chat.request import ChatBody, Job, chat_job
+from unspool.gateway.apis.messages.request import MessagesBody, messages_job
+from unspool.gateway.apis.responses.request import ResponsesBody, responses_job
+from unspool.gateway.apis.unsupported_fields import REFUSED, WITHOUT_EFFECT
+from unspool.gateway.http.errors import Failure
 
 USER = [{"role": "user", "content": "Hi"}]
 MINIMAL: dict[str, dict[str, Any]] = {

@@ -13,8 +13,8 @@ from ggufs import write_gguf
 from ollama_store import Store
 from unspool import UsageError
 from unspool.cli import main
-from unspool.gateway import finding
-from unspool.gateway.finding import settle
+from unspool.gateway import model_source as finding
+from unspool.gateway.model_source import settle
 from unspool.gateway.settings import Settings, load_settings
 
 pytest.importorskip("gguf")

@@ -12,11 +12,11 @@ pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
 from unspool import FinishReason, Plan, Policies, plan
-from unspool.gateway.answers import ANSWERS, Whole
-from unspool.gateway.body import Api, Job
-from unspool.gateway.reading import Reader
+from unspool.gateway.apis.answers import ANSWERS, Whole
+from unspool.gateway.apis.chat.request import Api, Job
+from unspool.gateway.generation.reader import Reader
 from unspool.gateway.upstreams.base import CallPiece, Delta
-from unspool.wire.messages import STOP_REASONS
+from unspool.wire._messages import STOP_REASONS
 
 TOOL = {"type": "function", "function": {"name": "now", "parameters": {"type": "object"}}}
 GOOD = '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'

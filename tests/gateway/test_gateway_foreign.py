@@ -16,8 +16,8 @@ pytest.importorskip("msgspec")
 
 from serving import EngineProcess, GatewayThread, events, post, send, serving
 from unspool import CallArgs, CallEnd, CallStart, Event, Text
-from unspool.gateway.failure import Failure
-from unspool.gateway.foreign import ForeignCalls
+from unspool.gateway.generation.upstream_calls import ForeignCalls
+from unspool.gateway.http.errors import Failure
 from unspool.gateway.upstreams.base import CallPiece
 from unspool.gateway.upstreams.completions import Halves
 from unspool.wire import Reconstructor
@@ -282,7 +282,7 @@ def test_log_probabilities_with_tools_are_asked_for_as_the_engine_gives_them(
 
 def test_a_call_in_the_text_that_the_upstream_breaks_off_with_one_of_its_own() -> None:
     from unspool import plan
-    from unspool.gateway.reading import Reader
+    from unspool.gateway.generation.reader import Reader
     from unspool.gateway.upstreams.base import Delta
 
     tools = [{"type": "function", "function": {"name": name}} for name in ("now", "get_weather")]

@@ -23,15 +23,18 @@ pytest.importorskip("msgspec")
 
 from serving import EngineProcess, GatewayThread, get, post, send, serving, until
 from unspool import UsageError, normalise
-from unspool._core.ends.parser import Parser
-from unspool._request import Plan
-from unspool.gateway import Settings, create_app, decoding, intake, load_settings, parsing
-from unspool.gateway.decoding import MOST_DIGITS, SMALL, Bounds
-from unspool.gateway.exchange import Exchange
-from unspool.gateway.failure import LONGEST, Failure
-from unspool.gateway.intake import MOST_DEPTH, decode, deeper
+from unspool.gateway import Settings, create_app, load_settings
+from unspool.gateway.apis import parse as parsing
+from unspool.gateway.http import json_decoding as decoding
+from unspool.gateway.http import request_body as intake
+from unspool.gateway.http.errors import LONGEST, Failure
+from unspool.gateway.http.exchange import Exchange
+from unspool.gateway.http.json_decoding import MOST_DIGITS, SMALL, Bounds
+from unspool.gateway.http.request_body import MOST_DEPTH, decode, deeper
 from unspool.gateway.upstreams.engines import Vllm
-from unspool.testing.effort import steps
+from unspool.parser import Parser
+from unspool.planning import Plan
+from unspool.testing._complexity import steps
 
 CHAT = "/v1/chat/completions"
 ASK = [{"role": "user", "content": "Hi"}]

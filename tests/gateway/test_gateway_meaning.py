@@ -14,7 +14,7 @@ pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
 from serving import EngineProcess, GatewayThread, call_text, post, serving, template_file
-from unspool.gateway.from_messages import messages_job
+from unspool.gateway.apis.messages.request import messages_job
 
 USER = {"role": "user", "content": "Hi"}
 HARMONY = """\

@@ -15,9 +15,9 @@ pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
 from serving import EngineProcess, GatewayThread, post, send, serving, template_file
-from unspool.gateway.from_messages import messages_job
-from unspool.gateway.from_responses import responses_job
-from unspool.gateway.media import described, image, results_as_text, without_media
+from unspool.gateway.apis.media import described, image, results_as_text, without_media
+from unspool.gateway.apis.messages.request import messages_job
+from unspool.gateway.apis.responses.request import responses_job
 
 PNG = "iVBORw0KGgoAAAANSUhEUg=="
 URL = f"data:image/png;base64,{PNG}"

@@ -31,11 +31,11 @@ from serving import (
 )
 from unspool import plan
 from unspool.gateway import Settings
-from unspool.gateway.desk import notes as notes_module
-from unspool.gateway.desk.files import page_files
-from unspool.gateway.desk.notes import MOST_PROMPT, MOST_RAW, MOST_TOLD, Note, Notes
-from unspool.gateway.desk.telling import read
-from unspool.gateway.exchange import Exchange
+from unspool.gateway.http.exchange import Exchange
+from unspool.gateway.page import request_log as notes_module
+from unspool.gateway.page.request_json import read
+from unspool.gateway.page.request_log import MOST_PROMPT, MOST_RAW, MOST_TOLD, Note, Notes
+from unspool.gateway.page.static_files import page_files
 from unspool.gateway.upstreams.base import Batch, CallPiece, Delta
 
 CHAT = "/v1/chat/completions"
@@ -155,7 +155,7 @@ def test_it_can_be_switched_off(engine: EngineProcess, template: str) -> None:
 
 
 def test_it_is_said_where_it_is() -> None:
-    from unspool.gateway.flags import _ways
+    from unspool.gateway.command_line import _ways
 
     assert _ways(Settings(port=9000)).endswith("last requests.")
     assert "browser" not in _ways(Settings(port=9000, page=False))
@@ -234,8 +234,8 @@ def test_requests_are_kept_only_where_it_is_known_who_looks(
     engine: EngineProcess, template: str, settings: dict[str, Any], kept: bool
 ) -> None:
     from unspool.gateway.app import Gateway
-    from unspool.gateway.model import load_model
-    from unspool.gateway.served import Served
+    from unspool.gateway.generation.model import load_model
+    from unspool.gateway.generation.served_models import Served
     from unspool.gateway.upstreams.completions import CompletionsUpstream
     from unspool.gateway.upstreams.http import Connection
 
@@ -418,8 +418,8 @@ _DELTAS = st.one_of(
 
 @given(st.lists(st.lists(_DELTAS, max_size=4), max_size=6), st.sampled_from(["stop", "length", None]))
 def test_what_is_read_again_is_what_was_read(batches: list[list[Delta]], reason: Any) -> None:
-    from unspool.gateway.failure import Failure
-    from unspool.gateway.reading import Reader
+    from unspool.gateway.generation.reader import Reader
+    from unspool.gateway.http.errors import Failure
 
     if reason is not None:
         batches = [*batches, [Delta(0, "", finish=reason)]]
@@ -633,7 +633,7 @@ def test_policies_are_told_where_they_differ(engine: EngineProcess, template: st
 def test_a_model_is_examined_once_and_tells_no_places(
     gateway: GatewayThread, template: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from unspool.gateway.desk import desk
+    from unspool.gateway.page import routes as desk
 
     found = get(f"{gateway.url}/playground/models/engine-model")
     assert (found["dialect"], found["chosen"]) == ("hermes", "by the chat template")

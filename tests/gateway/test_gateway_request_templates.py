@@ -14,11 +14,11 @@ pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
 from serving import CHATML, EngineProcess, GatewayThread, post, send, serving
-from unspool._models import probe
+from unspool.chat_templates import ChatTemplate, NoRenderer
 from unspool.gateway import load_settings
-from unspool.gateway.failure import Failure
-from unspool.gateway.model import Model
-from unspool.template import ChatTemplate, NoRenderer
+from unspool.gateway.generation.model import Model
+from unspool.gateway.http.errors import Failure
+from unspool.models._detection import template_probe as probe
 
 LOOP = "{% set r = range(99999) %}{% for i in r %}{% for j in r %}{% set x = i %}{% endfor %}{% endfor %}"
 LATE = "{{ messages[0].content }}{% if messages | length > 1 %}" + LOOP + "{% endif %}"

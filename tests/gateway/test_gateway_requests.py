@@ -22,11 +22,11 @@ from serving import CHATML, GatewayThread, events, get, post, send, serving, tem
 from unspool import Policies, UsageError
 from unspool.cli import main
 from unspool.gateway import Settings, load_settings, progress
-from unspool.gateway.body import Job, chat_job
-from unspool.gateway.failure import Failure
-from unspool.gateway.from_messages import messages_job
-from unspool.gateway.from_responses import responses_job
-from unspool.gateway.metrics import Metrics
+from unspool.gateway.apis.chat.request import Job, chat_job
+from unspool.gateway.apis.messages.request import messages_job
+from unspool.gateway.apis.responses.request import responses_job
+from unspool.gateway.http.errors import Failure
+from unspool.gateway.server.metrics import Metrics
 from unspool.gateway.upstreams.sse import EventReader
 
 TOOL = {"type": "function", "name": "f", "parameters": {"type": "object"}, "strict": None}

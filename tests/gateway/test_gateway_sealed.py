@@ -18,9 +18,10 @@ pytest.importorskip("msgspec")
 from test_gateway_node import NODE, PACKAGES, node
 
 from serving import EngineProcess, GatewayThread, call_text, post, serving, template_file
-from unspool.gateway import Settings, workers
-from unspool.gateway.from_responses import responses_job
-from unspool.gateway.seal import Seal
+from unspool.gateway import Settings
+from unspool.gateway.apis.responses.request import responses_job
+from unspool.gateway.server import workers
+from unspool.gateway.state.seal import Seal
 
 THOUGHT = "<think>\nA secret é \U0001f600.\n</think>\n\n"
 ADD = {"type": "function", "name": "add", "parameters": {"type": "object"}}

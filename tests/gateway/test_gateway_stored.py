@@ -24,12 +24,14 @@ import openai
 
 from serving import EngineProcess, GatewayThread, call_text, fetch, get, post, send, serving
 from unspool import UsageError
-from unspool.gateway import past, stored, threads
-from unspool.gateway.decoding import values_of
-from unspool.gateway.encoding import encoded
-from unspool.gateway.failure import Failure
-from unspool.gateway.sqlite_store import SqliteStore
-from unspool.gateway.store import MemoryStore, Store, decoded, pack, pack_items
+from unspool.gateway.apis.responses import stored
+from unspool.gateway.http.errors import Failure
+from unspool.gateway.http.json_decoding import values_of
+from unspool.gateway.http.json_encoding import encoded
+from unspool.gateway.state import history as past
+from unspool.gateway.state import threads
+from unspool.gateway.state.sqlite_store import SqliteStore
+from unspool.gateway.state.store import MemoryStore, Store, decoded, pack, pack_items
 
 Found = TypeVar("Found")
 Make: TypeAlias = Callable[[Path, int], Store]

@@ -38,7 +38,7 @@ from serving import (
     serving,
     until,
 )
-from unspool.gateway.exchange import Exchange
+from unspool.gateway.http.exchange import Exchange
 
 ASK = [{"role": "user", "content": "Hi"}]
 BODIES: dict[str, tuple[str, dict[str, Any]]] = {

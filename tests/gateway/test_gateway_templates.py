@@ -15,11 +15,11 @@ pytest.importorskip("msgspec")
 from places import TEMPLATES, real
 from unspool import Message, TextPart, ToolCall, render
 from unspool.gateway import Settings
-from unspool.gateway.answers import ChatAnswer
-from unspool.gateway.body import chat_job
-from unspool.gateway.failure import Failure
-from unspool.gateway.model import Model, load_model
-from unspool.gateway.reading import Reader
+from unspool.gateway.apis.answers import ChatAnswer
+from unspool.gateway.apis.chat.request import chat_job
+from unspool.gateway.generation.model import Model, load_model
+from unspool.gateway.generation.reader import Reader
+from unspool.gateway.http.errors import Failure
 from unspool.gateway.upstreams.base import Delta, Task
 from unspool.gateway.upstreams.engines import ENGINES
 from unspool.wire import Reconstructor

@@ -16,10 +16,10 @@ pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
 from serving import GatewayThread, call_text, post, send, serving, warnings_of_the_gateway
-from unspool.gateway.failure import Failure
-from unspool.gateway.from_messages import messages_job
-from unspool.gateway.from_responses import responses_job
-from unspool.gateway.logs import log_once
+from unspool.gateway.apis.messages.request import messages_job
+from unspool.gateway.apis.responses.request import responses_job
+from unspool.gateway.http.errors import Failure
+from unspool.gateway.server.logs import log_once
 
 ECHO = {"type": "function", "name": "echo", "description": "Says it again.", "parameters": {"type": "object"}}
 NOTE = {"type": "custom", "name": "note", "description": "Takes a note."}

@@ -25,8 +25,8 @@ pytest.importorskip("msgspec")
 from serving import HOLD, EngineProcess, fetch, free_port, get, post, template_file, until
 from unspool import UsageError
 from unspool.gateway import Settings
-from unspool.gateway.metrics import NOTHING, Metrics, added
-from unspool.gateway.workers import supervise
+from unspool.gateway.server.metrics import NOTHING, Metrics, added
+from unspool.gateway.server.workers import supervise
 
 linux = pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="looks into /proc")
 PATH = "/v1/chat/completions"

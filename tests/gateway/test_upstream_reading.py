@@ -18,10 +18,8 @@ from aiohttp.base_protocol import BaseProtocol
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unspool.gateway.failure import Failure
-from unspool.gateway.upstreams.http import Connection, Events, Passed
-from unspool.gateway.upstreams.sse import EventReader, LineReader
-from unspool.gateway.upstreams.told import (
+from unspool.gateway.http.errors import Failure
+from unspool.gateway.upstreams.errors import (
     failed,
     lost,
     message_of,
@@ -30,6 +28,8 @@ from unspool.gateway.upstreams.told import (
     unreachable,
     without_places,
 )
+from unspool.gateway.upstreams.http import Connection, Events, Passed
+from unspool.gateway.upstreams.sse import EventReader, LineReader
 
 # -- events and lines
 

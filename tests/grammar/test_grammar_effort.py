@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from unspool import Message, ToolCall, UsageError, parse, plan, render
-from unspool._core.search.scan import COMPILED
+from unspool._core.scan.runs import COMPILED
 from unspool.grammar import GrammarTooLarge, grammar_for, guided_schema
-from unspool.testing.effort import assert_linear
+from unspool.testing._complexity import assert_linear
 
 Schema = dict[str, Any]
 KINDS = ("hermes", "qwen3_coder", "minimax_m3", "gemma4", "pythonic", "harmony")
@@ -136,7 +136,7 @@ def test_what_refers_twice_does_not_double(
     dialect: str, keyword: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Forty definitions, each of which asks for the next one twice: a million million, or forty."""
-    monkeypatch.setattr("unspool.grammar.budget.LARGEST", 20_000)  # sooner
+    monkeypatch.setattr("unspool.grammar._size_limit.LARGEST", 20_000)  # sooner
     tools = [tool(definitions(40, lambda other: {"type": "object", keyword: [other, other]}))]
     try:
         every_form(dialect, tools)

@@ -13,8 +13,8 @@ from matchers import XGrammar, needs_xgrammar
 from sampling import Sampler
 from unspool import UsageError
 from unspool.grammar import grammar_for, guided_schema
-from unspool.grammar.ir import SchemaValue
-from unspool.grammar.json_schema import self_contained
+from unspool.grammar._intermediate import SchemaValue
+from unspool.grammar._json_schema import self_contained
 
 jsonschema = pytest.importorskip("jsonschema")
 

@@ -11,13 +11,23 @@ import pytest
 import unspool
 from matchers import Llama, XGrammar, needs_llama, needs_xgrammar
 from sampling import Sampler
-from unspool.grammar.automaton import text_rules
-from unspool.grammar.gbnf import expanded, gbnf, written
-from unspool.grammar.ir import Chars, Node, Repeat, Schema, SchemaValue, UpTo, chars, seq, up_to
-from unspool.grammar.json_schema import self_contained
-from unspool.grammar.pattern import UnsupportedPattern, pattern_node
-from unspool.grammar.rules import Rules
-from unspool.grammar.values import integers
+from unspool.grammar._gbnf import expanded, gbnf, written
+from unspool.grammar._intermediate import (
+    Chars,
+    Node,
+    Repeat,
+    Schema,
+    SchemaValue,
+    UpTo,
+    chars,
+    seq,
+    up_to,
+)
+from unspool.grammar._json_schema import self_contained
+from unspool.grammar._named_rules import Rules
+from unspool.grammar._regex import UnsupportedPattern, pattern_node
+from unspool.grammar._text_without_marker import text_rules
+from unspool.grammar._values import integers
 
 jsonschema = pytest.importorskip("jsonschema")
 

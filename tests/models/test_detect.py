@@ -34,18 +34,18 @@ from unspool import (
     list_dialects,
 )
 from unspool import parse as parse_output
-from unspool._core.ends.example import EXAMPLE, EXAMPLE_TOOLS
-from unspool._core.ends.render import render
-from unspool._core.words.check import check_facts
-from unspool._core.words.facts import RequestFacts, Thinking
-from unspool._models.declaration import declaration
-from unspool._models.detect import detect, examine
-from unspool._models.detection import Detection
-from unspool._models.infer import infer
-from unspool._models.sources import Source, read_source
-from unspool._models.turns import TOOLS, Writing
+from unspool._core.render.example import EXAMPLE, EXAMPLE_TOOLS
+from unspool._core.render.message import render
+from unspool.chat_templates import ChatTemplate, ChatTemplateError
 from unspool.dialects._registry import facts_of
-from unspool.template import ChatTemplate, ChatTemplateError
+from unspool.dialects._request_facts import RequestFacts, Thinking
+from unspool.dialects._validation import check_facts
+from unspool.models._convert.python_source import declaration
+from unspool.models._detection.detect import detect, examine
+from unspool.models._detection.infer import infer
+from unspool.models._detection.probe_messages import TOOLS, Writing
+from unspool.models._detection.result import Detection
+from unspool.models._sources import Source, read_source
 
 EXPECTED = {
     "Apertus-8B-Instruct": "apertus",

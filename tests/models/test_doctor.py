@@ -12,12 +12,12 @@ from test_detect import ENVELOPE, EXPECTED, HERMES_CALLS, HINTS, SYNTHETIC, chat
 
 from places import TEMPLATES, real
 from unspool import UsageError, get_dialect
-from unspool._models import doctor
-from unspool._models.diagnosis import Diagnosis, Finding
-from unspool._models.doctor import diagnose
-from unspool._models.sources import read_source
-from unspool._models.sources.source import Vocabulary
 from unspool.cli import main
+from unspool.models._doctor import doctor
+from unspool.models._doctor.doctor import diagnose
+from unspool.models._doctor.report import Diagnosis, Finding
+from unspool.models._sources import read_source
+from unspool.models._sources.source import Vocabulary
 
 LLAMA = (
     "{%- for m in messages %}<|start_header_id|>{{ m.role }}<|end_header_id|>\n\n{{ m.content or '' }}"

@@ -22,11 +22,21 @@ from test_detect import EXPECTED, HINTS
 
 from matchers import Llama, _library, needs_llama
 from places import ROOT, TEMPLATES, real
-from unspool import Dialect, Message, UsageError, get_dialect, list_dialects, parse, render
-from unspool._core.ends.example import EXAMPLE, EXAMPLE_TOOLS, calls_of, example, json_value
-from unspool._core.values.message import ToolCall
-from unspool._models.breaks import reading
-from unspool._models.engines import (
+from unspool import (
+    Dialect,
+    Message,
+    UsageError,
+    get_dialect,
+    list_dialects,
+    parse,
+    render,
+)
+from unspool._core.render.example import EXAMPLE, EXAMPLE_TOOLS, calls_of, example, json_value
+from unspool.conformance.peers import of_one
+from unspool.integrations._engine import offered
+from unspool.message import ToolCall
+from unspool.models._detection.template_probe import Probe
+from unspool.models._doctor.engine_parsers import (
     ASSUME_OPEN,
     CAVEATS,
     COMMON_PARSERS,
@@ -40,9 +50,7 @@ from unspool._models.engines import (
     flags,
     parsers_for,
 )
-from unspool._models.probe import Probe
-from unspool.conformance.peers import of_one
-from unspool.integrations.engine import offered
+from unspool.models._doctor.server_settings import reading
 
 PEERS = ROOT / ".peers"
 NOON = "It is noon."

@@ -16,9 +16,9 @@ from test_detect import HERMES_CALLS, chatml
 from ggufs import CHATML_TOKENS, CONTROL, NORMAL, write_gguf
 from places import TEMPLATES, real
 from unspool import UsageError, detect, get_dialect
-from unspool._models.doctor import diagnose
-from unspool._models.sources import Source, read_source
-from unspool._models.sources.gguf import model_name, read_header, source_of
+from unspool.models._doctor.doctor import diagnose
+from unspool.models._sources import Source, read_source
+from unspool.models._sources.gguf import model_name, read_header, source_of
 
 gguf = pytest.importorskip("gguf")
 HERMES = chatml(HERMES_CALLS)

@@ -10,8 +10,8 @@ import pytest
 
 from places import MORE_TEMPLATES
 from unspool import UsageError
-from unspool._models.detect import examine
-from unspool._models.sources import read_source
+from unspool.models._detection.detect import examine
+from unspool.models._sources import read_source
 
 pytestmark = pytest.mark.skipif(not MORE_TEMPLATES, reason="no chat templates: make templates")
 

@@ -12,10 +12,10 @@ from test_detect import HERMES_CALLS, chatml
 from ggufs import write_gguf
 from ollama_store import Store
 from unspool import UsageError, detect, get_dialect
-from unspool._models.doctor import diagnose
-from unspool._models.sources import find_source, read_source
-from unspool._models.sources.ollama import is_go_template
 from unspool.cli import main
+from unspool.models._doctor.doctor import diagnose
+from unspool.models._sources import find_source, read_source
+from unspool.models._sources.ollama import is_go_template
 
 pytest.importorskip("gguf")
 HERMES = chatml(HERMES_CALLS)

@@ -18,11 +18,11 @@ import pytest
 
 from places import TEMPLATES, real
 from unspool import Message, Policies, Problem, ToolCall, get_dialect, render
-from unspool.conformance.scenarios.abilities import Able
-from unspool.conformance.scenarios.scenario import native_id
-from unspool.template import ChatTemplate, ChatTemplateError, normalise_history
+from unspool.chat_templates import ChatTemplate, ChatTemplateError, normalise_history
+from unspool.conformance._scenarios.capabilities import Able
+from unspool.conformance._scenarios.scenario import native_id
 from unspool.testing import Case, comparable, read
-from unspool.testing.prompts import every_policy, quotations
+from unspool.testing._prompt_laws import every_policy, quotations
 
 pytestmark = real
 

@@ -18,9 +18,9 @@ from answering import Answers, answering
 from ggufs import write_gguf
 from ollama_store import Store
 from unspool import UsageError, detect
-from unspool._models.doctor import diagnose
-from unspool._models.sources import find_source
 from unspool.cli import main
+from unspool.models._doctor.doctor import diagnose
+from unspool.models._sources import find_source
 
 pytest.importorskip("gguf")
 HERMES = chatml(HERMES_CALLS)

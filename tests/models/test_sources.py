@@ -13,8 +13,8 @@ from test_detect import HERMES_CALLS, chatml
 
 from ggufs import write_gguf
 from unspool import UsageError, detect, get_dialect
-from unspool._models.sources import find_source
 from unspool.cli import main
+from unspool.models._sources import find_source
 
 pytest.importorskip("gguf")
 HERMES = chatml(HERMES_CALLS)

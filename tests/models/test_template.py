@@ -17,7 +17,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unspool import UnspoolError, UsageError
-from unspool.template import MALFORMED_KEY, ChatTemplate, ChatTemplateError, normalise_history
+from unspool.chat_templates import (
+    MALFORMED_KEY,
+    ChatTemplate,
+    ChatTemplateError,
+    normalise_history,
+)
 
 USER = {"role": "user", "content": "Hi"}
 

@@ -18,11 +18,17 @@ from typing import Any
 import pytest
 
 from unspool import UnspoolError, detect
-from unspool._models import probe
-from unspool.template import ChatTemplate, ChatTemplateError, ChatTemplateLimit, NoRenderer, renderers
-from unspool.template.environment import Manner, environment
-from unspool.template.renderers import Renderers
-from unspool.template.rendering import HEADER, KINDS, READY, Job, Workshop
+from unspool.chat_templates import (
+    ChatTemplate,
+    ChatTemplateError,
+    ChatTemplateLimit,
+    NoRenderer,
+    _render_pool,
+)
+from unspool.chat_templates._jinja_environment import Manner, environment
+from unspool.chat_templates._render_job import HEADER, KINDS, READY, Job, Workshop
+from unspool.chat_templates._render_pool import Renderers
+from unspool.models._detection import template_probe as probe
 
 USER = {"role": "user", "content": "Hi"}
 LINUX = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="asks the kernel of Linux")
@@ -163,7 +169,7 @@ CASES = [
 @pytest.mark.parametrize("source", CASES)
 def test_an_answer_is_the_same_as_without_a_process(source: str, manner: Manner) -> None:
     asked = job(source, manner=manner, **VALUES)
-    assert renderers.render(asked)[:3] == Workshop().answer(asked)[:3]
+    assert _render_pool.render(asked)[:3] == Workshop().answer(asked)[:3]
 
 
 def test_every_filter_and_test_is_there_although_no_file_can_be_opened() -> None:
@@ -182,7 +188,7 @@ def test_every_filter_and_test_is_there_although_no_file_can_be_opened() -> None
 
 
 def test_without_processes_templates_run_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(renderers, "_renderers", None)
+    monkeypatch.setattr(_render_pool, "_renderers", None)
     assert ChatTemplate("{{ messages[0].content }}").render([USER]) == "Hi"
     for bomb in (
         "{% for i in range(9999) %}{% for i in range(9999) %}{{ i }}{% endfor %}{% endfor %}",
@@ -199,14 +205,14 @@ def test_without_processes_templates_run_here(monkeypatch: pytest.MonkeyPatch) -
 def test_not_every_program_can_start_processes(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
-    assert renderers._has_processes()
+    assert _render_pool._has_processes()
     monkeypatch.setattr(sys, name, value)
-    assert not renderers._has_processes()
+    assert not _render_pool._has_processes()
 
 
 def test_a_process_loads_next_to_nothing_of_ours() -> None:
     """It has to start quickly, and the package alone would take three times as long."""
-    folder = Path(renderers.__file__).parent
+    folder = Path(_render_pool.__file__).parent
     for name in ("child", "rendering", "environment"):
         for node in ast.walk(ast.parse((folder / f"{name}.py").read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom) and node.level:
@@ -216,7 +222,7 @@ def test_a_process_loads_next_to_nothing_of_ours() -> None:
 def test_no_template_is_compiled_in_this_process() -> None:
     script = """
 import sys
-from unspool.template import ChatTemplate
+from unspool.chat_templates import ChatTemplate
 print(ChatTemplate("{{ messages }}").render([]), "jinja2" in sys.modules)
 """
     assert run(script) == "[] False\n"
@@ -235,7 +241,7 @@ def test_a_process_that_was_killed_is_replaced(one: Renderers) -> None:
 
 
 def test_a_process_that_stands_still_is_replaced(monkeypatch: pytest.MonkeyPatch, one: Renderers) -> None:
-    monkeypatch.setattr(renderers, "_GRACE", 0.0)
+    monkeypatch.setattr(_render_pool, "_GRACE", 0.0)
     one.render(job("1"))
     os.kill(pid(one), signal.SIGSTOP)
     assert one.render(job("2", seconds=0.05)).kind == "limit"
@@ -252,7 +258,7 @@ def test_a_process_is_kept(one: Renderers) -> None:
 
 @LINUX
 def test_a_process_that_has_grown_is_not_kept() -> None:
-    script = "from unspool.template import child; child._MOST_GROWN = -1; child.main()"
+    script = "from unspool.chat_templates import child; child._MOST_GROWN = -1; child.main()"
     ours, theirs = socket.socketpair()
     with ours, theirs, subprocess.Popen([sys.executable, "-c", script], stdin=theirs.fileno()):
         ours.sendall(job("1").encoded())
@@ -286,7 +292,7 @@ def test_a_process_is_not_believed(one: Renderers, sent: bytes) -> None:
 
 FORKING = """
 import os
-from unspool.template import ChatTemplate
+from unspool.chat_templates import ChatTemplate
 
 def sockets():
     with os.scandir("/proc/self/fd") as found:
@@ -317,7 +323,7 @@ def test_forked_processes_do_not_share_theirs() -> None:
 def test_nothing_is_left_behind() -> None:
     script = f"""
 import os, sys
-from unspool.template import ChatTemplate, ChatTemplateError, renderers
+from unspool.chat_templates import ChatTemplate, ChatTemplateError, _render_pool
 ChatTemplate("")
 before = len(os.listdir("/proc/self/fd"))
 for bomb in {[BOMBS["loops without calls"], NOT_INTERRUPTED, BOMBS["ljust"]]!r} * 2:
@@ -327,7 +333,7 @@ for bomb in {[BOMBS["loops without calls"], NOT_INTERRUPTED, BOMBS["ljust"]]!r} 
         pass
 ChatTemplate("")
 print(len(os.listdir("/proc/self/fd")) - before)
-renderers._renderers.close()
+_render_pool._renderers.close()
 try:
     os.waitpid(-1, os.WNOHANG)
 except ChildProcessError:
@@ -343,15 +349,15 @@ except ChildProcessError:
 def test_a_process_ends_with_the_one_that_started_it(source: str) -> None:
     script = f"""
 import sys, threading
-from unspool.template import renderers
-from unspool.template.rendering import Job
-renderers._renderers.render(Job("1", "plain", {{}}, False, 99, 9.0, 64, 9.0))
-print(renderers._renderers._idle[0]._process.pid, flush=True)
+from unspool.chat_templates import _render_pool
+from unspool.chat_templates._render_job import Job
+_render_pool._renderers.render(Job("1", "plain", {{}}, False, 99, 9.0, 64, 9.0))
+print(_render_pool._renderers._idle[0]._process.pid, flush=True)
 sys.stdin.readline()
 if {source!r} != "idle":
     bomb = Job({source!r}, "plain", {{}}, False, 99, 0.2, 64, 0.2)
-    threading.Thread(target=renderers._renderers.render, args=(bomb,), daemon=True).start()
-    while renderers._renderers._idle:
+    threading.Thread(target=_render_pool._renderers.render, args=(bomb,), daemon=True).start()
+    while _render_pool._renderers._idle:
         pass
 print("busy", flush=True)
 sys.stdin.readline()
@@ -397,18 +403,18 @@ def test_that_none_can_be_started_is_said(monkeypatch: pytest.MonkeyPatch, one: 
 
 def test_templates_of_strangers_run_apart() -> None:
     def process() -> int:
-        renderers.render(job("1"))
-        used = renderers._apart.get() or renderers._renderers
+        _render_pool.render(job("1"))
+        used = _render_pool._apart.get() or _render_pool._renderers
         assert used is not None
         return used._idle[-1]._process.pid
 
     usual = process()
-    with renderers.apart():
+    with _render_pool.apart():
         theirs = process()
         assert theirs == process() != usual
         priorities = [os.getpriority(os.PRIO_PROCESS, one) for one in (usual, theirs)]
         assert priorities[0] < priorities[1] or priorities[0] >= 10  # a higher number is a lower priority
-    with renderers.apart():
+    with _render_pool.apart():
         assert process() not in (theirs, usual)
     assert process() == usual
 
@@ -418,7 +424,7 @@ def test_templates_of_strangers_run_apart() -> None:
 
 def test_waiting_for_a_process_counts(monkeypatch: pytest.MonkeyPatch, one: Renderers) -> None:
     one._enter(0.0)
-    monkeypatch.setattr(renderers, "_GRACE", 0.0)
+    monkeypatch.setattr(_render_pool, "_GRACE", 0.0)
     with pytest.raises(NoRenderer, match="try again"):
         one.render(job("1", seconds=0.01))
     one._leave()

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from places import TEMPLATES, real
-from unspool._models.doctor import diagnose
-from unspool._models.probe import Probe
-from unspool._models.training import CASES, MaskMarks, Training, training
-from unspool._models.turns import FLAT_TOOLS
+from unspool.chat_templates import ChatTemplate, ChatTemplateLimit
+from unspool.chat_templates import _prefix_stability as prefix
 from unspool.cli import main
-from unspool.template import ChatTemplate, ChatTemplateLimit, prefix
+from unspool.models._detection.probe_messages import FLAT_TOOLS
+from unspool.models._detection.template_probe import Probe
+from unspool.models._doctor.doctor import diagnose
+from unspool.models._doctor.training_checks import CASES, MaskMarks, Training, training
 
 CHATML = r"""
 {%- for message in messages %}<|im_start|>{{ message.role }}

@@ -19,7 +19,7 @@ import pytest
 
 from places import ROOT, TEMPLATES
 from unspool import UsageError
-from unspool.template import ChatTemplate, ChatTemplateError, normalise_history
+from unspool.chat_templates import ChatTemplate, ChatTemplateError, normalise_history
 
 PEER = ROOT / ".peers" / "transformers" / "bin" / "python"
 PYTHON = sys.executable if importlib.util.find_spec("transformers") else PEER if PEER.exists() else None

@@ -12,13 +12,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from places import TEMPLATES, real
-from unspool import Parser, dialect_to_json, get_dialect, list_dialects, normalise, parse, seeded_ids
-from unspool._core.values.events import event_fields
+from unspool import (
+    Parser,
+    dialect_to_json,
+    get_dialect,
+    list_dialects,
+    normalise,
+    parse,
+    seeded_ids,
+)
 from unspool.conformance import TestCase, unspool_adapter
-from unspool.conformance.runner import Runner
+from unspool.conformance._runner import Runner
+from unspool.events import event_fields
 from unspool.playground import answer
-from unspool.playground.labelling import _File
-from unspool.recordings import recordings, tools
+from unspool.playground.token_labels import _File
+from unspool.sample_outputs import recordings, tools
 from unspool.wire import ChatStream, Reconstructor
 
 NAMES = [dialect.name for dialect in list_dialects()]
@@ -233,7 +241,7 @@ def test_every_token_has_a_label() -> None:
 def test_a_tokenizer_is_read_without_its_package() -> None:
     from tokenizers import Tokenizer
 
-    from unspool._core.tokens.tokens import as_tokenizer
+    from unspool._core.token_ids.tokenizers import as_tokenizer
 
     ours, theirs = as_tokenizer(_File(json.loads(TOKENIZER))), as_tokenizer(Tokenizer.from_str(TOKENIZER))
     assert ours.special_tokens() == theirs.special_tokens()

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from places import ROOT
-from unspool._core.search.scan import COMPILED
+from unspool._core.scan.runs import COMPILED
 
 
 def said(name: str) -> list[str]:
@@ -35,7 +35,7 @@ def test_it_is_the_build_that_was_asked_for() -> None:
 
 @pytest.mark.parametrize("module", CORE)
 def test_every_module_of_the_core_is_of_that_build(module: str) -> None:
-    file = importlib.import_module(f"unspool._core.{module.replace('/', '.')}").__file__
+    file = importlib.import_module(f"unspool.{module.replace('/', '.')}").__file__
     assert file is not None
     assert file.endswith((".so", ".pyd")) == COMPILED
 
@@ -89,6 +89,6 @@ def test_the_compiled_build_installs_into_an_empty_environment(tmp_path: Path) -
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    seen = "import unspool; from unspool._core.search import scan; print(scan.COMPILED, unspool.__file__)"
+    seen = "import unspool; from unspool._core.scan import runs; print(runs.COMPILED, unspool.__file__)"
     shown = subprocess.check_output([python, "-c", seen], cwd=tmp_path, env=clean, text=True)
     assert shown.startswith(f"True {tmp_path}")

@@ -22,7 +22,7 @@ from dist_trial import TESTS, Trial
 from places import ROOT
 from unspool import __version__
 
-SOURCES = ("unspool/__init__.py", "unspool/py.typed", "unspool/_core/search/scan.py")
+SOURCES = ("unspool/__init__.py", "unspool/py.typed", "unspool/_core/scan/runs.py")
 METADATA = b"""Metadata-Version: 2.4
 Name: unspool
 Version: 1.0
@@ -40,7 +40,7 @@ PURE: Mapping[str, bytes] = {
     f"{INFO}/licenses/LICENSE": b"",
 }
 CODE = {
-    "unspool/_core/search/scan.cpython-311-x86_64-linux-gnu.so": b"\x7fELF",
+    "unspool/_core/scan/runs.cpython-311-x86_64-linux-gnu.so": b"\x7fELF",
     "a__mypyc.cpython-311.so": b"\x7fELF",
 }
 
@@ -63,7 +63,7 @@ def wheel(
 def test_wheels_in_order_have_no_faults(tmp_path: Path) -> None:
     assert wheel_faults(wheel(tmp_path, PURE), SOURCES, (), ["/build"]) == []
     compiled = wheel(tmp_path, {**PURE, **CODE}, "cp311-cp311-manylinux_2_17_x86_64")
-    assert wheel_faults(compiled, SOURCES, ["unspool/_core/search/scan"], ["/build"]) == []
+    assert wheel_faults(compiled, SOURCES, ["unspool/_core/scan/runs"], ["/build"]) == []
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_wheels_in_order_have_no_faults(tmp_path: Path) -> None:
     [
         ({"unspool/py.typed": None}, "unspool/py.typed is missing"),
         ({f"{INFO}/licenses/LICENSE": None}, "LICENSE is missing"),
-        ({"unspool/_core/search/scan.py": None}, "scan.py is missing"),
+        ({"unspool/_core/scan/runs.py": None}, "scan.py is missing"),
         ({"tests/test_x.py": b""}, "tests/test_x.py does not belong there"),
         ({"unspool/__pycache__/a.pyc": b""}, "unspool/__pycache__/a.pyc is a leftover"),
         (CODE, "scan.cpython-311-x86_64-linux-gnu.so does not belong there"),
@@ -89,10 +89,10 @@ def test_what_a_wheel_lacks_or_has_too_much_is_told(
 
 
 def test_a_compiled_wheel_has_every_module_and_its_own_tag(tmp_path: Path) -> None:
-    modules = ["unspool/_core/search/scan", "unspool/_core/search/watch"]
+    modules = ["unspool/_core/scan/runs", "unspool/_core/scan/markers"]
     faults = wheel_faults(wheel(tmp_path, {**PURE, **CODE}), SOURCES, modules, [])
     assert faults == [
-        "unspool/_core/search/watch is not compiled",
+        "unspool/_core/scan/markers is not compiled",
         "its tags are those of the other kind of wheel",
     ]
 
@@ -148,7 +148,7 @@ def test_the_versions_are_those_that_the_project_promises() -> None:
 def test_what_is_tried_is_there() -> None:
     for name in TESTS:
         assert (ROOT / name.partition("::")[0]).exists()
-    assert "unspool/_core/search/scan" in dist_build.compiled_modules()
+    assert "unspool/_core/scan/runs" in dist_build.compiled_modules()
 
 
 def test_the_table_says_what_was_run_and_what_was_not(tmp_path: Path) -> None:

@@ -49,8 +49,8 @@ def test_the_probe_sees_third_parties() -> None:
 PARSING = {"_core", "_version", "dialects"}
 """The rooms that reading an output takes."""
 NOT_FOR_PARSING = {
-    "_core.ends.explain",
-    "_core.ends.render",
+    "_core.explain",
+    "_core.render.message",
 }
 """What lies in these rooms and reading does not take: who writes, explains or plans asks for it."""
 
@@ -71,21 +71,21 @@ def test_parsing_loads_what_parsing_needs() -> None:
 
 def test_what_is_asked_for_is_loaded() -> None:
     later = {
-        "plan": "_request.decide",
-        "Plan": "_request.values",
-        "Constraint": "_request.values",
-        "detect": "_models.detect",
-        "Detection": "_models.detection",
-        "Reasoning": "_models.detection",
-        "explain": "_core.ends.explain",
-        "state_diagram": "_core.ends.explain",
-        "render": "_core.ends.render",
-        "dialect_from_json": "_models.dialect_json",
-        "dialect_schema": "_models.dialect_json",
-        "dialect_to_json": "_models.dialect_json",
-        "from_response_template": "_models.response_template",
-        "to_response_template": "_models.to_template",
-        "ExportError": "_models.to_template",
+        "plan": "planning._build_plan",
+        "Plan": "planning._plan",
+        "Constraint": "planning._plan",
+        "detect": "models._detection.detect",
+        "Detection": "models._detection.result",
+        "Reasoning": "models._detection.result",
+        "explain": "_core.explain",
+        "state_diagram": "_core.explain",
+        "render": "_core.render.message",
+        "dialect_from_json": "models._convert.dialect_json",
+        "dialect_schema": "models._convert.dialect_json",
+        "dialect_to_json": "models._convert.dialect_json",
+        "from_response_template": "models._convert.from_response_template",
+        "to_response_template": "models._convert.to_response_template",
+        "ExportError": "models._convert.to_response_template",
     }
     for name, module in later.items():
         assert module not in ours(loaded("import unspool"))

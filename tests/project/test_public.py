@@ -17,7 +17,7 @@ import pytest
 
 import unspool
 from places import ROOT
-from unspool._core.search.scan import COMPILED
+from unspool._core.scan.runs import COMPILED
 
 PAGE = (ROOT / "docs" / "promises.md").read_text(encoding="utf-8")
 MODULES = re.findall(r"^\| `(unspool[\w.]*)` \|", PAGE, re.MULTILINE)
@@ -35,7 +35,7 @@ def test_the_page_names_every_public_module() -> None:
         "dialects",
         "integrations",
         "playground",
-        "recordings",
+        "sample_outputs",
     }  # run, or loaded by name
     assert {f"unspool.{name}" for name in files - private} | {"unspool"} == set(MODULES)
 

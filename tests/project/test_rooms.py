@@ -36,8 +36,8 @@ def test_every_room_says_what_it_is() -> None:
 @pytest.mark.parametrize(
     ("importer", "imported", "said"),
     [
-        ("_core/values/events", "_core/ends/parser", "but _core/ends is above _core/values"),
-        ("_core/words/dialect", "_core/schema/schema", "but _core/schema is beside _core/words"),
+        ("events", "parser", "but _core/ends is above _core/values"),
+        ("dialects/_declaration", "_core/schema/tools", "but _core/schema is beside _core/words"),
         ("gateway/app", "cli/__init__", "but cli is above gateway"),
         ("testing", "__init__", "but unspool is above testing"),
     ],
@@ -64,7 +64,7 @@ def main() -> None:
     from ..grammar import Grammar
     class Inner:
         def method(self) -> None:
-            import unspool._core.values.events
+            import unspool.events
 """,
     "cli/demo.py": "",
     "wire/__init__.py": "",
@@ -76,7 +76,7 @@ def main() -> None:
     "_version.py": "",
     "_core/__init__.py": "",
     "_core/values/__init__.py": "",
-    "_core/values/events.py": "",
+    "events.py": "",
 }
 
 
@@ -93,19 +93,19 @@ def test_every_kind_of_import_is_seen(tmp_path: Path) -> None:
         Import("cli/__init__", "gateway/app", "types"),
         Import("cli/__init__", "testing", "always"),
         Import("cli/__init__", "grammar/__init__", "late"),
-        Import("cli/__init__", "_core/values/events", "late"),
-        Import("wire/chat", "_core/values/events", "always"),
+        Import("cli/__init__", "events", "late"),
+        Import("wire/chat", "events", "always"),
     }
 
 
 def test_what_follows_is_not_drawn() -> None:
     found = [
         Import("cli/demo", "wire/chat", "always"),
-        Import("wire/chat", "_core/values/events", "always"),
-        Import("cli/demo", "_core/values/events", "always"),
-        Import("_core/tokens/mode", "_core/words/dialect", "types"),
-        Import("_core/words/dialect", "_core/values/errors", "always"),
-        Import("_core/tokens/mode", "_core/values/errors", "always"),
+        Import("wire/chat", "events", "always"),
+        Import("cli/demo", "events", "always"),
+        Import("_core/token_ids/reader", "dialects/_declaration", "types"),
+        Import("dialects/_declaration", "errors", "always"),
+        Import("_core/token_ids/reader", "errors", "always"),
     ]
     assert rooms.edges(found) == {
         ("cli", "wire"): True,

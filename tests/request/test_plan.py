@@ -29,10 +29,10 @@ from unspool import (
     get_dialect,
     list_dialects,
 )
-from unspool._request import Plan, plan, start_state
-from unspool._request.special import skipped_tokens
+from unspool.chat_templates import ChatTemplate, normalise_history
 from unspool.dialects._registry import built_in_dialects, facts_of
-from unspool.template import ChatTemplate, normalise_history
+from unspool.planning import Plan, plan, start_state
+from unspool.planning._special_tokens import skipped_tokens
 from unspool.testing import chunkings
 
 PROPERTIES = {
@@ -612,7 +612,7 @@ def test_the_table_agrees_with_what_templates_write(name: str, on: bool | None, 
 
 
 def switch_request(family: str, *, on: bool) -> dict[str, Any] | None:
-    from unspool._request.table import switch
+    from unspool.planning._truth_table import switch
 
     return switch(plan(family, {}).facts.thinking, on=on)
 

@@ -14,11 +14,11 @@ import pytest
 
 from places import ROOT
 from unspool import Dialect, Prompt, SpecError, get_dialect
-from unspool._core.words.check import check_facts
-from unspool._core.words.facts import RequestFacts, Thinking
-from unspool._request import plan
-from unspool._request.table import COLUMNS, row, switch, truth_table
 from unspool.dialects._registry import built_in_dialects, checkpoint, facts_of, register
+from unspool.dialects._request_facts import RequestFacts, Thinking
+from unspool.dialects._validation import check_facts
+from unspool.planning import plan
+from unspool.planning._truth_table import COLUMNS, row, switch, truth_table
 
 PAGE = ROOT / "docs" / "truth-table.md"
 TOOLS = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
@@ -119,7 +119,7 @@ def test_a_combination_takes_reasoning_from_the_second() -> None:
 
 def test_the_page_is_what_the_code_says() -> None:
     written = PAGE.read_text(encoding="utf-8")
-    assert written == truth_table(), "run: python -m unspool._request.table > docs/truth-table.md"
+    assert written == truth_table(), "run: python -m unspool.planning._truth_table > docs/truth-table.md"
 
 
 # --- the table is right

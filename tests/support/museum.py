@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from unspool import Dialect, Names, Policies, list_dialects
-from unspool._core.values.events import FinishReason
+from unspool.events import FinishReason
 
 IDS = {
     "A": "01 02 04 05 07 08 10 11 13 14 16",  # several tokens in one delta

@@ -7,8 +7,8 @@ import random
 from collections.abc import Callable, Iterable, Mapping
 
 from unspool import Dialect
-from unspool._core.words.pieces import Hole, parse_template
-from unspool.grammar.ir import (
+from unspool.dialects._templates import Hole, parse_template
+from unspool.grammar._intermediate import (
     Chars,
     Dispatch,
     Exact,
@@ -24,8 +24,8 @@ from unspool.grammar.ir import (
     UpTo,
     strip_prefix,
 )
-from unspool.grammar.rules import Rules
-from unspool.grammar.values import value_rules
+from unspool.grammar._named_rules import Rules
+from unspool.grammar._values import value_rules
 
 HARMLESS = {"stray_opener", "stray_closer", "empty_section", "cut_head", "bad_id"}
 """Problems of markup in prose, and of ids that the model has to keep apart itself."""

@@ -299,14 +299,14 @@ class GatewayThread:
             raise self._error
 
     def _run(self) -> None:
-        from unspool.gateway.run import loop_factory
+        from unspool.gateway.server.run import loop_factory
 
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             runner.run(self._main())
 
     async def _main(self) -> None:
         from unspool.gateway import build
-        from unspool.gateway.run import address, bind, ears, make_server
+        from unspool.gateway.server.run import address, bind, ears, make_server
 
         with bind(self._settings) as listener:
             try:

@@ -17,10 +17,10 @@ from itertools import takewhile
 from typing import Final
 
 from unspool import Dialect, Message, get_dialect, list_dialects, render
-from unspool.conformance.model import TestCase, Unfinished
-from unspool.conformance.scenarios.abilities import Able
-from unspool.conformance.scenarios.scenario import Scenario, rendered
-from unspool.conformance.scenarios.standard import PATTERNS, SCENARIOS, SIZES
+from unspool.conformance._cases import TestCase, Unfinished
+from unspool.conformance._scenarios.capabilities import Able
+from unspool.conformance._scenarios.scenario import Scenario, rendered
+from unspool.conformance._scenarios.standard import PATTERNS, SCENARIOS, SIZES
 from vectors import Call, Vector
 
 BETWEEN = ("", "")

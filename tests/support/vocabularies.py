@@ -14,7 +14,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from places import ROOT
 from unspool import get_dialect
-from unspool._core.tokens.mode import literals
+from unspool._core.token_ids.reader import literals
 from unspool.dialects._registry import ends_of_turn
 
 _MARKER: Final = re.compile(r"\]<\]minimax\[>\[|(?<!\[)<[^<>{}\s]+>|\[/?[A-Z_]{3,}\]")

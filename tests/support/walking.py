@@ -29,7 +29,7 @@ import msgspec
 import pytest
 
 import unspool
-from unspool.gateway.lanes import Lane
+from unspool.gateway.http.worker_pools import Lane
 
 PACKAGE: Final = str(Path(unspool.__file__).parent)
 _SCANS: Final = frozenset(

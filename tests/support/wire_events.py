@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unspool._core.values.events import (
+from unspool.events import (
     CallArgs,
     CallEnd,
     CallStart,

@@ -9,9 +9,9 @@ import pytest
 
 from places import TEMPLATES, real
 from unspool import Message, ToolCall, UsageError, detect, get_dialect, render
-from unspool._core.ends.example import EXAMPLE_TOOLS
+from unspool._core.render.example import EXAMPLE_TOOLS
+from unspool.chat_templates import ChatTemplate
 from unspool.dialects._registry import ends_of_turn
-from unspool.template import ChatTemplate
 from unspool.tokens import KIND, Label, conversation, turn_openers
 from vocabularies import Bytes, bytes_for, real_vocabulary
 

@@ -20,9 +20,9 @@ from tokenizers import AddedToken, Tokenizer
 from chatml import CHATML
 from places import MORE_TEMPLATES, TEMPLATES, real
 from unspool import UsageError
-from unspool._core.tokens.tokens import Encoder, as_encoder
-from unspool.template import ChatTemplate, ChatTemplateError
-from unspool.template.prefix import TAG, switched
+from unspool._core.token_ids.tokenizers import Encoder, as_encoder
+from unspool.chat_templates import ChatTemplate, ChatTemplateError
+from unspool.chat_templates._prefix_stability import TAG, switched
 from unspool.tokens import Extension, extend
 from vocabularies import real_vocabulary, trained_on
 

@@ -23,8 +23,8 @@ from unspool import (
     normalise,
     render,
 )
-from unspool._core.ends.example import EXAMPLE_TOOLS, example
-from unspool._core.tokens.labels import labels_of, stretches
+from unspool._core.render.example import EXAMPLE_TOOLS, example
+from unspool._core.token_ids.labels import labels_of, stretches
 from unspool.dialects._registry import ends_of_turn
 from unspool.testing import mutate
 from unspool.tokens import BROKEN, KIND, SHARED, Label, Reading, mask, read

@@ -55,7 +55,14 @@ from unspool import (
     ToolCall,
     Values,
 )
-from unspool.wire import ChatStream, Chunk, MessagesStream, Reconstructor, ResponsesStream, sse
+from unspool.wire import (
+    ChatStream,
+    Chunk,
+    MessagesStream,
+    Reconstructor,
+    ResponsesStream,
+    sse,
+)
 
 # -- parsing
 

@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 from langchain_core.utils.json import parse_partial_json
 
 from unspool import MalformedOutput, Parser, Policies
-from unspool.testing import Case, assert_wires, wires
-from unspool.wire import ChatStream, MessagesStream, ResponsesStream, broken
-from unspool.wire.broken import is_spoilt, is_spoilt_as_malformed, spoiler, without_spoiler
+from unspool.testing import Case, assert_wires
+from unspool.testing import _wire_laws as wires
+from unspool.wire import ChatStream, MessagesStream, ResponsesStream
+from unspool.wire import _poisoned_calls as broken
+from unspool.wire._poisoned_calls import is_spoilt, is_spoilt_as_malformed, spoiler, without_spoiler
 from wire_events import call, end
 
 SINGLE_QUOTES = '<tool_call>\n{"name": "wipe", "arguments": {\'target\': \'tmp\'}}\n</tool_call>'

@@ -14,7 +14,7 @@ import pytest
 
 from unspool import BrokenCall, FinishReason, Message, Parser, Policies
 from unspool.wire import ChatStream, MessagesStream, Reconstructor, ResponsesStream
-from unspool.wire.messages import STOP_REASONS
+from unspool.wire._messages import STOP_REASONS
 
 GOOD = '<tool_call>{"name": "now", "arguments": {"a": 1}}</tool_call>'
 BAD = '<tool_call>{"name": "now", "arguments": {oops}}</tool_call>'

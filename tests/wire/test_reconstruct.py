@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from unspool._core.values.errors import ProtocolError
-from unspool._core.values.message import Message, TextPart, ToolCall
+from unspool.errors import ProtocolError
+from unspool.message import Message, TextPart, ToolCall
 from unspool.wire import RULES, Reconstructor
 
 Delta = dict[str, Any]

@@ -20,8 +20,8 @@ from openai.lib.streaming.chat import ChatCompletionStreamState
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 from unspool import Parser
-from unspool._core.values.errors import UsageError
-from unspool._core.values.events import (
+from unspool.errors import UsageError
+from unspool.events import (
     CallArgs,
     CallEnd,
     CallStart,
@@ -34,10 +34,10 @@ from unspool._core.values.events import (
     Status,
     Text,
 )
-from unspool._core.values.message import BrokenCall, Message, Part, TextPart, ToolCall
-from unspool._core.values.policies import Policies
+from unspool.message import BrokenCall, Message, Part, TextPart, ToolCall
+from unspool.policies import Policies
 from unspool.wire import DONE, ChatStream, Chunk, Reconstructor, sse
-from unspool.wire.broken import spoiler
+from unspool.wire._poisoned_calls import spoiler
 
 # Spans play no part on the wire.
 

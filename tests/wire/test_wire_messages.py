@@ -17,8 +17,8 @@ from anthropic.types import Message, RawMessageStreamEvent
 from pydantic import TypeAdapter
 
 from unspool import Parser
-from unspool._core.values.errors import UsageError
-from unspool._core.values.events import CallStart, Event, Text
+from unspool.errors import UsageError
+from unspool.events import CallStart, Event, Text
 from unspool.wire import Chunk, MessagesStream, messages_sse
 from wire_events import ALL, call, end, said, thought
 

@@ -11,8 +11,8 @@ pytest.importorskip("ollama")
 from ollama import ChatResponse, GenerateResponse
 
 from unspool import Parser, Policies, parse
-from unspool._core.values.errors import MalformedOutput, UsageError
-from unspool._core.values.events import Text
+from unspool.errors import MalformedOutput, UsageError
+from unspool.events import Text
 from unspool.wire import Chunk, OllamaStream
 
 CALL = '<tool_call>\n{"name": "f", "arguments": {"a": [1, "é"]}}\n</tool_call>'

@@ -15,8 +15,8 @@ from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
 
 from unspool import Parser
-from unspool._core.values.errors import MalformedOutput, UsageError
-from unspool._core.values.events import CallStart, Event, Note, Status, Text
+from unspool.errors import MalformedOutput, UsageError
+from unspool.events import CallStart, Event, Note, Status, Text
 from unspool.wire import Chunk, ResponsesStream
 from wire_events import ALL, call, end, said, thought
 

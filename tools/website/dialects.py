@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from unspool import Dialect, explain, list_dialects, state_diagram
-from unspool._core.ends.example import example
-from unspool._core.ends.explain import hold_back, kind
+from unspool._core.explain import hold_back, kind
+from unspool._core.render.example import example
 
 from . import states
 

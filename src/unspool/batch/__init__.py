@@ -18,11 +18,11 @@ from typing import Any, Literal, Unpack
 
 import pyarrow as pa
 
-from .._core.ends.parser import ToolList
-from .._core.words.dialect import Dialect
-from .columns import PARSED
-from .convert import Writer, converted, rendered
-from .rows import Column, ParseOptions, RowOptions, RowReader
+from ..dialects._declaration import Dialect
+from ..parser import ToolList
+from ._columns import PARSED
+from ._convert import Writer, converted, rendered
+from ._rows import Column, ParseOptions, RowOptions, RowReader
 
 __all__ = [
     "PARSED",

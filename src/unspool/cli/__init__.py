@@ -13,13 +13,14 @@ import os
 import sys
 from collections.abc import Sequence
 
-from .._core.search.scan import COMPILED
-from .._core.values.errors import UnspoolError
+from .._core.scan.runs import COMPILED
 from .._version import __version__
-from ..conformance import command as suite
-from ..gateway import flags
+from ..conformance import _command as suite
+from ..errors import UnspoolError
+from ..gateway import command_line as flags
 from . import batch as table
-from . import models, reading
+from . import models
+from . import parse as reading
 from .help import CommandParser, describe, front_page
 from .output import visible_output
 
@@ -99,7 +100,7 @@ def _help(_: argparse.Namespace) -> int:
 
 def _demo(options: argparse.Namespace) -> int:
     """Stream an example output of each dialect through the parser, piece by piece."""
-    from ..recordings import recordings
+    from ..sample_outputs import recordings
     from . import demo
 
     shown = recordings(options.dialects)

@@ -16,8 +16,8 @@ import shlex
 from collections.abc import Callable, Iterator
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from .._core.values.policies import ENGINES
 from ..dialects._registry import list_dialects
+from ..policies import ENGINES
 from .help import EXAMPLES, commands
 
 Kind: TypeAlias = Literal["files", "folders", "words", "nothing"]

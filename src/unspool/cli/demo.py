@@ -11,11 +11,11 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TextIO, TypeAlias
 
-from .._core.ends.parser import Parser
-from .._core.values.errors import UsageError
-from .._core.values.events import CallArgs, CallEnd, CallStart, Event, Markup, Note, Text
-from .._core.words.dialect import Dialect
-from ..recordings import Recording, pieces, tools
+from ..dialects._declaration import Dialect
+from ..errors import UsageError
+from ..events import CallArgs, CallEnd, CallStart, Event, Markup, Note, Text
+from ..parser import Parser
+from ..sample_outputs import Recording, pieces, tools
 from .output import terminal
 
 if TYPE_CHECKING:

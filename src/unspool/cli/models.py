@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from .._core.ends.explain import explain, hold_back, kind, markers
-from .._core.values.errors import UnknownDialect
-from .._core.values.visible import visible
-from .._core.words.dialect import Dialect
+from .._core.escape_controls import visible
+from .._core.explain import explain, hold_back, kind, markers
+from ..dialects._declaration import Dialect
 from ..dialects._registry import list_dialects
+from ..errors import UnknownDialect
 from .help import CommandParser
 from .output import print_page, terminal, to_json
 
@@ -88,7 +88,7 @@ def _dialects(options: argparse.Namespace) -> int:
 
 
 def _like(name: str, *, as_json: bool) -> int:
-    from .._models.names import models_like
+    from ..models._detection.model_names import models_like
 
     found = models_like(name)
     if as_json:
@@ -120,7 +120,7 @@ def _explain(options: argparse.Namespace) -> int:
 
     For a model's name: which dialect it speaks, and why, in a line.
     """
-    from .._models.names import dialect_of, known_model
+    from ..models._detection.model_names import dialect_of, known_model
 
     try:
         page = explain(options.dialect)
@@ -140,10 +140,10 @@ def _explain(options: argparse.Namespace) -> int:
 
 def _detect(options: argparse.Namespace) -> int:
     """Say which dialect a model speaks, and why; the exit code is 1 if none can be told."""
-    from .._models.detect import examine
-    from .._models.diagnosis import detection_page
-    from .._models.sources import find_source
-    from .._models.sources.vocabulary import load_vocabulary
+    from ..models._detection.detect import examine
+    from ..models._doctor.report import detection_page
+    from ..models._sources import find_source
+    from ..models._sources.special_tokens import load_vocabulary
 
     model = find_source(options.source)
     model = replace(model, vocabulary=load_vocabulary(model))
@@ -160,8 +160,8 @@ def _doctor(options: argparse.Namespace) -> int:
 
     The exit code is 1 if something must be changed.
     """
-    from .._models.doctor import diagnose
-    from .._models.sources import find_source
+    from ..models._doctor.doctor import diagnose
+    from ..models._sources import find_source
 
     diagnosis = diagnose(find_source(options.source))
     if options.json:
@@ -176,7 +176,7 @@ def _export_template(options: argparse.Namespace) -> int:
 
     transformers, vLLM and SGLang read it.  What was there before is printed.
     """
-    from .._models.to_template import install_template, to_response_template
+    from ..models._convert.to_response_template import install_template, to_response_template
 
     if options.into is None:
         print(to_json(to_response_template(options.dialect, anchor=options.anchor), indent=2))
@@ -189,7 +189,7 @@ def _export_template(options: argparse.Namespace) -> int:
 
 def _export_dialects(options: argparse.Namespace) -> int:
     """Print every dialect as JSON, or the JSON Schema of that: for readers in other languages."""
-    from .._models.dialect_json import dialect_schema, dialect_to_json
+    from ..models._convert.dialect_json import dialect_schema, dialect_to_json
 
     found = dialect_schema() if options.schema else [dialect_to_json(each) for each in list_dialects()]
     print(to_json(found, indent=2))

@@ -16,8 +16,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from .adapters import InProcess, Request, Session, Unsupported, unspool_adapter
-    from .model import (
+    from ._adapters import InProcess, Request, Session, Unsupported, unspool_adapter
+    from ._cases import (
         CallAt,
         DeltaMessage,
         DeltaToolCall,
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
         Unfinished,
         json_schema,
     )
-    from .runner import run_suite
-    from .scenarios import cases
+    from ._runner import run_suite
+    from ._scenarios import cases
     from .stdio import Program
 
 __all__ = [
@@ -57,9 +57,9 @@ __all__ = [
 ]
 
 _PLACES: Final = {
-    "adapters": ("InProcess", "Request", "Session", "Unsupported", "unspool_adapter"),
-    "runner": ("run_suite",),
-    "scenarios": ("cases",),
+    "_adapters": ("InProcess", "Request", "Session", "Unsupported", "unspool_adapter"),
+    "_runner": ("run_suite",),
+    "_scenarios": ("cases",),
     "stdio": ("Program",),
 }
 """Which module has which names; all others are the model's."""
@@ -69,7 +69,7 @@ def __getattr__(name: str) -> object:
     # The command line imports this package for every command, most of which need nothing of it.
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    place = next((module for module, names in _PLACES.items() if name in names), "model")
+    place = next((module for module, names in _PLACES.items() if name in names), "_cases")
     return getattr(import_module(f".{place}", __name__), name)
 
 

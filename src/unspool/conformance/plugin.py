@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from .model import TestCase
-    from .runner import CaseResult, Runner
+    from ._cases import TestCase
+    from ._runner import CaseResult, Runner
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -49,11 +49,11 @@ class Suite(pytest.Collector):
         super().__init__(path=path, **options)
 
     def collect(self) -> Iterator[pytest.Item]:
-        from .._core.values.errors import UsageError
-        from .adapters import from_factory
-        from .model import TestCase
-        from .runner import DEFAULT_WAYS, Runner
-        from .scenarios import cases
+        from ..errors import UsageError
+        from ._adapters import from_factory
+        from ._cases import TestCase
+        from ._runner import DEFAULT_WAYS, Runner
+        from ._scenarios import cases
 
         option = self.config.getoption
         try:
@@ -98,6 +98,6 @@ class CaseFailed(AssertionError):
     """A case did not come out as it must; the message explains it."""
 
     def __init__(self, result: CaseResult) -> None:
-        from .runner import told
+        from ._runner import told
 
         super().__init__(told(result))

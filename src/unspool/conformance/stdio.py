@@ -72,9 +72,9 @@ from collections.abc import Sequence
 from io import TextIOWrapper
 from typing import Any, Final
 
-from .._core.values.errors import UsageError
-from .adapters import Identity, ParserFailed, Reply, Unsupported, as_delta
-from .model import DeltaMessage, Json, TestCase
+from ..errors import UsageError
+from ._adapters import Identity, ParserFailed, Reply, Unsupported, as_delta
+from ._cases import DeltaMessage, Json, TestCase
 
 START_LIMIT: Final = 300.0
 """Seconds that a program may take until it says hello: some import for a minute."""

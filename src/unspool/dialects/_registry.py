@@ -22,11 +22,11 @@ from dataclasses import replace as changed
 from functools import lru_cache
 from threading import RLock
 
-from .._core.tokens.tokens import AnyTokenizer, as_tokenizer, learnt_of
-from .._core.values.errors import SpecError, UnknownDialect, UsageError
-from .._core.words.check import check_facts
-from .._core.words.dialect import Dialect
-from .._core.words.facts import ANY, RequestFacts, Thinking
+from .._core.token_ids.tokenizers import AnyTokenizer, as_tokenizer, learnt_of
+from ..errors import SpecError, UnknownDialect, UsageError
+from ._declaration import Dialect
+from ._request_facts import ANY, RequestFacts, Thinking
+from ._validation import check_facts
 
 GROUP = "unspool.dialects"
 
@@ -102,11 +102,11 @@ def register(dialect: Dialect, *, replace: bool = False) -> Dialect:
 
 @_Once
 def _load_built_ins() -> None:
-    from .. import dialects
+    from . import families
 
-    for module in pkgutil.iter_modules(dialects.__path__):
+    for module in pkgutil.iter_modules(families.__path__):
         if not module.name.startswith("_"):
-            found = _register_all(importlib.import_module(f"{dialects.__name__}.{module.name}"), module.name)
+            found = _register_all(importlib.import_module(f"{families.__name__}.{module.name}"), module.name)
             _built_in.update(plain_name(dialect.name) for dialect in found)
 
 

@@ -15,25 +15,25 @@ from .settings import Settings, load_settings
 if TYPE_CHECKING:
     from .app import Gateway
     from .asgi import create_app
-    from .building import build
-    from .run import serve
-    from .tour import quickstart
+    from .factory import build
+    from .first_run import quickstart
+    from .server.run import serve
 
 __all__ = ["Gateway", "Settings", "build", "create_app", "load_settings", "quickstart", "serve"]
 
 _LATER: Final = {
     "Gateway": "app",
-    "build": "building",
+    "build": "factory",
     "create_app": "asgi",
-    "quickstart": "tour",
-    "serve": "run",
+    "quickstart": "first_run",
+    "serve": "server.run",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from .._core.values.errors import UsageError
+    from ..errors import UsageError
 
     try:
         return getattr(import_module(f".{_LATER[name]}", __name__), name)

@@ -2,7 +2,7 @@
 
 import sys
 
-from .tour import main
+from .first_run import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -25,37 +25,37 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp
 
-from .._core.values.policies import Policies
-from .answers import encode
-from .body import Job, chat_job
-from .broken_history import malformed_in_a_row, without_spoilers
-from .colleagues import Colleagues
-from .desk.desk import Desk
-from .endpoint import Endpoint, Handler
-from .exchange import Exchange
-from .failure import Failure
-from .from_messages import messages_job
-from .from_ollama import is_load, ollama_chat_job, ollama_generate_job
-from .from_responses import responses_job
-from .guard import Guard
-from .intake import Intake
-from .lanes import Lanes
-from .logs import log, log_once
-from .metrics import CONTENT_TYPE, Metrics
-from .model import Model, Prepared
-from .ollama import OllamaModels, loaded
-from .output import Output
-from .parsing import parse_body
-from .passing import Passing
-from .past import recall
-from .reading import Reader
-from .seal import Seal
-from .served import Models, Served
+from ..policies import Policies
+from .apis.answers import encode
+from .apis.chat.request import Job, chat_job
+from .apis.messages.request import messages_job
+from .apis.ollama.models import OllamaModels, loaded
+from .apis.ollama.request import is_load, ollama_chat_job, ollama_generate_job
+from .apis.parse import parse_body
+from .apis.passthrough import Passing
+from .apis.responses.request import responses_job
+from .apis.responses.stored import Stored
+from .generation.history_repair import malformed_in_a_row, without_spoilers
+from .generation.model import Model, Prepared
+from .generation.pipeline import Output
+from .generation.reader import Reader
+from .generation.served_models import Models, Served
+from .http.auth import Guard
+from .http.endpoint import Endpoint, Handler
+from .http.errors import Failure
+from .http.exchange import Exchange
+from .http.request_body import Intake
+from .http.worker_pools import Lanes
+from .page.routes import Desk
+from .server.logs import log, log_once
+from .server.metrics import CONTENT_TYPE, Metrics
+from .server.worker_link import Colleagues
 from .settings import Settings
-from .sqlite_store import SqliteStore
-from .store import MemoryStore, Store
-from .stored import Stored
-from .threads import Thread, resume
+from .state.history import recall
+from .state.seal import Seal
+from .state.sqlite_store import SqliteStore
+from .state.store import MemoryStore, Store
+from .state.threads import Thread, resume
 from .upstreams.balanced import Balanced
 from .upstreams.base import Stream, Task, to_nobody
 

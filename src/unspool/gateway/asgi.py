@@ -6,10 +6,10 @@ import asyncio
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from .._core.values.errors import UnspoolError
+from ..errors import UnspoolError
 from .app import Gateway
-from .building import build
-from .logs import set_up
+from .factory import build
+from .server.logs import set_up
 from .settings import Settings, load_settings
 
 

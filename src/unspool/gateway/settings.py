@@ -15,8 +15,8 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
-from .._core.values.errors import UsageError
-from .._core.values.policies import Policies
+from ..errors import UsageError
+from ..policies import Policies
 
 UpstreamKind: TypeAlias = Literal["embedded", "completions", "chat", "replay"]
 EngineName: TypeAlias = Literal["auto", "vllm", "sglang", "llamacpp", "ollama", "tgi", "mlx", "openai"]

@@ -13,15 +13,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .._core.values.errors import UsageError
-from .._core.words.dialect import Dialect
+from ..dialects._declaration import Dialect
 from ..dialects._registry import find
-from .budget import GrammarTooLarge
-from .gbnf import expanded, written
-from .ir import Node
-from .json_schema import Choice, chosen, guided_schema
-from .structural_tag import structural_tag
-from .walk import FramedWalk, Start, Walk
+from ..errors import UsageError
+from ._from_dialect import FramedWalk, Start, Walk
+from ._gbnf import expanded, written
+from ._intermediate import Node
+from ._json_schema import Choice, chosen, guided_schema
+from ._size_limit import GrammarTooLarge
+from ._structural_tag import structural_tag
 
 __all__ = ["Choice", "Grammar", "GrammarTooLarge", "Start", "grammar_for", "guided_schema"]
 
@@ -35,7 +35,7 @@ class Grammar:
     choice: Choice
     parallel: bool
     root: Node
-    """The grammar itself; see ``unspool.grammar.ir``."""
+    """The grammar itself; see ``unspool.grammar._intermediate``."""
 
     def gbnf(self) -> str:
         """For llama.cpp: a grammar in GBNF."""

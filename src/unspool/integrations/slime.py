@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from .._core.ends.parser import parse
-from .._core.tokens.tokens import AnyTokenizer
-from .._core.words.dialect import Dialect
-from ..tokens.read import Ids, read
+from .._core.token_ids.tokenizers import AnyTokenizer
+from ..dialects._declaration import Dialect
+from ..parser import parse
+from ..tokens._label_tokens import Ids, read
 
 
 def parse_tools(

@@ -14,15 +14,15 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
-from .._core.ends.parser import parse
-from .._core.values.errors import SpecError, UsageError
-from .._core.values.message import Message
-from .._core.words.dialect import Dialect
-from .._models.to_template import to_response_template
+from ..chat_templates import ChatTemplate, ChatTemplateError
+from ..dialects._declaration import Dialect
 from ..dialects._registry import find
-from ..template import ChatTemplate, ChatTemplateError
-from ..tokens.read import as_ids, read
-from .engine import dialect_of_model
+from ..errors import SpecError, UsageError
+from ..message import Message
+from ..models._convert.to_response_template import to_response_template
+from ..parser import parse
+from ..tokens._label_tokens import as_ids, read
+from ._engine import dialect_of_model
 
 TokenizerT = TypeVar("TokenizerT")
 Json: TypeAlias = dict[str, Any]

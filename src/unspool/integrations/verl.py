@@ -20,13 +20,13 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from .._core.ends.parser import Parser
-from .._core.tokens.tokens import as_tokenizer
-from .._core.values.errors import UsageError
-from .._core.values.events import CallEnd, Event, Markup, Text
-from .._core.words.dialect import Dialect
+from .._core.token_ids.tokenizers import as_tokenizer
+from ..dialects._declaration import Dialect
 from ..dialects._registry import facts_of, find
-from .engine import DETECTED, Problems, dialect_of_model, notes_in, offered
+from ..errors import UsageError
+from ..events import CallEnd, Event, Markup, Text
+from ..parser import Parser
+from ._engine import DETECTED, Problems, dialect_of_model, notes_in, offered
 
 _log: Final = logging.getLogger(__name__)
 _REGISTRY: Final = "verl.experimental.agent_loop.tool_parser"

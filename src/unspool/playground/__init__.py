@@ -1,6 +1,6 @@
 """The playground: one page that shows how an output is read, and the questions that it asks.
 
-The page (``page/``) is the same wherever it runs.  As a static page it asks the
+The page (``static/``) is the same wherever it runs.  As a static page it asks the
 library in the browser, from the gateway it asks the gateway; both call
 :func:`answer`.  Nothing here reads anything but its request, and what users type
 is never an exception: errors are answers, too.
@@ -12,17 +12,17 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, Final
 
-from .._core.values.errors import UnspoolError, UsageError
+from ..errors import UnspoolError, UsageError
 
 __all__ = ["answer"]
 
 _ASKS: Final = {
     "dialects": "examples.dialects",
     "examples": "examples.examples",
-    "play": "play.play",
-    "detect": "finding.find",
-    "labels": "labelling.labels",
-    "case": "case.case",
+    "play": "playback.play",
+    "detect": "detection.find",
+    "labels": "token_labels.labels",
+    "case": "conformance_case.case",
 }
 """The question and who answers it, imported when it is first asked: in a browser that takes seconds."""
 

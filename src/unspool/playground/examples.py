@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from .._core.ends.explain import kind
-from .._core.values.policies import ENGINES, policy_choices
+from .._core.explain import kind
 from .._version import __version__
-from ..conformance.model import TestCase
-from ..conformance.scenarios import GROUPS, cases
+from ..conformance._cases import TestCase
+from ..conformance._scenarios import GROUPS, cases
 from ..dialects._registry import list_dialects
-from ..recordings import recordings, tools
-from .setup import Setup
+from ..policies import ENGINES, policy_choices
+from ..sample_outputs import recordings, tools
+from .options import Setup
 
 _GROUPS: Final = ("standard", "order", "quoted", "malformed", "missing", "orphans", "duplicates", "prefilled")
 """Of the conformance suite, those that are worth looking at."""

@@ -39,10 +39,20 @@ from collections.abc import Iterable
 from dataclasses import replace
 from random import Random
 
-from .._core.words.dialect import Dialect
+from ..dialects._declaration import Dialect
 from ..dialects._registry import find
-from .effort import Hostile, assert_effort, hostile
-from .laws import (
+from ._complexity import Hostile, assert_effort, hostile
+from ._outputs import (
+    Case,
+    Reading,
+    as_case,
+    chunkings,
+    comparable,
+    markers,
+    mutate,
+    read,
+)
+from ._parsing_laws import (
     POLICIES,
     assert_argument_prefixes,
     assert_chunking_invariant,
@@ -54,11 +64,10 @@ from .laws import (
     assert_places,
     assert_tiles,
 )
-from .policies import EFFECTS, assert_policy
-from .prompts import assert_continuations, assert_quotations
-from .readings import Case, Reading, as_case, chunkings, comparable, markers, mutate, read
-from .round_trips import Sample, assert_round_trip, messages
-from .wires import assert_wires
+from ._policy_laws import EFFECTS, assert_policy
+from ._prompt_laws import assert_continuations, assert_quotations
+from ._round_trip_law import Sample, assert_round_trip, messages
+from ._wire_laws import assert_wires
 
 __all__ = [
     "POLICIES",

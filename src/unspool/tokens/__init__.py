@@ -4,13 +4,13 @@
 >>> reading.message, reading.labels, reading.mask()  # doctest: +SKIP
 """
 
-from .._core.tokens.labels import BROKEN, KIND, SHARED, Label
-from ..template.openers import turn_openers
-from .conversation import Conversation, Turn, conversation
-from .extend import Extension, extend
-from .picture import page, terminal
-from .read import Attempt, Reading, TokenProblem, mask, read
-from .reasoning import ReasoningCounter, ReasoningIds
+from .._core.token_ids.labels import BROKEN, KIND, SHARED, Label
+from ..chat_templates._turn_openers import turn_openers
+from ._conversation import Conversation, Turn, conversation
+from ._display import page, terminal
+from ._extend import Extension, extend
+from ._label_tokens import Attempt, Reading, TokenProblem, mask, read
+from ._reasoning_end import ReasoningCounter, ReasoningIds
 
 __all__ = [
     "BROKEN",

@@ -1,10 +1,10 @@
 """Wires: event streams as the API responses that clients read, and back."""
 
-from .chat import DONE, ChatStream, Chunk, sse
-from .messages import MessagesStream, messages_sse
-from .ollama import OllamaStream
-from .reconstruct import RULES, Reconstructor
-from .responses import ResponsesStream
+from ._chat import DONE, ChatStream, Chunk, sse
+from ._chat_decoder import RULES, Reconstructor
+from ._messages import MessagesStream, messages_sse
+from ._ollama import OllamaStream
+from ._responses import ResponsesStream
 
 __all__ = [
     "DONE",

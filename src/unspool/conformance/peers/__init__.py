@@ -84,7 +84,7 @@ def command(name: str) -> list[str]:
 
     :raises UsageError: if there is no such peer, or no environment for it.
     """
-    from ..._core.values.errors import UsageError
+    from ...errors import UsageError
 
     if name not in PEERS:
         raise UsageError(f"no peer is called {name!r}: choose one of {', '.join(PEERS)}")
@@ -104,9 +104,9 @@ def command(name: str) -> list[str]:
 
 def dialects() -> dict[str, object]:
     """What a peer's program must know of our dialects to put a case as its server would."""
-    from ..._core.tokens.mode import literals
-    from ..._core.words.facts import MODEL
+    from ..._core.token_ids.reader import literals
     from ...dialects._registry import facts_of, list_dialects
+    from ...dialects._request_facts import MODEL
 
     found: dict[str, object] = {}
     for dialect in list_dialects():

@@ -15,8 +15,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Final, TypeVar
 
-from ..failure import Failure
-from ..logs import log
+from ..http.errors import Failure
+from ..server.logs import log
 from .base import Batch, Stream, Task
 from .completions import CompletionsUpstream
 from .http import Passed

@@ -3,7 +3,7 @@
 An :class:`Upstream` opens a :class:`Stream` for a :class:`Task`; the stream gives
 :class:`Batch` after batch, each with all that one read brought, so that the
 gateway can send as often as it reads and no oftener.  Everything that goes wrong
-is a :class:`~unspool.gateway.failure.Failure`; a stream that ends with None has
+is a :class:`~unspool.gateway.http.errors.Failure`; a stream that ends with None has
 told the finish reason of every choice.
 """
 
@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from ..._core.values.events import FinishReason
+from ...events import FinishReason
 
 if TYPE_CHECKING:
-    from ..._request import Plan
+    from ...planning import Plan
     from .http import Passed
 
 Found = TypeVar("Found")

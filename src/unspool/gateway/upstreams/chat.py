@@ -13,11 +13,11 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
-from ..broken_history import with_json_arguments
-from ..decoding import decoder_of
-from ..failure import Failure
-from ..logs import log_once
-from ..media import IMAGES, has_media, results_as_text, without_media
+from ..apis.media import IMAGES, has_media, results_as_text, without_media
+from ..generation.history_repair import with_json_arguments
+from ..http.errors import Failure
+from ..http.json_decoding import decoder_of
+from ..server.logs import log_once
 from .base import Batch, CallPiece, Delta, Stream, Task
 from .completions import (
     CompletionStream,
@@ -30,9 +30,9 @@ from .completions import (
     one_of,
     usage_of,
 )
+from .fan_out import ManyStreams
 from .http import Events
 from .logprobs import Logprobs, logprobs_of
-from .many import ManyStreams
 
 _SENT: Final = (
     "response_format",

@@ -13,16 +13,16 @@ from typing import Annotated, Any, ClassVar, Final, TypeAlias
 
 import msgspec
 
-from ..._core.values.events import FinishReason
-from ..decoding import decoder_of
-from ..failure import Failure
-from ..logs import log_once
+from ...events import FinishReason
+from ..http.errors import Failure
+from ..http.json_decoding import decoder_of
+from ..server.logs import log_once
 from .base import Batch, Delta, Found, Stream, Task, Usage
 from .engines import ENGINES, OWNERS, Engine
+from .errors import failed, message_of, without_places
+from .fan_out import ManyStreams
 from .http import Connection, Events, Passed
 from .logprobs import Logprobs, logprobs_of
-from .many import ManyStreams
-from .told import failed, message_of, without_places
 
 _AFTER: Final = 5.0
 """Seconds that a stream may take to end when its output is over."""

@@ -17,8 +17,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from ..._core.values.errors import UsageError
-from ..failure import invalid
+from ...errors import UsageError
+from ..http.errors import invalid
 from ..settings import Settings
 from .base import Stream, Task
 from .completions import CompletionsUpstream, short_name

@@ -23,12 +23,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ..._core.values.errors import UsageError
-from ..._core.words.pieces import literals, parse_template, split_marks
-from ..._request.special import markers
+from ...dialects._templates import literals, parse_template, split_marks
+from ...errors import UsageError
 from ...grammar import GrammarTooLarge
-from ..failure import invalid
-from ..logs import log, log_once
+from ...planning._special_tokens import markers
+from ..http.errors import invalid
+from ..server.logs import log, log_once
 from ..settings import EngineName
 from .base import Task
 

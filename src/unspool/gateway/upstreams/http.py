@@ -17,10 +17,9 @@ from typing import Any, Final
 import aiohttp
 import msgspec
 
-from ..decoding import VALUES
-from ..failure import Failure
-from .sse import EventReader, LineReader
-from .told import (
+from ..http.errors import Failure
+from ..http.json_decoding import VALUES
+from .errors import (
     failed,
     hide_key,
     lost,
@@ -32,6 +31,7 @@ from .told import (
     unreachable,
     without_keys,
 )
+from .sse import EventReader, LineReader
 
 _DONE: Final = b"[DONE]"
 _DRAIN: Final = 0.2

@@ -13,9 +13,15 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from ..decoding import decoder_of
+from ..http.json_decoding import decoder_of
 from .base import Batch, Delta, Stream, Task, Usage
-from .completions import CompletionStream, CompletionsUpstream, Count, finish_of, more_of
+from .completions import (
+    CompletionStream,
+    CompletionsUpstream,
+    Count,
+    finish_of,
+    more_of,
+)
 from .logprobs import Logprobs, TokenLogprob, logprobs_of
 
 

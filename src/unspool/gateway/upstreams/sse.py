@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..failure import Failure
+from ..http.errors import Failure
 
 _BOM: Final = b"\xef\xbb\xbf"
 

@@ -17,6 +17,6 @@ if, the process imports the lists and registries that they belong in.
 
 def load() -> None:
     """Make our names known to SGLang; where that fails, say so in one line and leave it as it is."""
-    from .loading import install
+    from ._import_hooks import install
 
     install()

@@ -22,8 +22,8 @@ from functools import wraps
 from inspect import signature
 from typing import Any, Final
 
-from ..engine import DETECTED, offered, replaced, unknown
-from . import parsers
+from .._engine import DETECTED, offered, replaced, unknown
+from . import _parser_classes as parsers
 
 _HARMONY: Final = ("openai", "openai_gptoss")
 """For gpt-oss vLLM's server renders, parses and runs tools by code of its own: nothing to replace."""
@@ -102,7 +102,7 @@ def _ours(manager: Any, asked: Mapping[str, Any]) -> Any:
     if not found or not all(hasattr(part, "speaks") for part in found):
         return None
     try:
-        from .unified import compose
+        from ._unified_parser import compose
 
         parser = compose(tools, reasoning, strict=asked.get("tool_strict_level", "auto") != "auto")
     except Exception as error:  # noqa: BLE001 - the halves do the same, by text

@@ -1,0 +1,1 @@
+"""The compiler: from a declared dialect to tables for the machine."""

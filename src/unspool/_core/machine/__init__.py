@@ -1,1 +1,0 @@
-"""The machine: characters in, events out."""

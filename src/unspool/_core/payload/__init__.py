@@ -1,1 +1,0 @@
-"""Codecs: resumable transcoders from a payload's notation to JSON text."""

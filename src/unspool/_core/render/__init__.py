@@ -1,0 +1,1 @@
+"""Rendering: messages and arguments as text in a dialect."""

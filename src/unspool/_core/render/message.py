@@ -1,0 +1,270 @@
+"""Rendering: a message in the words of a dialect.
+
+The same templates, written instead of read; the first of each kind is what the
+model itself would write.  ``parse(render(dialect, message), dialect)`` gives the
+message back: that is proved each time, and what does not come back is an error.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ...dialects._registry import find
+from ...dialects._templates import Attributes, Hole, parse_template, split_at, split_marks
+from ...errors import UsageError
+from ...message import BrokenCall, Message, Part, TextPart, ToolCall
+from ..arguments.json_value import array_items, json_kind, object_members
+from .arguments import encode_arguments, python_literal
+from .round_trip import difference
+
+if TYPE_CHECKING:
+    from ...dialects._declaration import Dialect, Frame, Route
+    from ...parser import ToolList
+
+# Where the word for a JSON value stands in ``Dialect.type_words``, by its first character; else a number.
+_TYPES = {'"': 0, "t": 2, "f": 2, "n": 3, "[": 4, "{": 5}
+
+
+def render(dialect: str | Dialect, message: Message, *, check: bool = True) -> str:
+    r"""The text that the model would have written for this message.
+
+    It is read again, and ``UsageError`` says which part does not come back: prose
+    that holds a marker, text before a call that may only begin an output.
+
+    >>> render("hermes", Message(tool_calls=(ToolCall("", "now", "{}"),)))
+    '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'
+
+    :param check: whether to; without, what cannot be read back is written anyway.
+    """
+    spec = find(dialect)
+    text, wrong = written(spec, message, prove=check)
+    if wrong:
+        raise UsageError(
+            f"dialect {spec.name!r} cannot write this so that it reads back: {wrong}; "
+            "render(..., check=False) writes it anyway"
+        )
+    return text
+
+
+def written(
+    spec: Dialect, message: Message, *, prove: bool, tools: ToolList | None = None
+) -> tuple[str, str]:
+    """The text for a message, and what of it does not read back, if that is to be proved.
+
+    :param tools: those that it will be read with; without, such as fit the message.
+    """
+    if not isinstance(message, Message):
+        raise UsageError(f"render() takes a Message, got {type(message).__name__}")
+    parts = message.in_order()
+    writer = _FrameWriter(spec, spec.frame) if spec.frame is not None else _Writer(spec)
+    text = writer.write(parts)
+    if not prove:
+        return text, ""
+    # A broken call is the text that the policies gave back of it.
+    read = [TextPart(part.channel, part.text) if isinstance(part, BrokenCall) else part for part in parts]
+    return text, difference(spec, text, read, writer.ids, tools)
+
+
+class _Writer:
+    """Writes calls in sections and text in wrappers."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self.dialect = dialect
+        self.out: list[str] = []
+        self.index = 0
+        self.texted = False
+        """Content came last, with nothing around it."""
+        self.ids: set[str] = set()
+        """Those of calls that have been written."""
+
+    def write(self, parts: Sequence[Part]) -> str:
+        at = 0
+        while at < len(parts):
+            part = parts[at]
+            if isinstance(part, ToolCall):
+                run = at
+                while run < len(parts) and isinstance(parts[run], ToolCall):
+                    run += 1
+                self.calls([part for part in parts[at:run] if isinstance(part, ToolCall)])
+                at = run
+                continue
+            if isinstance(part, TextPart):
+                self.text(part)
+            else:
+                self.out.append(part.text)
+            at += 1
+        return "".join(self.out).removeprefix(self.dialect.prompt.echo)
+
+    def text(self, part: TextPart) -> None:
+        wrappers = self.dialect.reasoning if part.channel == "reasoning" else self.dialect.content
+        if wrappers:
+            before, _, after = split_at(parse_template(split_marks(wrappers[0])[1]), "text")
+            opening = "".join(piece.text for piece in before if not isinstance(piece, Hole))
+            if part.channel == "reasoning" and self.texted and not self.out[-1].endswith("\n"):
+                opening = f"\n{opening}"  # in the middle of a line it would be text
+            self.out += [opening, part.text, "".join(piece.text for piece in after)]
+        elif part.channel == "reasoning":
+            raise UsageError(f"dialect {self.dialect.name!r} has no way to write reasoning; leave it out")
+        else:
+            self.out.append(part.text)
+        self.texted = part.channel == "content" and bool(part.text) and not wrappers
+
+    def calls(self, calls: Sequence[ToolCall]) -> None:
+        template = split_marks(self.dialect.section[0])[1]
+        before, _, after = split_at(parse_template(template), "calls")
+        opening = "".join(piece.text for piece in before)
+        last = self.out[-1] if self.out else ""
+        if not last or last[-1:].isspace():
+            opening = opening.lstrip("\n")
+        closing = "".join(piece.text for piece in after)
+        separator = self.dialect.sep[0] if self.dialect.sep else ""
+        if self.dialect.section_per_call:
+            separator = closing + separator + opening.lstrip("\n")
+        self.out += [opening, separator.join(self.call(call) for call in calls), closing]
+        self.texted = False
+
+    def call(self, call: ToolCall) -> str:
+        dialect = self.dialect
+        if not dialect.call:
+            raise UsageError(f"dialect {dialect.name!r} has no way to write tool calls")
+        number = self.index + dialect.names.first_index
+        fields = {"name": self.name(call), "id": call.id, "index": str(number), "_": ""}
+        template = dialect.call[0]
+        _, payload, _ = split_at(parse_template(template), "args", "envelope", "params", "code")
+        if payload is not None:
+            fields[payload.field] = self.payload(payload, call)
+        self.index += 1
+        return self.fill(template, fields)
+
+    def name(self, call: ToolCall) -> str:
+        form = self.dialect.names.forms[0]
+        if form.count("{name}") > 1:  # accepted, never written
+            return call.name
+        return form.replace("{index}", str(self.index)).replace("{name}", call.name)
+
+    def payload(self, hole: Hole, call: ToolCall) -> str:
+        dialect = self.dialect
+        arguments = call.arguments.strip() or "{}"
+        if hole.field == "params":
+            return "".join(self.param(key, value) for key, value in _members(call))
+        notation = "code" if hole.field == "code" else hole.notation or dialect.args
+        if hole.field == "envelope":
+            keys = dialect.envelope
+            if keys.keyed:
+                members = {call.name: arguments}
+            else:
+                values = {
+                    "name": (keys.name_keys[0], json.dumps(call.name, ensure_ascii=False)),
+                    "args": (keys.args_keys[0], arguments),
+                    "id": (keys.id_keys[0], json.dumps(call.id, ensure_ascii=False)),
+                }
+                members = dict(values[part] for part in keys.order)
+                if "id" in keys.order:
+                    self.ids.add(call.id)
+            text = ", ".join(
+                f"{json.dumps(key, ensure_ascii=False)}: {value}" for key, value in members.items()
+            )
+            return python_literal("{" + text + "}") if notation == "python" else "{" + text + "}"
+        return encode_arguments(notation, arguments, dialect)
+
+    def param(self, key: str, value: str, template: str = "") -> str:
+        is_string = value.startswith('"')
+        body = json.loads(value) if is_string else value
+        if self.dialect.values.nested:
+            body = self.nested(value, body)
+        fields = {
+            "key": key,
+            "value": body,
+            "string": "true" if is_string else "false",
+            "type": self.dialect.values.type_words[_TYPES.get(value[0], 1)],
+        }
+        return self.fill(template or self.dialect.param[0], fields)
+
+    def nested(self, value: str, body: str) -> str:
+        """An object or array as parameters of its own."""
+        members = object_members(value)
+        if members is not None:
+            return "".join(self.param(key, member) for key, member in members)
+        items = array_items(value)
+        if items is None:
+            return body
+        unnamed = [template for template in self.dialect.param if "{key}" not in template]
+        key = self.dialect.values.list_key
+        return "".join(self.param(key, item, "" if key else unnamed[0]) for item in items)
+
+    def fill(self, template: str, fields: dict[str, str]) -> str:
+        out: list[str] = []
+        for piece in parse_template(template):
+            if isinstance(piece, Hole):
+                out.append(self.field(fields, piece.field))
+            elif isinstance(piece, Attributes):
+                for attribute, field in piece.fields.items():
+                    value = self.field(fields, field)
+                    out.append(
+                        f' {attribute}="{html.escape(value) if self.dialect.values.unescape else value}"'
+                    )
+            else:
+                out.append(piece.text)
+        return "".join(out)
+
+    def field(self, fields: dict[str, str], name: str) -> str:
+        if name == "id":
+            self.ids.add(fields[name])
+        return fields[name]
+
+
+class _FrameWriter(_Writer):
+    """Writes one message with a header for each part."""
+
+    def __init__(self, dialect: Dialect, frame: Frame) -> None:
+        super().__init__(dialect)
+        self.frame = frame
+        self.end = frame.ends[0] if frame.ends else ""
+
+    def write(self, parts: Sequence[Part]) -> str:
+        for part in parts:
+            if isinstance(part, ToolCall):
+                self.framed_call(part)
+            elif isinstance(part, BrokenCall):
+                self.out.append(part.text)
+            else:
+                self.message(self.route(part.channel), {}, part.text, self.end)
+        text = "".join(self.out)
+        return text.removeprefix(self.dialect.prompt.start)
+
+    def framed_call(self, call: ToolCall) -> None:
+        route = self.route("{args}", "{params}", "{calls}")
+        fields = {"name": call.name, "id": call.id, "index": str(self.index + self.dialect.names.first_index)}
+        if route.into == "{calls}":
+            before, _, after = split_at(parse_template(split_marks(self.dialect.section[0])[1]), "calls")
+            body = "".join(
+                [*(piece.text for piece in before), self.call(call), *(piece.text for piece in after)]
+            )
+        else:
+            body = self.payload(Hole(route.into.strip("{}"), ""), call)
+            self.index += 1
+        self.message(route, fields, body, self.frame.call_end or self.end)
+
+    def message(self, route: Route, fields: dict[str, str], body: str, end: str) -> None:
+        self.out += [self.frame.open[0], self.fill(route.header, fields), self.frame.sep, body, end]
+
+    def route(self, *into: str) -> Route:
+        for route in self.frame.routes:
+            if route.into in into and route.header:
+                return route
+        raise UsageError(f"dialect {self.dialect.name!r} has no way to write {into[0]}")
+
+
+def _members(call: ToolCall) -> list[tuple[str, str]]:
+    """The arguments one by one."""
+    members = object_members(call.arguments.strip() or "{}")
+    if members is None:
+        kind = json_kind(call.arguments)
+        found = "not JSON" if not kind else f"a JSON value that begins with {kind}"
+        raise UsageError(
+            f"arguments of {call.name!r} must be a JSON object to be written as parameters, got {found}"
+        )
+    return members

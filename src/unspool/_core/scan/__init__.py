@@ -1,0 +1,1 @@
+"""Text search: markers, runs of characters, and caches of both."""

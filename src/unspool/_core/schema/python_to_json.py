@@ -1,0 +1,187 @@
+"""Python literals as JSON text: ``{'k': (1, None)}`` becomes ``{"k": [1, null]}``.
+
+For models trained on templates that print values with ``str()``.  Stricter than
+the codec of Python's arguments (``payload/python.py``), because here what is not
+a literal can still be a string.  One pass over
+the tokens with a stack of its own, so depth is limited by memory alone; every
+repetition in the patterns is possessive, so the time is linear.  Digits are
+copied, never computed with.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Final
+
+from .keywords import WORDS
+from .number_range import MOST_DIGITS, in_range
+
+_ESCAPE = r"\\(?:[^xuUN]|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U(?:0010|000[0-9a-fA-F])[0-9a-fA-F]{4})"
+# (?>...*) and not *+: see _core/scan/runs.py.
+_TOKEN: Final = re.compile(
+    rf"""[ \t\n\r\f]*+(?:
+      (?P<open>[\[({{])
+    | (?P<close>[\])}}])
+    | (?P<comma>,)
+    | (?P<colon>:)
+    | (?P<word>True|true|False|false|None|null)
+    | (?P<number>[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?)
+    | (?P<long>'''[^'\\]*+(?>(?:(?:{_ESCAPE}|(?!''')')[^'\\]*+)*)'''
+              |\"\"\"[^"\\]*+(?>(?:(?:{_ESCAPE}|(?!\"\"\")")[^"\\]*+)*)\"\"\")
+    | (?P<short>'[^'\\\n\r]*+(?>(?:{_ESCAPE}[^'\\\n\r]*+)*)'
+               |"[^"\\\n\r]*+(?>(?:{_ESCAPE}[^"\\\n\r]*+)*)")
+    | (?P<end>\Z)
+    )""",
+    re.VERBOSE,
+)
+_NUMBER: Final = re.compile(r"(?=[+-]?\.?[0-9])([+-]?)([0-9]*+)(\.[0-9]*+)?([eE][+-]?[0-9]++)?")
+_TO_ESCAPE: Final = re.compile(rf'\\[0-7]{{1,3}}|{_ESCAPE}|["\x00-\x1f]')
+
+_ESCAPED: Final = {
+    "\n": "",
+    "\\": "\\",
+    "'": "'",
+    '"': '"',
+    "a": "\a",
+    "b": "\b",
+    "f": "\f",
+    "n": "\n",
+    "r": "\r",
+    "t": "\t",
+    "v": "\v",
+}
+
+# What an open bracket has turned out to be, token by token.  `paren` and `brace`
+# are undecided; a dict is a `pair` behind its colon and a `key` behind its comma.
+_OPENED: Final = {"[": "list", "(": "paren", "{": "brace"}
+_AFTER_COMMA: Final = {
+    "list": "list",
+    "paren": "tuple",
+    "tuple": "tuple",
+    "brace": "set",
+    "set": "set",
+    "pair": "key",
+}
+_AFTER_COLON: Final = {"brace": "pair", "key": "pair"}
+# The JSON brackets, by closer, state, and whether a value stands before the closer.
+_CLOSED: Final = {
+    ("]", "list", True): ("[", "]"),
+    ("]", "list", False): ("[", "]"),
+    (")", "paren", True): ("", ""),
+    (")", "paren", False): ("[", "]"),
+    (")", "tuple", True): ("[", "]"),
+    (")", "tuple", False): ("[", "]"),
+    ("}", "brace", True): ("[", "]"),
+    ("}", "brace", False): ("{", "}"),
+    ("}", "set", True): ("[", "]"),
+    ("}", "set", False): ("[", "]"),
+    ("}", "pair", True): ("{", "}"),
+    ("}", "key", False): ("{", "}"),
+}
+
+
+def python_to_json(text: str) -> str | None:
+    r"""JSON for the one Python literal that ``text`` is; ``None`` if it is not one.
+
+    Tuples and sets become arrays, keys strings; JSON's ``true``, ``false`` and
+    ``null`` are accepted among Python's words.  Not accepted: prefixed strings,
+    adjacent strings, ``\N{...}``, numbers that are not decimal.
+
+    >>> python_to_json("{'k': (True, 1.), 2: {None, 'x'}}")
+    '{"k": [true, 1.0], "2": [null, "x"]}'
+    """
+    out: list[str] = []
+    states: list[str] = []
+    openers: list[int] = []
+    complete = False  # a value stands directly before
+    at = 0
+    while True:
+        token = _TOKEN.match(text, at)
+        if token is None:
+            return None
+        at = token.end()
+        role = token.lastgroup or ""
+        source = token[role]
+        if role == "end":
+            return "".join(out) if complete and not states else None
+        if role == "close":
+            brackets = _CLOSED.get((source, states[-1] if states else "", complete))
+            if brackets is None:
+                return None
+            if out[-1] == ", ":
+                out.pop()
+            states.pop()
+            out[openers.pop()] = brackets[0]
+            out.append(brackets[1])
+            complete = True
+        elif role in ("comma", "colon"):
+            after = _AFTER_COMMA if role == "comma" else _AFTER_COLON
+            state = after.get(states[-1]) if states else None
+            if state is None or not complete:
+                return None
+            if role == "colon":
+                if openers[-1] != len(out) - 2 and out[-2] != ", ":
+                    return None  # a container as key
+                if not out[-1].startswith('"'):
+                    out[-1] = f'"{out[-1]}"'
+            states[-1] = state
+            out.append(", " if role == "comma" else ": ")
+            complete = False
+        elif complete:
+            return None
+        elif role == "open":
+            states.append(_OPENED[source])
+            openers.append(len(out))
+            out.append("")
+        else:
+            value = _scalar(role, source)
+            if value is None:
+                return None
+            out.append(value)
+            complete = True
+
+
+def number_to_json(text: str) -> str | None:
+    """Return a decimal number as JSON writes it, or ``None`` if it is not one or is not in range.
+
+    >>> number_to_json("+007."), number_to_json("1e999")
+    ('7.0', None)
+    """
+    if text.isascii() and text.isdigit() and (text[0] != "0" or len(text) == 1):
+        return text if len(text) <= MOST_DIGITS else None
+    number = _NUMBER.fullmatch(text)
+    if number is None:
+        return None
+    sign, whole, fraction, exponent = number.groups("")
+    if not in_range(text):
+        return None
+    if fraction == ".":
+        fraction = ".0"
+    return f"{sign.strip('+')}{whole.lstrip('0') or '0'}{fraction}{exponent}"
+
+
+def _scalar(role: str, source: str) -> str | None:
+    if role == "word":
+        return WORDS[source]
+    if role == "number":
+        return number_to_json(source)
+    quotes = 3 if role == "long" else 1
+    return f'"{_TO_ESCAPE.sub(_escape, source[quotes:-quotes])}"'
+
+
+def _escape(match: re.Match[str]) -> str:
+    """A Python escape, or a character that JSON wants escaped, as JSON writes it."""
+    source = match[0]
+    kind = source[1:2]
+    if source[0] != "\\":
+        char = source
+    elif kind == "u":
+        return source  # as it is, so that two halves of a surrogate pair meet again
+    elif kind in "xU":
+        char = chr(int(source.lstrip("\\xU"), 16))
+    elif kind in "01234567":
+        char = chr(int(source[1:], 8))
+    else:
+        char = _ESCAPED.get(kind, source)
+    return json.dumps(char)[1:-1]

@@ -1,1 +1,0 @@
-"""Search in text: literals, runs of characters, and what is remembered of both."""

@@ -1,1 +1,0 @@
-"""Syntax: a dialect, compiled for the machine."""

@@ -1,0 +1,1 @@
+"""Token ids: input as ids, with special tokens that text cannot imitate."""

@@ -1,1 +1,0 @@
-"""Token ids: the same machine, with markers that cannot be faked."""

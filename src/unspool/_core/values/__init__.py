@@ -1,1 +1,0 @@
-"""Values that everything is made of: events, messages, errors, policies."""

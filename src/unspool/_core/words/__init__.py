@@ -1,1 +1,0 @@
-"""The words that dialects are declared in."""

@@ -1,0 +1,1 @@
+"""The built-in dialects, one module per model family. Data only."""

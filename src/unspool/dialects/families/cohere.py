@@ -1,0 +1,106 @@
+"""Cohere's Command models."""
+
+from dataclasses import replace
+
+from .._declaration import Dialect, Envelope, Family, Names, Prompt, Values
+from .._id_format import IdFormat
+from .._request_facts import NO_REASONING, RequestFacts, Thinking
+from ._shared import JSON_FIRST, NATIVE_FIRST
+
+COHERE_EOS = ("<|END_OF_TURN_TOKEN|>",)
+COHERE_PROMPT = ("<|CHATBOT_TOKEN|>",)
+COHERE_REASONING = ("<|START_THINKING|>{text}<|END_THINKING|>",)
+COHERE_CONTENT = ("<|START_RESPONSE|>{text}<|END_RESPONSE|>", "<|START_TEXT|>{text}<|END_TEXT|>")
+COHERE_FURNITURE = ("<co>", "</co: {_}>", "<|END_OF_TURN_TOKEN|>", "<|CHATBOT_TOKEN|>")
+COHERE_THINKING = Thinking(
+    special="yes",
+    default="on",
+    switches=("reasoning", "enable_thinking", "reasoning_effort"),
+    seed="<|START_THINKING|>",
+    after_tool="same",
+    when_off="read",
+    strip="n/a",
+)
+COMMAND3_THINKING = replace(
+    COHERE_THINKING, default="off", switches=("enable_thinking", "reasoning_effort"), seed=""
+)
+
+COHERE = Dialect(
+    name="cohere",
+    family=Family(
+        "Command R7B, Command A, Command A+",
+        model_names=("Command R7B", "Command A"),
+        aliases=("cohere_command3", "cohere_command4"),
+        reasoning_aliases=("cohere_command3", "cohere_command4", "cohere_cmd"),
+    ),
+    section=("<|START_ACTION|>[\n    {calls}\n]<|END_ACTION|>", "<|START_ACTION|>{calls}<|END_ACTION|>"),
+    call=("{envelope}",),
+    sep=(",\n    ",),
+    envelope=Envelope(
+        name_keys=("tool_name", "name"),
+        args_keys=("parameters", "arguments"),
+        id_keys=("tool_call_id", "id"),
+        order=("id", "name", "args"),
+    ),
+    id_format=IdFormat("{index}"),
+    reasoning=COHERE_REASONING,
+    content=COHERE_CONTENT,
+    drop=COHERE_FURNITURE,
+    prompt=Prompt(turn=("<|CHATBOT_TOKEN|>",)),
+    request=RequestFacts(
+        calls_special="yes",
+        answers_special="yes",
+        forced=NATIVE_FIRST,
+        eos=COHERE_EOS,
+        prompts=COHERE_PROMPT,
+        thinking=COHERE_THINKING,
+        checkpoints=(("cohere_command3", COMMAND3_THINKING),),
+    ),
+)
+
+COHERE_COFL = Dialect(
+    name="cohere_cofl",
+    family=Family("Command models with the cofl template"),
+    section=("<cofl:tool_calls>{calls}</cofl:tool_calls>",),
+    call=('<cofl:tool_call id="{id}" name="{name}">{params}</cofl:tool_call>',),
+    sep=("",),
+    param=(
+        '<cofl:value name="{key}" type="{type}">{value}</cofl:value>',
+        '<cofl:value type="{type}">{value}</cofl:value>',
+        '<cofl:tool_param name="{key}" string="{string}">{value}</cofl:tool_param>',
+    ),
+    values=Values(nested=True, type_words=("raw", "json", "json", "json", "list", "dict")),
+    id_format=IdFormat("{index}"),
+    reasoning=COHERE_REASONING,
+    content=COHERE_CONTENT,
+    drop=COHERE_FURNITURE,
+    prompt=Prompt(turn=("<|CHATBOT_TOKEN|>",)),
+    request=RequestFacts(
+        calls_special="no",
+        answers_special="yes",
+        forced=NATIVE_FIRST,
+        eos=COHERE_EOS,
+        prompts=COHERE_PROMPT,
+        thinking=COHERE_THINKING,
+    ),
+)
+
+COMMAND_R = Dialect(
+    name="command_r",
+    family=Family("Command R, Command R+", model_names=("Command R",)),
+    section=("\nAction:\n```json\n[{calls}]\n```", "\nAction:\n```json\n{calls}\n```"),
+    call=("{envelope}",),
+    sep=(", ",),
+    envelope=Envelope(name_keys=("tool_name", "name"), args_keys=("parameters", "arguments")),
+    names=Names(null_calls=("directly-answer", "directly_answer")),
+    reasoning=(),
+    drop=("<|END_OF_TURN_TOKEN|>", "<|CHATBOT_TOKEN|>", "<co: {_}>", "</co: {_}>"),
+    prompt=Prompt(turn=("<|CHATBOT_TOKEN|>",)),
+    request=RequestFacts(
+        calls_special="no",
+        forced=JSON_FIRST,
+        eos=COHERE_EOS,
+        prompts=COHERE_PROMPT,
+        thinking=NO_REASONING,
+    ),
+)

@@ -1,0 +1,56 @@
+"""Google's Gemma: objects with bare keys, and delimiters of strings that are tokens."""
+
+from dataclasses import replace
+
+from .._declaration import Dialect, Family, Prompt, Values
+from .._request_facts import HYBRID, NO_REASONING, RequestFacts
+from ._shared import JSON_FIRST
+
+GEMMA4 = Dialect(
+    name="gemma4",
+    family=Family(
+        "Gemma 4",
+        model_names=("Gemma 4",),
+        aliases=("gemma_4", "gemma4_no_thinking"),
+        reasoning_aliases=("gemma4",),
+    ),
+    section=("<|tool_call>{calls}<tool_call|>", "^?{calls}<tool_call|>"),
+    section_per_call=True,
+    call=("call:{name}{args}", ":{name}{args}"),
+    sep=("",),
+    args="bare",
+    values=Values(quote='<|"|>'),
+    reasoning=(
+        "<|channel>thought\n{text}\n<channel|>",
+        "<|channel>{text}<channel|>",
+        "^thought\n{text}<channel|>",
+    ),
+    stop=("<turn|>", "<|tool_response>", "<eos>"),
+    prompt=Prompt(turn=("<|turn>", "<tool_response|>")),
+    request=RequestFacts(
+        calls_special="yes",
+        forced=JSON_FIRST,
+        eos=("<turn|>", "<eos>", "<|tool_response>"),
+        prompts=("<|turn>model",),
+        thinking=replace(HYBRID, special="yes", when_off="read"),
+    ),
+)
+
+FUNCTIONGEMMA = Dialect(
+    name="functiongemma",
+    family=Family("FunctionGemma", model_names=("FunctionGemma",), aliases=("function_gemma",)),
+    call=("<start_function_call>call:{name}{args}<end_function_call>",),
+    sep=("",),
+    args="bare",
+    values=Values(quote="<escape>"),
+    reasoning=(),
+    stop=("<end_of_turn>", "<start_function_response>", "<eos>"),
+    keep_blanks=True,
+    request=RequestFacts(
+        calls_special="yes",
+        forced=JSON_FIRST,
+        eos=("<end_of_turn>", "<start_function_response>"),
+        prompts=("<start_of_turn>model",),
+        thinking=NO_REASONING,
+    ),
+)

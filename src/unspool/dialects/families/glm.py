@@ -1,0 +1,147 @@
+"""GLM, and those who put keys and values into tags of their own like it."""
+
+from dataclasses import replace
+
+from .._declaration import Dialect, Family, Prompt, Values
+from .._request_facts import ALWAYS, HYBRID, MODEL, SEEDED, RequestFacts
+from ._shared import (
+    GLM_PARAM,
+    JSON_BODY,
+    JSON_FIRST,
+    NATIVE,
+    NATIVE_FIRST,
+    QWEN_BODY,
+    THINK_INLINE,
+)
+
+GLM_EOS = ("<|endoftext|>", "<|user|>", "<|observation|>")
+GLM_PROMPT = ("<|assistant|>",)
+GLM_STOPS = ("<|user|>", "<|observation|>", "<|endoftext|>", "<|assistant|>")
+GLM_SEEDED = replace(SEEDED, seed="<think>")
+GLM_FOREIGN = JSON_BODY + QWEN_BODY
+GLM_VALUES = Values(spelt_breaks=True)
+
+GLM45 = Dialect(
+    name="glm45",
+    family=Family(
+        "GLM-4.5, 4.6",
+        model_names=("GLM 4.5", "GLM 4.6"),
+        aliases=("glm", "glm45_moe", "glm4"),
+        reasoning_aliases=("glm45",),
+        fingerprint=("[gMASK]<sop>",),
+    ),
+    section=("\n{calls}",),
+    call=("<tool_call>{name}\n{params}</tool_call>",),
+    param=(GLM_PARAM,),
+    values=GLM_VALUES,
+    foreign=GLM_FOREIGN,
+    reasoning=("<think>{text}</think>\n",),
+    stop=GLM_STOPS,
+    request=RequestFacts(
+        calls_special="no", forced=JSON_FIRST, eos=GLM_EOS, prompts=GLM_PROMPT, thinking=HYBRID
+    ),
+)
+
+# Small models put a call into the tag of a role.
+LAGUNA_ROLES = (
+    Dialect(
+        name="poolside_v1",
+        section=tuple(f"?<{role}>\n{{calls}}\n</{role}>" for role in ("user", "system")),
+        call=(*GLM45.call, "<tool_call>{name}</tool_call>", "{envelope}"),
+        param=GLM45.param,
+    ),
+)
+
+POOLSIDE_V1 = replace(
+    GLM45,
+    name="poolside_v1",
+    family=Family(
+        "Laguna",
+        model_names=("Laguna",),
+        aliases=("laguna",),
+        reasoning_aliases=("poolside_v1",),
+        fingerprint=("All available function signatures are listed below",),
+    ),
+    foreign=GLM_FOREIGN + LAGUNA_ROLES,
+    stop=("</assistant>", "〈|EOS|〉"),
+    prompt=Prompt(turn=("<assistant>",)),
+    request=RequestFacts(
+        calls_special="yes",
+        forced=NATIVE_FIRST,
+        eos=("</assistant>",),
+        prompts=("<assistant>",),
+        thinking=replace(GLM_SEEDED, default="off"),
+        checkpoints=(("laguna_s", GLM_SEEDED),),
+    ),
+)
+
+# -- without line feeds
+
+GLM47 = Dialect(
+    name="glm47",
+    family=Family(
+        "GLM-4.7, GLM-5",
+        model_names=("GLM 4.7", "GLM 5", "GLM 5.*"),
+        aliases=("glm47_moe", "glm_4.7", "glm_4_7", "glm_ocr"),
+        reasoning_aliases=("glm47",),
+        fingerprint=("[gMASK]<sop>",),
+    ),
+    section=("{calls}",),
+    call=("<tool_call>{name}{params}</tool_call>",),
+    sep=("",),
+    param=("<arg_key>{key}</arg_key><arg_value>{value}</arg_value>", GLM_PARAM),
+    values=GLM_VALUES,
+    foreign=GLM_FOREIGN,
+    reasoning=THINK_INLINE,
+    stop=GLM_STOPS,
+    request=RequestFacts(
+        calls_special="no",
+        forced=NATIVE_FIRST,
+        eos=GLM_EOS,
+        prompts=GLM_PROMPT,
+        thinking=GLM_SEEDED,
+        checkpoints=(("glm53", replace(ALWAYS, seed="<think>", switches=("reasoning_effort",))),),
+    ),
+)
+
+LING3 = replace(
+    GLM47,
+    name="ling3",
+    family=Family(
+        "Ling 3, Ring-2.6",
+        model_names=("Ling 3", "Ling 3.*", "Ring 2.6"),
+        aliases=("ling",),
+        reasoning_aliases=("ling3",),
+        fingerprint=("<|role_end|>", "model_type: bailing"),
+    ),
+    stop=("<|role_end|>", "<|endoftext|>"),
+    request=RequestFacts(calls_special="no", forced=NATIVE, eos=(MODEL,), thinking=GLM_SEEDED),
+)
+
+SPARK25 = replace(
+    GLM47,
+    name="spark25",
+    family=Family(
+        "Spark-X2.5", model_names=("Spark X2.5", "Spark2.5"), fingerprint=("model_type: spark2_5",)
+    ),
+    stop=("<end>", "<|im_end|>"),
+    request=RequestFacts(calls_special="no", forced=NATIVE, eos=(MODEL,), thinking=HYBRID),
+)
+
+IQUEST_Q1 = replace(
+    GLM47,
+    name="iquest_q1",
+    family=Family(
+        "IQuest-Q1", model_names=("IQuest Q1",), aliases=("iquest",), reasoning_aliases=("iquest_q1",)
+    ),
+    call=("<iquest_tool_call>{name}{params}</iquest_tool_call>",),
+    foreign=(),
+    stop=("<|iquest_end|>", "<|endoftext|>"),
+    request=RequestFacts(
+        calls_special="yes",
+        forced=JSON_FIRST,
+        eos=("<|iquest_end|>",),
+        prompts=("<|iquest_assistant|>",),
+        thinking=GLM_SEEDED,
+    ),
+)

@@ -1,0 +1,91 @@
+"""IBM's Granite, a dialect for almost every version."""
+
+from dataclasses import replace
+
+from .._declaration import Dialect, Family
+from .._request_facts import HYBRID, SEEDED, UNSWITCHED, RequestFacts
+from ._shared import GLM_BODY, JSON_FIRST, LLAMA_STOPS, QWEN_BODY, THINK_LINES
+from .qwen import HERMES, QWEN3_CODER, QWEN_SECTION
+
+GRANITE_PROMPT = ("<|end_of_role|>",)
+
+GRANITE_20B_FC = Dialect(
+    name="granite_20b_fc",
+    family=Family("granite-20b-functioncalling", model_names=("Granite 20B functioncalling",)),
+    call=("<function_call> {envelope}", "<function_call>{envelope}"),
+    sep=("",),
+    stop=("<|endoftext|>",),
+    request=RequestFacts(calls_special="no", forced=JSON_FIRST, eos=("<|endoftext|>",), thinking=UNSWITCHED),
+)
+
+GRANITE = Dialect(
+    name="granite",
+    family=Family(
+        "Granite 3.x",
+        model_names=("Granite 3.*",),
+        reasoning_aliases=("granite",),
+        fingerprint=("followed by a JSON list of tools",),
+    ),
+    section=(
+        "<|tool_call|>[{calls}]",
+        "<tool_call>[{calls}]",
+        "<|tool_call|>{calls}",
+        "<tool_call>{calls}",
+        "^[{calls}]",
+    ),
+    call=("{envelope}",),
+    sep=(", ",),
+    foreign=QWEN_BODY + GLM_BODY,
+    reasoning=(
+        "^Here is my thought process:{text}Here is my response:",
+        "^Here's my thought process:{text}Here's my response:",
+        "<think>{text}</think>",
+    ),
+    content=("<response>\n{text}\n</response>",),
+    stop=("<|end_of_text|>",),
+    request=RequestFacts(
+        calls_special="no",
+        forced=JSON_FIRST,
+        eos=("<|end_of_text|>",),
+        prompts=GRANITE_PROMPT,
+        thinking=replace(HYBRID, default="off", when_off="read"),
+    ),
+)
+
+GRANITE4 = replace(
+    HERMES,
+    name="granite4",
+    family=Family(
+        "Granite 4.0 and 4.1",
+        model_names=("Granite 4", "Granite 4.0", "Granite 4.1"),
+        fingerprint=("<|start_of_role|>",),
+    ),
+    stop=LLAMA_STOPS,
+    request=RequestFacts(
+        calls_special="yes",
+        forced=JSON_FIRST,
+        eos=("<|end_of_text|>",),
+        prompts=GRANITE_PROMPT,
+        thinking=UNSWITCHED,
+    ),
+)
+
+GRANITE42 = replace(
+    QWEN3_CODER,
+    name="granite42",
+    family=Family(
+        "Granite 4.2",
+        model_names=("Granite 4.2",),
+        reasoning_aliases=("granite_thinking_parser",),
+        fingerprint=("truncate_history_thinking", "defer_loading"),
+    ),
+    section=QWEN_SECTION,
+    reasoning=THINK_LINES,
+    stop=("<|end_of_text|>", "<|im_end|>"),
+    request=RequestFacts(
+        calls_special="no",
+        forced=JSON_FIRST,
+        eos=("<|end_of_text|>", "<|im_end|>"),
+        thinking=replace(SEEDED, swap="nothing"),
+    ),
+)

@@ -1,0 +1,163 @@
+"""Llama, and the functions that others have tuned into it."""
+
+from dataclasses import replace
+
+from .._declaration import Dialect, Envelope, Family, Frame, Prompt, Route
+from .._request_facts import HEADER, MODEL, NO_REASONING, UNSWITCHED, RequestFacts
+from ._shared import (
+    GLM_BODY,
+    JSON_BODY,
+    JSON_FIRST,
+    LLAMA_STOPS,
+    NATIVE,
+    NATIVE_FIRST,
+    QWEN_BODY,
+)
+
+LLAMA4_EOS = ("<|eot|>", "<|eom|>")
+PYTHON_MARKERS = ("<|python_start|>", "<|python_end|>", "<|python_tag|>")
+"""They stand around calls, and mean nothing where there are none."""
+FUNCTIONARY_EOS = ("<|eot_id|>", "<|eom_id|>")
+
+LLAMA3_JSON = Dialect(
+    name="llama3_json",
+    family=Family(
+        "Llama 3.1 to 3.3", model_names=("Llama 3.1", "Llama 3.2", "Llama 3.3"), aliases=("llama3", "llama")
+    ),
+    section=("^{calls}", "<|python_tag|>{calls}"),
+    call=("{envelope}", "<|python_tag|>{name}.call{args:python}"),
+    sep=("; ", ","),
+    envelope=Envelope(args_keys=("parameters", "arguments")),
+    reasoning=(),
+    drop=("<|python_tag|>",),
+    stop=LLAMA_STOPS,
+    request=RequestFacts(
+        calls_special="yes",
+        forced=NATIVE_FIRST,
+        eos=("<|eot_id|>", "<|eom_id|>", "<|end_of_text|>"),
+        thinking=NO_REASONING,
+    ),
+)
+
+LLAMA4_JSON = replace(
+    LLAMA3_JSON,
+    name="llama4_json",
+    family=Family("Llama 4 with the JSON template", fingerprint=("<|header_start|>",)),
+    section=("^{calls}", "<|python_start|>{calls}<|python_end|>", "<|python_tag|>{calls}"),
+    call=("{envelope}",),
+    drop=PYTHON_MARKERS,
+    request=RequestFacts(calls_special="no", forced=JSON_FIRST, eos=LLAMA4_EOS, thinking=NO_REASONING),
+)
+
+PYTHONIC = Dialect(
+    name="pythonic",
+    family=Family(
+        "Llama 4, Llama 3.2, ToolACE, Olmo 3",
+        model_names=("Llama 4", "ToolACE", "Olmo 3"),
+        aliases=("llama4_pythonic", "olmo3", "olmo3_think"),
+        reasoning_aliases=("olmo3",),
+    ),
+    section=(
+        "^[{calls}]",
+        "?[{calls}]",
+        "<|python_start|>[{calls}]<|python_end|>",
+        "<|python_tag|>[{calls}]",
+        "<function_calls>\n[{calls}]\n</function_calls>",
+        "<function_calls>\n{calls}\n</function_calls>",
+        "```tool_code\n[{calls}]\n```",
+        "```tool_code\n{calls}\n```",
+        "```tool_code\nprint([{calls}])\n```",
+        "```tool_code\nprint({calls})\n```",
+    ),
+    call=("{name}{args}",),
+    sep=(", ",),
+    args="python",
+    drop=PYTHON_MARKERS,
+    stop=LLAMA_STOPS,
+    request=RequestFacts(calls_special="no", forced=JSON_FIRST, eos=LLAMA4_EOS, thinking=UNSWITCHED),
+)
+
+WATT = replace(
+    PYTHONIC,
+    name="watt",
+    family=Family(
+        "Watt-tool", model_names=("Watt tool",), fingerprint=("watt-tool",)
+    ),  # no template is known: it loses to pythonic
+    section=("^[{calls}]",),
+    call=("{name}{args}", "{envelope}"),
+    reasoning=(),
+    request=RequestFacts(calls_special="no", forced=JSON_FIRST, eos=("<|eot_id|>",), thinking=NO_REASONING),
+)
+
+XLAM = Dialect(
+    name="xlam",
+    family=Family("xLAM", model_names=("xLAM",), fingerprint=("tool_call_name",)),
+    section=(
+        "^[{calls}]",
+        "<tool_call>[{calls}]</tool_call>",
+        "[TOOL_CALLS][{calls}]",
+        "```json\n[{calls}]\n```",
+        "```\n[{calls}]\n```",
+    ),
+    call=("{envelope}",),
+    sep=(", ",),
+    foreign=JSON_BODY + QWEN_BODY + GLM_BODY,
+    stop=LLAMA_STOPS,
+    request=RequestFacts(calls_special="no", forced=JSON_FIRST, eos=(MODEL,), thinking=UNSWITCHED),
+)
+
+FIREFUNCTION = Dialect(
+    name="firefunction",
+    family=Family(
+        "firefunction v1 and v2", model_names=("firefunction",), fingerprint=("<|start_header_id|>",)
+    ),
+    section=(" functools[{calls}]", "functools[{calls}]", "functools{calls}"),
+    call=("{envelope}",),
+    sep=(", ",),
+    reasoning=(),
+    stop=LLAMA_STOPS,
+    request=RequestFacts(calls_special="no", forced=JSON_FIRST, eos=("<|eot_id|>",), thinking=NO_REASONING),
+)
+
+FUNCTIONARY = Dialect(
+    name="functionary",
+    family=Family(
+        "Functionary v3.1",
+        model_names=("Functionary v3.1", "Functionary small v3.1", "Functionary medium v3.1"),
+        aliases=("functionary_v31",),
+    ),
+    call=("<function={name}>{args}</function>", "<|python_tag|>{code}"),
+    sep=("",),
+    reasoning=(),
+    stop=LLAMA_STOPS,
+    request=RequestFacts(
+        calls_special="yes", forced=NATIVE_FIRST, eos=FUNCTIONARY_EOS, thinking=NO_REASONING
+    ),
+)
+
+FUNCTIONARY_V32 = Dialect(
+    name="functionary_v32",
+    family=Family(
+        "Functionary v3.2",
+        model_names=("Functionary v3.2", "Functionary small v3.2", "Functionary medium v3.2"),
+    ),
+    frame=Frame(
+        open=(">>>",),
+        sep="\n",
+        ends=(),
+        fields=(">>>{to}",),
+        routes=(
+            Route("to=all", "content", "all"),
+            Route("to={name}", "{args}", "{name}"),
+        ),
+    ),
+    reasoning=(),
+    prompt=Prompt(start=">>>"),
+    stop=LLAMA_STOPS,
+    request=RequestFacts(
+        calls_special="no",
+        forced=NATIVE,
+        eos=FUNCTIONARY_EOS,
+        thinking=replace(NO_REASONING, seed=HEADER),
+    ),
+)

@@ -1,0 +1,65 @@
+"""MiniCPM: every generation writes in another way."""
+
+from dataclasses import replace
+
+from .._declaration import Dialect, Family, Values
+from .._request_facts import HYBRID, SEEDED, UNSWITCHED, RequestFacts
+from ._shared import CHATML_STOPS, GLM_BODY, IM_END, JSON_FIRST, THINK_LINES
+from .qwen import QWEN3_CODER, QWEN_SECTION
+
+MINICPM = Dialect(
+    name="minicpm",
+    family=Family("MiniCPM 3 and 4", model_names=("MiniCPM3", "MiniCPM4")),
+    section=(
+        "<|tool_call_start|>\n```python\n{calls}\n```\n<|tool_call_end|>",
+        "<|tool_call_start|>[{calls}]<|tool_call_end|>",
+        "<|tool_call_start|>{calls}<|tool_call_end|>",
+    ),
+    call=("{name}{args:python}", "{envelope}"),
+    sep=("\n", ","),
+    reasoning=("<|thought_start|>{text}<|thought_end|>",),
+    stop=CHATML_STOPS,
+    request=RequestFacts(
+        calls_special="yes", forced=JSON_FIRST, eos=IM_END, thinking=replace(UNSWITCHED, special="yes")
+    ),
+)
+
+MINICPM5 = Dialect(
+    name="minicpm5",
+    family=Family("MiniCPM5", model_names=("MiniCPM5",)),
+    section=("\n{calls}",),
+    # A detokenizer may swallow the blank.
+    call=('<function name="{name}">{params}</function>', '<functionname="{name}">{params}</function>'),
+    param=(
+        '<param name="{key}">{value}</param>',
+        '<param name="{key}"><![CDATA[{value}]]></param>',
+        '<paramname="{key}">{value}</param>',
+    ),
+    values=Values(python=True, wrappers=("arguments", "properties")),
+    stop=CHATML_STOPS,
+    request=RequestFacts(
+        calls_special="yes",
+        forced=JSON_FIRST,
+        eos=IM_END,
+        thinking=replace(SEEDED, special="yes", default="model"),
+    ),
+)
+
+MINICPMV = replace(
+    QWEN3_CODER,
+    name="minicpmv",
+    family=Family(
+        "MiniCPM-V 4.5 and later",
+        model_names=("MiniCPM V 4.5",),
+        reasoning_aliases=("minicpmv",),
+        fingerprint=("model_type: minicpmv",),
+    ),
+    section=QWEN_SECTION,
+    call=(*QWEN3_CODER.call, "{envelope}"),
+    foreign=GLM_BODY,
+    reasoning=THINK_LINES,
+    drop=tuple(f"<{bar}reserved_{number}{bar}>" for number in (12, 13, 14, 15) for bar in ("", "|")),
+    request=RequestFacts(
+        calls_special="no", forced=JSON_FIRST, eos=IM_END, thinking=replace(HYBRID, when_off="read")
+    ),
+)

@@ -1,0 +1,99 @@
+"""MiniMax."""
+
+from dataclasses import replace
+
+from .._declaration import Dialect, Family, Prompt, Values
+from .._request_facts import NO_REASONING, UNSWITCHED, RequestFacts, Thinking
+from ._shared import JSON, JSON_FIRST, NATIVE_FIRST
+from .deepseek import DEEPSEEK_THINKING
+
+MINIMAX_EOS = ("[e~[",)
+MINIMAX_PROMPT = ("]~b]ai",)
+
+MINIMAX_M1 = Dialect(
+    name="minimax_m1",
+    family=Family("MiniMax-M1, Text-01", model_names=("MiniMax M1", "MiniMax Text 01")),
+    section=("\n<tool_calls>\n{calls}\n</tool_calls>", "<tool_calls>[{calls}]</tool_calls>"),
+    call=("{envelope}",),
+    sep=("\n", ","),
+    stop=("<end_of_sentence>",),
+    prompt=Prompt(turn=("<beginning_of_sentence>",)),
+    request=RequestFacts(
+        calls_special="no", forced=JSON_FIRST, eos=("<end_of_sentence>",), thinking=UNSWITCHED
+    ),
+)
+
+MINIMAX_M2 = Dialect(
+    name="minimax_m2",
+    family=Family(
+        "MiniMax-M2", model_names=("MiniMax M2", "MiniMax M2.*"), reasoning_aliases=("minimax_m2", "minimax")
+    ),
+    section=("\n<minimax:tool_call>\n{calls}</minimax:tool_call>", "?{calls}"),
+    call=('<invoke name="{name}">\n{params}</invoke>\n',),
+    sep=("",),
+    param=('<parameter name="{key}">{value}</parameter>\n',),
+    stop=MINIMAX_EOS,
+    prompt=Prompt(turn=MINIMAX_PROMPT),
+    request=RequestFacts(
+        calls_special="no",
+        forced=NATIVE_FIRST,
+        eos=MINIMAX_EOS,
+        prompts=MINIMAX_PROMPT,
+        thinking=replace(
+            DEEPSEEK_THINKING,
+            seed="<think>\n",
+            caution="the template of MiniMax M2 has no switch, so the model reasons all the same",
+        ),
+    ),
+)
+
+MINIMAX_APPEND_THINK = Dialect(
+    name="minimax_append_think",
+    family=Family(
+        "MiniMax-M2 for clients that parse reasoning themselves", aliases=("minimax_m2_append_think",)
+    ),
+    reasoning=(),
+    # The prompt already holds the opener; such clients want to see it.
+    prompt=Prompt(echo="<think>"),
+    request=RequestFacts(
+        calls_special="n/a", forced=JSON, eos=MINIMAX_EOS, prompts=MINIMAX_PROMPT, thinking=NO_REASONING
+    ),
+)
+
+MINIMAX_NAMESPACE = "]<]minimax[>["
+
+MINIMAX_M3 = Dialect(
+    name="minimax_m3",
+    family=Family(
+        "MiniMax-M3",
+        model_names=("MiniMax M3",),
+        aliases=("minimax_m3_nom",),
+        reasoning_aliases=("minimax_m3",),
+    ),
+    section=(f"{MINIMAX_NAMESPACE}<tool_call>\n{{calls}}{MINIMAX_NAMESPACE}</tool_call>",),
+    call=(f'{MINIMAX_NAMESPACE}<invoke name="{{name}}">{{params}}{MINIMAX_NAMESPACE}</invoke>\n',),
+    sep=("",),
+    param=(f"{MINIMAX_NAMESPACE}<{{key}}>{{value}}{MINIMAX_NAMESPACE}</{{key}}>",),
+    values=Values(nested=True, list_key="item"),
+    reasoning=("<mm:think>{text}</mm:think>",),
+    drop=(MINIMAX_NAMESPACE,),
+    stop=MINIMAX_EOS,
+    prompt=Prompt(turn=MINIMAX_PROMPT),
+    request=RequestFacts(
+        calls_special="yes",
+        forced=JSON_FIRST,
+        eos=MINIMAX_EOS,
+        prompts=MINIMAX_PROMPT,
+        thinking=Thinking(
+            special="yes",
+            default="model",
+            switches=("thinking_mode", "thinking", "enable_thinking"),
+            seed="<mm:think>",
+            after_tool="same",
+            when_off="text",
+            strip="</mm:think>",
+            modes=(("enabled", True), ("disabled", False), ("adaptive", None)),
+            json_off=True,
+        ),
+    ),
+)

@@ -1,0 +1,326 @@
+"""Families of one dialect each."""
+
+from dataclasses import replace
+
+from .._declaration import Dialect, Envelope, Family, Prompt, Values
+from .._id_format import IdFormat
+from .._request_facts import (
+    ALWAYS,
+    FRAMED,
+    HYBRID,
+    MODEL,
+    NO_REASONING,
+    SEEDED,
+    UNSWITCHED,
+    RequestFacts,
+    Thinking,
+)
+from ._shared import (
+    CHATML_STOPS,
+    GLM_BODY,
+    IM_END,
+    JSON_FIRST,
+    NATIVE,
+    NATIVE_FIRST,
+    QWEN_BODY,
+)
+
+# -- objects
+
+INTERNLM2 = Dialect(
+    name="internlm2",
+    family=Family(
+        "InternLM 2 to 3, Intern-S1",
+        model_names=("InternLM2", "InternLM2.5", "InternLM3", "Intern S1"),
+        aliases=("internlm", "interns1"),
+        reasoning_aliases=("interns1",),
+    ),
+    call=(
+        "<|action_start|><|plugin|>\n{envelope}<|action_end|>",
+        "<|action_start|> <|plugin|>\n{envelope}<|action_end|>",
+    ),
+    envelope=Envelope(args_keys=("parameters", "arguments")),
+    stop=CHATML_STOPS,
+    request=RequestFacts(calls_special="yes", forced=JSON_FIRST, eos=IM_END, thinking=HYBRID),
+)
+
+JAMBA = Dialect(
+    name="jamba",
+    family=Family("Jamba 1.5 to 1.7", model_names=("Jamba",)),
+    section=("<tool_calls>[{calls}]</tool_calls>", "<tool_calls>{calls}</tool_calls>"),
+    call=("{envelope}",),
+    sep=(", ",),
+    stop=("<|endoftext|>", "<|eom|>"),
+    request=RequestFacts(
+        calls_special="yes", forced=JSON_FIRST, eos=("<|endoftext|>", "<|eom|>"), thinking=UNSWITCHED
+    ),
+)
+
+APRIEL = Dialect(
+    name="apriel",
+    family=Family("Apriel 1.5 and 1.6", model_names=("Apriel",), fingerprint=("[BEGIN FINAL RESPONSE]",)),
+    section=(
+        "\n<tool_calls>[{calls}]</tool_calls>",
+        "\n<tool_calls>{calls}</tool_calls>",
+        "<tool_call>[{calls}]</tool_call>",
+        "<tool_call>{calls}</tool_call>",
+    ),
+    call=("{envelope}",),
+    sep=(", ",),
+    foreign=QWEN_BODY + GLM_BODY,
+    reasoning=(
+        "Here are my reasoning steps:\n{text}\n[BEGIN FINAL RESPONSE]\n",
+        "!<thinking>{text}</thinking>",  # the template writes it directly behind the answer
+    ),
+    drop=("[END FINAL RESPONSE]",),
+    stop=("<|end|>",),
+    request=RequestFacts(
+        calls_special="no",
+        forced=JSON_FIRST,
+        eos=("<|end|>",),
+        prompts=("<|assistant|>",),
+        thinking=replace(ALWAYS, seed="Here are my reasoning steps:\n"),
+    ),
+)
+
+APERTUS = Dialect(
+    name="apertus",
+    family=Family(
+        "Apertus 2509", model_names=("Apertus",), aliases=("apertus2509",), reasoning_aliases=("apertus2509",)
+    ),
+    section=(
+        "<|tools_prefix|>[{calls}]<|tools_suffix|>",
+        "<|tools_prefix|>{calls}<|tools_suffix|>",
+    ),
+    call=("{envelope}",),
+    sep=(", ",),
+    envelope=Envelope(keyed=True),
+    reasoning=("<|inner_prefix|>{text}<|inner_suffix|>",),
+    stop=("<|assistant_end|>",),
+    request=RequestFacts(
+        calls_special="yes",
+        forced=JSON_FIRST,
+        eos=("<|assistant_end|>",),
+        prompts=("<|assistant_start|>",),
+        thinking=replace(HYBRID, special="yes", default="off", when_off="read"),
+    ),
+)
+
+PHI4MINI = Dialect(
+    name="phi4mini",
+    family=Family("Phi-4-mini", model_names=("Phi 4 mini",), aliases=("phi4_mini_json", "phi4")),
+    section=("functools[{calls}]", "functools{calls}", "<|tool_call|>[{calls}]<|/tool_call|>"),
+    call=("{envelope}",),
+    sep=(", ",),
+    stop=("<|end|>", "<|endoftext|>"),
+    request=RequestFacts(
+        calls_special="no", forced=JSON_FIRST, eos=("<|end|>", "<|endoftext|>"), thinking=UNSWITCHED
+    ),
+)
+
+INKLING = Dialect(
+    name="inkling",
+    family=Family("Inkling", model_names=("Inkling",), reasoning_aliases=("inkling",)),
+    call=(
+        "<|content_invoke_tool_json|>{envelope}<|end_message|>",
+        "<|message_model|>{_}<|content_invoke_tool_json|>{envelope}<|end_message|>",
+    ),
+    sep=("",),
+    envelope=Envelope(args_keys=("args", "arguments", "parameters")),
+    reasoning=(
+        "<|content_thinking|>{text}<|end_message|>",
+        "<|message_model|>{_}<|content_thinking|>{text}<|end_message|>",
+    ),
+    content=tuple(
+        f"{header}<|content_{kind}|>{{text}}<|end_message|>"
+        for kind in ("text", "invoke_tool_text", "tool_error", "xml")
+        for header in ("", "<|message_model|>{_}")
+    ),
+    drop=(
+        "<|message_model|>",
+        "<|message_system|>",
+        "<|message_user|>",
+        "<|message_tool|>",
+        "<|content_invoke_tool_json|>",
+    ),
+    prompt=Prompt(start="<|message_model|>", turn=("<|message_model|>",)),
+    stop=("<|content_model_end_sampling|>",),
+    request=RequestFacts(
+        calls_special="yes",
+        answers_special="yes",
+        forced=NATIVE,
+        eos=("<|content_model_end_sampling|>",),
+        prompts=("<|message_model|>",),
+        thinking=replace(
+            FRAMED, default="on", switches=("reasoning_effort",), when_off="read", numeric_effort=(0.0, 1.0)
+        ),
+    ),
+)
+
+# -- Python
+
+LFM2 = Dialect(
+    name="lfm2",
+    family=Family(
+        "LFM2, LFM2.5",
+        model_names=("LFM2", "LFM2.5"),
+        aliases=("lfm2_thinking", "lfm2.5"),
+        fingerprint=("<|tool_list_start|>", "List of tools: ["),
+    ),
+    section=(
+        "<|tool_call_start|>[{calls}]<|tool_call_end|>",
+        "<|tool_call_start|>{calls}<|tool_call_end|>",
+        "^?[{calls}]<|tool_call_end|>",
+    ),
+    call=("{name}{args}", "{envelope}"),
+    sep=(", ",),
+    args="loose",
+    drop=(
+        "[{calls}]<|tool_call_end|>",
+        "{calls}]<|tool_call_end|>",
+        "{calls}<|tool_call_end|>",
+    ),
+    stop=CHATML_STOPS,
+    request=RequestFacts(calls_special="yes", forced=JSON_FIRST, eos=IM_END, thinking=UNSWITCHED),
+)
+
+SARASHINA = Dialect(
+    name="sarashina",
+    family=Family("Sarashina", model_names=("Sarashina",)),
+    section=("<|tool_calls|>[{calls}]", "<|tool_calls|>{calls}", "^[{calls}]"),
+    call=("{envelope:python}",),
+    sep=(", ",),
+    reasoning=(),
+    drop=("<|tool_calls|>",),
+    stop=("</s>",),
+    request=RequestFacts(calls_special="no", forced=JSON_FIRST, eos=("</s>",), thinking=NO_REASONING),
+)
+
+# -- the name before the arguments
+
+SOLAR_OPEN = Dialect(
+    name="solar_open",
+    family=Family("Solar-Open", model_names=("Solar Open",)),
+    section=("<|tool_calls|>{calls}<|calls|>", "{calls}"),
+    call=("<|tool_call:begin|>{id}<|tool_call:name|>{name}<|tool_call:args|>{args}<|tool_call:end|>",),
+    sep=("",),
+    id_format=IdFormat("{random}", length=10),
+    reasoning=("<|think|>{text}<|end|>",),
+    content=("<|content|>{text}<|end|>",),
+    drop=("<|begin|>assistant",),
+    stop=("<|end|>", "<|calls|>", "<|flush|>"),
+    prompt=Prompt(turn=("<|begin|>assistant",)),
+    request=RequestFacts(
+        calls_special="yes",
+        answers_special="yes",
+        forced=NATIVE,
+        eos=(MODEL,),
+        prompts=("<|begin|>assistant",),
+        thinking=Thinking(
+            special="yes",
+            default="on",
+            switches=("reasoning_effort",),
+            seed="",
+            after_tool="same",
+            when_off="read",
+            strip="n/a",
+            efforts=(
+                ("none", "minimal"),
+                *((word, word) for word in ("minimal", "low", "medium", "high")),
+            ),
+            effort_off=("none", "minimal", "low"),
+        ),
+    ),
+)
+
+PLAMO_HEAD = (
+    "<|plamo:begin_tool_request:plamo|><|plamo:begin_tool_name:plamo|>{name}<|plamo:end_tool_name:plamo|>"
+    "<|plamo:begin_tool_arguments:plamo|><|plamo:constrain|>json<|plamo:msg|>"
+)
+PLAMO_TAIL = "<|plamo:end_tool_arguments:plamo|><|plamo:end_tool_request:plamo|>"
+
+PLAMO3 = Dialect(
+    name="plamo3",
+    family=Family("PLaMo 3", model_names=("PLaMo 3",), reasoning_aliases=("plamo3",)),
+    section=("<|plamo:begin_tool_requests:plamo|>{calls}<|plamo:end_tool_requests:plamo|>",),
+    call=(PLAMO_HEAD + "{args}" + PLAMO_TAIL, PLAMO_HEAD + "\n" + PLAMO_TAIL),
+    sep=("",),
+    reasoning=("<|plamo:begin_think:plamo|>{text}<|plamo:end_think:plamo|>",),
+    stop=("<|plamo:tag|>",),
+    request=RequestFacts(
+        calls_special="yes",
+        forced=NATIVE_FIRST,
+        eos=(MODEL,),
+        thinking=replace(SEEDED, special="yes", seed="<|plamo:begin_think:plamo|>", when_off="read"),
+    ),
+)
+
+# -- parameters
+
+DOTS = Dialect(
+    name="dots",
+    family=Family("dots", model_names=("dots",), aliases=("dots3",), reasoning_aliases=("dots",)),
+    section=("\n<dots_function_call>\n{calls}</dots_function_call>",),
+    call=('<invoke name="{name}">\n{params}</invoke>\n', "{envelope}"),
+    sep=("",),
+    param=('<parameter name="{key}">{value}</parameter>\n',),
+    stop=CHATML_STOPS,
+    request=RequestFacts(calls_special="no", forced=NATIVE, eos=(MODEL,), thinking=HYBRID),
+)
+
+LONGCAT = Dialect(
+    name="longcat",
+    family=Family("LongCat-Flash", model_names=("LongCat",)),
+    section=("\n{calls}",),
+    call=(
+        "<longcat_tool_call>\n{envelope}\n</longcat_tool_call>",
+        "<longcat_tool_call>{name}\n{params}</longcat_tool_call>",
+    ),
+    param=("<longcat_arg_key>{key}</longcat_arg_key>\n<longcat_arg_value>{value}</longcat_arg_value>\n",),
+    values=Values(python=True),
+    reasoning=("<longcat_think>\n{text}\n</longcat_think>\n",),
+    stop=("</longcat_s>", "</s>"),
+    prompt=Prompt(turn=("ASSISTANT:",)),
+    request=RequestFacts(calls_special="yes", forced=JSON_FIRST, eos=(MODEL,), thinking=UNSWITCHED),
+)
+
+K2_HORIZON = Dialect(
+    name="k2_horizon",
+    family=Family("K2 Horizon", model_names=("K2 Horizon",), reasoning_aliases=("k2_horizon",)),
+    section=(
+        "<ifm|tool_calls>{calls}</ifm|tool_calls>",
+        "<ifm|tool_call>[{calls}]</ifm|tool_call>",
+        "{calls}",
+    ),
+    call=(
+        "<ifm|tool_call>{name}\n{params}</ifm|tool_call>",
+        "<ifm|tool_call>{envelope}</ifm|tool_call>",
+        "{envelope}",
+    ),
+    sep=("", ","),
+    param=(
+        "<ifm|arg_key>{key}</ifm|arg_key>\n<ifm|arg_value>{value}</ifm|arg_value>\n",
+        "<ifm|arg_key>{key}</ifm|arg_key>\n<ifm|arg_type>{type}</ifm|arg_type>\n<ifm|arg_value>{value}</ifm|arg_value>\n",
+    ),
+    reasoning=(
+        "<ifm|think>{text}</ifm|think>",
+        "<ifm|think_fast>{text}</ifm|think_fast>",
+        "<ifm|think_faster>{text}</ifm|think_faster>",
+    ),
+    stop=("<ifm|end>", "<|im_end|>"),
+    request=RequestFacts(
+        calls_special="yes",
+        forced=NATIVE_FIRST,
+        eos=(MODEL,),
+        thinking=Thinking(
+            special="yes",
+            default="always",
+            switches=("reasoning_effort",),
+            seed="",
+            after_tool="same",
+            when_off="n/a",
+            strip="n/a",
+            efforts=(("low", "low"), ("medium", "medium"), ("high", "high")),
+        ),
+    ),
+)

@@ -1,0 +1,23 @@
+"""What is no family's own: JSON from any model, and text that is left alone."""
+
+from .._declaration import Dialect, Envelope, Family
+from .._request_facts import MODEL, NO_REASONING, UNSWITCHED, RequestFacts
+from ._shared import JSON, JSON_FIRST, LLAMA_STOPS
+
+GENERIC_JSON = Dialect(
+    name="generic_json",
+    family=Family("guided output, unknown models", aliases=("json", "default")),
+    section=("^[{calls}]", "^{calls}", "```json\n[{calls}]\n```", "```json\n{calls}\n```"),
+    call=("{envelope}",),
+    sep=(", ", ";"),
+    envelope=Envelope(name_keys=("name", "function")),
+    stop=LLAMA_STOPS,
+    request=RequestFacts(calls_special="no", forced=JSON_FIRST, eos=(MODEL,), thinking=UNSWITCHED),
+)
+
+PASSTHROUGH = Dialect(
+    name="passthrough",
+    family=Family("any: everything is content, markup included", aliases=("identity", "plain")),
+    reasoning=(),
+    request=RequestFacts(calls_special="n/a", forced=JSON, eos=(MODEL,), thinking=NO_REASONING),
+)

@@ -1,0 +1,35 @@
+"""StepFun's Step."""
+
+from dataclasses import replace
+
+from .._declaration import Dialect, Family
+from .._request_facts import ALWAYS, MODEL, RequestFacts
+from ._shared import CHATML_STOPS, IM_END, JSON_FIRST, THINK_LINES
+from .qwen import QWEN3_CODER
+
+STEP3_INVOKE = '<steptml:invoke name="{name}">\n{params}</steptml:invoke>\n'
+
+STEP3 = Dialect(
+    name="step3",
+    family=Family("Step-3", model_names=("Step 3",), reasoning_aliases=("step3",)),
+    section=("<｜tool_calls_begin｜>\n{calls}<｜tool_calls_end｜>", "{calls}"),
+    call=(
+        f"<｜tool_call_begin｜>function<｜tool_sep｜>{STEP3_INVOKE}<｜tool_call_end｜>",
+        f"<｜tool_call_begin｜>{STEP3_INVOKE}<｜tool_call_end｜>",
+        STEP3_INVOKE,
+    ),
+    sep=("\n", "<｜tool_sep｜>"),
+    param=('<steptml:parameter name="{key}">{value}</steptml:parameter>\n',),
+    stop=CHATML_STOPS,
+    request=RequestFacts(calls_special="yes", forced=JSON_FIRST, eos=(MODEL,), thinking=ALWAYS),
+)
+
+STEP3P5 = replace(
+    QWEN3_CODER,
+    name="step3p5",
+    family=Family("Step-3.5", model_names=("Step 3.5", "StepFun 3.5"), reasoning_aliases=("step3p5",)),
+    section=("<tool_call>\n{calls}\n</tool_call>", "?{calls}"),
+    sep=("",),
+    reasoning=THINK_LINES,
+    request=RequestFacts(calls_special="no", forced=JSON_FIRST, eos=IM_END, thinking=ALWAYS),
+)

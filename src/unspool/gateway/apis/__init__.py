@@ -1,0 +1,1 @@
+"""The APIs: one package per API, with its requests and its responses."""

@@ -1,0 +1,1 @@
+"""Chat Completions: ``/v1/chat/completions``."""

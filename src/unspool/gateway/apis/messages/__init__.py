@@ -1,0 +1,1 @@
+"""Messages: ``/v1/messages``."""

@@ -1,0 +1,1 @@
+"""Responses: ``/v1/responses`` and ``/v1/conversations``."""

@@ -1,0 +1,1 @@
+"""Generation: from a checked request to parsed events."""

@@ -1,0 +1,1 @@
+"""HTTP concepts that all APIs share: exchanges, authentication, bodies, errors."""

@@ -1,0 +1,1 @@
+"""The server process: sockets, workers, logs and metrics."""

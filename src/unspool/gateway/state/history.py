@@ -1,0 +1,198 @@
+"""What a response's request refers back to, and what is kept of a response.
+
+A response is kept with its own input and output, and with the id of the one that it
+went on from: the conversation is found by going back.  One that belongs to a
+conversation adds to that.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain as chained
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from ...dialects._id_format import IdFormat
+from ...wire._poisoned_calls import is_spoilt_as_malformed
+from ..http.errors import Failure, invalid
+from ..http.json_encoding import encoded
+from .store import Item, Packed, Row, Store, decoded, pack_items
+
+if TYPE_CHECKING:
+    from ..http.exchange import Exchange
+    from ..http.request_body import Intake
+
+OffLoop: TypeAlias = Callable[[Callable[[], Any]], Awaitable[Any]]
+RESPONSE: Final = "response"
+CONVERSATION: Final = "conversation"
+
+_IDS: Final = {
+    "message": IdFormat("msg_{random}"),
+    "reasoning": IdFormat("rs_{random}"),
+    "function_call": IdFormat("fc_{random}"),
+    "function_call_output": IdFormat("fco_{random}"),
+    "custom_tool_call": IdFormat("ctc_{random}"),
+    "custom_tool_call_output": IdFormat("ctco_{random}"),
+}
+_OTHER_ID: Final = IdFormat("item_{random}")
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What a request refers back to."""
+
+    items: Sequence[Item] = ()
+    """What was said before its input."""
+    referred: Mapping[str, Item] = field(default_factory=dict)
+    """Items that its input refers to, as far as they are kept, by their ids."""
+    conversation: str | None = None
+    """What its input and its output are to be added to."""
+
+
+def as_item(given: Mapping[str, Any]) -> Item:
+    """An item of an input as it is kept and listed: with an id, and a message's text in a part."""
+    kind = given.get("type", "message")
+    id = given.get("id")
+    if not isinstance(id, str) or not id:
+        id = _IDS.get(kind, _OTHER_ID).new("", 0)
+    item = {"type": kind, **given, "id": id}
+    if kind != "reasoning":
+        item["status"] = given.get("status") or "completed"
+    content = given.get("content")
+    if kind == "message" and isinstance(content, str):
+        part = "output_text" if given.get("role") == "assistant" else "input_text"
+        more: dict[str, Any] = {"annotations": [], "logprobs": []} if part == "output_text" else {}
+        item["content"] = [{"type": part, "text": content, **more}]
+    return item
+
+
+async def recall(store: Store, intake: Intake, exchange: Exchange, body: Mapping[str, Any]) -> Past:
+    """Return what the request refers back to; a failure if that is not there or too much.
+
+    Everything is charged to the request, as often as it is referred to, before it is decoded.
+    """
+    owner = exchange.owner
+    previous, conversation = body.get("previous_response_id"), _conversation(body.get("conversation"))
+    if previous and conversation:
+        raise invalid("give previous_response_id or conversation, not both", "conversation")
+    rows: Sequence[Row] = ()
+    if isinstance(previous, str) and previous:
+        rows = await _before(store, intake, exchange, previous)
+    elif conversation:
+        kept = await store.get(owner, conversation)
+        if kept is None or kept.kind != CONVERSATION:
+            raise not_found("conversation", conversation, "conversation")
+        intake.charge(exchange, kept.weight)
+        rows = await store.rows(owner, conversation)
+    wanted = await intake.off_loop(exchange, _references, body.get("input"))
+    for id, weight in (await store.weigh(owner, list(wanted)) if wanted else {}).items():
+        intake.charge(exchange, weight, wanted[id])
+    referred = await store.find(owner, list(wanted)) if wanted else {}
+
+    def decode() -> Past:
+        items = [decoded(row.data) for row in rows]
+        if conversation is None:
+            items = [item for item in items if _can_be_answered(item)]
+        return Past(items, {id: decoded(data) for id, data in referred.items()}, conversation)
+
+    return await intake.off_loop(exchange, decode)
+
+
+def _references(given: object) -> Counter[str]:
+    """Return the ids of the items that an input refers to, and how often."""
+    return Counter(
+        str(item["id"])
+        for item in (given if isinstance(given, list) else ())
+        if isinstance(item, Mapping) and item.get("type") == "item_reference" and "id" in item
+    )
+
+
+def _conversation(given: object) -> str | None:
+    id = given.get("id") if isinstance(given, Mapping) else given
+    if id is None:
+        return None
+    if not isinstance(id, str) or not id:
+        raise invalid("conversation: an id, or an object that has one", "conversation", "invalid_type")
+    return id
+
+
+async def _before(store: Store, intake: Intake, exchange: Exchange, id: str) -> list[Row]:
+    """Return what was said up to the end of a response."""
+    found = await chain(store, intake, exchange, id)
+    if found is None:
+        raise invalid(
+            f"previous_response_id: {id!r} is not kept here, or not any more; "
+            "send the whole conversation as input",
+            "previous_response_id",
+            "previous_response_not_found",
+        )
+    return found
+
+
+async def chain(store: Store, intake: Intake, exchange: Exchange, id: str) -> list[Row] | None:
+    """Return the items of a response and of those that it continues, oldest first.
+
+    None: one of the responses is gone.
+    """
+    out: list[list[Row]] = []
+    before = id
+    while before:
+        kept = await store.get(exchange.owner, before)
+        if kept is None or kept.kind != RESPONSE:
+            return None
+        intake.charge(exchange, kept.weight)
+        out.append(await store.rows(exchange.owner, before))
+        before = kept.previous
+    return list(chained.from_iterable(reversed(out)))
+
+
+def _can_be_answered(item: Mapping[str, Any]) -> bool:
+    """Whether a conversation can go on from an item: not from half a call; what is wrong with one is told."""
+    if item.get("status") != "incomplete" or "content" in item:
+        return True
+    return is_spoilt_as_malformed(str(item.get("arguments")))
+
+
+async def keep(
+    store: Store,
+    owner: str,
+    response: Mapping[str, Any],
+    items: Sequence[Item],
+    *,
+    conversation: str | None,
+    stored: bool,
+    off_loop: OffLoop,
+) -> None:
+    """Keep a response.
+
+    :param items: its input.
+    :param conversation: the conversation to add to.
+    :param stored: whether it is also kept by itself.
+    :param off_loop: runs what takes longer the larger the response is.
+    """
+
+    def packed() -> tuple[list[Row], Packed]:
+        own, output = pack_items(items), pack_items(response["output"])
+        added = [row for row, item in zip(output, response["output"], strict=True) if _can_be_answered(item)]
+        head = {
+            "response": {key: value for key, value in response.items() if key != "output"},
+            "conversation": conversation,
+            "input": len(own),
+        }
+        previous = response.get("previous_response_id") or ""
+        return [*own, *added], Packed(RESPONSE, encoded(head), [*own, *output], previous)
+
+    if conversation is None and not stored:
+        return
+    added, entry = await off_loop(packed)
+    if conversation is not None:
+        await store.extend(owner, conversation, added)
+    if stored:
+        await store.put(owner, response["id"], entry)
+
+
+def not_found(kind: str, id: str, param: str | None = None) -> Failure:
+    """Something that is not kept, or not for this owner."""
+    told = f"{kind} {id!r} is not kept here, or not any more"
+    return Failure("not_found", told, param=param, code=f"{kind.replace(' ', '_')}_not_found")

@@ -1,0 +1,331 @@
+"""Stored responses and conversations in a file, which survives restarts and is shared by workers.
+
+One connection in one thread: the event loop never waits for a disk.  The journal is a
+write-ahead log, so readers in other processes do not wait for a writer.  Everything that
+reads before it writes is one transaction.  Reading needs no write: where the disk is full,
+everything that is kept can still be read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sqlite3
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any, Final, TypeVar
+
+from ...errors import UsageError
+from ..http.errors import Failure
+from .store import Kept, Packed, Row, Weight
+
+Found = TypeVar("Found")
+
+_VERSION: Final = 2
+_BUSY: Final = 10.0
+"""Seconds to wait for another process that writes."""
+_ALL: Final = -1
+"""As a limit."""
+_LAST: Final = (1 << 63) - 1
+"""Greater than the place of any item."""
+_OPEN_TO_OTHERS: Final = 0o077
+_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS kept (
+    number INTEGER PRIMARY KEY, owner TEXT NOT NULL, id TEXT NOT NULL, kind TEXT NOT NULL,
+    previous TEXT NOT NULL, head BLOB NOT NULL, size INTEGER NOT NULL, counted INTEGER NOT NULL,
+    used INTEGER NOT NULL, UNIQUE (owner, id)
+);
+CREATE INDEX IF NOT EXISTS by_use ON kept (owner, used);
+CREATE TABLE IF NOT EXISTS items (
+    place INTEGER PRIMARY KEY AUTOINCREMENT, number INTEGER NOT NULL REFERENCES kept ON DELETE CASCADE,
+    owner TEXT NOT NULL, id TEXT NOT NULL, data BLOB NOT NULL, counted INTEGER NOT NULL
+);
+CREATE INDEX IF NOT EXISTS by_number ON items (number);
+CREATE INDEX IF NOT EXISTS by_id ON items (owner, id);
+CREATE TABLE IF NOT EXISTS owners (owner TEXT PRIMARY KEY, size INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS clock (one INTEGER PRIMARY KEY CHECK (one = 1), size INTEGER, used INTEGER);
+INSERT OR IGNORE INTO clock VALUES (1, 0, 0);
+"""
+"""``clock``: the size of everything, and how often anything was used; ``counted``: values of items."""
+_FIND: Final = """
+SELECT number, kind, head, previous, size - length(head), counted FROM kept WHERE owner = ? AND id = ?
+"""
+_PLACE: Final = """
+SELECT max(place) FROM items
+WHERE number = (SELECT number FROM kept WHERE owner = ? AND kept.id = ?) AND id = ? HAVING count(*)
+"""
+_OLDEST_FIRST: Final = """
+SELECT id, data, counted FROM items
+WHERE number = (SELECT number FROM kept WHERE owner = ? AND kept.id = ?) AND place > ?
+ORDER BY place LIMIT ? OFFSET ?
+"""
+_NEWEST_FIRST: Final = _OLDEST_FIRST.replace("place > ?", "place < ?").replace("BY place", "BY place DESC")
+_ANYWHERE: Final = """
+WHERE place IN (
+    SELECT max(place) FROM items WHERE owner = ? AND id IN (SELECT value FROM json_each(?)) GROUP BY id
+)
+"""
+
+
+class SqliteStore:
+    """Entries in a file."""
+
+    def __init__(self, path: str, room: int) -> None:
+        self._path = path
+        self._room = room
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="unspool-store")
+        self._open: sqlite3.Connection | None = None
+
+    @property
+    def _database(self) -> sqlite3.Connection:
+        if self._open is None:
+            self._open = self._connected()
+        return self._open
+
+    def _connected(self) -> sqlite3.Connection:
+        try:
+            _keep_private(self._path)
+            database = sqlite3.connect(self._path, timeout=_BUSY, isolation_level=None)
+            database.execute("PRAGMA journal_mode = WAL")
+            database.execute("PRAGMA synchronous = NORMAL")
+            database.execute("PRAGMA foreign_keys = ON")
+            version = database.execute("PRAGMA user_version").fetchone()[0]
+            if version not in (0, _VERSION):
+                raise UsageError(f"{self._path} is of another version of unspool: set store to another file")
+            database.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {_VERSION}; COMMIT")
+        except (OSError, sqlite3.Error) as error:
+            raise UsageError(f"store={self._path!r} cannot be used: {error}") from error
+        return database
+
+    async def start(self) -> None:
+        """Open the file."""
+        await self._run(lambda: self._database)
+
+    async def stop(self) -> None:
+        """Close it."""
+        await self._run(self._close)
+        self._thread.shutdown()
+
+    def _close(self) -> None:
+        if self._open is not None:
+            self._open.close()
+            self._open = None
+
+    async def _run(self, work: Callable[[], Found]) -> Found:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        except sqlite3.Error as error:
+            raise Failure("internal", f"the store fails: {error}", code="store_failed") from error
+
+    async def _change(self, work: Callable[[], Found]) -> Found:
+        """Do the work as one transaction."""
+        return await self._run(lambda: self._whole(work))
+
+    def _whole(self, work: Callable[[], Found]) -> Found:
+        self._database.execute("BEGIN IMMEDIATE")
+        try:
+            found = work()
+        except BaseException:
+            with suppress(sqlite3.Error):  # a full disk may have ended the transaction already
+                self._database.execute("ROLLBACK")
+            raise
+        self._database.execute("COMMIT")
+        return found
+
+    async def put(self, owner: str, id: str, packed: Packed) -> bool:
+        """Keep an entry."""
+
+        def put() -> bool:
+            self._forget(owner, id)
+            number = self._database.execute(
+                "INSERT INTO kept (owner, id, kind, previous, head, size, counted, used) "
+                "VALUES (?, ?, ?, ?, ?, 0, 0, 0)",
+                (owner, id, packed.kind, packed.previous, packed.head),
+            ).lastrowid
+            self._add(owner, number, packed.rows)
+            return self._settle(owner, id, number, len(packed.head), 0)
+
+        return await self._change(put)
+
+    async def get(self, owner: str, id: str) -> Kept | None:
+        """Return the entry without its items."""
+
+        def get() -> Kept | None:
+            row = self._database.execute(_FIND, (owner, id)).fetchone()
+            if row is None:
+                return None
+            with suppress(sqlite3.Error):  # the disk is full: it is found all the same
+                self._whole(lambda: self._use(row[0]))
+            return Kept(row[1], row[2], row[3], Weight(row[4], row[5]))
+
+        return await self._run(get)
+
+    async def rows(self, owner: str, id: str, start: int = 0, stop: int | None = None) -> list[Row]:
+        """Return items by their positions."""
+        limit = _ALL if stop is None else max(0, stop - start)
+        return await self._run(lambda: self._rows(_OLDEST_FIRST, owner, id, -1, limit, start))
+
+    async def page(
+        self, owner: str, id: str, after: str | None, limit: int, *, newest_first: bool
+    ) -> list[Row] | None:
+        """Return some items."""
+
+        def page() -> list[Row] | None:
+            place = _LAST if newest_first else -1
+            if after is not None:
+                row = self._database.execute(_PLACE, (owner, id, after)).fetchone()
+                if row is None:
+                    return None
+                place = row[0]
+            return self._rows(_NEWEST_FIRST if newest_first else _OLDEST_FIRST, owner, id, place, limit, 0)
+
+        return await self._run(page)
+
+    async def item(self, owner: str, id: str, item: str) -> Row | None:
+        """Return one item of an entry."""
+
+        def find() -> Row | None:
+            place = self._database.execute(_PLACE, (owner, id, item)).fetchone()
+            if place is None:
+                return None
+            found = self._database.execute("SELECT id, data, counted FROM items WHERE place = ?", place)
+            return Row(*found.fetchone())
+
+        return await self._run(find)
+
+    async def extend(self, owner: str, id: str, rows: Sequence[Row]) -> bool:
+        """Add items."""
+
+        def extend() -> bool:
+            number = self._number(owner, id)
+            if number is None:
+                return False
+            self._add(owner, number, rows)
+            return self._settle(owner, id, number, 0, 0)
+
+        return await self._change(extend)
+
+    async def change(self, owner: str, id: str, head: bytes) -> bool:
+        """Replace the head."""
+
+        def change() -> bool:
+            number = self._number(owner, id)
+            if number is None:
+                return False
+            run = self._database.execute
+            before = run("SELECT length(head) FROM kept WHERE number = ?", (number,)).fetchone()[0]
+            run("UPDATE kept SET head = ? WHERE number = ?", (head, number))
+            return self._settle(owner, id, number, len(head) - before, 0)
+
+        return await self._change(change)
+
+    async def delete(self, owner: str, id: str, item: str | None = None) -> bool:
+        """Delete an entry, or one item of it."""
+
+        def delete() -> bool:
+            if item is None:
+                return self._forget(owner, id)
+            number = self._number(owner, id)
+            if number is None:
+                return False
+            rows = self._database.execute(
+                "DELETE FROM items WHERE number = ? AND id = ? RETURNING length(data), counted",
+                (number, item),
+            ).fetchall()
+            self._settle(owner, id, number, -sum(row[0] for row in rows), -sum(row[1] for row in rows))
+            return bool(rows)
+
+        return await self._change(delete)
+
+    async def weigh(self, owner: str, items: Sequence[str]) -> dict[str, Weight]:
+        """Return the weights of items."""
+        found = await self._find("SELECT id, length(data), counted FROM items", owner, items)
+        return {id: Weight(size, values) for id, size, values in found}
+
+    async def find(self, owner: str, items: Sequence[str]) -> dict[str, bytes]:
+        """Return items."""
+        return dict(await self._find("SELECT id, data FROM items", owner, items))
+
+    async def _find(self, select: str, owner: str, items: Sequence[str]) -> list[Any]:
+        wanted = (owner, json.dumps(items))
+        return await self._run(lambda: self._database.execute(select + _ANYWHERE, wanted).fetchall())
+
+    # -- in the thread
+
+    def _rows(self, query: str, owner: str, id: str, place: int, limit: int, start: int) -> list[Row]:
+        return [Row(*row) for row in self._database.execute(query, (owner, id, place, limit, start))]
+
+    def _number(self, owner: str, id: str) -> int | None:
+        query = "SELECT number FROM kept WHERE owner = ? AND id = ?"
+        row = self._database.execute(query, (owner, id)).fetchone()
+        return None if row is None else int(row[0])
+
+    # -- in the thread, inside a transaction
+
+    def _add(self, owner: str, number: int | None, rows: Sequence[Row]) -> None:
+        self._database.executemany(
+            "INSERT INTO items (number, owner, id, data, counted) VALUES (?, ?, ?, ?, ?)",
+            [(number, owner, *row) for row in rows],
+        )
+        self._grow(owner, number, sum(len(row.data) for row in rows), sum(row.values for row in rows))
+
+    def _use(self, number: int | None) -> None:
+        """Make an entry the youngest."""
+        self._database.execute("UPDATE clock SET used = used + 1")
+        self._database.execute("UPDATE kept SET used = (SELECT used FROM clock) WHERE number = ?", (number,))
+
+    def _settle(self, owner: str, id: str, number: int | None, size: int, values: int) -> bool:
+        """Make an entry the youngest, and room for it; return whether it is still there."""
+        run = self._database.execute
+        self._grow(owner, number, size, values)
+        self._use(number)
+        if run("SELECT size FROM kept WHERE number = ?", (number,)).fetchone()[0] > self._room:
+            self._forget(owner, id)
+        while run("SELECT size FROM clock").fetchone()[0] > self._room:
+            largest = run("SELECT owner FROM owners ORDER BY size DESC, owner DESC LIMIT 1").fetchone()[0]
+            self._forget(
+                *run(
+                    "SELECT owner, id FROM kept WHERE owner = ? ORDER BY used LIMIT 1", (largest,)
+                ).fetchone()
+            )
+        return self._number(owner, id) is not None
+
+    def _grow(self, owner: str, number: int | None, size: int, values: int) -> None:
+        self._database.execute(
+            "UPDATE kept SET size = size + ?, counted = counted + ? WHERE number = ?", (size, values, number)
+        )
+        self._count(owner, size)
+
+    def _count(self, owner: str, size: int) -> None:
+        self._database.execute(
+            "INSERT INTO owners VALUES (?, ?) ON CONFLICT (owner) DO UPDATE SET size = size + excluded.size",
+            (owner, size),
+        )
+        self._database.execute("UPDATE clock SET size = size + ?", (size,))
+
+    def _forget(self, owner: str, id: str) -> bool:
+        row = self._database.execute(
+            "DELETE FROM kept WHERE owner = ? AND id = ? RETURNING size", (owner, id)
+        ).fetchone()
+        if row is not None:
+            self._count(owner, -row[0])
+        return row is not None
+
+
+def _keep_private(path: str) -> None:
+    """Create the file if it is not there, and let nobody else read what people wrote.
+
+    :raises OSError: others can read it, and we cannot change that.
+    """
+    for name in (path, f"{path}-wal", f"{path}-shm"):
+        if name != path and not os.path.exists(name):  # noqa: PTH110 - a setting, a string
+            continue
+        file = os.open(name, os.O_CREAT | os.O_RDWR, 0o600)
+        try:
+            mode = os.fstat(file).st_mode
+            if mode & _OPEN_TO_OTHERS and hasattr(os, "fchmod"):
+                os.fchmod(file, mode & ~_OPEN_TO_OTHERS & 0o7777)
+        finally:
+            os.close(file)

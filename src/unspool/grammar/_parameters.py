@@ -1,0 +1,242 @@
+"""Parameters in tags: what may stand between them.
+
+Text between tags is not escaped.  A string stands there as it is, anything else
+as JSON, or, in dialects whose values are made of parameters, as parameters.  In
+neither may the tags occur that would end it.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from ..dialects._templates import (
+    PAYLOADS,
+    Attributes,
+    Hole,
+    Piece,
+    first_literal,
+    literals,
+    parse_template,
+    split_at,
+)
+from ..errors import UsageError
+from ._intermediate import (
+    Chars,
+    Exact,
+    Node,
+    Repeat,
+    Schema,
+    SchemaValue,
+    chars,
+    choice,
+    complement,
+    first_text,
+    optional,
+    seq,
+    strip_prefix,
+    up_to,
+)
+from ._json_schema import self_contained
+from ._regex import FORMATS, UnsupportedPattern, pattern_node, spelt
+from ._schema_merging import merged, references
+from ._size_limit import DEEPEST_TAGS, Budget
+from ._text_without_marker import set_of
+from ._values import counts
+
+if TYPE_CHECKING:
+    from ..dialects._declaration import Dialect
+
+_KINDS: Final = ("string", "number", "boolean", "null", "array", "object")
+"""JSON's types, in the order of ``Values.type_words``."""
+_ANY_KEY: Final = seq(Chars(chars("a-zA-Z_")), Repeat(Chars(chars("a-zA-Z0-9_")), 0, 30))
+_KEYS: Final = re.compile(r"[^\s/<>\"][^<>\"\n]*")
+_NO_REFERENCES: Final[frozenset[str]] = frozenset()
+_DEEPEST: Final = 16
+"""Unions nested deeper than this say nothing."""
+
+
+class Params:
+    """The parameters of a dialect."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self.dialect = dialect
+        self.budget = Budget()
+        self._depth = 0  # of parameters in each other
+        self.without = tuple(dict.fromkeys(self._markup()))
+        self._typed = any("{type}" in template or "{string}" in template for template in dialect.param[:1])
+
+    def _markup(self) -> Iterator[str]:
+        """What ends a value: a closing tag, the next parameter, the end of the call."""
+        dialect = self.dialect
+        for template in dialect.param:
+            before, _, after = split_at(parse_template(template), "value")
+            yield first_literal(before).rstrip()
+            yield first_literal(after).rstrip()
+        for template in dialect.call:
+            _, payload, after = split_at(parse_template(template), *PAYLOADS)
+            if payload is not None:
+                yield from (literal for literal in literals(after)[:1] if len(literal) > 1)
+        if dialect.frame is not None:
+            yield from dialect.frame.ends
+
+    def all(self, schema: Schema) -> Node:
+        """The parameters of a call."""
+        return self._members(schema, schema, _NO_REFERENCES)
+
+    def _members(self, schema: Schema, root: Schema, inside: frozenset[str]) -> Node:
+        """The members of an object, in the order in which they are declared."""
+        flat = merged(schema, root, self.budget)
+        required = frozenset(flat.get("required", ()))
+        parts: list[Node] = []
+        for key, inner in flat.get("properties", {}).items():
+            if inner is not False:
+                param = self._param(self._key(key), inner, root, inside)
+                parts.append(param if key in required else optional(param))
+        extra = flat.get("additionalProperties", "properties" not in flat)
+        if extra is not False:
+            parts.append(Repeat(self._param(_ANY_KEY, extra, root, inside)))
+        return seq(*parts)
+
+    def _key(self, key: str) -> Node:
+        if not _KEYS.fullmatch(key) or any(marker in key for marker in self.without):
+            raise UsageError(f"dialect {self.dialect.name!r} cannot write the parameter name {key!r}")
+        return Exact(key)
+
+    def _param(self, key: Node | None, schema: Schema, root: Schema, inside: frozenset[str]) -> Node:
+        """One parameter; without a key, an item of a list."""
+        self.budget.spend(4)
+        self._depth += 1
+        if self._depth > DEEPEST_TAGS:
+            raise UsageError(
+                f"dialect {self.dialect.name!r} writes values as tags in tags, and those of a tool's schema "
+                f"stand in each other more than {DEEPEST_TAGS} levels deep; use guided_schema()"
+            )
+        before, _, after = split_at(parse_template(self._template(key)), "value")
+        values = list(self._values(schema, root, inside))
+        self._depth -= 1
+        # Text that looks like JSON is JSON, where the schema lets it be.
+        guarded = not self._typed and any(kind in ("array", "object") for kind, _ in values)
+        nodes: dict[Node, list[Node]] = {}
+        for kind, value in values:
+            head = seq(*self._parts(before, key, kind))
+            tail = seq(*self._parts(after, key, kind))
+            node = seq(value, tail) if value is not None else self._raw(tail, guarded=guarded)
+            nodes.setdefault(head, []).append(node)
+        return choice(seq(head, choice(found)) for head, found in nodes.items())
+
+    def _template(self, key: Node | None) -> str:
+        if key is None and not self.dialect.values.list_key:
+            return next(template for template in self.dialect.param if "{key}" not in template)
+        return self.dialect.param[0]
+
+    def _parts(self, pieces: Iterable[Piece], key: Node | None, kind: str) -> Iterator[Node | str]:
+        dialect = self.dialect
+        fields: dict[str, Node] = {
+            "key": Exact(dialect.values.list_key) if key is None else key,
+            "string": Exact("true" if kind == "string" else "false"),
+            "type": Exact(dialect.values.type_words[_KINDS.index(kind)]),
+        }
+        for piece in pieces:
+            if isinstance(piece, Hole):
+                yield fields[piece.field]
+            elif isinstance(piece, Attributes):
+                for attribute, field in piece.fields.items():
+                    value = fields[field]
+                    if dialect.values.unescape and isinstance(value, Exact):
+                        value = Exact(html.escape(value.text))
+                    yield seq(f' {attribute}="', value, '"')
+            else:
+                yield piece.text
+
+    # -- values
+
+    def _values(
+        self, schema: Schema, root: Schema, inside: frozenset[str]
+    ) -> Iterator[tuple[str, Node | None]]:
+        """The kinds of value that a schema allows, each as it is written; None: any text."""
+        made_of = references(schema, root) if self.dialect.values.nested else _NO_REFERENCES
+        if made_of & inside:
+            raise UsageError(
+                f"dialect {self.dialect.name!r} writes values as tags in tags, and the schema of "
+                f"{', '.join(sorted(made_of & inside))} contains itself, so there is no end to them; "
+                "use guided_schema()"
+            )
+        for kind, inner in kinds(schema, root, self.budget):
+            if kind == "string":
+                yield kind, self._string(inner)
+            elif self.dialect.values.nested and kind == "object" and "enum" not in inner:
+                yield kind, self._members(inner, root, inside | made_of)
+            elif self.dialect.values.nested and kind == "array" and "enum" not in inner:
+                item = self._param(None, inner.get("items", True), root, inside | made_of)
+                yield kind, Repeat(item, *counts(inner, "minItems", "maxItems"))
+            else:
+                without = self.without if kind in ("array", "object") else ()
+                yield kind, SchemaValue(self_contained(inner, root, budget=self.budget), without=without)
+
+    def _string(self, schema: Mapping[str, Any]) -> Node | None:
+        if "enum" in schema:
+            return choice(map(Exact, schema["enum"]))
+        pattern, known = schema.get("pattern"), FORMATS.get(str(schema.get("format")))
+        if isinstance(pattern, str) or known is not None:
+            plain = complement(set_of(marker[0] for marker in (*self.without, "\n")))
+            try:
+                return spelt(pattern_node(pattern if isinstance(pattern, str) else f"^{known}$"), plain, {})
+            except UnsupportedPattern:
+                pass
+        return None
+
+    def _raw(self, tail: Node, *, guarded: bool) -> Node:
+        """Any text, and what follows it; ``guarded``: not if it begins as an object or array does."""
+        closing = first_text(tail)
+        marker = closing.rstrip("\n")
+        node = seq(up_to(marker, self.without), closing[len(marker) :], strip_prefix(tail, closing))
+        if not guarded:
+            return node
+        unlike = complement(set_of((*" \t\r\n[{(", *(other[0] for other in (marker, *self.without)))))
+        return choice((tail, seq(Chars(unlike), node)))
+
+
+# --- schemas
+
+
+def kinds(
+    schema: Schema, root: Schema, budget: Budget, depth: int = 0
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The JSON types that a schema allows, each with what it says about them."""
+    flat = merged(schema, root, budget)
+    for keyword in ("anyOf", "oneOf"):
+        if keyword in flat and depth < _DEEPEST:
+            outer = {key: value for key, value in flat.items() if key != keyword}
+            for branch in flat[keyword]:
+                yield from kinds({**outer, **merged(branch, root, budget)}, root, budget, depth + 1)
+            return
+    values = [flat["const"]] if "const" in flat else flat.get("enum")
+    if values is not None:
+        budget.spend(len(values))
+        same: dict[str, list[object]] = {}
+        for value in values:
+            same.setdefault(_kind_of(value), []).append(value)
+        yield from ((kind, {"enum": same[kind]}) for kind in _KINDS if kind in same)
+        return
+    types = flat.get("type", "object" if "properties" in flat else "array" if "items" in flat else "string")
+    names = [types] if isinstance(types, str) else types
+    for name in names:
+        if name != "integer":
+            yield name, {**flat, "type": name}
+        elif "number" not in names:
+            yield "number", {**flat, "type": name}
+
+
+def _kind_of(value: object) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, (int, float)):
+        return "number"
+    if isinstance(value, str):
+        return "string"
+    return "object" if isinstance(value, Mapping) else "array"

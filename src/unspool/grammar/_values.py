@@ -1,0 +1,506 @@
+"""Values by their schema, as rules, in the notations that dialects write them in.
+
+A schema decides which values there are, a notation how they are spelt.  What is
+enforced: types, ``enum``, ``const``, ``required``, the declared properties in
+their order, ``additionalProperties`` where it is given, ``items`` and
+``prefixItems`` with their counts, ``anyOf`` and ``oneOf`` (as any of them),
+``allOf`` (merged), ``$ref``, bounds of integers, lengths, the common formats,
+and patterns that a grammar can have.  Other keywords are not: a grammar may
+allow more than the schema, never less than one way to satisfy it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from ._intermediate import (
+    NOTHING,
+    Chars,
+    Exact,
+    Node,
+    Ranges,
+    Repeat,
+    Schema,
+    SchemaValue,
+    chars,
+    choice,
+    complement,
+    optional,
+    seq,
+    union,
+)
+from ._named_rules import Rules
+from ._regex import FORMATS, MOST, UnsupportedPattern, pattern_node, spelt
+from ._schema_intersection import CONSTRAINTS, both, is_of
+from ._schema_merging import definition, merged, references
+from ._text_without_marker import set_of, text_rules, word_rules
+
+_DIGIT: Final = Chars(chars("0-9"))
+_HEX: Final = Chars(chars("0-9a-fA-F"))
+_CONTROL: Final[Ranges] = ((0, 31), (127, 127))
+_SPACE: Final = choice(
+    (NOTHING, Exact(" "), seq(Repeat(Exact("\n"), 1, 2), Repeat(Chars(set_of(" \t")), 0, 20)))
+)
+"""White space where JSON allows it; never without end."""
+_EXPONENT: Final = optional(Chars(set_of("eE")), optional(Chars(set_of("+-"))), Repeat(_DIGIT, 1, 2))
+_FRACTION: Final = optional(".", Repeat(_DIGIT, 1, 16))
+_NATURAL: Final = choice((Exact("0"), seq(Chars(chars("1-9")), Repeat(_DIGIT, 0, 18))))
+
+
+def value_rules(rules: Rules, value: SchemaValue) -> Node:
+    """The rules for a value."""
+    kinds = {"json": Values, "bare": BareValues, "python": PythonValues}
+    values = kinds[value.notation](rules, value)
+    if value.arguments and isinstance(values, PythonValues):
+        node = values.arguments(value.schema)
+    else:
+        node = values.value(value.schema)
+    rules.settle()
+    return node
+
+
+class Values:
+    """Values in JSON.  The other notations differ in what the methods of the first half give."""
+
+    notation = "json"
+    null: Node = Exact("null")
+    true: Node = Exact("true")
+    false: Node = Exact("false")
+
+    def __init__(self, rules: Rules, value: SchemaValue) -> None:
+        self.rules = rules
+        self.space = self.white_space()
+        self.colon = seq(":", self.space)
+        self.comma = seq(",", self.space)
+        self.quote = value.quote
+        self.without = value.without
+        self.root = value.schema
+        self._context = (self.notation, self.quote, self.without)
+        self._document = json.dumps(self.root, sort_keys=True, default=str)
+
+    # -- spelling
+
+    def white_space(self) -> Node:
+        """What may stand behind a comma or a colon."""
+        return self.rules.once("space", "space", lambda: _SPACE)
+
+    def text(self, value: str) -> Node:
+        """A given string."""
+        return choice(Exact(json.dumps(value, ensure_ascii=ascii_)) for ascii_ in (False, True))
+
+    def key(self, key: str) -> Node:
+        """A given key."""
+        return self.text(key)
+
+    def any_text(self) -> Node:
+        """Any string."""
+        return self.rules.once(
+            (*self._context, "string"),
+            "any-string",
+            lambda: seq(
+                '"', text_rules(self.rules, '"', self.without, plain=_JSON_PLAIN, escape=_json_escape())
+            ),
+        )
+
+    def some_text(self, least: int, most: int | None) -> Node:
+        """A string of some length."""
+        if self.without:
+            return self.any_text()
+        character = self.rules.once(
+            (*self._context, "char"), "char", lambda: choice((Chars(_JSON_PLAIN), _json_escape()))
+        )
+        return seq('"', Repeat(character, least, most), '"')
+
+    def matching(self, node: Node) -> Node:
+        """A string that matches a pattern."""
+        return seq('"', spelt(node, self._safe(_JSON_PLAIN), {'"': '\\"', "\\": "\\\\"}), '"')
+
+    def other_key(self, taken: frozenset[str]) -> Node:
+        """Some other key; one that looks like a name, so that it can be written in every notation."""
+        return seq('"', self._word(taken), '"')
+
+    # -- what the notations share
+
+    def _word(self, taken: frozenset[str]) -> Node:
+        return self.rules.once(("word", taken), "word", lambda: word_rules(self.rules, taken))
+
+    def _safe(self, plain: Ranges) -> Ranges:
+        """Without what a marker begins with."""
+        return complement(union(complement(plain), set_of(marker[0] for marker in self.without)))
+
+    def constant(self, value: object) -> Node:
+        """A given value."""
+        if value is None:
+            return self.null
+        if isinstance(value, bool):
+            return self.true if value else self.false
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, Mapping):
+            members = [seq(self.key(str(k)), self.colon, self.constant(v)) for k, v in value.items()]
+            return seq("{", self.space, self._joined(members), self.space, "}")
+        if isinstance(value, (list, tuple)):
+            return seq("[", self.space, self._joined([self.constant(v) for v in value]), self.space, "]")
+        return Exact(json.dumps(value))
+
+    def _joined(self, nodes: Sequence[Node]) -> Node:
+        self.rules.budget.spend(len(nodes))
+        return seq(*(part for i, node in enumerate(nodes) for part in ((self.comma, node) if i else (node,))))
+
+    # -- schemas
+
+    def value(self, schema: Schema) -> Node:
+        """A value that satisfies a schema."""
+        self.rules.budget.spend(4)  # as much work as a few constants
+        if isinstance(schema, bool) or not CONSTRAINTS & schema.keys():
+            return self.anything()
+        if "$ref" in schema:
+            return self._reference(schema["$ref"])
+        if "allOf" in schema and references(schema, self.root):
+            return self._with_references(schema)
+        return self._plain(self._merged(schema))
+
+    def _plain(self, schema: Mapping[str, Any]) -> Node:
+        """A value that satisfies a schema without references at its top."""
+        given = [schema["const"]] if "const" in schema else schema.get("enum", ())
+        self.rules.budget.spend(len(given))
+        fitting = [value for value in given if is_of(value, schema.get("type"))]
+        if fitting:
+            return choice(self.constant(value) for value in fitting)
+        for keyword in ("anyOf", "oneOf"):
+            outer = {key: value for key, value in schema.items() if key not in (keyword, "$defs")}
+            branches = [both(outer, branch) for branch in schema.get(keyword, ()) if branch is not False]
+            branches = [branch for branch in branches if branch is not False]
+            if branches:
+                return choice(self.value(branch) for branch in branches)
+        types = schema.get("type") or _shape(schema)
+        names = [types] if isinstance(types, str) else types
+        return choice(self._typed(name, schema) for name in names) if types else self.anything()
+
+    def _reference(self, reference: str) -> Node:
+        name, target = definition(reference, self.root)
+        key = (*self._context, self._document, name)
+        return self.rules.later(key, name, lambda: self.value(target))
+
+    def _with_references(self, schema: Mapping[str, Any]) -> Node:
+        """A definition and what is said besides; it may be inside itself, so it is a rule by what it says."""
+        said = json.dumps(schema, sort_keys=True, default=str)
+        self.rules.budget.spend(len(said) // 16)
+        key = (*self._context, self._document, "all", said)
+        return self.rules.later(key, "all", lambda: self._plain(self._merged(schema)))
+
+    def _merged(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+        """``allOf`` as one schema."""
+        return merged(schema, self.root, self.rules.budget) if "allOf" in schema else schema
+
+    def _typed(self, name: str, schema: Mapping[str, Any]) -> Node:
+        if name == "string":
+            return self._string(schema)
+        if name == "object":
+            return self.object(schema)
+        if name == "array":
+            return self._array(schema)
+        if name == "integer":
+            return self._integer(schema)
+        if name == "number":
+            sign = NOTHING if _bounds(schema)[0] >= 0 else optional("-")
+            number = self.rules.once("number", "number", lambda: seq(_NATURAL, _FRACTION, _EXPONENT))
+            return seq(sign, number)
+        if name == "boolean":
+            return choice((self.true, self.false))
+        return self.null
+
+    def _string(self, schema: Mapping[str, Any]) -> Node:
+        pattern = schema.get("pattern")
+        known = FORMATS.get(str(schema.get("format")))
+        if isinstance(pattern, str) or known is not None:
+            try:
+                return self.matching(pattern_node(pattern if isinstance(pattern, str) else f"^{known}$"))
+            except UnsupportedPattern:
+                pass
+        least, most = counts(schema, "minLength", "maxLength")
+        return self.any_text() if (least, most) == (0, None) else self.some_text(least, most)
+
+    def _integer(self, schema: Mapping[str, Any]) -> Node:
+        low, high = _bounds(schema)
+        if (low == -math.inf and high == math.inf) or low > high:
+            whole = seq(optional("-"), Chars(chars("1-9")), Repeat(_DIGIT, 0, 18))
+            return self.rules.once("integer", "integer", lambda: choice((Exact("0"), whole)))
+        return integers(low, high)
+
+    def _array(self, schema: Mapping[str, Any]) -> Node:
+        first = [self.value(item) for item in schema.get("prefixItems", ())]
+        rest = schema.get("items", not first)
+        least, most = counts(schema, "minItems", "maxItems")
+        if rest is False:
+            most = len(first) if most is None else min(most, len(first))
+        item = self.rules.add("item", self.value(rest)) if rest is not False else NOTHING
+        inner = self._items(first, item, least, most)
+        return seq("[", self.space, inner, self.space, "]") if inner != NOTHING else Exact("[]")
+
+    def _items(self, first: list[Node], item: Node, least: int, most: int | None) -> Node:
+        if most is not None:
+            first = first[:most]
+        if item == NOTHING:
+            return self._joined(first)
+        more = (max(0, least - len(first)), None if most is None else most - len(first))
+        if first:
+            tail = Repeat(seq(self.comma, item), *more) if more[1] != 0 else NOTHING
+            return seq(self._joined(first), tail)
+        if most == 0:
+            return NOTHING
+        tail = Repeat(seq(self.comma, item), max(0, least - 1), None if most is None else most - 1)
+        inner = seq(item, tail) if most != 1 else item
+        return inner if least else optional(inner)
+
+    def object(self, schema: Mapping[str, Any]) -> Node:
+        """An object."""
+        inner = self.members(schema, self.key, self.other_key, self.colon)
+        return seq("{", self.space, inner, self.space, "}") if inner != NOTHING else Exact("{}")
+
+    def members(
+        self,
+        schema: Mapping[str, Any],
+        key: Callable[[str], Node],
+        other_key: Callable[[frozenset[str]], Node],
+        colon: Node,
+    ) -> Node:
+        """The members of an object."""
+        required = frozenset(schema.get("required", ()))
+        properties: Mapping[str, Any] = schema.get("properties", {})
+        pairs: list[tuple[Node, bool]] = []
+        for name, inner in self.ordered(properties):
+            if inner is not False:
+                member = self.rules.add(name, seq(key(name), colon, self.value(inner)))
+                pairs.append((member, name in required))
+        extra = schema.get("additionalProperties", "properties" not in schema)
+        if extra is False:
+            return self._sequence(pairs, NOTHING)
+        more = seq(other_key(frozenset(properties)), colon, self.value(extra))
+        return self._sequence(pairs, self.rules.add("more", more))
+
+    def ordered(self, properties: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
+        """Properties in the order in which they are written."""
+        return properties.items()
+
+    def _sequence(self, pairs: Sequence[tuple[Node, bool]], extra: Node) -> Node:
+        """Members in order, some of them optional, with commas between those that are there."""
+        # From the last one to the first, so both lists are in reverse: what may stand behind a member, ...
+        tail: list[Node] = [Repeat(seq(self.comma, extra))] if extra != NOTHING else []
+        # ... and what may come first, if nothing that is required stands before it.
+        heads: list[Node] = [optional(extra, *tail)] if extra != NOTHING else []
+        needed: Node | None = None  # the required member to begin with, and how much of the tail is behind it
+        behind = 0
+        for member, required in reversed(pairs):
+            if required:
+                heads, needed, behind = [], member, len(tail)
+                tail += (member, self.comma)
+                continue
+            if needed is not None:
+                heads.append(seq(needed, *reversed(tail[:behind])))
+                needed = None
+            shared = self.rules.add("rest", seq(*reversed(tail))) if tail else NOTHING
+            begun = seq(member, shared)
+            heads.append(begun if heads else optional(begun))
+            tail = [shared, optional(self.comma, member)]
+        if needed is not None:
+            heads.append(seq(needed, *reversed(tail[:behind])))
+        return choice(reversed(heads)) if heads else NOTHING
+
+    def anything(self) -> Node:
+        """Any value."""
+        return self.rules.once(
+            (*self._context, "value"),
+            "value",
+            lambda: choice(
+                self._typed(name, {}) for name in ("object", "array", "string", "number", "boolean", "null")
+            ),
+        )
+
+
+_JSON_PLAIN: Final = complement(union(_CONTROL, set_of('"\\')))
+
+
+def _json_escape() -> Node:
+    return seq("\\", choice((Chars(set_of('"\\/bfnrt')), seq("u", Repeat(_HEX, 4, 4)))))
+
+
+class PythonValues(Values):
+    """Values as Python literals."""
+
+    notation = "python"
+    null = Exact("None")
+    true = Exact("True")
+    false = Exact("False")
+
+    def white_space(self) -> Node:
+        return optional(" ")
+
+    def text(self, value: str) -> Node:
+        double = json.dumps(value, ensure_ascii=False)
+        single = "'" + double[1:-1].replace('\\"', '"').replace("'", "\\'") + "'"
+        return choice((Exact(double), Exact(single)))
+
+    def any_text(self) -> Node:
+        return self.some_text(0, None)
+
+    def some_text(self, least: int, most: int | None) -> Node:
+        return choice(seq(quote, Repeat(self._character(quote), least, most), quote) for quote in ('"', "'"))
+
+    def _character(self, quote: str) -> Node:
+        plain = complement(union(_CONTROL, set_of(quote + "\\")))
+        return self.rules.once(("python", quote), "char", lambda: choice((Chars(plain), _python_escape())))
+
+    def matching(self, node: Node) -> Node:
+        plain = complement(union(_CONTROL, set_of('"\\')))
+        return seq('"', spelt(node, plain, {'"': '\\"', "\\": "\\\\"}), '"')
+
+    def other_key(self, taken: frozenset[str]) -> Node:
+        return choice(seq(quote, self._word(taken), quote) for quote in ('"', "'"))
+
+    def arguments(self, schema: Schema) -> Node:
+        """Keywords in parentheses; names that are no identifiers need an object instead."""
+        merged = self._merged(schema) if isinstance(schema, Mapping) else {}
+        if "$ref" in merged or ("properties" not in merged and {"anyOf", "oneOf"} & merged.keys()):
+            return seq("(", self.value(merged), ")")
+        properties = merged.get("properties", {})
+        words = {name: inner for name, inner in properties.items() if name.isidentifier()}
+        options: list[Node] = []
+        if all(name in words for name in merged.get("required", ()) if name in properties):
+            keywords = {**merged, "properties": words} if "properties" in merged else merged
+            options.append(seq("(", self.members(keywords, Exact, self._word, Exact("=")), ")"))
+        if len(words) < len(properties):
+            options.append(seq("(", self.object(merged), ")"))
+        return choice(options)
+
+
+def _python_escape() -> Node:
+    return seq("\\", choice((Chars(set_of("\"'\\bfnrt")), seq("u", Repeat(_HEX, 4, 4)))))
+
+
+class BareValues(Values):
+    """Objects with bare keys, in alphabetical order; strings between delimiters."""
+
+    notation = "bare"
+    null = choice((Exact("null"), Exact("None")))
+
+    def white_space(self) -> Node:
+        return NOTHING
+
+    def text(self, value: str) -> Node:
+        if self.quote in value + self.quote[:-1]:
+            return Exact(json.dumps(value, ensure_ascii=False))
+        return Exact(self.quote + value + self.quote)
+
+    def key(self, key: str) -> Node:
+        from .._core.render.arguments import encode_bare
+
+        return Exact(encode_bare(json.dumps({key: 0}), self.quote)[1:-3])
+
+    def any_text(self) -> Node:
+        return self.rules.once(
+            (*self._context, "string"),
+            "any-string",
+            lambda: seq(self.quote, text_rules(self.rules, self.quote, self.without)),
+        )
+
+    def some_text(self, least: int, most: int | None) -> Node:
+        plain = complement(set_of(self.quote[0]))
+        return seq(self.quote, Repeat(Chars(plain), least, most), self.quote)
+
+    def matching(self, node: Node) -> Node:
+        return seq(self.quote, spelt(node, complement(set_of(self.quote[0])), {}), self.quote)
+
+    def other_key(self, taken: frozenset[str]) -> Node:
+        return self._word(taken)
+
+    def ordered(self, properties: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
+        return sorted(properties.items(), key=lambda item: str(item[0]).lower())
+
+
+# --- schemas
+
+
+def _shape(schema: Mapping[str, Any]) -> str:
+    """The type that keywords give away."""
+    if "properties" in schema or "additionalProperties" in schema:
+        return "object"
+    return "array" if "items" in schema or "prefixItems" in schema else ""
+
+
+def counts(schema: Mapping[str, Any], low: str, high: str) -> tuple[int, int | None]:
+    """How many at least and at most; what engines cannot count is open."""
+    least, most = schema.get(low), schema.get(high)
+    least = least if isinstance(least, int) and least > 0 else 0
+    most = most if isinstance(most, int) and most <= MOST else None
+    least = min(least, MOST)
+    return least, most if most is None or most >= least else least
+
+
+def _bounds(schema: Mapping[str, Any]) -> tuple[float, float]:
+    """The least and the greatest integer."""
+    lows, highs = [-math.inf], [math.inf]
+    if _is_number(schema.get("minimum")):
+        lows.append(math.ceil(schema["minimum"]))
+    if _is_number(schema.get("exclusiveMinimum")):
+        lows.append(math.floor(schema["exclusiveMinimum"]) + 1)
+    if _is_number(schema.get("maximum")):
+        highs.append(math.floor(schema["maximum"]))
+    if _is_number(schema.get("exclusiveMaximum")):
+        highs.append(math.ceil(schema["exclusiveMaximum"]) - 1)
+    return max(lows), min(highs)
+
+
+def _is_number(value: object) -> bool:
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+# --- integers between bounds
+
+
+def integers(low: float, high: float) -> Node:
+    """The integers of an interval; an open one has up to 19 digits."""
+    bound = 10**19 - 1
+    first = -bound if low == -math.inf else max(int(low), -bound)
+    last = bound if high == math.inf else min(int(high), bound)
+    options: list[Node] = []
+    if first < 0:
+        options.append(seq("-", _naturals(max(1, -last), -first)))
+    if last >= 0:
+        options.append(_naturals(max(0, first), last))
+    return choice(options)
+
+
+def _naturals(low: int, high: int) -> Node:
+    options: list[Node] = []
+    while low <= high:
+        digits = len(str(low))
+        top = min(high, 10**digits - 1)
+        options.append(_same_length(str(low), str(top)))
+        low = top + 1
+    return choice(options)
+
+
+def _same_length(low: str, high: str) -> Node:
+    if not low:
+        return NOTHING
+    if low[0] == high[0]:
+        return seq(low[0], _same_length(low[1:], high[1:]))
+    rest = len(low) - 1
+    free = Repeat(_DIGIT, rest, rest) if rest else NOTHING
+    first, last = int(low[0]), int(high[0])
+    options: list[Node] = []
+    if low[1:].strip("0"):
+        options.append(seq(low[0], _same_length(low[1:], "9" * rest)))
+        first += 1
+    if high[1:].strip("9"):
+        options.append(seq(high[0], _same_length("0" * rest, high[1:])))
+        last -= 1
+    if first <= last:
+        options.insert(0, seq(Chars(((48 + first, 48 + last),)), free))
+    return choice(options)

@@ -1,0 +1,73 @@
+"""Messages: deltas in vLLM's own classes, and the one place of its server that cannot show a broken call."""
+
+from __future__ import annotations
+
+from functools import wraps
+from http import HTTPStatus
+from typing import Any
+
+from ...wire._poisoned_calls import (
+    cannot_say,
+    is_spoilt,
+    is_spoilt_as_malformed,
+    without_spoiler,
+)
+from .._deltas import Delta
+from . import _compat as compat
+
+
+def message_of(delta: Delta) -> Any:
+    """A delta in vLLM's own classes, None for an empty one; keys that are not set are not sent."""
+    if not delta:
+        return None
+    fields: dict[str, Any] = {}
+    if delta.reasoning:
+        fields["reasoning"] = delta.reasoning
+    if delta.content:
+        fields["content"] = delta.content
+    if delta.calls:
+        fields["tool_calls"] = [
+            compat.DeltaToolCall(
+                index=call.index, function=compat.DeltaFunctionCall(arguments=call.arguments)
+            )
+            if call.name is None
+            else compat.DeltaToolCall(
+                index=call.index,
+                id=call.id,
+                type="function",
+                function=compat.DeltaFunctionCall(name=call.name, arguments=call.arguments),
+            )
+            for call in delta.calls
+        ]
+    return compat.DeltaMessage(**fields)
+
+
+def mend_anthropic() -> None:
+    """Keep broken calls out of whole answers of the Messages API.
+
+    Their input is an object there, so the server decodes all arguments, and fails at those of a
+    broken call.  One that was cut off is left out, as the reason ``max_tokens`` explains; one that
+    is malformed is an error that says so.
+    """
+    serving = compat.anthropic_serving()
+    convert = getattr(serving, "messages_full_converter", None)
+    if convert is None or getattr(convert, "by_unspool", False):
+        return
+
+    @wraps(convert)
+    def converted(self: Any, generator: Any, *args: Any, **kwargs: Any) -> Any:
+        for choice in generator.choices:
+            calls = choice.message.tool_calls or []
+            for call in calls:
+                if is_spoilt_as_malformed(call.function.arguments):
+                    error = cannot_say(call.function.name, without_spoiler(call.function.arguments))
+                    return self.create_error_response(
+                        str(error),
+                        err_type="InternalServerError",
+                        status_code=HTTPStatus.INTERNAL_SERVER_ERROR,
+                    )
+            choice.message.tool_calls = [call for call in calls if not is_spoilt(call.function.arguments)]
+        return convert(self, generator, *args, **kwargs)
+
+    converted.by_unspool = True  # type: ignore[attr-defined]
+    serving.messages_full_converter = converted

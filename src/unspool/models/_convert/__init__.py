@@ -1,0 +1,1 @@
+"""Conversions of dialects: Python source, JSON and response templates."""

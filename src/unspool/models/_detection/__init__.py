@@ -1,0 +1,1 @@
+"""Detection: which dialect a model speaks."""

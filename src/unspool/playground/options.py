@@ -1,0 +1,80 @@
+"""What a question is about: an output, and how it is to be read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeVar
+
+from ..dialects._declaration import Dialect
+from ..dialects._registry import get_dialect
+from ..errors import UsageError
+from ..events import FinishReason
+from ..models._convert.dialect_json import dialect_from_json
+from ..parser import Parser, seeded_ids
+from ..policies import Policies
+
+T = TypeVar("T")
+
+_WORDS: Final = {str: "a text", int: "a number", list: "a list", dict: "an object", bool: "true or false"}
+
+
+def given(request: Mapping[str, Any], name: str, kind: type[T], default: T) -> T:
+    """A field of a request; what is missing or null has its default."""
+    value = request.get(name)
+    if value is None:
+        return default
+    if type(value) is not kind:
+        raise UsageError(f"{name} must be {_WORDS[kind]}, got {type(value).__name__}")
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """An output and its reading."""
+
+    text: str
+    dialect: Dialect
+    tools: list[Any] | None
+    """None: not known."""
+    policies: Policies | None
+    prompt: str | None
+    finish_reason: FinishReason | None
+
+    @classmethod
+    def of(cls, request: Mapping[str, Any]) -> Setup:
+        """What a request says of it; its ``dialect`` is a name, or a declaration as JSON."""
+        dialect = request.get("dialect")
+        policies = given(request, "policies", dict, {})
+        prompt = request.get("prompt")
+        reason: Any = request.get("finish_reason")
+        tools = request.get("tools")
+        return cls(
+            text=given(request, "text", str, ""),
+            dialect=dialect_from_json(dialect) if isinstance(dialect, dict) else _named(dialect),
+            tools=None if tools is None else given(request, "tools", list, []),
+            policies=Policies.chosen(policies) if policies else None,
+            prompt=None if prompt is None else given(request, "prompt", str, ""),
+            finish_reason=reason,
+        )
+
+    def parser(self, tokenizer: Any = None) -> Parser:
+        """A parser for it; ids of calls are the same each time."""
+        return Parser(
+            self.dialect,
+            tools=self.tools,
+            prompt=self.prompt,
+            tokenizer=tokenizer,
+            policies=self.policies,
+            new_id=seeded_ids("playground", self.dialect),
+        )
+
+    def with_tools(self, tools: list[Any]) -> Setup:
+        """The same, with these tools and the policies that everybody has."""
+        return replace(self, tools=tools, policies=None)
+
+
+def _named(name: object) -> Dialect:
+    if not isinstance(name, str):
+        raise UsageError("choose a dialect: give its name, or a declaration as JSON")
+    return get_dialect(name)

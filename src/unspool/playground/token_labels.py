@@ -1,0 +1,132 @@
+"""What every token of an output is, by a ``tokenizer.json`` that was dropped on the page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from .._core.token_ids.labels import BROKEN, KIND, SHARED, Label
+from .._core.token_ids.tokenizers import as_encoder
+from ..errors import UsageError
+from ..tokens._display import pieces
+from ..tokens._label_tokens import read
+from .options import Setup, given
+
+
+def labels(request: Mapping[str, Any]) -> dict[str, Any]:
+    """A label for each token, with its id and text.
+
+    Of the request, beside what ``Setup`` reads: ``tokenizer_json``, the text of the file; ``ids`` and
+    ``prompt_ids``, the tokens of the output and of the prompt.  Without ``ids`` they are found by
+    the package ``tokenizers``.
+    """
+    setup = Setup.of(request)
+    tokenizer = _tokenizer(given(request, "tokenizer_json", str, ""))
+    ids = _ids(request, "ids", setup.text, tokenizer)
+    reading = read(
+        ids,
+        setup.dialect,
+        tokenizer=tokenizer,
+        tools=setup.tools,
+        prompt_ids=None if setup.prompt is None else _ids(request, "prompt_ids", setup.prompt, tokenizer),
+        finish_reason=setup.finish_reason,
+        policies=setup.policies,
+    )
+    return {
+        "tokens": [
+            {
+                "id": id,
+                "text": text,
+                "kind": Label(label & KIND).name.lower(),
+                "shared": bool(label & SHARED),
+                "broken": bool(label & BROKEN),
+            }
+            for id, text, label in pieces(ids, reading.labels, tokenizer)
+        ]
+    }
+
+
+def _ids(request: Mapping[str, Any], name: str, text: str, tokenizer: Any) -> list[int]:
+    if request.get(name) is None:
+        return list(as_encoder(tokenizer).encode(text))
+    ids = given(request, name, list, [])
+    if not all(type(id) is int for id in ids):
+        raise UsageError(f"{name} must be a list of numbers")
+    return ids
+
+
+@lru_cache(maxsize=1)
+def _tokenizer(text: str) -> Any:
+    """The tokenizer in a file; the page asks of the same one again and again."""
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"this is not a tokenizer.json: {error}") from error
+    if not isinstance(value, dict) or not isinstance(value.get("model"), dict):
+        raise UsageError("this is not a tokenizer.json: it has no model; drop the file of that name")
+    try:
+        from tokenizers import Tokenizer
+    except ImportError:
+        return _File(value)
+    try:
+        return Tokenizer.from_str(text)
+    except Exception as error:  # it raises nothing more special
+        raise UsageError(f"this tokenizer.json cannot be read: {error}") from error
+
+
+class _Added(NamedTuple):
+    content: str
+    special: bool
+
+
+class _Decoder:
+    """The decoder, as the library of tokenizers pickles it."""
+
+    def __init__(self, value: object) -> None:
+        self._value = value
+
+    def __getstate__(self) -> bytes:
+        return json.dumps(self._value).encode()
+
+
+class _File:
+    """A ``tokenizer.json`` without the package that reads it: it tells tokens, and finds none."""
+
+    def __init__(self, value: Mapping[str, Any]) -> None:
+        self.decoder = _Decoder(value.get("decoder"))
+        vocabulary = value["model"].get("vocab")
+        entries = vocabulary.items() if isinstance(vocabulary, dict) else _scored(vocabulary)
+        self._tokens: dict[int, str] = {id: token for token, id in entries if type(id) is int}
+        self._added: dict[int, _Added] = {}
+        for entry in value.get("added_tokens") or ():
+            if isinstance(entry, dict) and isinstance(entry.get("content"), str):
+                self._added[int(entry["id"])] = _Added(entry["content"], bool(entry.get("special")))
+        self._tokens |= {id: token.content for id, token in self._added.items()}
+
+    def id_to_token(self, id: int, /) -> str | None:
+        return self._tokens.get(id)
+
+    def get_added_tokens_decoder(self) -> Mapping[int, _Added]:
+        return self._added
+
+    def to_str(self) -> str:
+        raise NotImplementedError  # nobody asks who has the decoder
+
+    def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
+        del skip_special_tokens
+        raise UsageError(f"tokens like {ids} are spelt in a way that needs the package tokenizers")
+
+    def encode(self, sequence: Any, *, add_special_tokens: bool = True) -> Any:
+        del sequence, add_special_tokens
+        raise UsageError(
+            "which tokens a text has needs the package tokenizers: pip install 'unspool[tokenizers]'"
+        )
+
+
+def _scored(vocabulary: object) -> list[tuple[str, int]]:
+    """A vocabulary of Unigram: pieces with their scores, in the order of their ids."""
+    if not isinstance(vocabulary, list):
+        raise UsageError("this tokenizer.json has no vocabulary")
+    return [(str(entry[0]), id) for id, entry in enumerate(vocabulary) if isinstance(entry, list) and entry]

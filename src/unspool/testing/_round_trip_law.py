@@ -1,0 +1,334 @@
+"""The law of the round trip, and messages to try it on."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from .._core.render.message import render
+from ..dialects._declaration import Dialect
+from ..dialects._registry import find
+from ..dialects._templates import (
+    PAYLOADS,
+    Attributes,
+    Hole,
+    literals,
+    parse_template,
+    split_at,
+    split_marks,
+)
+from ..message import Message, ToolCall
+from ..parser import parse
+from ..policies import Policies
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+from ._outputs import Case, Reading, ToolList, markers
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A message that a dialect can express, and tools that declare its calls."""
+
+    message: Message
+    tools: tuple[dict[str, Any], ...]
+
+
+def assert_round_trip(dialect: str | Dialect, sample: Sample | Message, tools: ToolList | None = None) -> str:
+    """``parse(render(message))`` gives the message back, without problems; returns the rendered text.
+
+    Arguments must come back as the same text where the dialect carries JSON,
+    else as the same value, with types and the order of keys.
+    """
+    spec = find(dialect)
+    message, tools = (sample.message, sample.tools) if isinstance(sample, Sample) else (sample, tools)
+    text = render(spec, message, check=False)
+    if _begins_a_call_in_a_value(spec, message):
+        return text
+    got = parse(text, spec, tools=tools)
+    if any(problem.kind == "late_id" for problem in got.problems):
+        # An id behind the arguments counts only where calls are announced whole.
+        got = parse(text, spec, tools=tools, policies=Policies(commit="call"))
+
+    def fail(what: str, expected: object, found: object) -> NoReturn:
+        why = f"{what}\n    expected: {expected!r}\n    got:      {found!r}"
+        Reading(spec, Case(text, tools), [text], [], None, []).fail("round trip", why)
+
+    if got.problems:
+        fail("problems", (), got.problems)
+    for field in ("reasoning", "content"):
+        if getattr(got, field) != getattr(message, field):
+            fail(field, getattr(message, field), getattr(got, field))
+    ability = Ability(spec)
+    for expected, found in zip_longest(message.tool_calls, got.tool_calls):
+        if expected is None or found is None or expected.name != found.name:
+            fail("calls", message.tool_calls, got.tool_calls)
+        if not ability.same(expected.arguments, found.arguments):
+            fail(f"arguments of {expected.name}", expected.arguments, found.arguments)
+        if expected.id and expected.id in text and expected.id != found.id:
+            fail(f"id of {expected.name}", expected.id, found.id)
+    finish = "tool_calls" if message.tool_calls else "stop"
+    if got.finish_reason != finish:
+        fail("finish_reason", finish, got.finish_reason)
+    return render(spec, message)  # its own proof must find the same
+
+
+def _begins_a_call_in_a_value(spec: Dialect, message: Message) -> bool:
+    """Whether a value between tags holds the beginning of a call: its end would be taken for the value's."""
+    found = [literals(parse_template(template)) for template in (spec.call if spec.param else ())]
+    openers = [literal.strip() for own in found for literal in own[:1]]
+    return any(opener in call.arguments for call in message.tool_calls for opener in openers)
+
+
+class Ability:
+    """What a dialect can express."""
+
+    def __init__(self, spec: Dialect) -> None:
+        self.spec = spec
+        frame = spec.frame
+        routes = [route for route in frame.routes if route.header] if frame is not None else []
+        into = {route.into for route in routes}
+        self.reasoning = bool(spec.reasoning) if frame is None else "reasoning" in into
+        self.content = frame is None or "content" in into
+        self.calls = bool(spec.call) if frame is None else any(i.startswith("{") for i in into)
+        template = spec.call[0] if spec.call else ""
+        for route in routes:
+            if route.into in ("{args}", "{params}"):
+                template = route.into
+        self.template = template
+        _, payload, _ = split_at(parse_template(template), *PAYLOADS)
+        self.payload = payload.field if payload is not None else ""
+        self.notation = (payload.notation if payload is not None else "") or spec.args
+        self.typed = self.payload == "params"
+        self.verbatim = self.payload in ("args", "envelope") and self.notation == "json"
+        self.reserved = {
+            *spec.names.null_calls,
+            *(w for route in routes for w in re.split(r"[=.\s]", route.when)),
+        }
+        """Names that mean something else than a function."""
+        nameless = self.payload == "code" and "{name}" not in template
+        self.fixed = spec.names.fixed or ("python" if nameless else "")
+        """The one function that it can call."""
+        self.anchored = bool(spec.section) and "^" in split_marks(spec.section[0])[0]
+        """Calls only where no content came before."""
+        self.plain_keys = not self.verbatim
+        """Keys of arguments are identifiers."""
+        self.markers = markers(spec)
+
+    def same(self, expected: str, found: str) -> bool:
+        """Whether arguments came back; 1, 1.0, "1" and true are different values."""
+        if self.verbatim:
+            return expected == found
+        # The templates of models that write bare keys sort them.
+        by_name = self.notation == "bare"
+        return _spelt(expected, by_name=by_name) == _spelt(found, by_name=by_name)
+
+    def openers(self) -> set[str]:
+        """Single characters that may begin a call in running text."""
+        found: set[str] = set()
+        for section in self.spec.section:
+            marks, body = split_marks(section)
+            before, _, _ = split_at(parse_template(body), "calls")
+            opening = "".join(
+                piece.text for piece in before if not isinstance(piece, Hole | Attributes)
+            ).strip()
+            if len(opening) == 1:
+                found.add(opening)
+            elif not opening and "^" in marks:
+                found.update("{[(")
+        return found
+
+
+def _spelt(arguments: str, *, by_name: bool) -> str:
+    return json.dumps(json.loads(arguments), sort_keys=by_name)
+
+
+def messages(dialect: str | Dialect, *, max_calls: int = 3) -> SearchStrategy[Sample]:
+    """Messages that a dialect can express, as a hypothesis strategy.
+
+    Text of any script, quotes, line breaks and markers inside the strings of
+    arguments, numbers of any size, nested and empty values, parallel calls,
+    reasoning and content.  Kept to what the rules for white space preserve:
+
+    - reasoning does not begin with line breaks and does not end in blanks;
+    - content does not begin with blanks if reasoning or calls are there, and
+      does not end in blanks before calls;
+    - there is no content before calls that may only begin an output;
+    - prose does not contain whole markers of the dialect;
+    - strings between tags do not contain a closing tag with what may follow it.
+    """
+    return _Inventor(Ability(find(dialect))).samples(max_calls)
+
+
+_CONTROL_TOKEN: Final = re.compile(r"<[|｜][^<>\s]*[|｜]>")
+"""Part of a marker, but no longer something that people write."""
+
+
+class _Inventor:
+    """Strategies for what a dialect can express, each built once."""
+
+    def __init__(self, ability: Ability) -> None:
+        from hypothesis import strategies as st
+
+        self.ability = ability
+        self.words = st.text(st.characters(codec="utf-8"), max_size=8)
+        self.numbers = st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(10**40), 10**40)
+        self.strings = self._strings()
+        self.prose = self._prose()
+        self.anything = st.recursive(
+            st.none() | st.booleans() | self.numbers | self.strings,
+            lambda inner: st.lists(inner, max_size=3) | st.dictionaries(self.strings, inner, max_size=3),
+            max_leaves=5,
+        )
+        self.values: dict[str, SearchStrategy[Any]] = {
+            "string": self.strings,
+            "integer": st.integers() | st.integers(-(10**40), 10**40),
+            "number": self.numbers,
+            "boolean": st.booleans(),
+            "null": st.none(),
+            "array": st.lists(self.anything, max_size=3),
+            "object": st.dictionaries(self.strings, self.anything, max_size=3),
+        }
+        """By the type that a schema names, or by the schema."""
+
+    def samples(self, max_calls: int) -> SearchStrategy[Sample]:
+        from hypothesis import strategies as st
+
+        ability, spec = self.ability, self.ability.spec
+        reasoning = self.prose.map(lambda text: text.lstrip("\r\n").rstrip()).filter(bool)
+        trimmed = self.prose.map(str.strip).filter(bool)
+        verbatim = self.prose.filter(bool)
+        tool_lists = self._tools()
+
+        @st.composite
+        def samples(draw: Callable[[SearchStrategy[Any]], Any]) -> Sample:
+            tools: tuple[dict[str, Any], ...] = draw(tool_lists) if ability.calls else ()
+            calls = [self._call(draw, tools) for _ in range(draw(st.integers(0, max_calls)))] if tools else []
+            thought = draw(st.none() | reasoning) if ability.reasoning else None
+            content = None
+            if ability.content and not (calls and ability.anchored):
+                content = draw(st.none() | trimmed if calls or thought is not None else verbatim)
+                content = content and spec.prompt.echo + content
+            numbered = tuple(
+                replace(call, id=spec.id_format.new(call.name, index)) for index, call in enumerate(calls)
+            )
+            declared = tuple({"type": "function", "function": tool} for tool in tools)
+            return Sample(Message(thought, content, numbered), declared)
+
+        return samples()
+
+    def _prose(self) -> SearchStrategy[str]:
+        """Text with everything in it but whole markers."""
+        from hypothesis import strategies as st
+
+        ability = self.ability
+        openers = ability.openers()
+        words = ("Hello", "the tool", " ", "\n", "\n\n", ". ", "é", "天気", "🙂", "`x`", '"', "a < b", "{}")
+        pieces = [marker[:at] for marker in ability.markers for at in range(1, len(marker))]
+        atoms = st.sampled_from(words) | self.words
+        if pieces:
+            atoms |= st.sampled_from(pieces)
+
+        def is_prose(text: str) -> bool:
+            # Nor does a marker that follows begin inside the text.
+            whole = any((text + marker).find(marker) < len(text) for marker in ability.markers)
+            return not whole and not _CONTROL_TOKEN.search(text) and not openers & set(text)
+
+        return st.lists(atoms, max_size=6).map("".join).filter(is_prose)
+
+    def _strings(self) -> SearchStrategy[str]:
+        """Strings with markers, quotes and escapes in them."""
+        from hypothesis import strategies as st
+
+        ability = self.ability
+        samples = ["Paris", "a b", "\n", " ", "\\n", "é", "東京", "🙂", "5", "null", "", ", ", *"\"'\\{}[]"]
+        words = self.words
+        quoted = [marker for marker in ability.markers if ability.spec.values.quote not in marker]
+        if ability.typed:
+            # A closing tag is data unless what may follow it follows.
+            quoted = [f"{marker} x" for marker in quoted]
+        if ability.notation == "loose":
+            # Nothing is escaped, so a quote may well be the end.
+            samples = [text for text in samples if not set(text) & set("\"'\\")]
+            words = words.filter(lambda text: not set(text) & set("\"'\\"))
+        atoms = st.sampled_from(samples) | words
+        if ability.spec.values.nested:  # there a parameter inside a value is structure, not data
+            heads = [param.partition("{")[0].split(" ")[0] for param in ability.spec.param]
+            quoted = [marker for marker in quoted if not marker.startswith(tuple(heads))]
+        if quoted:
+            atoms |= st.sampled_from(quoted)
+        return st.lists(atoms, max_size=4).map("".join)
+
+    def _tools(self) -> SearchStrategy[tuple[dict[str, Any], ...]]:
+        """Functions with typed parameters, as a request declares them."""
+        from hypothesis import strategies as st
+
+        ability = self.ability
+        names = st.sampled_from(("get_weather", "now", "write-file", "f"))
+        names |= st.from_regex(r"[a-zA-Z_][a-zA-Z0-9_-]{0,12}", fullmatch=True)
+        if ability.fixed:
+            names = st.just(ability.fixed)
+        types = ["string", "integer", "number", "boolean", "null"]
+        if not ability.spec.values.nested:
+            types += ["array", "object"]
+        schemas: SearchStrategy[dict[str, Any]] = st.recursive(
+            st.sampled_from(types).map(lambda type_: {"type": type_}),
+            lambda inner: (
+                inner.map(lambda items: {"type": "array", "items": items})
+                | self._properties(inner, plain=True).map(lambda p: {"type": "object", "properties": p})
+            ),
+            max_leaves=4,
+        )
+        parameters = self._properties(schemas, plain=ability.plain_keys).map(
+            lambda properties: {"type": "object", "properties": properties}
+        )
+        functions: SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+            {"name": names.filter(lambda name: name not in ability.reserved), "parameters": parameters}
+        )
+        return st.lists(functions, min_size=1, max_size=3, unique_by=lambda tool: tool["name"]).map(tuple)
+
+    def _properties(
+        self, schemas: SearchStrategy[dict[str, Any]], *, plain: bool
+    ) -> SearchStrategy[dict[str, dict[str, Any]]]:
+        from hypothesis import strategies as st
+
+        keys = st.sampled_from(("city", "n", "name", "arguments", "file_path", "x1", "id"))
+        if self.ability.spec.values.unescape:
+            keys |= st.sampled_from(("a&b", 'say "hi"', "x<y", "&quot;"))
+        return st.dictionaries(keys if plain else keys | self.words.filter(bool), schemas, max_size=4)
+
+    def _call(self, draw: Callable[[SearchStrategy[Any]], Any], tools: Sequence[dict[str, Any]]) -> ToolCall:
+        from hypothesis import strategies as st
+
+        tool = draw(st.sampled_from(tools))
+        if self.ability.payload == "code":
+            return ToolCall("", tool["name"], json.dumps({"code": draw(self.prose).strip()}))
+        properties: dict[str, dict[str, Any]] = tool["parameters"]["properties"]
+        given = {key: schema for key, schema in properties.items() if draw(st.booleans())}
+        arguments = {key: draw(self._value(schema)) for key, schema in given.items()}
+        layouts: tuple[dict[str, Any], ...] = (
+            {},
+            {"ensure_ascii": False},
+            {"separators": (",", ":")},
+            {"indent": 1},
+        )
+        return ToolCall("", tool["name"], json.dumps(arguments, **draw(st.sampled_from(layouts))))
+
+    def _value(self, schema: Mapping[str, Any]) -> SearchStrategy[Any]:
+        """Values that a schema allows."""
+        from hypothesis import strategies as st
+
+        if len(schema) == 1:
+            return self.values[schema["type"]]
+        key = json.dumps(schema)
+        if key not in self.values:
+            if "items" in schema:
+                self.values[key] = st.lists(self._value(schema["items"]), max_size=3)
+            else:
+                members = {name: self._value(member) for name, member in schema["properties"].items()}
+                self.values[key] = st.fixed_dictionaries({}, optional=members)
+        return self.values[key]
