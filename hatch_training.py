@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from unspool import Message, Parser, ToolCall, get_dialect, parse, render
 from unspool._core.scan.runs import COMPILED
 from unspool._core.stages.message_columns import MessageColumns
-from unspool.tokens import read
+from unspool.tokens import label_tokens
 
 # Wide characters are here so that the compiler knows them to be rare: of what it never saw it knows nothing.
 PROSE = "The ferry leaves at seven, so be at the pier a little earlier; if a < b, take [the next one](x) 🙂. "
@@ -23,7 +23,7 @@ TOOLS = [
             "properties": {"path": {"type": "string"}, "n": {"type": "integer"}},
         },
     }
-    for name in ("read", "write")
+    for name in ("label_tokens", "write")
 ]
 DIALECTS = (
     "hermes",
@@ -42,7 +42,7 @@ def answers() -> list[Message]:
     """Text and calls, and a call with much in it."""
     short = '{"path": "a b.txt", "n": 12}'
     long = json.dumps({"path": CODE * 40, "n": [1, {"a": None}]}, ensure_ascii=False)
-    calls = tuple(ToolCall(f"call{number:05}", "read", short) for number in range(8))
+    calls = tuple(ToolCall(f"call{number:05}", "label_tokens", short) for number in range(8))
     return [
         Message(content=PROSE * 40),
         Message(content=PROSE, tool_calls=calls),
@@ -88,8 +88,8 @@ def read_whole(text: str, dialect: str) -> None:
     columns = MessageColumns()
     for number in range(10):
         parse(text, dialect, tools=TOOLS)
-        columns.read(text, get_dialect(dialect), TOOLS, None, "stop", seeded(number))
-        read(vocabulary.ids, dialect, tokenizer=vocabulary, tools=TOOLS)
+        columns.label_tokens(text, get_dialect(dialect), TOOLS, None, "stop", seeded(number))
+        label_tokens(vocabulary.ids, dialect, tokenizer=vocabulary, tools=TOOLS)
 
 
 def read_answers() -> None:

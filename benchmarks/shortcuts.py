@@ -20,12 +20,12 @@ from parsing.workloads import hostile, streamed
 from unspool._core.arguments import json_value as json_codec
 from unspool._core.arguments.envelope import EnvelopeCodec
 from unspool._core.compiler.codec import Codec
-from unspool._core.compiler.compiled_dialect import Syntax
+from unspool._core.compiler.compiled_dialect import CompiledDialect
 from unspool._core.compiler.matcher import MATCH
 from unspool._core.compiler.text_states import Entry
 from unspool._core.ledger import Ledger
 from unspool._core.scan import runs as scan
-from unspool._core.scan.markers import Piece, ValueWatch, Watch
+from unspool._core.scan.markers import MarkerSet, Piece, ValueMarkerSet
 
 SOURCES = Path(__file__).resolve().parent.parent / "src"
 SCENARIOS = ("prose", "typical", "10k", "64 calls")
@@ -60,21 +60,21 @@ def without_glance() -> None:
 def without_reaches() -> None:
     """How far a text reaches is found out each time."""
 
-    def reach(self: Watch, text: str) -> int:
+    def reach(self: MarkerSet, text: str) -> int:
         at, literal = self.seek(text, 0, final=False)
         return -1 if literal else len(text) if at < 0 else at
 
-    _put(Watch, "reach", reach)
+    _put(MarkerSet, "reach", reach)
 
 
 def without_pieces() -> None:
     """What a piece of a value is in JSON is found out each time."""
 
-    def piece(self: ValueWatch, text: str) -> Piece | None:
+    def piece(self: ValueMarkerSet, text: str) -> Piece | None:
         at, literal = self.seek(text, 0, final=False)
         return None if literal else Piece(text if at < 0 else text[:at])
 
-    _put(ValueWatch, "piece", piece)
+    _put(ValueMarkerSet, "piece", piece)
 
 
 def without_string_reaches() -> None:
@@ -90,16 +90,16 @@ def without_first_sight() -> None:
 def without_sign() -> None:
     """In long texts, too, markers that begin with one character are found by a pattern."""
 
-    def signed(self: Watch, text: str, at: int) -> int:
+    def signed(self: MarkerSet, text: str, at: int) -> int:
         match = (self._next or self._compile_next()).search(text, at)
         return -1 if match is None else match.start()
 
-    _put(Watch, "_signed", signed)
+    _put(MarkerSet, "_signed", signed)
 
 
 def without_refined() -> None:
     """Name and id are found out for each call."""
-    _put(Syntax, "refine", Syntax._refine)  # noqa: SLF001 - what it is a short cut for
+    _put(CompiledDialect, "refine", CompiledDialect._refine)  # noqa: SLF001 - what it is a short cut for
 
 
 SHORT_CUTS: dict[str, Callable[[], None]] = {

@@ -53,10 +53,10 @@ def measure(orders: IO[str], renderers: bool) -> Iterator[float]:
 
 
 def _labels() -> Callable[[list[int]], object]:
-    from unspool.tokens import read
+    from unspool.tokens import label_tokens
 
     tokenizer = _tokenizer()
-    return lambda ids: read(ids, "hermes", tokenizer=tokenizer).labels
+    return lambda ids: label_tokens(ids, "hermes", tokenizer=tokenizer).labels
 
 
 def _renderers() -> Callable[[list[int]], object]:

@@ -9,7 +9,7 @@ import sys
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-from unspool.tokens import KIND, Label, read
+from unspool.tokens import KIND, Label, label_tokens
 
 ROLLOUT = (
     "<think>\nI ask.\n</think>\n\n"
@@ -31,7 +31,7 @@ def bytes_only() -> Tokenizer:
 tokenizer = Tokenizer.from_file(sys.argv[1]) if len(sys.argv) > 1 else bytes_only()
 sampled = tokenizer.encode(ROLLOUT, add_special_tokens=False).ids  # in a rollout: what the engine sampled
 
-reading = read(sampled, "hermes", tokenizer=tokenizer, finish_reason="stop")
+reading = label_tokens(sampled, "hermes", tokenizer=tokenizer, finish_reason="stop")
 for label in Label:
     ids = [id for id, found in zip(sampled, reading.labels, strict=True) if found & KIND == label]
     if ids:

@@ -40,6 +40,6 @@ print("reasoning:", message.reasoning)
 print("content:  ", message.content)
 for call in message.tool_calls:
     print("call:     ", call.name, json.loads(call.arguments))
-for problem in message.problems:
-    print("problem:  ", problem.kind, f"at {problem.start} to {problem.end}")
+for diagnostic in message.diagnostics:
+    print("diagnostic:", diagnostic.kind, f"at {diagnostic.start} to {diagnostic.end}")
 print("finished: ", message.finish_reason)

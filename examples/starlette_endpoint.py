@@ -33,7 +33,7 @@ async def chat(request: Request) -> Response:
     wire = ChatStream(parser, model=body.get("model", "local"))
     if not body.get("stream"):
         events = [event async for piece in generate(body) for event in parser.feed(piece)]
-        return JSONResponse(wire.whole(parser.message(events + parser.finish("stop"))))
+        return JSONResponse(wire.response(parser.message(events + parser.finish("stop"))))
 
     async def lines() -> AsyncIterator[str]:
         async for piece in generate(body):

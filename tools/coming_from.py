@@ -1,4 +1,4 @@
-"""What other engines do where users disagree, and what ``Policies.like`` makes of the same outputs.
+"""What other engines do where users disagree, and what ``Policies.preset`` makes of the same outputs.
 
 ``python tools/coming_from.py`` asks the parsers that ``make peers`` installed and says
 where ``docs/coming-from.md`` is out of date; ``--write`` writes its tables anew.  Every
@@ -204,7 +204,7 @@ def _close_outcome(seen: Seen) -> str:
 
 TOPICS: Final = (
     Topic("text after a call", "after_calls", _after, _after_outcome),
-    Topic("blanks between text and a call", "blanks_around_calls", _before, _blanks_outcome),
+    Topic("blanks between text and a call", "whitespace_around_calls", _before, _blanks_outcome),
     Topic("a call that the length limit cuts", "truncated_call", _cut, _cut_outcome),
     Topic("a call with broken JSON", "malformed_call", _malformed, _malformed_outcome),
     Topic(
@@ -283,7 +283,7 @@ def theirs(program: Program, dialect: str, output: Output, topic: Topic, *, stre
 
 def rows(program: Program, engine: str, outcomes: Outcomes) -> Iterator[str]:
     """The table of an engine; what each of its dialects made of a topic is added to the outcomes."""
-    policies = Policies.like(engine)
+    policies = Policies.preset(engine)
     dialects = program.identity().dialects
     yield f"| | {ENGINES[engine]}, whole | streamed | `like` | the same, whole | streamed |"
     yield "|---|---|---|---|---|---|"

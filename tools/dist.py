@@ -24,7 +24,7 @@ import dist_trial
 from dist_build import ROOT
 from dist_contents import DistError, sdist_faults, wheel_faults
 from dist_interpreters import Interpreter, absent, interpreters
-from dist_trial import Trial
+from dist_trial import Installation
 
 DIST: Final = ROOT / "dist"
 PAGE: Final = ROOT / "docs" / "release.md"
@@ -43,7 +43,7 @@ class Release:
     pure: Path = Path()
     compiled: dict[str, Path] = field(default_factory=dict)
     """By version, as ``3.11``."""
-    trials: list[Trial] = field(default_factory=list)
+    trials: list[Installation] = field(default_factory=list)
     choices: list[tuple[str, str]] = field(default_factory=list)
     """What pip took, or would take, where."""
     equal: list[str] = field(default_factory=list)

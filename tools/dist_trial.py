@@ -35,7 +35,7 @@ _IMPORT: Final = (
 
 
 @dataclass(frozen=True)
-class Trial:
+class Installation:
     """What was run, and what it said."""
 
     file: str
@@ -49,7 +49,7 @@ class Trial:
     seconds: float
 
 
-def try_file(file: Path, interpreter: Interpreter, *, compiled: bool) -> Trial:
+def try_file(file: Path, interpreter: Interpreter, *, compiled: bool) -> Installation:
     """Install a file, with nothing else there, and try what users do."""
     begun = time.monotonic()
     with tempfile.TemporaryDirectory() as name:
@@ -61,7 +61,7 @@ def try_file(file: Path, interpreter: Interpreter, *, compiled: bool) -> Trial:
         version = _used(python, place, compiled=compiled)
         tests = _tested(python, compiled=compiled)
         suite = _conformance(python, place)
-    return Trial(file.name, interpreter.title, version, suite, tests, time.monotonic() - begun)
+    return Installation(file.name, interpreter.title, version, suite, tests, time.monotonic() - begun)
 
 
 def _empty(interpreter: Interpreter, place: Path) -> Path:
@@ -132,7 +132,7 @@ def taken_elsewhere(python: Path, folder: Path, minor: str, platform: str) -> st
         return file.name
 
 
-def try_pyodide(wheel: Path, python: Path) -> Trial:
+def try_pyodide(wheel: Path, python: Path) -> Installation:
     """The same in WebAssembly, in Node.js; nothing is fetched but pytest, before."""
     begun = time.monotonic()
     with tempfile.TemporaryDirectory() as name:
@@ -170,7 +170,7 @@ def try_pyodide(wheel: Path, python: Path) -> Trial:
         node = shutil.which("node") or "node"
         printed = run([node, ROOT / "tools" / "dist_pyodide.mjs", json.dumps(asked)])
     said = json.loads(printed.splitlines()[-1])
-    return Trial(
+    return Installation(
         wheel.name,
         f"Pyodide {said['pyodide']} (CPython {said['python']}, WebAssembly)",
         said["version"],

@@ -36,7 +36,7 @@ from unspool import (
 from unspool.dialects._registry import facts_of
 from unspool.planning._derived_dialects import closer
 from unspool.wire import ChatStream
-from unspool.wire._poisoned_calls import is_spoilt, is_spoilt_as_malformed
+from unspool.wire._poisoned_calls import is_poisoned, is_poisoned_as_malformed
 
 KINDS: Final = (
     "whole outputs",
@@ -173,7 +173,7 @@ class Bench:
         for place in range(end - 1, start, -1):
             damaged = text[:place] + text[place + 1 :]
             message = self._message(self._shown(self._encode(damaged)), self._prompt)
-            if any(problem.kind == "malformed_call" for problem in message.problems):
+            if any(problem.kind == "malformed_call" for problem in message.diagnostics):
                 yield damaged
 
     def _options(self, output: Output) -> None:
@@ -275,9 +275,9 @@ class Bench:
         calls = expected.calls
         if api == "messages" and not stream:
             # Their input is an object: a call that was cut cannot be shown, a malformed one is an error.
-            if any(is_spoilt_as_malformed(arguments) for _, arguments in calls):
+            if any(is_poisoned_as_malformed(arguments) for _, arguments in calls):
                 return self._not_refused(api, body)
-            calls = [(name, json.dumps(json.loads(text))) for name, text in calls if not is_spoilt(text)]
+            calls = [(name, json.dumps(json.loads(text))) for name, text in calls if not is_poisoned(text)]
         answers = ask(self.url, api, body, stream=stream)
         if len(answers) != body.get("n", 1):
             return f"{len(answers)} choices"
@@ -342,7 +342,7 @@ class Bench:
         if stop:
             text = text[: text.index(stop)]
         message = self._message(text, prompt)
-        shown: Any = ChatStream(self._parser(prompt)).whole(message)
+        shown: Any = ChatStream(self._parser(prompt)).response(message)
         choice = shown["choices"][0]
         found = [call["function"] for call in choice["message"].get("tool_calls", ())]
         calls = [(function["name"], function["arguments"]) for function in found]

@@ -76,7 +76,7 @@ def expected(output: Output) -> Answer:
     """What the client is to be answered, by Chat Completions."""
     parser = Parser(output.dialect, tools=output.tools, prompt=output.prompt)
     events = parser.feed(output.text) + parser.finish("length" if output.finish == "length" else "stop")
-    whole: Any = ChatStream(parser).whole(parser.message(events))
+    whole: Any = ChatStream(parser).response(parser.message(events))
     (choice,) = whole["choices"]
     message = choice["message"]
     calls = [call["function"] for call in message.get("tool_calls", ())]

@@ -33,7 +33,7 @@ from unspool import (
 )
 from unspool.conformance import peers
 from unspool.dialects._registry import facts_of
-from unspool.wire._poisoned_calls import is_spoilt, is_spoilt_as_malformed
+from unspool.wire._poisoned_calls import is_poisoned, is_poisoned_as_malformed
 
 APIS: Final = ("chat", "responses", "messages")
 PAGE: Final = ROOT / "docs" / "engines.md"
@@ -224,15 +224,15 @@ def _differs(right: Answer, api: str, mode: str, answer: dict[str, Any]) -> str:
     calls = [{"name": call["name"], "arguments": call["arguments"]} for call in answer["calls"]]
     if api == "responses":
         for call in answer["calls"]:
-            if (call["status"] == "incomplete") != is_spoilt(call["arguments"]):
+            if (call["status"] == "incomplete") != is_poisoned(call["arguments"]):
                 return f"{call}"
     got = Answer(answer["reasoning"], answer["content"], calls, answer["finish"], answer["error"])
     wanted = replace(right, finish=FINISHES[api].get(right.finish, right.finish))
     if api == "messages" and mode == "whole":
         # An object cannot be spoilt: a malformed call is an error, a cut one is left out.
-        if any(is_spoilt_as_malformed(call["arguments"]) for call in right.calls):
+        if any(is_poisoned_as_malformed(call["arguments"]) for call in right.calls):
             return "" if got.error else f"no error, but {got}"
-        complete = [call for call in right.calls if not is_spoilt(call["arguments"])]
+        complete = [call for call in right.calls if not is_poisoned(call["arguments"])]
         wanted = replace(wanted, calls=[_as_object(call) for call in complete])
     return got.differs(wanted)
 

@@ -117,7 +117,7 @@ class Bench:
         for place in range(len(text) - 1, 0, -1):
             damaged = text[:place] + text[place + 1 :]
             message = parse(damaged, self.dialect, tools=EXAMPLE_TOOLS, prompt="")
-            if any(problem.kind == "malformed_call" for problem in message.problems):
+            if any(problem.kind == "malformed_call" for problem in message.diagnostics):
                 yield damaged
 
     def asked(

@@ -35,7 +35,7 @@ def reading(data: bytes) -> str:
     events = []
     for chunk in chunks:
         events += parser.feed(chunk)
-        seen.append(f"{parser.held}/{parser.bound}/{parser.mode}")
+        seen.append(f"{parser.pending}/{parser.max_pending}/{parser.mode}")
     events += parser.finish(case.finish_reason)
     return f"{normalise(events)!r} {sha256(' '.join(seen).encode()).hexdigest()} {' '.join(seen)[:2000]}"
 

@@ -44,5 +44,7 @@ def seeds() -> Iterator[bytes]:
             written = dialect_to_json(dialect)
             empty = dialect_to_json(type(dialect)("x"))
             own = {key: value for key, value in written.items() if value != empty[key]}
-            own = {key: value for key, value in own.items() if key not in ("family", "request", "foreign")}
+            own = {
+                key: value for key, value in own.items() if key not in ("family", "request", "also_accepts")
+            }
             yield bytes([number % 256]) + json.dumps({"dialect": own, "text": text}).encode()

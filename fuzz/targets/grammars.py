@@ -40,8 +40,8 @@ def run(data: bytes) -> None:
     sampler = Sampler(dialect, grammar.root, seed)
     drawn = sampler.text()
     message = parse(drawn, dialect, tools=tools)
-    problems = [problem for problem in message.problems if problem.kind not in HARMLESS]
-    assert not problems, (dialect.name, given, drawn, problems)
+    diagnostics = [diagnostic for diagnostic in message.diagnostics if diagnostic.kind not in HARMLESS]
+    assert not diagnostics, (dialect.name, given, drawn, diagnostics)
     called = [call.name for call in message.tool_calls]
     assert called == sampler.called, (dialect.name, given, drawn, called, sampler.called)
 

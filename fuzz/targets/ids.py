@@ -13,7 +13,7 @@ from fuzz.outputs import outputs
 from fuzz.vocabulary import PLAIN, Vocabulary, vocabulary
 from unspool import Dialect, Event, MalformedOutput, Parser
 from unspool.testing import Case, Reading, assert_order, assert_tiles, comparable, read
-from unspool.tokens import read as read_ids
+from unspool.tokens import label_tokens
 
 
 def run(data: bytes) -> None:
@@ -34,7 +34,9 @@ def run(data: bytes) -> None:
     if words is PLAIN:
         _assert_same(whole, "as text", read(dialect, case).events)
     try:
-        found = read_ids(ids, dialect, tokenizer=words, tools=tools, finish_reason=reason, policies=policies)
+        found = label_tokens(
+            ids, dialect, tokenizer=words, tools=tools, finish_reason=reason, policies=policies
+        )
     except MalformedOutput:
         return
     if len(found.labels) != len(ids):

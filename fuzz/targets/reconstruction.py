@@ -10,7 +10,7 @@ from fuzz.choices import Choices
 from fuzz.forgiving import value_of
 from fuzz.outputs import outputs
 from unspool import Parser, ProtocolError
-from unspool.wire import ChatStream, Reconstructor
+from unspool.wire import ChatStream, ChatStreamDecoder
 
 HEAD: Final = 1
 """Bytes that choose; JSON follows."""
@@ -20,7 +20,7 @@ def run(data: bytes) -> None:
     choices = Choices(data)
     flags = choices.byte()
     given = value_of(choices.written())
-    reader = Reconstructor(lenient=bool(flags & 1), check_json=not flags & 2)
+    reader = ChatStreamDecoder(lenient=bool(flags & 1), check_json=not flags & 2)
     try:
         for chunk in given if isinstance(given, list) else [given]:
             if isinstance(chunk, dict):

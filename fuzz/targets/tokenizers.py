@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from fuzz.choices import LONGEST, OFFERED, REASONS, Choices
 from fuzz.outputs import ROOT, outputs
-from unspool import Event, MalformedOutput, Note, Parser, normalise, seeded_ids
-from unspool.tokens import read as read_ids
+from unspool import Diagnostic, Event, MalformedOutput, Parser, normalise, seeded_ids
+from unspool.tokens import label_tokens
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -54,11 +54,11 @@ def run(data: bytes) -> None:
     assert whole == events(pieces), (model, ids, whole, events(pieces))
     at = 0
     for event in whole:
-        if not isinstance(event, Note):
+        if not isinstance(event, Diagnostic):
             assert event.start == at <= event.end, (model, ids, event)
             at = event.end
     try:
-        found = read_ids(
+        found = label_tokens(
             ids, _DIALECTS[model], tokenizer=words, tools=tools, finish_reason=reason, policies=policies
         )
     except MalformedOutput:

@@ -8,8 +8,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, get_type_hints
 
-from ._core.stages.message_builder import Fold
-from ._core.stages.whitespace_filter import Tidy
+from ._core.stages.message_builder import MessageBuilder
+from ._core.stages.whitespace_filter import WhitespaceFilter
 from ._core.token_ids.tokenizers import AnyTokenizer, Tokenizer
 from ._version import __version__
 from .dialects._declaration import (
@@ -34,29 +34,29 @@ from .errors import (
     UsageError,
 )
 from .events import (
-    NOTE_KINDS,
+    DIAGNOSTIC_KINDS,
     CallArgs,
     CallEnd,
     CallStart,
     Channel,
+    Diagnostic,
     Event,
     Finish,
     FinishReason,
     Markup,
-    Note,
-    Role,
+    MarkupKind,
     Status,
     Text,
     normalise,
 )
-from .message import BrokenCall, Message, Part, Problem, TextPart, ToolCall
+from .message import BrokenCall, Message, Part, TextPart, ToolCall
 from .parser import Parser, parse, seeded_ids
 from .policies import STRICT, Policies
 
 if TYPE_CHECKING:
     from ._core.explain import explain, state_diagram
     from ._core.render.message import render
-    from ._core.stages.reasoning_splitter import Halves, ReasoningHalf
+    from ._core.stages.reasoning_splitter import ReasoningSplit, ReasoningSplitter
     from .models._convert.dialect_json import dialect_from_json, dialect_schema, dialect_to_json
     from .models._convert.from_response_template import from_response_template
     from .models._convert.to_response_template import ExportError, to_response_template
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from .planning import Constraint, Plan, plan
 
 __all__ = [
-    "NOTE_KINDS",
+    "DIAGNOSTIC_KINDS",
     "STRICT",
     "AnyTokenizer",
     "BrokenCall",
@@ -75,6 +75,7 @@ __all__ = [
     "Channel",
     "Constraint",
     "Detection",
+    "Diagnostic",
     "Dialect",
     "Envelope",
     "Event",
@@ -82,39 +83,37 @@ __all__ = [
     "Family",
     "Finish",
     "FinishReason",
-    "Fold",
     "Frame",
-    "Halves",
     "IdFormat",
     "MalformedOutput",
     "Markup",
+    "MarkupKind",
     "Message",
+    "MessageBuilder",
     "Names",
-    "Note",
     "Parser",
     "Part",
     "Plan",
     "Policies",
-    "Problem",
     "Prompt",
     "ProtocolError",
     "Reasoning",
-    "ReasoningHalf",
+    "ReasoningSplit",
+    "ReasoningSplitter",
     "RequestFacts",
-    "Role",
     "Route",
     "SpecError",
     "Status",
     "Text",
     "TextPart",
     "Thinking",
-    "Tidy",
     "Tokenizer",
     "ToolCall",
     "UnknownDialect",
     "UnspoolError",
     "UsageError",
     "Values",
+    "WhitespaceFilter",
     "__version__",
     "detect",
     "dialect_from_json",
@@ -138,10 +137,10 @@ _LATER = {
     "Constraint": "planning",
     "Detection": "models._detection.result",
     "ExportError": "models._convert.to_response_template",
-    "Halves": "_core.stages.reasoning_splitter",
+    "ReasoningSplit": "_core.stages.reasoning_splitter",
     "Plan": "planning",
     "Reasoning": "models._detection.result",
-    "ReasoningHalf": "_core.stages.reasoning_splitter",
+    "ReasoningSplitter": "_core.stages.reasoning_splitter",
     "detect": "models._detection.detect",
     "dialect_from_json": "models._convert.dialect_json",
     "dialect_schema": "models._convert.dialect_json",

@@ -31,7 +31,7 @@ class UnknownDialect(UsageError, LookupError):
 
 
 class ProtocolError(UnspoolError):
-    """A stream of deltas breaks the rules clients rely on (see ``Reconstructor``)."""
+    """A stream of deltas breaks the rules clients rely on (see ``ChatStreamDecoder``)."""
 
     __module__ = _PUBLIC
 
@@ -51,7 +51,7 @@ class MalformedOutput(UnspoolError):
         self, kind: str, detail: str, start: int, end: int, raw: str, at: int, advice: str = _LENIENT
     ) -> None:
         self.kind = kind
-        """What is wrong: one of ``NOTE_KINDS``."""
+        """What is wrong: one of ``DIAGNOSTIC_KINDS``."""
         self.detail = detail
         """What was expected."""
         self.start = start

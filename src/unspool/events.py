@@ -3,7 +3,7 @@
 Every event says which part of the raw input it accounts for: ``start`` and
 ``end`` are offsets in characters from the beginning of the output.  The spans
 of one stream tile its input: each starts where the one before ended, so that
-nothing is lost and nothing counted twice.  ``Note`` and ``Finish`` have empty
+nothing is lost and nothing counted twice.  ``Diagnostic`` and ``Finish`` have empty
 spans.
 
 How often the text of one event is cut into several depends on the chunks that
@@ -25,14 +25,14 @@ Channel: TypeAlias = Literal["content", "reasoning"]
 """Where text belongs."""
 Status: TypeAlias = Literal["complete", "malformed", "truncated"]
 """How a call ended; see :class:`CallEnd`."""
-Role: TypeAlias = Literal[
+MarkupKind: TypeAlias = Literal[
     "reasoning_open",
     "reasoning_close",
     "content_open",
     "content_close",
     "call",
     "separator",
-    "border",
+    "message_boundary",
     "dropped",
     "cut",
 ]
@@ -199,46 +199,59 @@ class CallEnd(_Event):
 class Markup(_Event):
     """Framing: consumed, nothing to show."""
 
-    __slots__ = ("role", "text")
-    __match_args__: ClassVar = ("role", "text")
+    __slots__ = ("kind", "text")
+    __match_args__: ClassVar = ("kind", "text")
 
-    def __init__(self, role: Role, text: str, start: i64, end: i64) -> None:
+    def __init__(self, kind: MarkupKind, text: str, start: i64, end: i64) -> None:
         self.start = start
         self.end = end
-        self.role = role
-        """What it frames.  ``call``: calls or their section; ``separator``:
-        stands between two calls; ``border``: between two messages; ``dropped``:
-        furniture of the turn; ``cut``: the head of a call that the input's end
-        cut off."""
+        self.kind = kind
+        """What it marks.  ``call``: a call or a section of calls; ``separator``: between two
+        calls; ``message_boundary``: between two messages; ``dropped``: a control token of
+        the turn; ``cut``: the head of a call that the end of the input cut off."""
         self.text = text
         """The markup as written."""
 
     def _key(self) -> tuple[object, ...]:
-        return (self.role, self.text)
+        return (self.kind, self.text)
 
 
 @mypyc_attr(acyclic=True)
-class Note(_Event):
-    """Something about the model's output that a careful reader wants to know."""
+class Diagnostic(_Event):
+    """Something that is wrong with the output, or that had to be guessed.
+
+    In a stream of events its span is empty, because other events account for the text.  In
+    ``Message.diagnostics`` the span is that of the text concerned.
+    """
 
     __slots__ = ("detail", "kind", "raw")
     __match_args__: ClassVar = ("kind", "detail")
 
-    def __init__(self, kind: str, detail: str, at: int, raw: str = "") -> None:
-        self.start = at
-        self.end = at
+    def __init__(self, kind: str, detail: str, start: i64, end: i64, raw: str = "") -> None:
+        self.start = start
+        self.end = end
         self.kind = kind
-        """One of the names in :data:`NOTE_KINDS`."""
+        """One of the names in :data:`DIAGNOSTIC_KINDS`."""
         self.detail = detail
         """The particulars, for people."""
         self.raw = raw
-        """What the model wrote, where the note is about text that shows nowhere else."""
+        """The model's text, where no other event or part has it."""
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the fields as JSON values."""
+        return {
+            "kind": self.kind,
+            "detail": self.detail,
+            "start": self.start,
+            "end": self.end,
+            "raw": self.raw,
+        }
 
     def _key(self) -> tuple[object, ...]:
         return (self.kind, self.detail, self.raw) if self.raw else (self.kind, self.detail)
 
     def __reduce__(self) -> tuple[type, tuple[object, ...]]:
-        return Note, (self.kind, self.detail, self.start, self.raw)
+        return Diagnostic, (self.kind, self.detail, self.start, self.end, self.raw)
 
 
 @mypyc_attr(acyclic=True)
@@ -253,7 +266,7 @@ class Finish(_Event):
         self.end = at
         self.reason = reason
         """Why generation stopped, as the caller told ``Parser.finish``; how the output
-        ended is for ``Tidy.finish_reason`` to say, which knows the calls."""
+        ended is for ``WhitespaceFilter.finish_reason`` to say, which knows the calls."""
 
     def _key(self) -> tuple[object, ...]:
         return (self.reason,)
@@ -262,7 +275,7 @@ class Finish(_Event):
         return Finish, (self.reason, self.start)
 
 
-Event: TypeAlias = Text | CallStart | CallArgs | CallEnd | Markup | Note | Finish
+Event: TypeAlias = Text | CallStart | CallArgs | CallEnd | Markup | Diagnostic | Finish
 """Any event.  A ``match`` over all of them ends with ``assert_never``."""
 
 
@@ -278,9 +291,9 @@ def channel_behind(event: "Event", channel: Channel) -> Channel:
     if isinstance(event, Text):
         return event.channel
     if isinstance(event, Markup):
-        if event.role == "reasoning_open":
+        if event.kind == "reasoning_open":
             return "reasoning"
-        if event.role in ("reasoning_close", "content_open", "border"):
+        if event.kind in ("reasoning_close", "content_open", "message_boundary"):
             return "content"
     return channel
 
@@ -292,7 +305,7 @@ def event_fields(event: "Event") -> dict[str, object]:
     return {"event": type(event).__name__, **fields}
 
 
-NOTE_KINDS: Final[dict[str, str]] = {
+DIAGNOSTIC_KINDS: Final[dict[str, str]] = {
     "malformed_call": "a call was announced, then turned out not to be well-formed",
     "truncated_call": "the input ended inside a call",
     "cut_head": "the input ended after a call's opener, before its name",
@@ -309,7 +322,7 @@ NOTE_KINDS: Final[dict[str, str]] = {
     "duplicate_argument": "an argument, or a key of an object in one, was given twice: "
     "between tags and in Python calls the first counts, in JSON and other objects the last",
     "late_id": "the model gave the call's id after its arguments",
-    "foreign_call": "a call was written as another family of models writes it",
+    "other_family_call": "a call was written as another family of models writes it",
     "unnamed_call": "a call did not name its function, which follows from its arguments",
     "dropped_token": "a control token of the vocabulary that is no markup of the dialect was removed",
     "bad_id": "the model's id was not usable and was replaced",
@@ -321,7 +334,7 @@ NOTE_KINDS: Final[dict[str, str]] = {
     "extra_call": "a further call was removed because the request wants one at a time",
     "unclosed_reasoning": "the input ended inside reasoning",
 }
-"""Every kind of :class:`Note`, with its meaning."""
+"""Every kind of :class:`Diagnostic`, with its meaning."""
 
 
 def normalise(events: "Iterable[Event]") -> "list[Event]":
@@ -348,7 +361,7 @@ def _continues(last: Event, event: Event) -> bool:
         return isinstance(last, Text) and last.channel == event.channel
     if isinstance(event, CallArgs):
         return isinstance(last, CallArgs) and last.index == event.index
-    return isinstance(event, Markup) and isinstance(last, Markup) and last.role == event.role
+    return isinstance(event, Markup) and isinstance(last, Markup) and last.kind == event.kind
 
 
 def _joined(run: list[Event]) -> Event:
@@ -360,6 +373,6 @@ def _joined(run: list[Event]) -> Event:
         return CallArgs(first.index, json, first.start, end)
     text = "".join([event.text for event in run if isinstance(event, (Text, Markup))])
     if isinstance(first, Markup):
-        return Markup(first.role, text, first.start, end)
+        return Markup(first.kind, text, first.start, end)
     assert isinstance(first, Text)  # noqa: S101 - no other events are joined
     return Text(first.channel, text, first.start, end)

@@ -11,7 +11,7 @@ from dataclasses import Field, fields, make_dataclass
 from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 from ._core.mypyc_types import mypyc_attr
-from .events import Channel, FinishReason
+from .events import Channel, Diagnostic, FinishReason
 
 
 def _fields(*names: str) -> dict[str, Field[Any]]:
@@ -61,27 +61,6 @@ class ToolCall(_Value):
         """The function to call."""
         self.arguments: Final = arguments
         """JSON text, exactly as the model wrote it where the dialect carries JSON."""
-
-
-@mypyc_attr(acyclic=True)
-class Problem(_Value):
-    """Something that is wrong with the output, or had to be guessed."""
-
-    __slots__ = ("detail", "end", "kind", "raw", "start")
-    __match_args__: ClassVar = ("kind", "detail", "start", "end", "raw")
-    __dataclass_fields__: ClassVar[dict[str, Field[Any]]] = _fields(*__match_args__)
-
-    def __init__(self, kind: str, detail: str, start: int, end: int, raw: str = "") -> None:
-        self.kind: Final = kind
-        """One of ``NOTE_KINDS``."""
-        self.detail: Final = detail
-        """The particulars, for people."""
-        self.start: Final = start
-        """Where: offset of the first character concerned ..."""
-        self.end: Final = end
-        """... and behind the last one."""
-        self.raw: Final = raw
-        """For a call that did not make it: what the model wrote."""
 
 
 @mypyc_attr(acyclic=True)
@@ -143,8 +122,8 @@ Part: TypeAlias = TextPart | ToolCall | BrokenCall
 class Message(_Value):
     """A model's output, taken apart."""
 
-    __slots__ = ("content", "finish_reason", "parts", "problems", "reasoning", "tool_calls")
-    __match_args__: ClassVar = ("reasoning", "content", "tool_calls", "problems", "finish_reason", "parts")
+    __slots__ = ("content", "diagnostics", "finish_reason", "parts", "reasoning", "tool_calls")
+    __match_args__: ClassVar = ("reasoning", "content", "tool_calls", "diagnostics", "finish_reason", "parts")
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]] = _fields(*__match_args__)
 
     def __init__(
@@ -152,7 +131,7 @@ class Message(_Value):
         reasoning: str | None = None,
         content: str | None = None,
         tool_calls: Iterable[ToolCall] = (),
-        problems: Iterable[Problem] = (),
+        diagnostics: Iterable[Diagnostic] = (),
         finish_reason: FinishReason = "stop",
         parts: Iterable[Part] = (),
     ) -> None:
@@ -162,7 +141,7 @@ class Message(_Value):
         """All text for the user, or None where there was none."""
         self.tool_calls: Final[tuple[ToolCall, ...]] = tuple(tool_calls)
         """The calls, in order of appearance."""
-        self.problems: Final[tuple[Problem, ...]] = tuple(problems)
+        self.diagnostics: Final[tuple[Diagnostic, ...]] = tuple(diagnostics)
         """What went wrong; empty for a clean output."""
         self.finish_reason: Final[FinishReason] = finish_reason
         """``tool_calls`` if there is a complete call and none was cut off."""

@@ -3,14 +3,14 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeAlias
 
-from ._core.arguments.select import compile_syntax
-from ._core.compiler.compiled_dialect import Syntax
+from ._core.arguments.select import compile_dialect
+from ._core.compiler.compiled_dialect import CompiledDialect
 from ._core.machine import Machine
 from ._core.mypyc_types import Unchecked, mypyc_attr
 from ._core.schema.tools import Tools, as_tools
-from ._core.stages.commit_buffer import Gate
-from ._core.stages.message_builder import Fold
-from ._core.stages.whitespace_filter import Tidy
+from ._core.stages.commit_buffer import CommitBuffer
+from ._core.stages.message_builder import MessageBuilder
+from ._core.stages.whitespace_filter import WhitespaceFilter
 from ._core.start_state import (
     begin_in,
     read_prompt,
@@ -55,7 +55,7 @@ class Parser:
         tools: ToolList | None = None,
         prompt: Unchecked["str | Iterable[int] | None"] = None,
         continues: bool = False,
-        begins_in: Unchecked[Channel | None] = None,
+        start_channel: Unchecked[Channel | None] = None,
         tokenizer: Unchecked["AnyTokenizer | None"] = None,
         policies: Unchecked[Policies | None] = None,
         strict: bool = False,
@@ -76,7 +76,7 @@ class Parser:
             Otherwise nothing that was said in the prompt counts.  A turn begins after the
             last control token that is not the dialect's own; if turns begin with
             plain words instead, give the turn alone as the prompt.
-        :param begins_in: where the output begins, instead of a prompt: in
+        :param start_channel: where the output begins, instead of a prompt: in
             ``reasoning``, or behind it, in ``content``.
         :param tokenizer: the model's tokenizer, if ids will be fed with
             ``feed_tokens`` or ``feed_decoded``; it also selects the variant of the
@@ -95,10 +95,12 @@ class Parser:
             raise UsageError("give either strict=True or policies, not both")
         if policies is not None and not isinstance(policies, Policies):
             raise UsageError(f"policies must be a Policies value, got {type(policies).__name__}")
-        if begins_in is not None and begins_in not in ("reasoning", "content"):
-            raise UsageError(f"begins_in={begins_in!r}: choose reasoning or content, or give the prompt")
-        if begins_in is not None and prompt is not None:
-            raise UsageError("give either the prompt or begins_in, not both")
+        if start_channel is not None and start_channel not in ("reasoning", "content"):
+            raise UsageError(
+                f"start_channel={start_channel!r}: choose reasoning or content, or give the prompt"
+            )
+        if start_channel is not None and prompt is not None:
+            raise UsageError("give either the prompt or start_channel, not both")
         self.dialect = find(dialect, tokenizer)
         """The dialect being read."""
         self.policies = chosen = STRICT if strict else policies or DEFAULTS
@@ -114,7 +116,7 @@ class Parser:
         else:
             plain = syntax if self._reader is None else _syntax(self.dialect, chosen, self._tools)
             self._tail = self._relevant(prompt, plain, continues=continues)
-        self._told: Channel | None = begins_in
+        self._told: Channel | None = start_channel
         # A gate has nothing else to give back a call from.
         self._keep_raw = keep_raw or chosen.commit == "call"
         self._begin(new_id)
@@ -135,9 +137,9 @@ class Parser:
         self._primed: list[Event] = read_prompt(machine, syntax, tail) if tail else []
         if self._told is not None:
             self._primed = begin_in(self._told, machine, syntax)
-        self.begins_in: Channel = machine.channel
+        self.start_channel: Channel = machine.channel
         """The channel that the output begins in, as the prompt says."""
-        self._gate = Gate(machine, chosen, self.begins_in) if chosen.commit == "call" else None
+        self._gate = CommitBuffer(machine, chosen, self.start_channel) if chosen.commit == "call" else None
         if self.dialect.prompt.echo:
             self._primed.append(Text("content", self.dialect.prompt.echo, 0, 0))
         self._clip = bool(tail or self._primed)
@@ -145,31 +147,35 @@ class Parser:
         self._plain = self._needs_nothing()
 
     @property
-    def held(self) -> int:
+    def pending(self) -> int:
         """Characters that came in and are not accounted for by an event yet."""
-        held = self._machine.held
+        pending = self._machine.pending
         if self._gate is not None:
-            held += self._gate.held
-        return held if self._reader is None else held + self._reader.held
+            pending += self._gate.pending
+        return pending if self._reader is None else pending + self._reader.pending
 
     @property
-    def bound(self) -> int | None:
+    def max_pending(self) -> int | None:
         """No more than this many characters are held now; None: until a value closes."""
-        if self._gate is not None and self._gate.held:
+        if self._gate is not None and self._gate.pending:
             return None
-        bound = self._machine.bound
+        max_pending = self._machine.max_pending
         # Text that came with ids is held against them, until it is clear which special token it belongs to.
-        return bound if bound is None or self._reader is None else bound + self._reader.bound
+        return (
+            max_pending
+            if max_pending is None or self._reader is None
+            else max_pending + self._reader.max_pending
+        )
 
     @property
-    def past_reasoning(self) -> bool:
+    def reasoning_ended(self) -> bool:
         """Whether reasoning is over: it was closed, or content or a call has begun.
 
-        >>> parser = Parser("hermes", begins_in="reasoning")
-        >>> parser.past_reasoning, parser.feed("Hm.</think>")[-1].role, parser.past_reasoning
+        >>> parser = Parser("hermes", start_channel="reasoning")
+        >>> parser.reasoning_ended, parser.feed("Hm.</think>")[-1].role, parser.reasoning_ended
         (False, 'reasoning_close', True)
         """
-        return self._machine.past_reasoning
+        return self._machine.reasoning_ended
 
     @property
     def mode(self) -> str:
@@ -247,16 +253,16 @@ class Parser:
             raise UsageError("measure_tokens() needs the model's tokenizer: Parser(..., tokenizer=...)")
         return self._reader.measure()
 
-    def tidy(self) -> Tidy:
+    def tidy(self) -> WhitespaceFilter:
         """A stage that takes framing white space out of this parser's events."""
-        return Tidy(self)
+        return WhitespaceFilter(self)
 
-    def fold(self, *, source: str = "") -> Fold:
+    def fold(self, *, source: str = "") -> MessageBuilder:
         """A stage that puts this parser's events together.
 
         :param source: the whole output, if it is at hand, for errors that show where.
         """
-        return Fold(self, source=source)
+        return MessageBuilder(self, source=source)
 
     def message(self, events: "Iterable[Event]") -> Message:
         """The message that all events of an output amount to.
@@ -269,7 +275,7 @@ class Parser:
         fold.push(events)
         return fold.message()
 
-    def _relevant(self, prompt: "str | Iterable[int]", syntax: Syntax, *, continues: bool) -> str:
+    def _relevant(self, prompt: "str | Iterable[int]", syntax: CompiledDialect, *, continues: bool) -> str:
         """What counts of the prompt, as the machine reads it."""
         reader = self._reader
         if reader is None:
@@ -343,9 +349,9 @@ class Outputs:
         return parser
 
 
-def _syntax(dialect: Dialect, policies: Policies, tools: Tools) -> Syntax:
+def _syntax(dialect: Dialect, policies: Policies, tools: Tools) -> CompiledDialect:
     # By position: the cache takes twice as long to look up named arguments.
-    return compile_syntax(
+    return compile_dialect(
         dialect,
         not tools.refused or policies.no_tools == "strip",
         tools.declared,

@@ -31,7 +31,7 @@ class Policies:
     content; repair what can be repaired (the rest is text); keep it among the
     calls; drop it; raise ``MalformedOutput``."""
     truncated_call: Literal["drop", "text", "keep", "error"] = "drop"
-    """A call the input ended in: only in ``problems``; raw text in content;
+    """A call the input ended in: only in ``diagnostics``; raw text in content;
     kept among the calls; raise."""
     commit: Literal["name", "call"] = "name"
     """Announce a call when its name is known, so that arguments stream, or
@@ -41,7 +41,7 @@ class Policies:
     re-serialised (in the folded message)."""
     after_calls: Literal["dialect", "content", "drop"] = "dialect"
     """Text after the first call: as the dialect's models need it, kept, or dropped."""
-    blanks_around_calls: Literal["framing", "keep"] = "framing"
+    whitespace_around_calls: Literal["framing", "keep"] = "framing"
     """White space between text and a call: of the format, or of the text.  On its own,
     between two calls say, it is always framing."""
     close_in_value: Literal["confirmed", "first"] = "confirmed"
@@ -59,32 +59,32 @@ class Policies:
     """Use the model's own call ids where it gives usable ones, or never."""
 
     @staticmethod
-    def like(engine: str, **changes: str) -> Policies:
+    def preset(name: str, **changes: str) -> Policies:
         """The policies that come closest to what another engine does, with changes of your own.
 
         The page on coming from another engine says where that is not the same.
 
-        >>> Policies.like("vllm").after_calls
+        >>> Policies.preset("vllm").after_calls
         'drop'
-        >>> Policies.like("vllm", after_calls="content").after_calls
+        >>> Policies.preset("vllm", after_calls="content").after_calls
         'content'
 
-        :param engine: vllm, sglang, dynamo, llamacpp or ollama.
+        :param name: vllm, sglang, dynamo, llamacpp or ollama.
         """
-        return Policies.chosen({"like": engine, **changes})
+        return Policies.from_mapping({"preset": name, **changes})
 
     @staticmethod
-    def chosen(choices: Mapping[str, str]) -> Policies:
-        """Policies by name, as settings and requests have them; ``like`` names an engine to begin with."""
+    def from_mapping(choices: Mapping[str, str]) -> Policies:
+        """Policies by name, as settings and requests have them; ``preset`` names a set to begin with."""
         given: dict[str, Any] = dict(choices)
-        engine = given.pop("like", None)
-        if engine is not None and engine not in _LIKE:
-            raise UsageError(f"like={engine!r}: choose one of {', '.join(_LIKE)}")
+        preset = given.pop("preset", None)
+        if preset is not None and preset not in _PRESETS:
+            raise UsageError(f"preset={preset!r}: choose one of {', '.join(_PRESETS)}")
         unknown = sorted(given.keys() - policy_choices())
         if unknown:
-            known = ", ".join(sorted([*policy_choices(), "like"]))
+            known = ", ".join(sorted([*policy_choices(), "preset"]))
             raise UsageError(f"policies has no {unknown[0]!r}: choose from {known}")
-        return Policies(**{**_LIKE.get(engine, {}), **given})
+        return Policies(**{**_PRESETS.get(preset, {}), **given})
 
     def for_broken(self, status: Literal["malformed", "truncated"]) -> str:
         """What becomes of a call that ended like this."""
@@ -104,24 +104,24 @@ def policy_choices() -> dict[str, tuple[str, ...]]:
     return {field.name: get_args(hints[field.name]) for field in fields(Policies)}
 
 
-_LIKE: Final[Mapping[str, Mapping[str, str]]] = {
+_PRESETS: Final[Mapping[str, Mapping[str, str]]] = {
     "vllm": {
         "after_calls": "drop",
-        "blanks_around_calls": "keep",
+        "whitespace_around_calls": "keep",
         "malformed_call": "keep",
         "reasoning_field": "reasoning",
         "truncated_call": "keep",
     },
     "sglang": {
         "after_calls": "content",
-        "blanks_around_calls": "keep",
+        "whitespace_around_calls": "keep",
         "calls_in_reasoning": "text",
         "reasoning_field": "reasoning_content",
         "unknown_tool": "text",
     },
     "dynamo": {
         "after_calls": "content",
-        "blanks_around_calls": "keep",
+        "whitespace_around_calls": "keep",
         "calls_in_reasoning": "text",
         "commit": "call",
         "reasoning_field": "reasoning_content",
@@ -138,7 +138,7 @@ _LIKE: Final[Mapping[str, Mapping[str, str]]] = {
 }
 """What engines do most often, as far as our defaults differ; ``tools/coming_from.py`` asks those it can."""
 
-ENGINES: Final = tuple(_LIKE)
+ENGINES: Final = tuple(_PRESETS)
 """Those that ``like`` knows."""
 
 DEFAULTS = Policies()

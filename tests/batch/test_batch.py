@@ -95,9 +95,9 @@ def row_of(message: Message) -> dict[str, Any]:
             if isinstance(part, ToolCall | BrokenCall)
         ],
         "finish_reason": message.finish_reason,
-        "problems": [
-            {name: getattr(problem, name) for name in ("kind", "detail", "start", "end", "raw")}
-            for problem in message.problems
+        "diagnostics": [
+            {name: getattr(diagnostic, name) for name in ("kind", "detail", "start", "end", "raw")}
+            for diagnostic in message.diagnostics
         ],
         "ok": True,
         "error": None,
@@ -138,7 +138,7 @@ def test_a_broken_call_stands_where_its_text_is() -> None:
     )
     broken = 0
     for vector, row in zip(found, parsed.to_pylist(), strict=True):
-        raws = [problem["raw"] for problem in row["problems"] if problem["kind"] in KINDS]
+        raws = [diagnostic["raw"] for diagnostic in row["diagnostics"] if diagnostic["kind"] in KINDS]
         for call in row["tool_calls"]:
             if call["status"] != "complete":
                 broken += 1
@@ -255,7 +255,7 @@ def test_text_of_any_type_is_text(kind: pa.DataType) -> None:
 
 
 def test_a_batch_of_ids_is_read_in_a_loop() -> None:
-    from unspool.tokens import read
+    from unspool.tokens import label_tokens
 
     dialects = ("hermes", "qwen3_coder", "deepseek_v3_1", "harmony", "mistral")
     for name in dialects:
@@ -269,11 +269,13 @@ def test_a_batch_of_ids_is_read_in_a_loop() -> None:
         *good, empty, foreign = parsed.to_pylist()
         assert (empty["ok"], foreign["ok"]) == (False, False)
         for number, (ids, row) in enumerate(zip(rows, good, strict=True)):
-            reading = read(ids, name, tokenizer=vocabulary, new_id=seeded_ids(number, name))
+            reading = label_tokens(ids, name, tokenizer=vocabulary, new_id=seeded_ids(number, name))
             places = [(call.pop("start"), call.pop("end")) for call in row["tool_calls"]]
             assert places == [(attempt.start, attempt.end) for attempt in reading.attempts]
             assert row.pop("labels") == reading.labels
-            assert row == row_of(reading.message) | {"problems": [asdict(one) for one in reading.problems]}
+            assert row == row_of(reading.message) | {
+                "diagnostics": [asdict(one) for one in reading.diagnostics]
+            }
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ ROWS: list[dict[str, Any]] = [
 ]
 ROWS[7]["text"] = None
 ROWS[11]["text"] = ROWS[11]["text"][:-20]
-PARSED = ["reasoning", "content", "tool_calls", "finish_reason", "problems", "ok", "error"]
+PARSED = ["reasoning", "content", "tool_calls", "finish_reason", "diagnostics", "ok", "error"]
 
 
 def lines(rows: list[dict[str, Any]] = ROWS) -> bytes:

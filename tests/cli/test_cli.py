@@ -75,7 +75,7 @@ def output(tmp_path: Path) -> str:
 def test_parse_prints_the_message(output: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["parse", "--dialect", "hermes", output]) == 0
     message = json.loads(capsys.readouterr().out)
-    assert list(message) == ["reasoning", "content", "tool_calls", "problems", "finish_reason"]
+    assert list(message) == ["reasoning", "content", "tool_calls", "diagnostics", "finish_reason"]
     assert message["content"] == "On it."
     assert message["finish_reason"] == "tool_calls"
     (call,) = message["tool_calls"]
@@ -93,10 +93,10 @@ def test_parse_reads_standard_input(file: Sequence[str]) -> None:
 def test_policies_like_another_engine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = tmp_path / "output.txt"
     output.write_text(f"Hm.\n\n{OUTPUT.partition('On it. ')[2]}", encoding="utf-8")
-    for like, content in ((["--like", "vllm"], "Hm.\n\n"), ([], "Hm.")):
+    for like, content in ((["--preset", "vllm"], "Hm.\n\n"), ([], "Hm.")):
         assert main(["parse", "--dialect", "hermes", *like, str(output)]) == 0
         assert json.loads(capsys.readouterr().out)["content"] == content
-    assert main(["parse", "--dialect", "hermes", "--like", "nobody", str(output)]) == 2
+    assert main(["parse", "--dialect", "hermes", "--preset", "nobody", str(output)]) == 2
     assert "choose one of vllm" in capsys.readouterr().err
 
 
@@ -169,7 +169,7 @@ def test_strict_fails_in_one_line() -> None:
     assert done.stdout == b""
     assert done.stderr.decode().startswith("unspool: malformed call at offset 41")
     assert done.stderr.count(b"\n") == 1
-    assert json.loads(run("parse", "--dialect", "hermes", stdin=broken).stdout)["problems"]
+    assert json.loads(run("parse", "--dialect", "hermes", stdin=broken).stdout)["diagnostics"]
 
 
 def test_an_encoding_without_the_characters_still_gives_json(output: str) -> None:
@@ -366,7 +366,7 @@ def test_the_command_line_imports_only_the_standard_library() -> None:
 def test_a_recording_parses_without_problems(name: str) -> None:
     (recording,) = recordings.recordings([name])
     message = parse(recording.output, recording.dialect, tools=recordings.tools(), prompt=recording.prompt)
-    assert message.problems == ()
+    assert message.diagnostics == ()
     assert message.content or message.tool_calls
     for call in message.tool_calls:
         json.loads(call.arguments)
@@ -384,7 +384,7 @@ def test_a_show_agrees_with_the_parse(name: str) -> None:
     (recording,) = recordings.recordings([name])
     show = demo.Show(recording)
     for _ in show.play():
-        assert show.held <= show.parser.held  # which counts what it holds of the prompt, too
+        assert show.pending <= show.parser.pending  # which counts what it holds of the prompt, too
     message = parse(recording.output, recording.dialect, tools=recordings.tools(), prompt=recording.prompt)
     assert show.raw == recording.output
     assert (show.reasoning or None, show.content or None) == (message.reasoning, message.content)
@@ -613,14 +613,14 @@ def test_the_screen_marks_what_is_held_back() -> None:
     rich_console = pytest.importorskip("rich.console")
     show = demo.Show(recordings.recordings(["hermes"])[0])
     steps = show.play()
-    while not (show.held and show.reasoning):
+    while not (show.pending and show.reasoning):
         next(steps)
-    held = show.raw[show.decided :]
+    pending = show.raw[show.decided :]
     console = rich_console.Console(
         file=io.StringIO(), width=100, height=24, force_terminal=True, color_system="standard"
     )
     console.print(demo.screen(show, "1/1", "hint"), height=24)
     shown = console.file.getvalue()
-    assert f"\x1b[30;43m{held.strip()}" in shown
-    assert f" {len(held)} held back " in shown
+    assert f"\x1b[30;43m{pending.strip()}" in shown
+    assert f" {len(pending)} held back " in shown
     assert show.parser.mode in shown

@@ -28,7 +28,7 @@ CASES: dict[str, set[str]] = {
     "unspool explain hy_v": {name for name in NAMES if name.startswith("hy_v")},
     "unspool demo hermes glm": {name for name in NAMES if name.startswith("glm")},
     "unspool conformance run --dialect harm": {name for name in NAMES if name.startswith("harm")},
-    "unspool parse --dialect hermes --like s": {"sglang"},
+    "unspool parse --dialect hermes --preset s": {"sglang"},
     "unspool batch --format jsonl.": {"jsonl.gz", "jsonl.zst"},
     "unspool parse --st": {"--strict"},
     "unspool serve --li": {"--list-settings"},

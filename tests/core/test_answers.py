@@ -51,7 +51,7 @@ def test_an_answer_in_json_is_no_call(name: str, answer: str) -> None:
 def test_what_may_be_an_answer_is_held_until_its_members_tell() -> None:
     parser = Parser("llama3_json")
     assert parser.feed('{"name": "find", ') == []
-    assert parser.bound == 1024
+    assert parser.max_pending == 1024
     events = parser.feed('"parameters"')
     assert [event.name for event in events if isinstance(event, CallStart)] == ["find"]
 
@@ -100,7 +100,7 @@ def test_text_before_the_first_header_is_text(name: str) -> None:
     message = assert_laws(name, text).message
     assert message is not None
     assert message.content == "Hello there. \nHi"
-    assert [problem.kind for problem in message.problems] == ["broken_header"]
+    assert [diagnostic.kind for diagnostic in message.diagnostics] == ["broken_header"]
 
 
 def test_text_before_the_header_of_a_call_is_text() -> None:
@@ -116,7 +116,7 @@ def test_a_bare_word_of_headers_between_messages_is_filler(word: str) -> None:
     message = assert_laws("harmony", text).message
     assert message is not None
     assert (message.reasoning, message.content) == ("Hm.", "Hi.")
-    assert [problem.kind for problem in message.problems] == ["broken_header"]
+    assert [diagnostic.kind for diagnostic in message.diagnostics] == ["broken_header"]
 
 
 @pytest.mark.parametrize("word", ["analysis", "final", "finally", "final answer"])

@@ -35,7 +35,7 @@ def message_of(dialect: str | Dialect, text: str, **request: object) -> Message:
 
 
 def kinds(message: Message) -> list[str]:
-    return [problem.kind for problem in message.problems]
+    return [diagnostic.kind for diagnostic in message.diagnostics]
 
 
 # -- code fences

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from unspool._core.arguments.bare_key_object import BareObject
 from unspool._core.render.arguments import encode_bare
-from unspool._core.scan.markers import Watch
+from unspool._core.scan.markers import MarkerSet
 from unspool._core.scan.runs import BOUND
 from unspool._core.schema.tools import UNKNOWN, ValueType
 from unspool.errors import UsageError
@@ -24,8 +24,8 @@ GEMMA = '<|"|>'
 ESCAPE = "<escape>"
 PRIVATE = "\ud801"
 QUOTES = (GEMMA, ESCAPE, PRIVATE, '"')
-ENDS = Watch(("<tool_call|>", "<|tool_call>", "<turn|>", "\ud802"))
-NOTHING = Watch(())
+ENDS = MarkerSet(("<tool_call|>", "<|tool_call>", "<turn|>", "\ud802"))
+NOTHING = MarkerSet(())
 
 
 @dataclass
@@ -42,7 +42,7 @@ class Outcome:
 def read(
     chunks: Iterable[str],
     quote: str = GEMMA,
-    ends: Watch = ENDS,
+    ends: MarkerSet = ENDS,
     *,
     kind: ValueType = UNKNOWN,
     repair: bool = False,
@@ -51,9 +51,9 @@ def read(
     codec = BareObject(quote, ends, kind=kind, repair=repair)
     out = Outcome("", 0, "", "", [])
     pieces: list[str] = []
-    held = ""
+    pending = ""
     for chunk in (*chunks, None):
-        buf = held + (chunk or "")
+        buf = pending + (chunk or "")
         # What stands before `pos` is none of the codec's business.
         shift = len(buf) % 3
         at = codec.step("{" * shift + buf, shift, chunk is None) - shift
@@ -63,19 +63,19 @@ def read(
         out.notes += [(note, detail, out.end + where - shift) for note, detail, where in codec.notes]
         codec.notes.clear()
         out.end += at
-        held = buf[at:]
+        pending = buf[at:]
         out.error = codec.error
         if codec.error:
             out.status = "malformed"
             # It stays there, whatever follows.
-            assert codec.step(held + "}", 0, False) == 0
+            assert codec.step(pending + "}", 0, False) == 0
             assert not codec.text
             assert codec.error == out.error
             break
         if codec.done:
             out.status = "complete"
             break
-        assert len(held) <= 2 * BOUND + 32
+        assert len(pending) <= 2 * BOUND + 32
     else:
         out.status = codec.finish(cut=False)
         assert out.status == "truncated"

@@ -11,35 +11,35 @@ from hypothesis import strategies as st
 
 from unspool._core.arguments.raw_code import RawText
 from unspool._core.render.arguments import encode_code
-from unspool._core.scan.markers import ValueWatch
+from unspool._core.scan.markers import ValueMarkerSet
 from unspool.errors import UsageError
 from unspool.testing._complexity import assert_linear
 
 STOPS = ("<|eom_id|>", "<|eot_id|>", "<|end_of_text|>", "\ud801")
-ENDS = ValueWatch(STOPS)
+ENDS = ValueMarkerSet(STOPS)
 
 
-def read(chunks: Iterable[str], ends: ValueWatch = ENDS) -> tuple[str, int]:
+def read(chunks: Iterable[str], ends: ValueMarkerSet = ENDS) -> tuple[str, int]:
     """The JSON text, and where the raw text ended; driven as the machine does it."""
     codec = RawText(ends)
     pieces = []
     end = 0
-    held = ""
+    pending = ""
     for chunk in (*chunks, None):
-        buf = held + (chunk or "")
+        buf = pending + (chunk or "")
         at = codec.step("<" + buf, 1, chunk is None) - 1
         pieces.append(codec.text)
         end += at
-        held = buf[at:]
+        pending = buf[at:]
         assert not codec.error
         assert not codec.notes
         if codec.done:
-            assert codec.step(held, 0, True) == 0
+            assert codec.step(pending, 0, True) == 0
             assert not codec.text
             break
-        assert len(held) < ends.longest or not held
+        assert len(pending) < ends.longest or not pending
     else:
-        assert not held
+        assert not pending
         assert codec.finish(cut=False) == "complete"
         pieces.append(codec.text)
     assert codec.done
@@ -69,7 +69,7 @@ def test_examples(code: str, behind: str) -> None:
 
 
 def test_nothing_ends_it_but_the_input() -> None:
-    assert read(["<|eom_id|>"], ValueWatch(())) == ('{"code": "<|eom_id|>"}', 10)
+    assert read(["<|eom_id|>"], ValueMarkerSet(())) == ('{"code": "<|eom_id|>"}', 10)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_any_chunking(text: str, data: st.DataObject) -> None:
 @given(st.text())
 def test_round_trip(code: str) -> None:
     assert encode_code(json.dumps({"code": code})) == code
-    assert read([encode_code(json.dumps({"code": code}))], ValueWatch(())) == (
+    assert read([encode_code(json.dumps({"code": code}))], ValueMarkerSet(())) == (
         json.dumps({"code": code}, ensure_ascii=False),
         len(code),
     )

@@ -36,10 +36,10 @@ def read(pieces: Sequence[str], *, repair: bool) -> tuple[str, str, bool, list[s
     """The JSON text that came out, the error, whether it is complete, and the notes."""
     value = JsonValue(repair)
     out = []
-    held = ""
+    pending = ""
     for piece in pieces:
-        held += piece
-        held = held[value.step(held, 0, final=False) :]
+        pending += piece
+        pending = pending[value.step(pending, 0, final=False) :]
         out.append(value.text)
         if value.done or value.error:
             break
@@ -149,10 +149,10 @@ def test_mended_key_given_twice_is_noted() -> None:
     text = """{'a"b': 1, "a\\"b": {'c': 2,}, "c\td": 3, 'c\\td': 4, 'a"b': 5"""
     for pieces in ([text], list(text)):
         value = JsonValue(repair=True)
-        held = ""
+        pending = ""
         for piece in pieces:
-            held += piece
-            held = held[value.step(held, 0, final=False) :]
+            pending += piece
+            pending = pending[value.step(pending, 0, final=False) :]
         keys = [detail for kind, detail, _ in value.notes if kind == "duplicate_argument"]
         assert keys == ['a"b', "c\td", 'a"b']
         assert value.close()

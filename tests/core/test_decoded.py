@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from unspool import (
     CallEnd,
+    Diagnostic,
     Event,
     Message,
-    Note,
     Parser,
     UsageError,
     get_dialect,
@@ -110,7 +110,7 @@ def test_a_marker_at_which_generation_stopped_closes_the_call() -> None:
     steps = [("".join(text_of(CALL[:-1], HERMES)), CALL)]
     events, message = read("hermes", iter(steps), HERMES)
     assert [call.name for call in message.tool_calls] == ["now"]
-    assert not [event for event in events if isinstance(event, Note)]
+    assert not [event for event in events if isinstance(event, Diagnostic)]
 
 
 @pytest.mark.parametrize("gap", ["", " ", "\n"])
@@ -143,7 +143,7 @@ def test_bytes_that_are_no_character_do_not_hide_the_next_marker() -> None:
 def test_text_cannot_fake_a_special_token() -> None:
     parser = Parser("hermes", tokenizer=HERMES)
     (event,) = parser.feed_decoded("\ud800", [])
-    assert parser.past_reasoning
+    assert parser.reasoning_ended
     assert "\ufffd" in repr(event)
 
 
@@ -212,15 +212,15 @@ def test_reasoning_is_counted_while_it_is_written_as_it_is_afterwards(dialect: s
 def test_a_closer_that_is_spelt_out_ends_no_reasoning() -> None:
     reasoning = ReasoningIds("hermes", HERMES)
     ids = [*b"I close with </think>."]
-    assert reasoning.end(ids, begins_in="reasoning") is None
+    assert reasoning.end(ids, start_channel="reasoning") is None
     assert not reasoning.ended_by(ids, ids[-2:])
-    assert reasoning.count(ids, begins_in="reasoning") == len(ids)
+    assert reasoning.count(ids, start_channel="reasoning") == len(ids)
 
 
 def test_a_call_ends_reasoning_that_was_not_closed() -> None:
     reasoning = ReasoningIds("hermes", HERMES)
     ids = [*b"Hm. ", *CALL]
-    end = reasoning.end(ids, begins_in="reasoning")
+    end = reasoning.end(ids, start_channel="reasoning")
     assert end is not None
     assert 4 < end < len(ids)
     assert reasoning.ended_by(ids[:end], ids[end - 1 : end])
@@ -237,10 +237,10 @@ def test_a_dialect_without_reasoning_is_always_past_it() -> None:
 
 def test_a_prompt_may_be_given_as_ids() -> None:
     opened = [*b"<|im_start|>assistant\n", HERMES.markers["<think>"]]
-    assert Parser("hermes", tokenizer=HERMES, prompt=opened).begins_in == "reasoning"
+    assert Parser("hermes", tokenizer=HERMES, prompt=opened).start_channel == "reasoning"
     closed = [*opened, *b"\n\n", HERMES.markers["</think>"]]
     parser = Parser("hermes", tokenizer=HERMES, prompt=closed)
-    assert (parser.begins_in, parser.past_reasoning) == ("content", True)
+    assert (parser.start_channel, parser.reasoning_ended) == ("content", True)
     with pytest.raises(UsageError, match="tokenizer"):
         Parser("hermes", prompt=opened)
 

@@ -17,9 +17,9 @@ from unspool import (
     CallArgs,
     CallEnd,
     CallStart,
+    Diagnostic,
     Event,
     Message,
-    Note,
     Parser,
     Policies,
     Text,
@@ -30,14 +30,14 @@ from unspool import (
     plan,
     render,
 )
-from unspool._core.arguments.select import compile_syntax
-from unspool._core.compiler.compiled_dialect import Syntax
+from unspool._core.arguments.select import compile_dialect
+from unspool._core.compiler.compiled_dialect import CompiledDialect
 from unspool._core.scan.runs import COMPILED
 from unspool._core.schema.tools import ValueType
 from unspool.testing import (
     Case,
     Hostile,
-    assert_effort,
+    assert_complexity,
     assert_order,
     assert_wires,
     chunkings,
@@ -85,27 +85,27 @@ def test_an_output_of_every_state_is_found() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_hostile_texts_cost_their_length(name: str) -> None:
     """One for each dialect; ``make complexity`` tries all."""
-    assert_effort(hostile(name, Random(crc32(name.encode()))), 400)  # noqa: S311 - reproducible
+    assert_complexity(hostile(name, Random(crc32(name.encode()))), 400)  # noqa: S311 - reproducible
 
 
 @counted
 def test_repairs_before_the_name_cost_their_number() -> None:
     """All notes were written anew at every step."""
-    assert_effort(Hostile("hermes", "string", '<tool_call>{"arguments": {"a": "', "\n", REPAIR))
+    assert_complexity(Hostile("hermes", "string", '<tool_call>{"arguments": {"a": "', "\n", REPAIR))
 
 
 def test_dialects_that_requests_combine_are_not_kept_in_place_of_others() -> None:
     names = [name for name in NAMES if "+" not in name][:11]
-    kept = {name: compile_syntax(get_dialect(name)) for name in names}
+    kept = {name: compile_dialect(get_dialect(name)) for name in names}
     gc.collect()
-    before = sum(isinstance(one, Syntax) for one in gc.get_objects())
+    before = sum(isinstance(one, CompiledDialect) for one in gc.get_objects())
     for calls, reasoning in product(names[:9], names):
         Parser(f"{calls}+{reasoning}").finish()
     gc.collect()
-    after = sum(isinstance(one, Syntax) for one in gc.get_objects())
-    assert after - before <= 64 * (1 + max(len(get_dialect(name).foreign) for name in names))
+    after = sum(isinstance(one, CompiledDialect) for one in gc.get_objects())
+    assert after - before <= 64 * (1 + max(len(get_dialect(name).also_accepts) for name in names))
     assert after - before < 9 * 11
-    assert all(compile_syntax(get_dialect(name)) is syntax for name, syntax in kept.items())
+    assert all(compile_dialect(get_dialect(name)) is syntax for name, syntax in kept.items())
 
 
 class Unread(list[str]):
@@ -125,7 +125,7 @@ def test_what_is_held_is_known_without_looking_at_it() -> None:
     parser.feed(opening)
     for number in range(40):
         parser.feed("b" * 100)
-        assert parser.held == len(opening) + 100 * (number + 1)
+        assert parser.pending == len(opening) + 100 * (number + 1)
     assert len(pieces) > 1
 
 
@@ -143,7 +143,7 @@ def test_the_stages_of_a_plan_cost_their_length() -> None:
         parser = plan("nemotron_v3", request).parser()
         for _ in range(size):
             parser.feed("a")
-            assert parser.held >= 0
+            assert parser.pending >= 0
 
     assert_linear(read_planned, 200)
 
@@ -153,7 +153,7 @@ def test_the_stages_of_a_plan_cost_their_length() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_name_without_end_is_not_held(name: str) -> None:
-    forms = compile_syntax(get_dialect(name)).forms
+    forms = compile_dialect(get_dialect(name)).forms
     nameless = any(form.unnamed for form in forms)  # an object of arguments that tell the function
     heads = {head for state, head in states(name).items() if "trial" in state}
     for before, key in product(heads, ("name", "id", "other", "a" * 900)):
@@ -161,8 +161,8 @@ def test_a_name_without_end_is_not_held(name: str) -> None:
         parser.feed(f'{before}{{"{key}": "')
         for _ in range(20):
             parser.feed("x" * 100)
-            assert nameless or parser.bound is not None
-            assert parser.bound is None or parser.held <= parser.bound <= 1024
+            assert nameless or parser.max_pending is not None
+            assert parser.max_pending is None or parser.pending <= parser.max_pending <= 1024
 
 
 def test_a_head_that_goes_on_is_text_with_a_problem() -> None:
@@ -171,7 +171,7 @@ def test_a_head_that_goes_on_is_text_with_a_problem() -> None:
         parser = Parser("hermes")
         events: list[Event] = [event for chunk in chunks for event in parser.feed(chunk)]
         assert normalise(events) == [
-            Note("overlong_head", "<tool_call>", 0),
+            Diagnostic("overlong_head", "<tool_call>", 0, 0),
             Text("content", output, 0, len(output)),
         ]
 
@@ -179,7 +179,7 @@ def test_a_head_that_goes_on_is_text_with_a_problem() -> None:
 def test_arguments_before_the_name_are_held_to_the_name() -> None:
     parser = Parser("hermes")
     assert parser.feed('<tool_call>{"arguments": {"a": "' + "x" * 5000 + '"}') == []
-    assert parser.bound is None
+    assert parser.max_pending is None
     found = parser.feed(', "name": "f"}</tool_call>')
     assert [type(event) for event in found] == [CallStart, CallArgs, CallArgs, CallEnd]
 
@@ -187,7 +187,7 @@ def test_arguments_before_the_name_are_held_to_the_name() -> None:
 def test_the_second_of_two_calls_may_have_its_arguments_first() -> None:
     parser = Parser("mistral_v3")
     parser.feed('[TOOL_CALLS][{"name": "f", "arguments": {}}, {"arguments": {"a": "' + "x" * 2000)
-    assert (parser.held > 2000, parser.bound) == (True, None)
+    assert (parser.pending > 2000, parser.max_pending) == (True, None)
 
 
 # -- numbers of calls
@@ -232,7 +232,7 @@ def test_a_reference_into_a_list_is_found() -> None:
 def test_many_problems_are_all_told() -> None:
     broken = '<tool_call>{"name": "f", "arguments": {]}</tool_call>\n'
     message = parse(broken * 50, "hermes", policies=Policies(commit="call", malformed_call="drop"))
-    assert [problem.kind for problem in message.problems] == ["malformed_call"] * 50
+    assert [diagnostic.kind for diagnostic in message.diagnostics] == ["malformed_call"] * 50
 
 
 # -- ids and their text
@@ -246,9 +246,9 @@ def test_blanks_where_a_special_token_was_left_out_are_shown() -> None:
     shown = 0
     for _ in range(3000):
         shown += sum(len(event.text) for event in parser.feed_decoded(" ", [32]) if isinstance(event, Text))
-        bound = parser.bound
-        assert bound is not None
-        assert parser.held <= bound <= 2048
+        max_pending = parser.max_pending
+        assert max_pending is not None
+        assert parser.pending <= max_pending <= 2048
     assert shown > 2000
 
 

@@ -14,23 +14,23 @@ from unspool import (
     Dialect,
     Envelope,
     Family,
-    Fold,
     Frame,
     IdFormat,
     MalformedOutput,
     Message,
+    MessageBuilder,
     Names,
     Parser,
     Policies,
     RequestFacts,
     Route,
     SpecError,
-    Tidy,
     ToolCall,
     UnknownDialect,
     UnspoolError,
     UsageError,
     Values,
+    WhitespaceFilter,
     get_dialect,
     parse,
     register,
@@ -170,7 +170,7 @@ def test_render_needs_an_object_to_write_parameters(arguments: str) -> None:
     "wrong", ["hermes", None, 5, get_dialect("hermes")], ids=lambda wrong: type(wrong).__name__
 )
 def test_what_follows_a_parser_is_made_from_it(wrong: Any) -> None:
-    for make in (Tidy, Fold, ChatStream, MessagesStream, ResponsesStream):
+    for make in (WhitespaceFilter, MessageBuilder, ChatStream, MessagesStream, ResponsesStream):
         made: Any = make
         message = message_of(UsageError, lambda: made(wrong))  # noqa: B023 - called at once
         assert type(wrong).__name__ in message
@@ -449,7 +449,7 @@ def test_unterminated_block(dialect: str, text: str, closer: str) -> None:
 def test_a_clean_output_does_not_raise() -> None:
     text = '<think>Hm.</think>\n\nHi.\n<tool_call>\n{"name": "f", "arguments": {"a": 1}}\n</tool_call>'
     message = parse(text, "hermes", strict=True)
-    assert message.problems == ()
+    assert message.diagnostics == ()
     assert [call.name for call in message.tool_calls] == ["f"]
 
 

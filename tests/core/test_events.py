@@ -12,10 +12,10 @@ from unspool import (
     CallArgs,
     CallEnd,
     CallStart,
+    Diagnostic,
     Event,
     Finish,
     Markup,
-    Note,
     Text,
     normalise,
 )
@@ -28,8 +28,8 @@ EXAMPLES: list[Event] = [
     CallArgs(0, '{"tz": "Oslo"', 9, 20),
     CallEnd(0, "malformed", "<tool_call>", 20, 31),
     Markup("reasoning_open", "<think>", 31, 38),
-    Note("repaired", "a comma", 38),
-    Note("cut_head", "no name", 38, "<tool_"),
+    Diagnostic("repaired", "a comma", 38, 38),
+    Diagnostic("cut_head", "no name", 38, 38, "<tool_"),
     Finish("length", 38),
     Finish(None, 38),
 ]
@@ -61,7 +61,7 @@ def test_an_event_can_be_copied(event: Event) -> None:
 
 
 def fields(event: Event) -> dict[str, Any]:
-    names = [name for name in dir(event) if not name.startswith("_")]
+    names = [name for name in dir(event) if not name.startswith("_") and name != "to_dict"]
     assert {"start", "end"} < set(names)
     return {name: getattr(event, name) for name in names}
 
@@ -113,11 +113,11 @@ def test_only_neighbours_of_one_kind_are_joined() -> None:
         CallEnd(0, "truncated", "", 4, 4),
         CallStart(1, "f", "", 4, 5),
         CallArgs(1, "{", 5, 6),
-        Note("late_id", "x", 6),
+        Diagnostic("late_id", "x", 6, 6),
         CallArgs(1, "}", 6, 7),
         CallEnd(1, "complete", "", 7, 7),
         Markup("call", "<", 7, 8),
-        Markup("border", ">", 8, 9),
+        Markup("message_boundary", ">", 8, 9),
         Finish("stop", 9),
     ]
     assert normalise(apart) == apart

@@ -45,7 +45,7 @@ def test_what_a_page_shows_is_read_as_the_page_says(name: str) -> None:
         expected.append(f"- content: `{message.content}`")
     expected += [f"- a call of {call.name}: `{call.arguments}`" for call in message.tool_calls]
     assert said == expected
-    assert not message.problems
+    assert not message.diagnostics
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -16,13 +16,13 @@ from unspool import (
     CallArgs,
     CallEnd,
     CallStart,
+    Diagnostic,
     Dialect,
     Event,
     MalformedOutput,
     Markup,
     Message,
     Names,
-    Note,
     Parser,
     Policies,
     Text,
@@ -67,7 +67,7 @@ def calls(message: Message) -> list[tuple[str, str]]:
 
 
 def kinds(message: Message) -> list[str]:
-    return [problem.kind for problem in message.problems]
+    return [diagnostic.kind for diagnostic in message.diagnostics]
 
 
 # -- malformed_call
@@ -79,9 +79,9 @@ def test_malformed_text_goes_back_where_it_was() -> None:
     assert message.content.startswith(f"Before. {MALFORMED} After.")
     assert calls(message) == [("g", '{"b": 2}')]
     assert kinds(message) == ["malformed_call"]
-    problem = message.problems[0]
-    assert (problem.start, problem.end) == (8, 8 + len(MALFORMED))
-    assert problem.raw == MALFORMED
+    diagnostic = message.diagnostics[0]
+    assert (diagnostic.start, diagnostic.end) == (8, 8 + len(MALFORMED))
+    assert diagnostic.raw == MALFORMED
     assert message.finish_reason == "tool_calls"
 
 
@@ -89,7 +89,9 @@ def test_malformed_drop() -> None:
     message = outcome(f"Before. {MALFORMED}", malformed_call="drop")
     assert message.content == "Before."
     assert calls(message) == []
-    assert [(problem.kind, problem.raw) for problem in message.problems] == [("malformed_call", MALFORMED)]
+    assert [(diagnostic.kind, diagnostic.raw) for diagnostic in message.diagnostics] == [
+        ("malformed_call", MALFORMED)
+    ]
     assert message.finish_reason == "stop"
 
 
@@ -108,7 +110,7 @@ def test_what_was_written_of_the_arguments_is_kept(
     """Up to the closer, as the model wrote it; what cannot be repaired is not said to be."""
     policies = Policies(malformed_call="repair" if repaired else "keep")
     message = parse(text, dialect, policies=policies)
-    assert not [problem for problem in message.problems if problem.kind == "repaired"]
+    assert not [diagnostic for diagnostic in message.diagnostics if diagnostic.kind == "repaired"]
     if repaired:
         assert message.content == text
     else:
@@ -184,7 +186,7 @@ def test_truncated_is_dropped_into_problems() -> None:
     message = outcome(f"Hi. {TRUNCATED}")
     assert message.content == "Hi."
     assert calls(message) == []
-    assert [(p.kind, p.raw, p.start) for p in message.problems] == [("truncated_call", TRUNCATED, 4)]
+    assert [(p.kind, p.raw, p.start) for p in message.diagnostics] == [("truncated_call", TRUNCATED, 4)]
     assert message.finish_reason == "length"
 
 
@@ -253,10 +255,10 @@ def test_commit_call_holds_what_it_has_not_announced() -> None:
     parser = Parser("hermes", policies=Policies(commit="call"))
     parser.feed("Hi. ")
     parser.feed(GOOD[:-1])
-    assert parser.held == len(GOOD) - 1
-    assert parser.bound is None
+    assert parser.pending == len(GOOD) - 1
+    assert parser.max_pending is None
     parser.feed(GOOD[-1])
-    assert parser.held == 0
+    assert parser.pending == 0
 
 
 def test_a_late_id_counts_if_the_call_was_not_announced() -> None:
@@ -409,7 +411,7 @@ def test_without_tools_markup_is_text() -> None:
     message = outcome(text, tools=())
     assert message.content == text
     assert calls(message) == []
-    assert message.problems == ()
+    assert message.diagnostics == ()
     assert message.finish_reason == "stop"
 
 
@@ -572,7 +574,7 @@ def test_blanks_around_calls(text: str, content: str | None) -> None:
 
 
 def test_a_dialect_may_keep_the_blanks_before_a_call() -> None:
-    assert get_dialect("mistral").keep_blanks
+    assert get_dialect("mistral").keep_whitespace
     assert outcome("Hello \n[TOOL_CALLS]f[ARGS]{}", "mistral").content == "Hello \n"
     assert outcome(" \n[TOOL_CALLS]f[ARGS]{}", "mistral").content is None
 
@@ -599,7 +601,7 @@ def test_tidy_keeps_the_spans_in_order() -> None:
     events = tidy.push(parser.feed(text) + parser.finish())
     at = 0
     for event in events:
-        if not isinstance(event, Note):
+        if not isinstance(event, Diagnostic):
             assert event.start >= at
             at = event.end
         if isinstance(event, Text):
@@ -757,7 +759,14 @@ def test_a_null_call_is_no_call() -> None:
 
 def _anonymous(message: Message) -> tuple[object, ...]:
     parts = [part if isinstance(part, TextPart) else (part.name, part.arguments) for part in message.parts]
-    return message.reasoning, message.content, calls(message), message.problems, message.finish_reason, parts
+    return (
+        message.reasoning,
+        message.content,
+        calls(message),
+        message.diagnostics,
+        message.finish_reason,
+        parts,
+    )
 
 
 def test_arguments_that_are_none_are_none_under_repair_too() -> None:
@@ -771,8 +780,10 @@ def test_what_is_in_a_parameter_given_twice_is_not_noted_by_itself() -> None:
     mark = "]<]minimax[>["
     item = f"{mark}<a>{mark}<b>1{mark}</b>{mark}</a>"
     call = f'{mark}<tool_call>\n{mark}<invoke name="f">{item}{item}{mark}</invoke>\n{mark}</tool_call>'
-    problems = parse(call, "minimax_m3").problems
-    assert [(problem.kind, problem.detail) for problem in problems] == [("duplicate_argument", "a")]
+    diagnostics = parse(call, "minimax_m3").diagnostics
+    assert [(diagnostic.kind, diagnostic.detail) for diagnostic in diagnostics] == [
+        ("duplicate_argument", "a")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -816,7 +827,7 @@ def test_key_given_twice_is_noted(name: str, text: str, arguments: str, keys: st
     assert message is not None
     (call,) = message.tool_calls
     assert call.arguments == arguments
-    assert [(problem.kind, problem.detail) for problem in message.problems] == [
+    assert [(diagnostic.kind, diagnostic.detail) for diagnostic in message.diagnostics] == [
         ("duplicate_argument", key) for key in keys
     ]
 
@@ -833,10 +844,10 @@ def test_arguments_with_a_number_out_of_range_are_kept_whole(name: str, text: st
     message = parse(text.replace("N", number), name, policies=Policies(malformed_call="keep"))
     (call,) = message.tool_calls
     assert call.arguments.startswith(f'{{"n": {number}, "s": 1}}')
-    assert [problem.kind for problem in message.problems] == ["malformed_call"]
+    assert [diagnostic.kind for diagnostic in message.diagnostics] == ["malformed_call"]
 
 
-KEEP = Policies(blanks_around_calls="keep", after_calls="content")
+KEEP = Policies(whitespace_around_calls="keep", after_calls="content")
 UNFRAMED = [dialect.name for dialect in list_dialects() if dialect.frame is None and dialect.call]
 
 

@@ -30,12 +30,12 @@ from unspool import (
     CallArgs,
     CallEnd,
     CallStart,
+    Diagnostic,
     Dialect,
     Event,
     Finish,
     FinishReason,
     Message,
-    Note,
     Parser,
     Policies,
     Text,
@@ -46,7 +46,7 @@ from unspool import (
     parse,
     render,
 )
-from unspool._core.arguments.select import compile_syntax
+from unspool._core.arguments.select import compile_dialect
 from unspool._core.ledger import BLOCK
 from unspool.dialects._templates import parse_template, split_at, split_marks
 from unspool.testing import (
@@ -267,7 +267,7 @@ def test_parameters_that_nothing_closed(name: str, reason: FinishReason | None) 
     (tool,) = wording.tools(city="string", days="integer")
     parameters = {**tool["function"]["parameters"], "required": ["city", "days"]}  # type: ignore[index]
     tool = {"name": wording.call().name, "parameters": parameters}
-    closers = {form.closers[-1] for form in compile_syntax(wording.spec).forms if form.closers}
+    closers = {form.closers[-1] for form in compile_dialect(wording.spec).forms if form.closers}
     text = wording.write()
     unclosed = 0
     for at in range(len(text)):
@@ -276,8 +276,8 @@ def test_parameters_that_nothing_closed(name: str, reason: FinishReason | None) 
             assert message is not None
             for call in message.tool_calls:
                 assert json.loads(call.arguments) == {"city": "Oslo", "days": 3}, text[:at] + end
-            problems = [(problem.kind, problem.detail) for problem in message.problems]
-            unclosed += any(("missing_closer", closer) in problems for closer in closers)
+            diagnostics = [(diagnostic.kind, diagnostic.detail) for diagnostic in message.diagnostics]
+            unclosed += any(("missing_closer", closer) in diagnostics for closer in closers)
     if reason == "length":
         assert not unclosed, "generation was stopped, so more may have been to come"
     elif closers:
@@ -333,7 +333,7 @@ def test_brackets_behind_a_call_are_framing(name: str, policies: str) -> None:
     assert message is not None
     assert [json.loads(call.arguments) for call in message.tool_calls] == [json.loads(wording.arguments)]
     assert message.content is None
-    assert {problem.kind for problem in message.problems} & {"stray_closer", "trailing_data"}
+    assert {diagnostic.kind for diagnostic in message.diagnostics} & {"stray_closer", "trailing_data"}
 
 
 VALUES = ("VALUE-A", "VALUE-B", "VALUE-C")
@@ -361,7 +361,7 @@ def test_an_argument_that_was_written_is_not_missing(name: str) -> None:
                 written = broken_text[begins : event.start]
                 missing = [value for value in VALUES if value in written and value not in arguments]
                 assert reading.message is not None
-                twice = [p for p in reading.message.problems if p.kind == "duplicate_argument"]
+                twice = [p for p in reading.message.diagnostics if p.kind == "duplicate_argument"]
                 assert not missing or twice, (broken_text, arguments)
 
 
@@ -495,7 +495,7 @@ def test_a_field_that_contradicts_another_is_noted() -> None:
         text = f"<|channel|>commentary {fields}<|message|>{{}}<|call|>"
         message = parse(text, "harmony")
         assert [call.name for call in message.tool_calls] == ["g"]
-        assert [problem.kind for problem in message.problems] == kinds
+        assert [diagnostic.kind for diagnostic in message.diagnostics] == kinds
 
 
 @each_dialect
@@ -548,7 +548,7 @@ CALLED = read("hermes", '<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_c
         (assert_tiles, replace(HELLO, events=HELLO.events[1:])),
         (assert_tiles, replace(HELLO, events=HELLO.events * 2)),
         (assert_tiles, replace(HELLO, events=[Text("content", "Hallo", 0, 5), Finish(None, 5)])),
-        (assert_tiles, replace(HELLO, events=[*HELLO.events, Note("bad_id", "", 6)])),
+        (assert_tiles, replace(HELLO, events=[*HELLO.events, Diagnostic("bad_id", "", 6, 6)])),
         (assert_tiles, replace(CALLED, events=[*CALLED.events[:-2], CallEnd(0, "malformed", "x", 47, 59)])),
         (assert_places, replace(CALLED, events=[CallStart(0, "f", "x", 0, 23, 19, 20)])),
         (assert_places, replace(CALLED, events=[CallStart(0, "f", "x", 0, 23, 21, 24)])),
@@ -566,7 +566,7 @@ CALLED = read("hermes", '<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_c
         (assert_order, replace(CALLED, events=CALLED.events[1:])),
         (assert_order, replace(CALLED, events=[*CALLED.events[:1], *CALLED.events])),
         (assert_order, replace(CALLED, events=[CallStart(1, "f", "x", 0, 5), Finish(None, 5)])),
-        (assert_hold_bound, replace(HELLO, feeds=[replace(HELLO.feeds[0], held=100)])),
+        (assert_hold_bound, replace(HELLO, feeds=[replace(HELLO.feeds[0], pending=100)])),
         (assert_hold_bound, replace(HELLO, feeds=[replace(HELLO.feeds[0], covered=4)])),
         (
             assert_argument_prefixes,

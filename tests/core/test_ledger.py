@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unspool import CallArgs, CallEnd, Event, Finish, Markup, Note, Text
+from unspool import CallArgs, CallEnd, Diagnostic, Event, Finish, Markup, Text
 from unspool import events as events_module
 from unspool._core.ledger import BLOCK, Ledger
 
@@ -57,8 +57,8 @@ def test_only_the_ledger_makes_events_that_account_for_input() -> None:
         for node in ast.walk(tree)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ACCOUNTING
     }
-    # The gate and the start state hand on events of the machine in another shape.
-    assert made_by == {"ledger.py", "commit_buffer.py", "start_state.py"}
+    # These stages hand on events of the machine in another shape.
+    assert made_by == {"ledger.py", "commit_buffer.py", "start_state.py", "whitespace_filter.py"}
 
 
 OPERATIONS = st.lists(
@@ -89,7 +89,7 @@ def test_whatever_is_done_spans_tile_the_input(
                 if length:
                     ledger.text("content" if operation == "text" else None, ledger.pos + length)
             elif operation == "markup":
-                ledger.markup("border", length)
+                ledger.markup("message_boundary", length)
             elif operation == "begin":
                 ledger.begin_call("f", "id", length, 0, length)
             elif operation == "args":
@@ -103,7 +103,7 @@ def test_whatever_is_done_spans_tile_the_input(
     events += ledger.give()
     at = 0
     for event in events:
-        if not isinstance(event, Note):
+        if not isinstance(event, Diagnostic):
             assert event.start == at
         at = max(at, event.end)
     assert at == end

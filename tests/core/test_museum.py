@@ -34,12 +34,12 @@ from unspool.testing import Reading, assert_laws, chunkings, read
 from unspool.testing._complexity import assert_linear, steps
 from unspool.wire import (
     ChatStream,
+    ChatStreamDecoder,
     MessagesStream,
-    Reconstructor,
     ResponsesStream,
     sse,
 )
-from unspool.wire._poisoned_calls import spoiler
+from unspool.wire._poisoned_calls import poison
 
 BORDER = "⏵"
 CALLERS = [dialect.name for dialect in callers()]
@@ -97,14 +97,14 @@ def differences(message: Message, case: Case, fields: Sequence[str]) -> list[str
         for (name, arguments), (expected_name, expected) in zip(calls, case.calls, strict=True)
     )
     ids = [call.id for call in message.tool_calls]
-    problems = [problem.kind for problem in message.problems]
+    diagnostics = [diagnostic.kind for diagnostic in message.diagnostics]
     expected_and_got = {
         "content": (case.content, message.content),
         "reasoning": (case.reasoning, message.reasoning),
         "finish_reason": (case.finish or ("tool_calls" if case.calls else "stop"), message.finish_reason),
         "calls": (calls if alike else list(case.calls), calls),
         "ids": (ids if case.ids is None else list(case.ids), ids),
-        "problems": (problems if case.problems is None else list(case.problems), problems),
+        "diagnostics": (diagnostics if case.diagnostics is None else list(case.diagnostics), diagnostics),
         "order": (case.order or parts(message), parts(message)),
     }
     return [
@@ -116,7 +116,7 @@ def differences(message: Message, case: Case, fields: Sequence[str]) -> list[str
 
 def check(row: Row, case: Case, reading: Reading) -> None:
     assert reading.message is not None
-    found = differences(reading.message, case, (*FIELDS, "problems", "order"))
+    found = differences(reading.message, case, (*FIELDS, "diagnostics", "order"))
     if found:
         events = "\n    ".join(map(str, reading.events))
         reading.fail(f"{row.id} ({row.thread})", "\n".join([row.saw, *found, "  events:", f"    {events}"]))
@@ -138,7 +138,7 @@ def test_exhibit_on_the_wire(row: Row, case: Case) -> None:
     message = read(case.dialect, request(case)).message
     assert message is not None
     # What was sent of a call stays on the wire; only the end tells that it is no call.
-    tells = ("finish_reason",) if {problem.kind for problem in message.problems} & CUT else FIELDS
+    tells = ("finish_reason",) if {diagnostic.kind for diagnostic in message.diagnostics} & CUT else FIELDS
     for chunks in ([text], list(text), case.raw.split(BORDER)):
         found = differences(client(stream(case, chunks)), case, tells)
         assert not found, "\n".join([f"{row.id} {row.saw}", *found])
@@ -160,7 +160,7 @@ def stream(
 
 def client(chunks: Sequence[dict[str, Any]]) -> Message:
     """What a client makes of them, by way of real JSON."""
-    reader = Reconstructor(check_json=False)
+    reader = ChatStreamDecoder(check_json=False)
     for chunk in chunks:
         reader.feed(json.loads(sse(chunk).removeprefix("data: ")))
     return reader.message()
@@ -332,7 +332,7 @@ def test_i01_a_response_without_content_is_valid() -> None:
     """vllm#40147, PR #40148: a named tool_choice, but only reasoning: an assertion fails."""
     message = parse("<think>only reasoning</think>", "glm45", tools=[tool("f")])
     assert (message.reasoning, message.content, message.tool_calls) == ("only reasoning", None, ())
-    answer = json.loads(json.dumps(ChatStream(Parser("glm45")).whole(message)))["choices"][0]
+    answer = json.loads(json.dumps(ChatStream(Parser("glm45")).response(message)))["choices"][0]
     assert answer["finish_reason"] == "stop"
     assert answer["message"]["content"] == ""
     assert answer["message"]["reasoning"] == "only reasoning"
@@ -350,7 +350,7 @@ def test_i02_a_cut_call_is_an_incomplete_response(sent: str) -> None:
         assert response["incomplete_details"] == {"reason": "max_output_tokens"}
         (item,) = response["output"]
         assert item["status"] == "incomplete"
-        assert item["arguments"] == sent + spoiler(sent, "truncated")
+        assert item["arguments"] == sent + poison(sent, "truncated")
 
 
 NATIVE = {
@@ -421,7 +421,7 @@ def test_j01_strict_policies_raise() -> None:
 def test_j04_a_cut_call_is_kept_among_the_problems() -> None:
     """ollama PR #17284, #17274: everything behind the tag vanishes."""
     raw = '<tool_call>{"name":"nope","arguments":{'
-    assert [problem.raw for problem in parse(raw, "hermes").problems] == [raw]
+    assert [diagnostic.raw for diagnostic in parse(raw, "hermes").diagnostics] == [raw]
 
 
 # -- the wire
@@ -579,7 +579,7 @@ def test_m04_ids_the_model_gave_twice_are_replaced() -> None:
     raw = 2 * "<|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{}<|tool_call_end|>"
     message = parse(raw, "kimi_k2")
     assert [call.id for call in message.tool_calls] == ["functions.f:0", "functions.f:1"]
-    assert [problem.kind for problem in message.problems] == ["bad_id"]
+    assert [diagnostic.kind for diagnostic in message.diagnostics] == ["bad_id"]
 
 
 def test_m05_the_id_is_in_the_first_delta_and_stays() -> None:
@@ -639,7 +639,7 @@ def test_n04_deltas_are_cut_between_code_points(dialect: str, raw: str) -> None:
 def test_o04_the_input_of_a_call_without_arguments_is_an_object() -> None:
     """ollama PR #15105: the input is null, and Anthropic's clients fail."""
     raw = '<tool_call>{"name":"f","arguments":{}}</tool_call><tool_call>{"name":"g"}</tool_call>'
-    whole = MessagesStream(Parser("hermes")).whole(parse(raw, "hermes"))
+    whole = MessagesStream(Parser("hermes")).response(parse(raw, "hermes"))
     assert [block["input"] for block in json.loads(json.dumps(whole))["content"]] == [{}, {}]
     for chunks in chunkings(raw):
         sent = stream(Case("hermes", raw), chunks, MessagesStream)

@@ -144,7 +144,7 @@ def test_the_page_says_what_is_like_an_engine(engine: str) -> None:
         section = section.partition(f"<!-- /{engine} -->")[2].partition("<!-- sglang")[0]
     # Advice comes after what is said of the set.
     said = dict(reversed(re.findall(r'`(\w+)="(\w+)"`', section.partition("What no policy gives")[0])))
-    like = Policies.like(engine)
+    like = Policies.preset(engine)
     differing = {
         name: getattr(like, name) for name in CHOICES if getattr(like, name) != getattr(Policies(), name)
     }
@@ -158,17 +158,19 @@ ADVISED = {"canonical", "error"}
 
 
 def test_what_is_added_to_a_set_counts_more() -> None:
-    assert Policies.like("vllm", after_calls="content") == replace(
-        Policies.like("vllm"), after_calls="content"
+    assert Policies.preset("vllm", after_calls="content") == replace(
+        Policies.preset("vllm"), after_calls="content"
     )
-    assert Policies.chosen({"like": "vllm", "commit": "call"}).commit == "call"
-    assert Policies.chosen({}) == Policies()
+    assert Policies.from_mapping({"preset": "vllm", "commit": "call"}).commit == "call"
+    assert Policies.from_mapping({}) == Policies()
 
 
 def test_sets_and_policies_that_do_not_exist() -> None:
-    with pytest.raises(UsageError, match="like='tgi': choose one of vllm, sglang, dynamo, llamacpp, ollama"):
-        Policies.like("tgi")
-    with pytest.raises(UsageError, match=r"no 'colour': choose from .*like"):
-        Policies.like("vllm", colour="red")
+    with pytest.raises(
+        UsageError, match="preset='tgi': choose one of vllm, sglang, dynamo, llamacpp, ollama"
+    ):
+        Policies.preset("tgi")
+    with pytest.raises(UsageError, match=r"no 'colour': choose from .*preset"):
+        Policies.preset("vllm", colour="red")
     with pytest.raises(UsageError, match="commit='red': choose one of name, call"):
-        Policies.like("vllm", commit="red")
+        Policies.preset("vllm", commit="red")

@@ -75,7 +75,7 @@ def test_calls_are_written_as_models_write_them(name: str) -> None:
             continue
         message = read(dialect, case_of(vector, dialect)).message
         assert message is not None
-        if not message.problems:
+        if not message.diagnostics:
             written.append(
                 without_end(vector.raw, dialect)
                 == without_end(render(dialect, message, check=False), dialect)

@@ -23,7 +23,7 @@ from unspool.conformance._scenarios.capabilities import Able
 from unspool.conformance._scenarios.message_parts import STANDARD_TOOLS
 from unspool.conformance._scenarios.standard import PATTERNS, SCENARIOS
 from unspool.testing import assert_laws, chunkings, read
-from unspool.wire import ChatStream, Reconstructor
+from unspool.wire import ChatStream, ChatStreamDecoder
 from vectors import CORPUS, Vector
 
 NAMES = [dialect.name for dialect in standard.callers()]
@@ -126,7 +126,7 @@ def test_a_client_puts_the_cuts_together(name: str) -> None:
 def received(dialect: Dialect, vector: Vector, chunks: Sequence[str]) -> Message:
     """What a client of Chat Completions makes of the stream."""
     parser = Parser(dialect, tools=vector.tools)
-    chat, client = ChatStream(parser), Reconstructor()
+    chat, client = ChatStream(parser), ChatStreamDecoder()
     for events in (*(parser.feed(chunk) for chunk in chunks), parser.finish("stop")):
         for chunk in chat.encode(events):
             client.feed(chunk)
@@ -141,7 +141,7 @@ def test_what_is_wrong_is_told(name: str) -> None:
         title = case.vector.title
         message = read(dialect, case_of(case.vector, dialect)).message
         assert message is not None
-        kinds = [problem.kind for problem in message.problems]
+        kinds = [diagnostic.kind for diagnostic in message.diagnostics]
         if case.unfinished is None:
             assert kinds == [], title
         elif case.unfinished.kind == "malformed":

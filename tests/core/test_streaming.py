@@ -120,7 +120,7 @@ def test_malformed_json_is_reported_and_the_next_call_is_read() -> None:
         assert calls(reading.message) == [("g", '{"b": 2}')], chunks
         assert reading.message is not None
         assert reading.message.content == raw, chunks
-        assert [(p.kind, p.raw) for p in reading.message.problems] == [("malformed_call", raw)], chunks
+        assert [(p.kind, p.raw) for p in reading.message.diagnostics] == [("malformed_call", raw)], chunks
 
 
 def test_what_was_sent_before_the_error_is_not_sent_again() -> None:
@@ -330,7 +330,7 @@ def test_missing_closers_do_not_lose_the_call() -> None:
     assert calls(reading.message) == [("f", '{"a": 1}')]
     assert reading.message is not None
     assert reading.message.content == "and so on"
-    assert "missing_closer" in [problem.kind for problem in reading.message.problems]
+    assert "missing_closer" in [diagnostic.kind for diagnostic in reading.message.diagnostics]
 
 
 # -- 9: nothing twice, nothing missing
@@ -366,9 +366,9 @@ def test_the_last_characters_arrive(ending: str) -> None:
 def test_text_before_a_possible_marker_comes_at_once() -> None:
     parser = Parser("hermes")
     assert parser.feed("Sure. <tool") == [Text("content", "Sure. ", 0, 6)]
-    assert parser.held == len("<tool")
+    assert parser.pending == len("<tool")
     assert parser.feed("box>") == [Text("content", "<toolbox>", 6, 15)]
-    assert parser.held == 0
+    assert parser.pending == 0
 
 
 def test_a_word_like_a_marker_comes_out_intact() -> None:
@@ -380,7 +380,7 @@ def test_ordinary_text_is_never_held() -> None:
     parser = Parser("hermes")
     for word in ("Hello", ", ", "world", "! 1 > 0 & ", "{}[]()", "\n\n", "天気", "🙂"):
         assert text(parser.feed(word)) == word
-        assert parser.held == 0
+        assert parser.pending == 0
 
 
 def test_the_bound_of_text_is_the_longest_marker() -> None:
@@ -389,8 +389,8 @@ def test_the_bound_of_text_is_the_longest_marker() -> None:
     longest = max(
         map(len, ("<tool_call>", "</tool_call>", "<think>", "</think>", *get_dialect("hermes").stop))
     )
-    assert parser.bound is not None
-    assert parser.bound <= longest
+    assert parser.max_pending is not None
+    assert parser.max_pending <= longest
 
 
 @pytest.mark.parametrize(
@@ -401,7 +401,7 @@ def test_white_space_in_a_head_is_bounded(opener: str) -> None:
     parser.feed(opener)
     for _ in range(30):
         parser.feed(" " * 100)
-    assert parser.held <= 2 * 512
+    assert parser.pending <= 2 * 512
 
 
 # -- markers as data
@@ -422,7 +422,7 @@ def test_a_closing_marker_inside_a_value_is_data(dialect: str, raw: str) -> None
     assert calls(reading.message) == [("f", '{"s": "a</tool_call>b"}')]
     assert reading.message is not None
     assert reading.message.content is None
-    assert reading.message.problems == ()
+    assert reading.message.diagnostics == ()
 
 
 @pytest.mark.parametrize(
@@ -442,7 +442,7 @@ def test_prose_about_markers_stays_prose(prose: str) -> None:
         assert reading.message is not None
         assert reading.message.content == prose
         assert names(reading.events) == []
-        assert reading.message.problems == ()
+        assert reading.message.diagnostics == ()
 
 
 # -- arguments stream
@@ -493,7 +493,7 @@ def test_arguments_before_the_name_wait_for_it() -> None:
         parser, '<tool_call>{"arguments": {"s": "' + "x" * 5000, '"}, "na', 'me": "f"', "}</tool_call>"
     )
     assert out[:2] == [[], []]
-    assert parser.bound is None or parser.held == 0
+    assert parser.max_pending is None or parser.pending == 0
     assert names(out[2]) == ["f"]
     assert json.loads(arguments(out[2] + out[3])) == {"s": "x" * 5000}
 
@@ -570,9 +570,9 @@ def test_a_prompt_says_the_same_every_time(dialect: str, tail: str) -> None:
         found = []
         for tools in offered:
             parser = Parser(dialect, tools=tools, prompt=prompt, new_id=lambda name, index: f"{name}{index}")
-            held, mode = parser.held, parser.mode
+            pending, mode = parser.pending, parser.mode
             events = parser.feed("a='x')] </think> Hi") + parser.finish()
-            found.append((events, held, mode))
+            found.append((events, pending, mode))
         return found
 
     assert read_all() == read_all()
@@ -598,20 +598,20 @@ def test_batch_is_the_stream_fed_once() -> None:
 
 def _anonymous(message: Message) -> tuple[object, ...]:
     found: Sequence[object] = calls(message)
-    return message.reasoning, message.content, tuple(found), message.problems, message.finish_reason
+    return message.reasoning, message.content, tuple(found), message.diagnostics, message.finish_reason
 
 
 def test_an_opener_that_comes_twice_has_no_header_the_first_time() -> None:
     message = parse("<|channel|><|channel|>final<|message|>Hi", "harmony", prompt="")
     assert message.content == "Hi"
-    assert [problem.kind for problem in message.problems] == ["broken_header"]
+    assert [diagnostic.kind for diagnostic in message.diagnostics] == ["broken_header"]
 
 
 def test_many_openers_without_headers_are_read_one_by_one() -> None:
     parser = Parser("harmony", prompt="")
     for _ in range(1_000):
         parser.feed("<|channel|>")
-        assert parser.held <= len("<|channel|><|channel|>")
+        assert parser.pending <= len("<|channel|><|channel|>")
 
 
 def test_an_empty_piece_is_no_piece() -> None:
@@ -655,7 +655,7 @@ def test_a_closer_that_nothing_can_confirm_any_more_is_released() -> None:
     whole, pieces = Parser("beam"), Parser("beam")
     feed(whole, begun, "\n</rfl:parameter> to")
     feed(pieces, begun, "\n</rfl:parameter>", " ", "t", "o")
-    assert pieces.held == whole.held == 0
+    assert pieces.pending == whole.pending == 0
 
 
 def test_a_marker_that_needs_nothing_behind_it_opens_at_once() -> None:
@@ -682,7 +682,9 @@ def test_what_looks_like_an_element_in_a_string_is_data(marker: str) -> None:
     value = f"]<]minimax[>[{marker} x"
     call = ToolCall("call_1", "get_weather", json.dumps({"city": value}))
     tools = [tool("get_weather", city="string")]
-    assert parse(render("minimax_m3", Message(tool_calls=(call,))), "minimax_m3", tools=tools).problems == ()
+    assert (
+        parse(render("minimax_m3", Message(tool_calls=(call,))), "minimax_m3", tools=tools).diagnostics == ()
+    )
 
 
 # -- dialects as nobody has written them yet

@@ -269,7 +269,7 @@ def test_control_tokens_that_are_nobodys_markup_vanish(size: int) -> None:
     message = parser.message(events)
     assert message.content == "A <table> 東"
     assert message.tool_calls[0].arguments == '{"a": "[IMG]"}'
-    assert [(problem.kind, problem.detail, problem.start) for problem in message.problems] == [
+    assert [(diagnostic.kind, diagnostic.detail, diagnostic.start) for diagnostic in message.diagnostics] == [
         ("dropped_token", "<|vision|>", 0),
         ("dropped_token", "[IMG]", text.index("[IMG]")),
     ]

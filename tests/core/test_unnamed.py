@@ -45,7 +45,7 @@ def test_the_arguments_tell_the_function_or_it_is_text(
         assert not message.tool_calls
     else:
         assert [(call.name, call.arguments) for call in message.tool_calls] == [(name, arguments)]
-        assert [problem.kind for problem in message.problems] == ["unnamed_call"]
+        assert [diagnostic.kind for diagnostic in message.diagnostics] == ["unnamed_call"]
 
 
 def test_arguments_that_are_nested_too_deep_to_be_read_tell_nothing() -> None:

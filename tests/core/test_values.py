@@ -28,8 +28,8 @@ def call(name: str, **arguments: object) -> Message:
 
 @each_tagged
 def test_calls_that_a_value_holds_are_data(dialect: Dialect) -> None:
-    held = render(dialect, call("note", text="x", more="y")) + "\n" + render(dialect, call("other"))
-    for text in (held, f"Write\n{held}\nso."):
+    pending = render(dialect, call("note", text="x", more="y")) + "\n" + render(dialect, call("other"))
+    for text in (pending, f"Write\n{pending}\nso."):
         message = call("note", text=text, more="z")
         written = assert_round_trip(dialect, message, TOOLS)
         assert_laws(dialect, Case(written, TOOLS), chunkings(written, splits=4, random=1))
@@ -47,7 +47,7 @@ def test_calls_that_a_value_holds_are_data(dialect: Dialect) -> None:
 def test_no_member_of_an_envelope_vanishes_without_a_problem(envelope: str, found: str | None) -> None:
     message = parse(f"<tool_call>{envelope}</tool_call>", "hermes", tools=TOOLS)
     assert [call.arguments for call in message.tool_calls] == ['{"text": "x"}']
-    assert [(problem.kind, problem.detail) for problem in message.problems] == (
+    assert [(diagnostic.kind, diagnostic.detail) for diagnostic in message.diagnostics] == (
         [("extra_member", found)] if found else []
     )
 
@@ -75,4 +75,4 @@ def test_no_member_of_an_envelope_vanishes_without_a_problem(envelope: str, foun
 def test_a_slip_is_noted(dialect: str, text: str, detail: str) -> None:
     message = parse(text, dialect, tools=TOOLS)
     assert [call.arguments for call in message.tool_calls] == ['{"text": "x"}']
-    assert [(problem.kind, problem.detail) for problem in message.problems] == [("slip", detail)]
+    assert [(diagnostic.kind, diagnostic.detail) for diagnostic in message.diagnostics] == [("slip", detail)]

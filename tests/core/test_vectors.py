@@ -19,7 +19,7 @@ from unspool import (
     Names,
     Parser,
     Policies,
-    ReasoningHalf,
+    ReasoningSplitter,
     UnknownDialect,
     from_response_template,
     get_dialect,
@@ -139,10 +139,10 @@ def difference(vector: Vector, reading: Reading) -> str:
     if kept != complete:
         found.append(f"calls of the message\n    streamed: {complete}\n    folded:   {kept}")
     cut = sum(call.cut for call in vector.calls)
-    problems = [problem.kind for problem in message.problems]
-    if problems.count("truncated_call") != cut:
-        found.append(f"{cut} cut calls, problems: {problems}")
-    heads = "cut_head" in problems
+    diagnostics = [diagnostic.kind for diagnostic in message.diagnostics]
+    if diagnostics.count("truncated_call") != cut:
+        found.append(f"{cut} cut calls, problems: {diagnostics}")
+    heads = "cut_head" in diagnostics
     finish = "length" if cut or heads else "tool_calls" if vector.calls else vector.finish or "stop"
     if message.finish_reason != finish:
         found.append(f"finish_reason\n    expected: {finish}\n    got:      {message.finish_reason}")
@@ -222,8 +222,8 @@ def test_two_halves_read_what_the_parser_reads(name: str) -> None:
             case.text, dialect, tools=case.tools, prompt=case.prompt, finish_reason=case.finish_reason
         )
         for chunks in ([case.text], re.findall(r"(?s).{1,7}", case.text)):
-            half = ReasoningHalf(dialect, tools=case.tools, prompt=case.prompt)
-            tools = Parser(dialect, tools=case.tools, begins_in="content")
+            half = ReasoningSplitter(dialect, tools=case.tools, prompt=case.prompt)
+            tools = Parser(dialect, tools=case.tools, start_channel="content")
             pieces = [*map(half.feed, chunks), half.finish(case.finish_reason)]
             events = [event for piece in pieces for event in tools.feed(piece.rest)]
             message = tools.message(events + tools.finish(case.finish_reason))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from unspool._core.scan.markers import ValueWatch, Watch
+from unspool._core.scan.markers import MarkerSet, ValueMarkerSet
 from unspool._core.scan.runs import escaped
 
 LITERALS = st.lists(st.text("<ab|é\n", min_size=1, max_size=5), max_size=5)
@@ -16,7 +16,7 @@ TEXTS = st.text("<ab|éß\n.", max_size=12)
 
 
 def slow_seek(literals: list[str], text: str, at: int, final: bool) -> tuple[int, str]:
-    """What ``Watch.seek`` means."""
+    """What ``MarkerSet.seek`` means."""
     for place in range(at, len(text)):
         rest = text[place:]
         if not final and any(len(rest) < len(literal) and literal.startswith(rest) for literal in literals):
@@ -37,14 +37,14 @@ def test_seek_finds_literals_and_what_may_become_one(
     at = min(at, len(text))
     if long:  # beyond the length that the compiled build reads in a loop
         text = "." * 80 + text
-    assert Watch(literals).seek(text, at, final) == slow_seek(literals, text, at, final)
+    assert MarkerSet(literals).seek(text, at, final) == slow_seek(literals, text, at, final)
 
 
 @given(LITERALS, st.text("<ab|é\n[.", max_size=12), st.text("<ab[", min_size=1, max_size=3))
 def test_a_lone_character_counts_unless_another_follows(
     literals: list[str], text: str, excluded: str
 ) -> None:
-    found = Watch([*literals, "["], {"[": excluded}).seek(text, 0, False)
+    found = MarkerSet([*literals, "["], {"[": excluded}).seek(text, 0, False)
     # What rules it out is as good as a text without it; at the end that is still open.
     plain = "".join("." if one == "[" and following in excluded else one for one, following in pairwise(text))
     at, literal = slow_seek([*literals, "["], plain + text[-1:], 0, False)
@@ -53,14 +53,14 @@ def test_a_lone_character_counts_unless_another_follows(
 
 @given(LITERALS, st.lists(TEXTS, min_size=1))
 def test_text_reaches_as_far_as_no_literal_can_begin(literals: list[str], texts: list[str]) -> None:
-    watch = Watch(literals)
+    watch = MarkerSet(literals)
     for text in texts * 2:  # the second time it is remembered
         at, literal = watch.seek(text, 0, False)
         assert watch.reach(text) == (-1 if literal else len(text) if at < 0 else at)
 
 
 def test_texts_that_are_remembered_are_few_and_short() -> None:
-    watch = Watch(["<tool_call>", "[TOOL"])
+    watch = MarkerSet(["<tool_call>", "[TOOL"])
     for number in range(5_000):
         watch.reach(f"<{number}")
         watch.reach(f"<{number}{'x' * 1_000}")
@@ -70,7 +70,7 @@ def test_texts_that_are_remembered_are_few_and_short() -> None:
 
 @given(LITERALS, st.text('<ab|é\n."\\\x1f', max_size=12), st.booleans())
 def test_verbatim_text_is_passed_on_as_it_is(literals: list[str], text: str, long: bool) -> None:
-    watch = ValueWatch(literals)
+    watch = ValueMarkerSet(literals)
     if long:  # beyond the length that the compiled build reads in a loop
         text += "." * 80
     begun = any(literal[0] in text for literal in literals)
@@ -81,7 +81,7 @@ def test_verbatim_text_is_passed_on_as_it_is(literals: list[str], text: str, lon
 def test_a_piece_of_a_value_reaches_as_far_as_no_literal_can_begin(
     literals: list[str], texts: list[str]
 ) -> None:
-    watch = ValueWatch(literals)
+    watch = ValueMarkerSet(literals)
     for text in texts * 2:  # the second time it is remembered
         at, literal = watch.seek(text, 0, False)
         piece = watch.piece(text)
@@ -94,7 +94,7 @@ def test_a_piece_of_a_value_reaches_as_far_as_no_literal_can_begin(
 
 
 def test_pieces_that_are_remembered_are_few_and_short() -> None:
-    watch = ValueWatch(["</value>"])
+    watch = ValueMarkerSet(["</value>"])
     for number in range(5_000):
         watch.piece(f"<{number}")
         watch.piece(f"<{number}{'x' * 1_000}")
@@ -109,12 +109,12 @@ def test_literal_at_is_the_longest_that_is_not_ruled_out(
     standing = [literal for literal in [*literals, "|"] if text.startswith(literal, at)]
     if text[at + 1 : at + 2] and text[at + 1] in excluded:
         standing = [literal for literal in standing if literal != "|"]
-    watch = Watch([*literals, "|"], {"|": excluded} if excluded else {})
+    watch = MarkerSet([*literals, "|"], {"|": excluded} if excluded else {})
     assert watch.literal_at(text, at) == max(standing, key=len, default="")
 
 
 @pytest.mark.parametrize("text", ["", "x", "<", "<tool"])
 def test_nothing_to_look_for_is_nowhere(text: str) -> None:
-    watch = Watch(())
+    watch = MarkerSet(())
     assert watch.reach(text) == len(text)
     assert watch.seek(text, 0, False) == (-1, "")

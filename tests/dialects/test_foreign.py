@@ -64,8 +64,10 @@ def test_families_that_share_a_marker_read_each_other(name: str, body: str) -> N
             ("edit", {"text": TEXT})
         ] * 2
         assert message.content == "Now."
-        kinds = {problem.kind for problem in message.problems}
-        assert kinds == ({"foreign_call"} if body in {foreign.name for foreign in dialect.foreign} else set())
+        kinds = {diagnostic.kind for diagnostic in message.diagnostics}
+        assert kinds == (
+            {"other_family_call"} if body in {foreign.name for foreign in dialect.also_accepts} else set()
+        )
 
 
 @pytest.mark.parametrize("name", SHARING)
@@ -73,10 +75,12 @@ def test_what_is_written_is_the_familys_own(name: str) -> None:
     dialect = get_dialect(name)
     for body in BODIES.values():
         message = parse(body, dialect, tools=TOOLS)
-        assert not parse(render(dialect, message), dialect, tools=TOOLS).problems
+        assert not parse(render(dialect, message), dialect, tools=TOOLS).diagnostics
 
 
-@pytest.mark.parametrize("name", [name for name in SHARING if get_dialect(name).foreign[-1].name == "glm45"])
+@pytest.mark.parametrize(
+    "name", [name for name in SHARING if get_dialect(name).also_accepts[-1].name == "glm45"]
+)
 def test_a_name_alone_is_another_familys_call_only_if_it_is_declared(name: str) -> None:
     prose = "Write <tool_call>tags</tool_call>, or <tool_call>."
     for tools in (None, TOOLS):
@@ -101,5 +105,5 @@ def test_markup_of_the_other_families_is_data_in_a_value(name: str, text: str) -
 
 
 def test_a_guest_has_calls_and_no_frame() -> None:
-    with pytest.raises(SpecError, match="foreign"):
-        Dialect(name="host", foreign=(Dialect(name="guest"),))
+    with pytest.raises(SpecError, match="also_accepts"):
+        Dialect(name="host", also_accepts=(Dialect(name="guest"),))

@@ -255,8 +255,8 @@ def test_a_thread_keeps_the_spelling_of_arguments() -> None:
 def test_parse_tells_of_duplicate_keys(gateway: GatewayThread) -> None:
     text = call_text("f", '{"n": 1, "n": 2}')
     answer = post(f"{gateway.url}/v1/parse", {"text": text, "dialect": "hermes"})
-    (problem,) = answer["problems"]
-    assert (problem["kind"], problem["detail"], text[: problem["start"]][-3:]) == (
+    (diagnostic,) = answer["diagnostics"]
+    assert (diagnostic["kind"], diagnostic["detail"], text[: diagnostic["start"]][-3:]) == (
         "duplicate_argument",
         "n",
         '"n"',

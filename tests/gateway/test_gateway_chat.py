@@ -14,8 +14,8 @@ pytest.importorskip("aiohttp")
 pytest.importorskip("msgspec")
 
 from serving import EngineProcess, GatewayThread, events, get, post, send, serving, template_file
-from unspool.wire import Reconstructor
-from unspool.wire._poisoned_calls import is_spoilt
+from unspool.wire import ChatStreamDecoder
+from unspool.wire._poisoned_calls import is_poisoned
 
 WEATHER = {
     "type": "function",
@@ -86,7 +86,7 @@ def test_streams_amount_to_what_is_sent_whole(
     engine.script(*OUTPUTS[name], **how)
     whole = ask(gateway, tools=[WEATHER, CLOCK])
 
-    reader = Reconstructor()
+    reader = ChatStreamDecoder()
     for chunk in chunks:
         reader.feed(chunk)
     message = reader.message()
@@ -182,7 +182,7 @@ def test_a_call_that_is_cut_off_is_never_a_success(engine: EngineProcess, gatewa
     answer = ask(gateway, tools=[WEATHER])
     assert answer["choices"][0]["finish_reason"] == "length"
     (call,) = answer["choices"][0]["message"]["tool_calls"]
-    assert is_spoilt(call["function"]["arguments"])
+    assert is_poisoned(call["function"]["arguments"])
 
 
 def test_an_answer_in_json(engine: EngineProcess, gateway: GatewayThread) -> None:
@@ -204,7 +204,7 @@ def test_choices_do_not_mix(engine: EngineProcess, gateway: GatewayThread) -> No
     engine.script("<thi", "nk>a</think>b", "c")
     chunks = stream(gateway, n=3, stream_options={"include_usage": True})
     for index in range(3):
-        reader = Reconstructor(index=index)
+        reader = ChatStreamDecoder(index=index)
         for chunk in chunks:
             reader.feed(chunk)
         assert (reader.message().reasoning, reader.message().content) == ("a", "bc")
@@ -476,7 +476,7 @@ def test_what_a_chat_endpoint_has_told_apart_is_passed_on(engine: EngineProcess)
     with serving(upstream="chat", url=engine.url, dialect="deepseek_r1", engine="openai") as gateway:
         engine.script(*deltas, finish="tool_calls")
         chunks = stream(gateway, tools=[WEATHER, CLOCK])
-        reader = Reconstructor()
+        reader = ChatStreamDecoder()
         for chunk in chunks:
             reader.feed(chunk)
         message = reader.message()

@@ -16,8 +16,8 @@ pytest.importorskip("msgspec")
 import standard
 from serving import EngineProcess, GatewayThread, events, post, serving
 from unspool import BrokenCall, Message, TextPart, ToolCall, get_dialect, parse
-from unspool.wire import Reconstructor
-from unspool.wire._poisoned_calls import is_spoilt
+from unspool.wire import ChatStreamDecoder
+from unspool.wire._poisoned_calls import is_poisoned
 from vectors import CORPUS, Vector
 
 TOOLS = json.loads((CORPUS / "tools.json").read_text("utf-8"))
@@ -64,13 +64,13 @@ def calls_of(message: Message, *, to_run: bool = False) -> list[tuple[str, str]]
     return [
         (call.name, call.arguments)
         for call in message.tool_calls
-        if not (to_run and is_spoilt(call.arguments))
+        if not (to_run and is_poisoned(call.arguments))
     ]
 
 
 def streamed(gateway: GatewayThread, body: dict[str, Any]) -> Message:
     """What a client accumulates."""
-    client = Reconstructor()
+    client = ChatStreamDecoder()
     for chunk in events(f"{gateway.url}/v1/chat/completions", body)[:-1]:
         assert isinstance(chunk, dict)
         client.feed(chunk)

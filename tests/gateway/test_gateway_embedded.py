@@ -30,7 +30,7 @@ import openai
 from serving import GatewayThread, events, free_port, post, serving
 from unspool import UsageError
 from unspool.gateway.upstreams.embedded import packaged_model
-from unspool.wire import Reconstructor
+from unspool.wire import ChatStreamDecoder
 
 anthropic = pytest.importorskip("anthropic")
 
@@ -85,7 +85,7 @@ def test_it_calls_where_a_call_helps(gateway: GatewayThread) -> None:
     }
     chunks = events(f"{gateway.url}/v1/chat/completions", body)
     assert chunks.pop() == "[DONE]"
-    reader = Reconstructor()
+    reader = ChatStreamDecoder()
     for chunk in chunks:
         assert isinstance(chunk, dict)
         reader.feed(chunk)

@@ -19,8 +19,8 @@ from unspool import CallArgs, CallEnd, CallStart, Event, Text
 from unspool.gateway.generation.upstream_calls import ForeignCalls
 from unspool.gateway.http.errors import Failure
 from unspool.gateway.upstreams.base import CallPiece
-from unspool.gateway.upstreams.completions import Halves
-from unspool.wire import Reconstructor
+from unspool.gateway.upstreams.completions import SplitCharacters
+from unspool.wire import ChatStreamDecoder
 
 Call = tuple[str, str]
 P = CallPiece
@@ -199,7 +199,7 @@ def test_text_that_may_begin_a_marker_stays_before_the_call(
     own = '<tool_call>\n{"name": "f", "arguments": {"x": 1}}\n</tool_call>'
     script = {"chunks": ["1 is ", "<", call, " 2 <tool_c", own], "finish": "tool_calls"}
     engine.script(**script)
-    client = Reconstructor()
+    client = ChatStreamDecoder()
     seen = ""
     for chunk in events(f"{gateway.url}/v1/chat/completions", {"messages": USER, "tools": [TOOL]})[:-1]:
         assert isinstance(chunk, dict)
@@ -217,7 +217,7 @@ def test_text_that_may_begin_a_marker_stays_before_the_call(
 
 
 def test_halves_of_different_places_do_not_meet() -> None:
-    halves = Halves()
+    halves = SplitCharacters()
     first = halves.joined({"choices": [{"index": 1, "text": "a\ud83d"}]})
     other = halves.joined({"choices": [{"index": 0, "text": "b"}]})
     last = halves.joined({"choices": [{"index": 1, "text": "\ude00c"}]})

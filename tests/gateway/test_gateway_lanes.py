@@ -18,7 +18,7 @@ from unspool.gateway.http.errors import Failure
 from unspool.gateway.http.worker_pools import Lane
 
 
-class Gate:
+class StoppedPool:
     """Work that goes on when it is let go."""
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ async def turns() -> None:
 
 def test_so_many_run_at_once_so_many_wait_and_the_next_is_refused() -> None:
     async def main() -> None:
-        lane, gate = Lane("tests", width=2, queue=3), Gate()
+        lane, gate = Lane("tests", width=2, queue=3), StoppedPool()
         tasks = [asyncio.create_task(lane.run("a", gate.work, str(number))) for number in range(5)]
         await turns()
         assert lane.waiting == 3
@@ -72,7 +72,7 @@ def test_so_many_run_at_once_so_many_wait_and_the_next_is_refused() -> None:
 
 def test_owners_take_turns() -> None:
     async def main() -> None:
-        lane, gate = Lane("tests", width=1, queue=100), Gate()
+        lane, gate = Lane("tests", width=1, queue=100), StoppedPool()
         names = [*(f"a{number}" for number in range(6)), "b0", "b1", "c0"]
         tasks = [asyncio.create_task(lane.run(name[0], gate.work, name)) for name in names]
         await turns()
@@ -86,7 +86,7 @@ def test_owners_take_turns() -> None:
 
 def test_who_left_the_queue_takes_nobodys_turn_and_who_left_his_work_keeps_its_thread() -> None:
     async def main() -> None:
-        lane, gate = Lane("tests", width=1, queue=100), Gate()
+        lane, gate = Lane("tests", width=1, queue=100), StoppedPool()
         first, second, third = (
             asyncio.create_task(lane.run(name, gate.work, name)) for name in ("first", "second", "third")
         )

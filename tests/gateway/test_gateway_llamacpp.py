@@ -21,7 +21,7 @@ from llamacpp import TEMPLATE, engine
 from serving import GatewayThread, events, get, post, send, serving, until
 from unspool import detect
 from unspool.models._sources import find_source
-from unspool.wire import Reconstructor
+from unspool.wire import ChatStreamDecoder
 
 WEATHER = {
     "type": "function",
@@ -59,7 +59,7 @@ def chat(plain: Any) -> Iterator[GatewayThread]:
 
 def streamed(gateway: GatewayThread, **body: Any) -> Any:
     """What a client accumulates."""
-    client = Reconstructor()
+    client = ChatStreamDecoder()
     for chunk in events(f"{gateway.url}/v1/chat/completions", {**ASK, **body})[:-1]:
         assert isinstance(chunk, dict)
         client.feed(chunk)

@@ -20,7 +20,7 @@ from answering import answering
 from ggufs import write_gguf
 from serving import GatewayThread, events, post, send, serving
 from unspool.gateway.upstreams.sse import LineReader
-from unspool.wire import Reconstructor
+from unspool.wire import ChatStreamDecoder
 
 WEATHER = {
     "type": "function",
@@ -92,7 +92,7 @@ def test_it_is_told_the_prompt_as_it_is(gateway: GatewayThread, ollama: Ollama) 
 def test_calls_are_read_here(gateway: GatewayThread, ollama: Ollama) -> None:
     for size in (1, 3, 1000):
         ollama.says(f"Let me look.\n{CALL}", size=size)
-        reader = Reconstructor()
+        reader = ChatStreamDecoder()
         for chunk in events(f"{gateway.url}/v1/chat/completions", ask(tools=[WEATHER]))[:-1]:
             assert isinstance(chunk, dict)
             reader.feed(chunk)

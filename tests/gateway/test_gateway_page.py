@@ -34,7 +34,7 @@ from unspool.gateway import Settings
 from unspool.gateway.http.exchange import Exchange
 from unspool.gateway.page import request_log as notes_module
 from unspool.gateway.page.request_json import read
-from unspool.gateway.page.request_log import MOST_PROMPT, MOST_RAW, MOST_TOLD, Note, Notes
+from unspool.gateway.page.request_log import MOST_PROMPT, MOST_RAW, MOST_TOLD, RequestLog, RequestRecord
 from unspool.gateway.page.static_files import page_files
 from unspool.gateway.upstreams.base import Batch, CallPiece, Delta
 
@@ -269,7 +269,7 @@ def test_a_request_is_kept_with_what_came_of_it(
         (call["function"]["name"], json.loads(call["function"]["arguments"]))
         for call in choice["message"]["tool_calls"]
     ] == list(scenario.seen.calls)
-    assert (choice["finish_reason"], choice["problems"]) == ("tool_calls", [])
+    assert (choice["finish_reason"], choice["diagnostics"]) == ("tool_calls", [])
     assert found["deltas"] == len(scenario.chunks) + 1  # and the end
     assert 0 <= found["first"] <= found["seconds"]
     told = found["plan"]
@@ -283,7 +283,7 @@ def test_what_is_wrong_with_an_output_is_told(gateway: GatewayThread, engine: En
     engine.script("Well. ", call_text("get_weather", "{'city': 'Oslo'}"))
     events(gateway.url + CHAT, BODIES["chat"])
     (choice,) = last(gateway)["choices"]
-    assert [problem["kind"] for problem in choice["problems"]] == ["malformed_call"]
+    assert [diagnostic["kind"] for diagnostic in choice["diagnostics"]] == ["malformed_call"]
 
 
 def test_requests_that_fail_are_kept_too(gateway: GatewayThread, engine: EngineProcess) -> None:
@@ -363,8 +363,8 @@ class _Scope:
 def test_all_of_them_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     import asyncio
 
-    async def keep() -> Notes:
-        notes = Notes(50)
+    async def keep() -> RequestLog:
+        notes = RequestLog(50)
         for number in range(40):
             exchange = _Scope(number)
             note = notes.begin(exchange)
@@ -453,11 +453,11 @@ def test_what_is_read_again_is_what_was_read(batches: list[list[Delta]], reason:
         ]
 
 
-def _noted() -> Note:
+def _noted() -> RequestRecord:
     import asyncio
 
-    async def note() -> Note:
-        return Note(_Scope(), None)
+    async def note() -> RequestRecord:
+        return RequestRecord(_Scope(), None)
 
     return asyncio.run(note())
 
@@ -640,7 +640,7 @@ def test_a_model_is_examined_once_and_tells_no_places(
     doctor = found["doctor"]
     assert doctor["dialect"] == "hermes"
     assert doctor["evidence"]
-    assert {finding["level"] for finding in doctor["findings"]} <= {"problem", "warning", "note"}
+    assert {finding["level"] for finding in doctor["findings"]} <= {"diagnostic", "warning", "note"}
     assert str(Path(template).parent) not in json.dumps(found)
     monkeypatch.setattr(desk, "examined", None)
     assert get(f"{gateway.url}/playground/models/engine-model") == found

@@ -47,7 +47,7 @@ def template(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return str(path)
 
 
-@pytest.fixture(params=[{}, {"like": "sglang"}, {"commit": "call"}], ids=["default", "sglang", "whole"])
+@pytest.fixture(params=[{}, {"preset": "sglang"}, {"commit": "call"}], ids=["default", "sglang", "whole"])
 def gateway(request: pytest.FixtureRequest, engine: EngineProcess, template: str) -> Iterator[GatewayThread]:
     with serving(
         upstream="completions", url=engine.url, template=template, dialect="hermes", policies=request.param

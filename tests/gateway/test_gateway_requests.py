@@ -323,7 +323,7 @@ def test_parse_chunks(replay: GatewayThread) -> None:
         ({"text": "x", "tools": [{}]}, "tools"),
         ({"text": "x", "policies": {"commit": "later"}}, "policies"),
         ({"text": "x", "policies": {"nope": "x"}}, "policies"),
-        ({"text": "x", "policies": {"like": "nobody"}}, "policies"),
+        ({"text": "x", "policies": {"preset": "nobody"}}, "policies"),
         ({"text": "x", "chat_template": CHATML}, "request_templates"),
         ({"text": "x", "dialect": "hermes", "chat_template": CHATML}, "request_templates"),
         ({"text": "<tool_call>{", "dialect": "hermes", "strict": True}, "text"),
@@ -355,7 +355,7 @@ def test_settings_come_from_three_places(tmp_path: Path) -> None:
     found = load_settings({"port": 3, "engine": None}, environment=environment)
     assert (found.port, found.host, found.idle_timeout, found.api_keys) == (3, "b", 5.0, ("k",))
     assert found.aliases == ("x", "y")
-    assert found.parser_policies() == Policies.like("vllm", commit="call")
+    assert found.parser_policies() == Policies.preset("vllm", commit="call")
     assert found.chat_template_kwargs == {"enable_thinking": False}
     assert found.shown()["api_keys"] == "set"
 

@@ -27,7 +27,7 @@ from serving import (
     HOLD,
     EngineProcess,
     GatewayThread,
-    Watch,
+    MarkerSet,
     events,
     fetch,
     free_port,
@@ -75,7 +75,7 @@ def whole(gateway: GatewayThread, api: str, **more: Any) -> tuple[int, dict[str,
     return status, json.loads(data)
 
 
-def streamed(gateway: GatewayThread, api: str, watch: Watch | None = None) -> list[Any]:
+def streamed(gateway: GatewayThread, api: str, watch: MarkerSet | None = None) -> list[Any]:
     path, body = BODIES[api]
     return list(events(gateway.url + path, body, watch))
 

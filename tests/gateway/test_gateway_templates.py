@@ -22,7 +22,7 @@ from unspool.gateway.generation.reader import Reader
 from unspool.gateway.http.errors import Failure
 from unspool.gateway.upstreams.base import Delta, Task
 from unspool.gateway.upstreams.engines import ENGINES
-from unspool.wire import Reconstructor
+from unspool.wire import ChatStreamDecoder
 
 NO_CALLS = ("google-gemma-2-2b-it", "llama-cpp-rwkv-world", "microsoft-Phi-3.5-mini-instruct")
 OWN_VARIABLES = (
@@ -112,7 +112,7 @@ def test_a_call_arrives(name: str, choice: str) -> None:
     for at in range(0, len(text), 3):
         sent += answer.feed(0, reader.feed(Delta(0, text[at : at + 3])))
     sent += answer.feed(0, reader.feed(Delta(0, "", finish="stop"))) + answer.closing()
-    client = Reconstructor()
+    client = ChatStreamDecoder()
     for event in sent.split(b"\n\n")[:-2]:
         client.feed(json.loads(event.removeprefix(b"data: ")))
     message = client.message()

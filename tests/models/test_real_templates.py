@@ -17,7 +17,7 @@ from typing import Any, Literal
 import pytest
 
 from places import TEMPLATES, real
-from unspool import Message, Policies, Problem, ToolCall, get_dialect, render
+from unspool import Diagnostic, Message, Policies, ToolCall, get_dialect, render
 from unspool.chat_templates import ChatTemplate, ChatTemplateError, normalise_history
 from unspool.conformance._scenarios.capabilities import Able
 from unspool.conformance._scenarios.scenario import native_id
@@ -233,7 +233,7 @@ class Reading:
     reasoning: str | None
     content: str | None
     calls: list[tuple[str, str]]
-    notes: list[Problem] = field(default_factory=list)
+    notes: list[Diagnostic] = field(default_factory=list)
 
 
 TURNS = {
@@ -318,7 +318,7 @@ def assert_reads(dialect: str, prompt: str, text: str, wanted: Reading) -> None:
         message = read(get_dialect(dialect), case, chunks).message
         assert message is not None
         calls = [(call.name, canonical(json.loads(call.arguments))) for call in message.tool_calls]
-        notes = [problem for problem in message.problems if problem.kind not in HARMLESS]
+        notes = [diagnostic for diagnostic in message.diagnostics if diagnostic.kind not in HARMLESS]
         found = Reading(message.reasoning, message.content, calls, notes)
         assert found == wanted, f"after {prompt[-40:]!r}: {text!r}"
         assert message.finish_reason == ("tool_calls" if calls else "stop")

@@ -185,7 +185,7 @@ def test_a_dialect(dialect: str, opened: Opened) -> None:
     sync_api.expect(page.locator("#example")).to_have_value("0", timeout=60_000)
     settled(page)
     assert page.locator(".part.k-call.complete").count() == 3
-    assert page.is_hidden("#problems")
+    assert page.is_hidden("#diagnostics")
     page.select_option("#example", "1")
     settled(page)
     assert text(page, "#shows")
@@ -197,10 +197,10 @@ def test_a_broken_call(opened: Opened) -> None:
     page.wait_for_selector(".caret")
     assert text(page, ".caret") == "▲ expected a digit"
     assert page.locator(".part.malformed").count() == 1
-    line, caret = page.text_content(".problem pre").split("\n")
+    line, caret = page.text_content(".diagnostic pre").split("\n")
     assert line[caret.index("^")] == "}"
     picture(page, "broken-call")
-    page.click(".problem .title")
+    page.click(".diagnostic .title")
     chosen = page.evaluate("raw.value.slice(raw.selectionStart, raw.selectionEnd)")
     assert chosen.startswith("<tool_call>")
     assert '"days": 3.}}' in chosen

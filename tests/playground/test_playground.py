@@ -27,7 +27,7 @@ from unspool.events import event_fields
 from unspool.playground import answer
 from unspool.playground.token_labels import _File
 from unspool.sample_outputs import recordings, tools
-from unspool.wire import ChatStream, Reconstructor
+from unspool.wire import ChatStream, ChatStreamDecoder
 
 NAMES = [dialect.name for dialect in list_dialects()]
 BROKEN = '<tool_call>\n{"name": "now", "arguments": {"a": 3.}}\n</tool_call>'
@@ -61,7 +61,7 @@ def test_spans_tile_the_text(name: str) -> None:
         ends = [0, *(end for _, end, _, _ in seen["spans"])]
         assert [start for start, _, _, _ in seen["spans"]] == ends[:-1]
         assert ends[-1] == seen["decided"]
-        assert seen["decided"] + seen["held"] == seen["fed"]
+        assert seen["decided"] + seen["pending"] == seen["fed"]
     assert play(**asked)["decided"] == len(asked["text"])
 
 
@@ -88,7 +88,7 @@ def test_what_came_long_ago_may_come_at_once(name: str) -> None:
     asked = recorded(name)
     position = play(**asked)["steps"] * 2 // 3
     quick, slow = (play(**asked, position=position, window=window, apis=[]) for window in (1, 10_000))
-    for key in ("fed", "decided", "held", "bound", "mode", "spans", "message", "problems"):
+    for key in ("fed", "decided", "pending", "max_pending", "mode", "spans", "message", "diagnostics"):
         assert quick[key] == slow[key], key
 
 
@@ -110,7 +110,7 @@ def test_the_message_at_the_end_is_the_parsed_one(name: str) -> None:
 def test_the_chunks_are_those_that_a_server_sends() -> None:
     asked = recorded("hermes")
     seen = play(**asked, chunk=5, window=10_000)
-    client = Reconstructor()
+    client = ChatStreamDecoder()
     reading = parser("hermes")
     wire = ChatStream(reading, model="playground", id="chatcmpl-0", created=0)
     sent: list[Any] = []
@@ -130,9 +130,9 @@ def test_the_chunks_are_those_that_a_server_sends() -> None:
 
 def test_the_place_of_a_broken_call_has_a_caret() -> None:
     seen = play(text=BROKEN, dialect="hermes")
-    (problem,) = seen["problems"]
-    assert BROKEN[problem["at"]] == "}"
-    line, caret = problem["caret"].split("\n")
+    (diagnostic,) = seen["diagnostics"]
+    assert BROKEN[diagnostic["at"]] == "}"
+    line, caret = diagnostic["caret"].split("\n")
     assert line[len(caret) - 1] == "}"
     assert [part["status"] for part in seen["message"]["parts"]] == ["malformed"]
     assert all(broken for _, _, kind, broken in seen["spans"] if kind == "arguments")
@@ -141,7 +141,7 @@ def test_the_place_of_a_broken_call_has_a_caret() -> None:
 def test_policies_that_call_an_output_an_error_still_show_it() -> None:
     seen = play(text=BROKEN, dialect="hermes", policies={"malformed_call": "error"})
     assert seen["message"] is None
-    assert "expected a digit" in seen["problems"][0]["error"]
+    assert "expected a digit" in seen["diagnostics"][0]["error"]
     assert seen["decided"] == len(BROKEN)
 
 
@@ -173,7 +173,9 @@ def test_every_dialect_has_outputs_to_pick() -> None:
     assert found["recording"]["text"] == recorded("harmony")["text"]
     assert {"The ten standard patterns", "Malformed calls"} <= {group["title"] for group in found["groups"]}
     for preset in start["presets"]:
-        assert bool(play(**preset)["problems"]) == (preset["title"] in ("A broken call", "Cut off in a call"))
+        assert bool(play(**preset)["diagnostics"]) == (
+            preset["title"] in ("A broken call", "Cut off in a call")
+        )
 
 
 # -- cases
@@ -252,7 +254,9 @@ def test_a_tokenizer_is_read_without_its_package() -> None:
 
 VALUES = st.one_of(
     st.none(), st.booleans(), st.integers(-3, 40), st.text(max_size=20), st.lists(st.integers(), max_size=2),
-    st.dictionaries(st.sampled_from(["name", "like", "commit", "function"]), st.text(max_size=5), max_size=2),
+    st.dictionaries(
+        st.sampled_from(["name", "preset", "commit", "function"]), st.text(max_size=5), max_size=2
+    ),
 )  # fmt: skip
 FIELDS = (
     """text tools policies prompt finish_reason chunk position window apis at ids tokenizer_json base64"""

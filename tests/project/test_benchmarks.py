@@ -68,7 +68,7 @@ def test_a_text_says_what_is_expected(workload: Workload) -> None:
     dialect = "hermes" if workload.dialect == "reasoning" else workload.dialect
     message = parse(workload.text, dialect, tools=workloads.TOOLS)
     calls = [(call.name, call.arguments) for call in message.tool_calls]
-    assert not message.problems
+    assert not message.diagnostics
     assert workload.expected is not None
     assert not Answer(message.content or "", message.reasoning or "", calls).differs(workload.expected)
 

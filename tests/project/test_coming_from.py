@@ -30,7 +30,7 @@ def test_what_the_sets_do(topic: Topic) -> None:
     for dialect, output in outputs.items():
         if output is not None:
             seen = [
-                topic.outcome(coming_from.ours(dialect, output, Policies.like(engine)))
+                topic.outcome(coming_from.ours(dialect, output, Policies.preset(engine)))
                 for engine in coming_from.ENGINES
             ]
             assert tuple(seen) == LIKE[topic.about]

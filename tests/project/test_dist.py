@@ -18,7 +18,7 @@ import dist
 import dist_build
 from dist_contents import sdist_faults, wheel_faults
 from dist_interpreters import VERSIONS, Interpreter, absent, ask, interpreters
-from dist_trial import TESTS, Trial
+from dist_trial import TESTS, Installation
 from places import ROOT
 from unspool import __version__
 
@@ -155,7 +155,7 @@ def test_the_table_says_what_was_run_and_what_was_not(tmp_path: Path) -> None:
     here = Interpreter("python3.11", "3.11", "3.11.7", "cpython", free_threaded=False, prefix="")
     release = dist.Release([here])
     release.trials.append(
-        Trial("unspool.whl", here.title, f"unspool {__version__}", "9 passed", "7 passed", 3.2)
+        Installation("unspool.whl", here.title, f"unspool {__version__}", "9 passed", "7 passed", 3.2)
     )
     page = tmp_path / "page.md"
     page.write_text(f"before\n{dist.BEGIN}\nold\n{dist.END}\nafter\n")

@@ -55,8 +55,8 @@ def test_an_output_is_parsed(capsys: pytest.CaptureFixture[str]) -> None:
         "reasoning: Three days, in Oslo; and Rome.",
         "content:   Let me look.",
         "call:      get_weather {'city': 'Oslo', 'days': 3}",
-        "problem:   truncated_call at 188 to 242",
-        "problem:   missing_closer at 242 to 242",
+        "diagnostic: truncated_call at 188 to 242",
+        "diagnostic: missing_closer at 242 to 242",
         "finished:  length",
     ]
 
@@ -113,14 +113,14 @@ def test_an_agent_runs_its_tools(
 def test_an_endpoint_of_ones_own_says_the_same_streamed_and_whole() -> None:
     pytest.importorskip("starlette")
     testclient = pytest.importorskip("starlette.testclient")
-    from unspool.wire import Reconstructor
+    from unspool.wire import ChatStreamDecoder
 
     with testclient.TestClient(run("starlette_endpoint")["app"]) as client:
         whole = client.post("/v1/chat/completions", json={"messages": []}).json()["choices"][0]
         stream = client.post("/v1/chat/completions", json={"messages": [], "stream": True})
     lines = [line.removeprefix("data: ") for line in stream.text.splitlines() if line]
     assert lines.pop() == "[DONE]"
-    reader = Reconstructor()
+    reader = ChatStreamDecoder()
     for line in lines:
         reader.feed(json.loads(line))
     message = reader.message()

@@ -42,7 +42,7 @@ def test_types(file: Path, tmp_path: Path) -> None:
 # Errors are classes like any other, and a string is a string.
 PLAIN = {
     "ExportError",
-    "NOTE_KINDS",
+    "DIAGNOSTIC_KINDS",
     "ProtocolError",
     "SpecError",
     "UnknownDialect",

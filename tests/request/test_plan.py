@@ -15,10 +15,10 @@ from tokenizers import Tokenizer as HuggingFaceTokenizer
 from places import TEMPLATES, real
 from unspool import (
     CallStart,
+    Diagnostic,
     Dialect,
     Markup,
     Message,
-    Note,
     Parser,
     Policies,
     SpecError,
@@ -116,15 +116,15 @@ def assert_tiles(decided: Plan, chunks: Sequence[str]) -> None:
         taken += len(chunk)
         for event in parser.feed(chunk):
             at = assert_span(event, at, text)
-        assert parser.held >= taken - at
-        assert parser.bound is None or parser.held <= parser.bound
+        assert parser.pending >= taken - at
+        assert parser.max_pending is None or parser.pending <= parser.max_pending
     for event in parser.finish():
         at = assert_span(event, at, text)
     assert at == len(text)
 
 
 def assert_span(event: object, at: int, text: str) -> int:
-    if isinstance(event, Note):
+    if isinstance(event, Diagnostic):
         return at
     start, end = getattr(event, "start", -1), getattr(event, "end", -1)
     assert start == at
@@ -691,7 +691,7 @@ def test_guided_arguments_stream() -> None:
     decided = plan("deepseek_r1", ask(tools=TOOLS, tool_choice=NAMED), constraints=("json",))
     parser = decided.parser()
     assert parser.feed("  ") == []
-    assert parser.held == 2
+    assert parser.pending == 2
     assert any(isinstance(event, CallStart) for event in parser.feed('{"'))
 
 
@@ -707,7 +707,7 @@ def test_a_cut_guided_call_is_a_problem_not_a_call() -> None:
     decided = plan("hermes", ask(tools=TOOLS, tool_choice=NAMED), constraints=("json",))
     found = read(decided, '{"name": "Bo')
     assert (found.tool_calls, found.finish_reason) == ((), "length")
-    assert found.problems[0].raw == '{"name": "Bo'
+    assert found.diagnostics[0].raw == '{"name": "Bo'
 
 
 @pytest.mark.parametrize("choice", ["required", NAMED])
@@ -778,7 +778,7 @@ def test_one_call_at_a_time() -> None:
     one = '<tool_call>\n{"name": "%s", "arguments": {}}\n</tool_call>'
     found = read(decided, f"Well. {one % 'f'}\n{one % 'g'} Bye.")
     assert calls(found) == [("f", {})]
-    assert ("extra_call", "g") in [(problem.kind, problem.detail) for problem in found.problems]
+    assert ("extra_call", "g") in [(diagnostic.kind, diagnostic.detail) for diagnostic in found.diagnostics]
     assert found.finish_reason == "tool_calls"
     assert decided.why["tool_output"].endswith("only the first call counts")
     assert (

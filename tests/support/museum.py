@@ -57,7 +57,7 @@ class Case:
     content: str | None = None
     reasoning: str | None = None
     finish: FinishReason | None = None  # None: `tool_calls` if there are calls, else `stop`
-    problems: Sequence[str] | None = None  # None: whatever they are
+    diagnostics: Sequence[str] | None = None  # None: whatever they are
     ids: Sequence[str] | None = None
     order: str = ""  # of the parts: r(easoning), c(ontent), t(ool call)
     tools: Sequence[dict[str, Any]] | None = None
@@ -450,7 +450,7 @@ ROWS = [
             "<think>the tag `</think>` ends it</think>ok",
             reasoning="the tag `",
             content="` ends itok",
-            problems=["stray_closer"],
+            diagnostics=["stray_closer"],
         ),
     ),
     row(
@@ -1015,7 +1015,7 @@ ROWS = [
             "<|channel|>commentary to=functions.apply_patch <|constrain|>json<|message|>"
             '{"input":"*** Begin Patch\\n"}]<|call|>',
             [("apply_patch", {"input": "*** Begin Patch\n"})],
-            problems=["trailing_data"],
+            diagnostics=["trailing_data"],
         ),
     ),
     row(
@@ -1113,7 +1113,7 @@ ROWS = [
                     ),
                     [("f", {"a": "1"}), ("g", {})],
                     content='<｜DSML｜invoke name="bad">\n{"a": oops}\n</｜DSML｜invoke>',
-                    problems=["malformed_call"],
+                    diagnostics=["malformed_call"],
                     label="sibling",
                 ),
             )
@@ -1209,7 +1209,7 @@ ROWS = [
             '[{"name":"f","parameters":{"a":',
             told="length",
             finish="length",
-            problems=["truncated_call", "missing_closer"],
+            diagnostics=["truncated_call", "missing_closer"],
             label="drop",
         ),
         Case(
@@ -1266,7 +1266,7 @@ ROWS = [
                 content=content,
                 told=told,
                 finish="length",
-                problems=["truncated_call"],
+                diagnostics=["truncated_call"],
                 policies=policies,
                 label=f"{policies.truncated_call}-{told}",
             )
@@ -1283,7 +1283,7 @@ ROWS = [
             [("f", {})],
             told="length",
             finish="length",
-            problems=["truncated_call"],
+            diagnostics=["truncated_call"],
             label="second_call",
         ),
         Case(
@@ -1306,13 +1306,13 @@ ROWS = [
         "J04",
         "ollama PR #17284, #17274",
         "everything behind the tag vanishes",
-        Case("hermes", UNKNOWN, finish="length", problems=["truncated_call"], label="drop"),
+        Case("hermes", UNKNOWN, finish="length", diagnostics=["truncated_call"], label="drop"),
         Case(
             "hermes",
             UNKNOWN,
             content=UNKNOWN,
             finish="length",
-            problems=["truncated_call"],
+            diagnostics=["truncated_call"],
             policies=Policies(truncated_call="text"),
             label="text",
         ),

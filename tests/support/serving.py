@@ -474,12 +474,12 @@ def post(url: str, body: object, headers: dict[str, str] | None = None) -> Any:
     return json.loads(send(url, body, headers)[1])
 
 
-Watch = Callable[[bytes], object]
+MarkerSet = Callable[[bytes], object]
 """Called with all that has come so far, whenever more has come."""
 
 
 def send(
-    url: str, body: object, headers: dict[str, str] | None = None, watch: Watch | None = None
+    url: str, body: object, headers: dict[str, str] | None = None, watch: MarkerSet | None = None
 ) -> tuple[int, bytes, dict[str, str]]:
     """Status, body and headers of the answer, whatever they are."""
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -487,7 +487,9 @@ def send(
     return _answer(urllib.request.Request(url, data, headers), watch)  # noqa: S310 - a loopback address
 
 
-def _answer(request: urllib.request.Request, watch: Watch | None = None) -> tuple[int, bytes, dict[str, str]]:
+def _answer(
+    request: urllib.request.Request, watch: MarkerSet | None = None
+) -> tuple[int, bytes, dict[str, str]]:
     try:
         with urllib.request.urlopen(request) as response:  # noqa: S310
             data = b""
@@ -501,7 +503,7 @@ def _answer(request: urllib.request.Request, watch: Watch | None = None) -> tupl
             return error.code, error.read(), dict(error.headers)
 
 
-def once(awaited: bytes, then: Callable[[], object]) -> Watch:
+def once(awaited: bytes, then: Callable[[], object]) -> MarkerSet:
     """Does something as soon as this has come."""
     done = False
 
@@ -514,7 +516,7 @@ def once(awaited: bytes, then: Callable[[], object]) -> Watch:
     return watch
 
 
-def events(url: str, body: dict[str, Any], watch: Watch | None = None) -> list[dict[str, Any] | str]:
+def events(url: str, body: dict[str, Any], watch: MarkerSet | None = None) -> list[dict[str, Any] | str]:
     """The data of the events of a stream, to the very end, without those that only show that it lives."""
     status, data, headers = send(url, {**body, "stream": True}, watch=watch)
     assert status == 200, data

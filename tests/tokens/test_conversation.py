@@ -55,7 +55,7 @@ def with_tags(tokenizer: Bytes, *tags: str) -> Bytes:
 def test_turns_of_a_trajectory(chatml: Bytes) -> None:
     ids, ours = spelt(ROUNDS, chatml)
     found = conversation(ids, "hermes", tokenizer=chatml, openers=CHATML)
-    assert [label != Label.GIVEN for label in found.labels] == ours
+    assert [label != Label.CONTEXT for label in found.labels] == ours
     assert [turn.role for turn in found.turns] == [
         "system", "user", "assistant", "tool", "assistant", "user", "assistant",
     ]  # fmt: skip
@@ -77,7 +77,7 @@ def test_a_prompt_may_begin_reasoning(chatml: Bytes) -> None:
         chatml,
     )
     found = conversation(ids, "hermes", tokenizer=chatml, openers=openers)
-    assert [label != Label.GIVEN for label in found.labels] == ours
+    assert [label != Label.CONTEXT for label in found.labels] == ours
     assert list(found.labels[-3:]) == [Label.REASONING, Label.MARKUP, Label.CONTENT]
 
 
@@ -95,7 +95,7 @@ def test_padding_on_both_sides(chatml: Bytes) -> None:
     found = conversation([pad, pad, *ids, -100], "hermes", tokenizer=chatml, openers=CHATML, pad=pad)
     assert list(found.labels[:2]) == [Label.PADDING] * 2
     assert found.labels[-1] == Label.PADDING
-    assert [label != Label.GIVEN for label in found.labels[2:-1]] == ours
+    assert [label != Label.CONTEXT for label in found.labels[2:-1]] == ours
     assert found.turns[0].start == 2
 
 
@@ -118,7 +118,7 @@ def test_a_further_message_of_a_turn_is_the_models() -> None:
     )
     ids, ours = spelt([(given, False), (written, True)], tokenizer)
     found = conversation(ids, "harmony", tokenizer=tokenizer, openers=openers)
-    assert [label != Label.GIVEN for label in found.labels] == ours
+    assert [label != Label.CONTEXT for label in found.labels] == ours
     assert found.turns[-1].reading is not None
     assert found.turns[-1].reading.message.content == "Yes."
 
@@ -187,7 +187,7 @@ def check_template(name: str, dialect: str) -> None:
     ]
     ids, ours = spelt(rounds, tokenizer)
     found = conversation(ids, dialect, tokenizer=tokenizer, openers=openers, tools=EXAMPLE_TOOLS)
-    wrong = [at for at, label in enumerate(found.labels) if (label & KIND != Label.GIVEN) != ours[at]]
+    wrong = [at for at, label in enumerate(found.labels) if (label & KIND != Label.CONTEXT) != ours[at]]
     # The end of the first turn may be what begins the second.
     assert all(found.labels[at] == Label.END for at in wrong), wrong
     assert found.turns[-1].reading is not None
@@ -202,4 +202,6 @@ def test_a_real_vocabulary_and_template() -> None:
     pieces = [(tokenizer.encode(text, add_special_tokens=False).ids, ours) for text, ours in ROUNDS]
     ids = list(chain.from_iterable(piece for piece, _ in pieces))
     found = conversation(ids, "hermes", tokenizer=tokenizer, template=template)
-    assert [label != Label.GIVEN for label in found.labels] == [ours for piece, ours in pieces for _ in piece]
+    assert [label != Label.CONTEXT for label in found.labels] == [
+        ours for piece, ours in pieces for _ in piece
+    ]

@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 import pytest
 
 from unspool import UsageError
-from unspool.tokens import page, read, terminal
+from unspool.tokens import label_tokens, to_ansi, to_html
 from vocabularies import bytes_for
 
 TEXT = "<think>é <b>&amp;\n</think>Yes<|im_end|>"
@@ -40,7 +40,9 @@ def test_a_page_shows_every_token_and_needs_nothing_else() -> None:
     tokenizer = bytes_for("hermes")
     ids = tokenizer.encode(TEXT)
     shown = Page()
-    shown.feed(page([*ids, -100], read([*ids, -100], "hermes", tokenizer=tokenizer).labels, tokenizer))
+    shown.feed(
+        to_html([*ids, -100], label_tokens([*ids, -100], "hermes", tokenizer=tokenizer).labels, tokenizer)
+    )
     assert len(shown.titles) == len(ids) + 1
     assert "".join(shown.said).strip() == TEXT.replace("é", "é·").replace("\n", "⏎") + "·"
     assert shown.loads == []
@@ -50,7 +52,7 @@ def test_a_page_shows_every_token_and_needs_nothing_else() -> None:
 def test_a_terminal_shows_every_token() -> None:
     tokenizer = bytes_for("hermes")
     ids = tokenizer.encode(TEXT)
-    shown = terminal(ids, read(ids, "hermes", tokenizer=tokenizer).labels, tokenizer)
+    shown = to_ansi(ids, label_tokens(ids, "hermes", tokenizer=tokenizer).labels, tokenizer)
     plain = re.sub(r"\x1b\[[\d;]*m", "", shown)
     assert plain.startswith(TEXT.replace("é", "é·").replace("\n", "⏎\n"))
     assert "reasoning" in plain.splitlines()[-1]
@@ -58,4 +60,4 @@ def test_a_terminal_shows_every_token() -> None:
 
 def test_labels_of_other_ids_are_an_error() -> None:
     with pytest.raises(UsageError, match="belong together"):
-        page([65], b"", bytes_for("hermes"))
+        to_html([65], b"", bytes_for("hermes"))

@@ -27,7 +27,7 @@ from unspool._core.render.example import EXAMPLE_TOOLS, example
 from unspool._core.token_ids.labels import labels_of, stretches
 from unspool.dialects._registry import ends_of_turn
 from unspool.testing import mutate
-from unspool.tokens import BROKEN, KIND, SHARED, Label, Reading, mask, read
+from unspool.tokens import BROKEN, KIND, SHARED, Label, Reading, label_tokens, mask
 from vocabularies import Bytes, bytes_for, real_vocabulary
 
 NAMES = [dialect.name for dialect in list_dialects()]
@@ -60,7 +60,7 @@ def test_labels_say_where_a_message_was_put(dialect: str) -> None:
     spec = get_dialect(dialect, tokenizer=tokenizer)
     text, message = example(spec)
     ids = tokenizer.encode(text)
-    reading = read(ids, dialect, tokenizer=tokenizer, tools=EXAMPLE_TOOLS, finish_reason="stop")
+    reading = label_tokens(ids, dialect, tokenizer=tokenizer, tools=EXAMPLE_TOOLS, finish_reason="stop")
     assert visible(reading.message) == visible(message)
     said = texts_of(ids, tokenizer, reading.labels)
     assert spec.prompt.echo + said[Label.CONTENT] == (message.content or "")
@@ -86,12 +86,12 @@ def test_a_label_for_each_id_whatever_was_written_and_however_it_comes(dialect: 
     text = example(get_dialect(dialect))[0].replace("Paris", "Orléans 😀")
     for _ in range(4):
         ids = tokenizer.encode(text)
-        reading = read(ids, dialect, tokenizer=tokenizer, tools=EXAMPLE_TOOLS)
+        reading = label_tokens(ids, dialect, tokenizer=tokenizer, tools=EXAMPLE_TOOLS)
         assert len(reading.labels) == len(ids)
         assert labels_in_groups(dialect, ids, tokenizer, random) == reading.labels
         broken = [attempt for attempt in reading.attempts if attempt.status != "complete"]
         flagged = any(label & BROKEN for label in reading.labels)
-        cut = any(isinstance(event, Markup) and event.role == "cut" for event in reading.events)
+        cut = any(isinstance(event, Markup) and event.kind == "cut" for event in reading.events)
         assert flagged == any(attempt.start < attempt.end for attempt in broken) or cut
         text = mutate(text, random)
 
@@ -140,7 +140,7 @@ def by_characters(reading: Reading, text: str, ends: frozenset[str]) -> list[int
             first = event.start + len(event.text) - len(event.text.lstrip("\r\n"))
             for at in range(first, event.start + len(event.text.rstrip())):
                 labels[at] = Label.REASONING if event.channel == "reasoning" else Label.CONTENT
-        elif isinstance(event, Markup) and (event.text in ends or event.role in ("call", "separator")):
+        elif isinstance(event, Markup) and (event.text in ends or event.kind in ("call", "separator")):
             for at in span:
                 labels[at] = Label.END if event.text in ends else Label.CALL
         elif isinstance(event, CallStart | CallArgs | CallEnd):
@@ -163,7 +163,7 @@ def test_a_token_of_a_real_vocabulary_goes_by_its_first_character(dialect: str, 
         example(get_dialect(dialect))[0].replace("Paris", "東京 😀"),
     ):
         encoded = tokenizer.encode(text, add_special_tokens=False)
-        reading = read(encoded.ids, dialect, tokenizer=tokenizer, tools=EXAMPLE_TOOLS)
+        reading = label_tokens(encoded.ids, dialect, tokenizer=tokenizer, tools=EXAMPLE_TOOLS)
         wanted = by_characters(reading, text, ends_of_turn(get_dialect(dialect)))
         for (start, end), label in zip(encoded.offsets, reading.labels, strict=True):
             assert label & KIND == wanted[start], text[start:end]
@@ -176,7 +176,7 @@ def test_a_token_of_a_real_vocabulary_goes_by_its_first_character(dialect: str, 
 def test_characters_that_are_split_over_tokens_belong_where_they_begin() -> None:
     tokenizer = bytes_for("hermes")
     ids = tokenizer.encode("<think>é</think>日")
-    reading = read(ids, "hermes", tokenizer=tokenizer)
+    reading = label_tokens(ids, "hermes", tokenizer=tokenizer)
     assert [Label(label).name for label in reading.labels] == [
         "MARKUP", "REASONING", "REASONING", "MARKUP", "CONTENT", "CONTENT", "CONTENT",
     ]  # fmt: skip
@@ -185,7 +185,7 @@ def test_characters_that_are_split_over_tokens_belong_where_they_begin() -> None
 
 @pytest.mark.parametrize("tail", [[0xE6], [0xE6, 0x97], [0xFF], [0xE6, 0xE6, 0x41]])
 def test_bytes_that_are_no_character_are_text(tail: list[int]) -> None:
-    reading = read([*b"ab", *tail], "hermes", tokenizer=bytes_for("hermes"))
+    reading = label_tokens([*b"ab", *tail], "hermes", tokenizer=bytes_for("hermes"))
     assert reading.labels == bytes([Label.CONTENT]) * (2 + len(tail))
     assert (reading.message.content or "").startswith("ab\ufffd")
 
@@ -193,25 +193,25 @@ def test_bytes_that_are_no_character_are_text(tail: list[int]) -> None:
 def test_half_a_character_before_a_marker() -> None:
     tokenizer = bytes_for("hermes")
     think, over = tokenizer.markers["<think>"], tokenizer.markers["</think>"]
-    reading = read([think, 0xE6, over, 0x41], "hermes", tokenizer=tokenizer)
+    reading = label_tokens([think, 0xE6, over, 0x41], "hermes", tokenizer=tokenizer)
     assert [Label(label).name for label in reading.labels] == ["MARKUP", "REASONING", "MARKUP", "CONTENT"]
 
 
 def test_a_marker_that_is_only_spelt_is_content() -> None:
     tokenizer = bytes_for("hermes")
-    reading = read(list(b"<tool_call>"), "hermes", tokenizer=tokenizer)
+    reading = label_tokens(list(b"<tool_call>"), "hermes", tokenizer=tokenizer)
     assert set(reading.labels) == {Label.CONTENT}
 
 
 def test_a_broken_call_says_so_in_every_token() -> None:
     tokenizer = bytes_for("hermes")
     text = '<tool_call>{"name": "f", "arguments": {"a": 1'
-    reading = read(tokenizer.encode(text), "hermes", tokenizer=tokenizer, finish_reason="length")
+    reading = label_tokens(tokenizer.encode(text), "hermes", tokenizer=tokenizer, finish_reason="length")
     assert all(label & BROKEN for label in reading.labels)
     (attempt,) = reading.attempts
     assert (attempt.status, attempt.start, attempt.end) == ("truncated", 0, len(reading.labels))
-    (problem,) = reading.problems
-    assert (problem.kind, problem.start, problem.end) == ("truncated_call", 0, len(reading.labels))
+    (diagnostic,) = reading.diagnostics
+    assert (diagnostic.kind, diagnostic.start, diagnostic.end) == ("truncated_call", 0, len(reading.labels))
     assert not any(reading.mask(broken=False))
 
 
@@ -225,21 +225,21 @@ def test_padding_is_nobodys() -> None:
         ([-100], None, [8]),
         ([], None, []),
     ):
-        assert list(read(ids, "hermes", tokenizer=tokenizer, pad=pad).labels) == wanted
+        assert list(label_tokens(ids, "hermes", tokenizer=tokenizer, pad=pad).labels) == wanted
 
 
 def test_masks() -> None:
     tokenizer = bytes_for("hermes")
-    reading = read(tokenizer.encode("<think>a</think>b<|im_end|>"), "hermes", tokenizer=tokenizer)
+    reading = label_tokens(tokenizer.encode("<think>a</think>b<|im_end|>"), "hermes", tokenizer=tokenizer)
     assert list(reading.mask()) == [1, 1, 1, 1, 1]
     assert list(reading.mask(Label.CONTENT, Label.END)) == [0, 0, 0, 1, 1]
-    assert list(mask(bytes([Label.CONTENT + SHARED, Label.GIVEN]))) == [1, 0]
+    assert list(mask(bytes([Label.CONTENT + SHARED, Label.CONTEXT]))) == [1, 0]
 
 
 def test_the_prompt_says_what_it_begins_in() -> None:
     tokenizer = bytes_for("hermes")
     prompt = tokenizer.encode("<|im_start|>assistant\n<think>\n")
-    reading = read(tokenizer.encode("a</think>b"), "hermes", tokenizer=tokenizer, prompt_ids=prompt)
+    reading = label_tokens(tokenizer.encode("a</think>b"), "hermes", tokenizer=tokenizer, prompt_ids=prompt)
     assert list(reading.labels) == [Label.REASONING, Label.MARKUP, Label.CONTENT]
 
 
@@ -255,16 +255,16 @@ class Tensor:
 
 def test_arrays_go_in_as_they_are() -> None:
     tokenizer = bytes_for("hermes")
-    assert read(Tensor([65, 66]), "hermes", tokenizer=tokenizer).message.content == "AB"
-    assert read((65, 66), "hermes", tokenizer=tokenizer).message.content == "AB"
+    assert label_tokens(Tensor([65, 66]), "hermes", tokenizer=tokenizer).message.content == "AB"
+    assert label_tokens((65, 66), "hermes", tokenizer=tokenizer).message.content == "AB"
     with pytest.raises(UsageError, match="one by one"):
-        read(Tensor([[65], [66]]), "hermes", tokenizer=tokenizer)
+        label_tokens(Tensor([[65], [66]]), "hermes", tokenizer=tokenizer)
 
 
 def test_ids_that_nobody_knows_are_an_error_that_says_so() -> None:
     tokenizer = real_vocabulary("qwen3")
     with pytest.raises(UsageError, match="no token with the id 10000000"):
-        read([10_000_000, 1], "hermes", tokenizer=tokenizer)
+        label_tokens([10_000_000, 1], "hermes", tokenizer=tokenizer)
 
 
 def test_widths_are_asked_for_before_the_first_ids() -> None:
@@ -280,5 +280,7 @@ def test_what_was_rendered_and_encoded_is_read_as_it_was_put() -> None:
     tokenizer: Tokenizer = real_vocabulary("qwen3")
     message = Message(content="Let me look.", reasoning="The user wants 日本 😀🎉.")
     text = render("hermes", message)
-    reading = read(tokenizer.encode(text, add_special_tokens=False).ids, "hermes", tokenizer=tokenizer)
+    reading = label_tokens(
+        tokenizer.encode(text, add_special_tokens=False).ids, "hermes", tokenizer=tokenizer
+    )
     assert (reading.message.content, reading.message.reasoning) == (message.content, message.reasoning)

@@ -23,43 +23,42 @@ from unspool import (
     Channel,
     Constraint,
     Detection,
+    Diagnostic,
     Dialect,
     Envelope,
     Event,
     Family,
     Finish,
     FinishReason,
-    Fold,
     Frame,
     IdFormat,
     MalformedOutput,
     Markup,
+    MarkupKind,
     Message,
+    MessageBuilder,
     Names,
-    Note,
     Parser,
     Plan,
     Policies,
-    Problem,
     Prompt,
     Reasoning,
     RequestFacts,
-    Role,
     Route,
     Status,
     Text,
     TextPart,
     Thinking,
-    Tidy,
     Tokenizer,
     ToolCall,
     Values,
+    WhitespaceFilter,
 )
 from unspool.wire import (
     ChatStream,
+    ChatStreamDecoder,
     Chunk,
     MessagesStream,
-    Reconstructor,
     ResponsesStream,
     sse,
 )
@@ -73,7 +72,7 @@ def batch(tools: list[dict[str, Any]]) -> None:
     assert_type(message.reasoning, str | None)
     assert_type(message.content, str | None)
     assert_type(message.tool_calls, tuple[ToolCall, ...])
-    assert_type(message.problems, tuple[Problem, ...])
+    assert_type(message.diagnostics, tuple[Diagnostic, ...])
     assert_type(message.finish_reason, FinishReason)
     assert_type(message.tool_calls[0].arguments, str)
     for part in message.parts:
@@ -92,20 +91,20 @@ def stream() -> None:
     parser = Parser("hermes", strict=True)
     assert_type(parser.feed("text"), list[Event])
     assert_type(parser.finish("length"), list[Event])
-    assert_type(parser.held, int)
-    assert_type(parser.bound, int | None)
+    assert_type(parser.pending, int)
+    assert_type(parser.max_pending, int | None)
     assert_type(parser.dialect, Dialect)
     assert_type(parser.policies, Policies)
     assert_type(parser.forced, bool)
-    assert_type(parser.tidy(), Tidy)
+    assert_type(parser.tidy(), WhitespaceFilter)
     assert_type(parser.tidy().push(parser.feed("")), list[Event])
     assert_type(parser.tidy().finish_reason, FinishReason)
-    assert_type(parser.fold(), Fold)
+    assert_type(parser.fold(), MessageBuilder)
     assert_type(parser.fold().message(), Message)
     assert_type(parser.message(parser.feed("")), Message)
     assert_type(unspool.normalise(parser.feed("")), list[Event])
     parser.finish("eos")  # type: ignore[arg-type]
-    Tidy("hermes")  # type: ignore[arg-type]
+    WhitespaceFilter("hermes")  # type: ignore[arg-type]
     unspool.get_parser("hermes")  # type: ignore[attr-defined]
 
 
@@ -168,9 +167,9 @@ def events_are_exhaustive(event: Event) -> str:
             assert_type(status, Status)
             return assert_type(raw, str)
         case Markup(role, text):
-            assert_type(role, Role)
+            assert_type(role, MarkupKind)
             return assert_type(text, str)
-        case Note(kind, detail):
+        case Diagnostic(kind, detail):
             return assert_type(kind, str) + assert_type(detail, str)
         case Finish(reason):
             assert_type(reason, FinishReason | None)
@@ -241,9 +240,9 @@ def declare() -> None:
 
 
 def halve() -> None:
-    half = unspool.ReasoningHalf("hermes", begins_in="reasoning")
+    half = unspool.ReasoningSplitter("hermes", start_channel="reasoning")
     found = half.feed("Hm.</think>Hi.")
-    assert_type(found, unspool.Halves)
+    assert_type(found, unspool.ReasoningSplit)
     assert_type(found.reasoning, str)
     assert_type(half.finish("stop").rest, str)
 
@@ -272,9 +271,9 @@ def wire(parser: Parser) -> None:
     assert_type(sse(chunks[0]), str)
     assert_type(chat.finish_reason, FinishReason)
     for stream in (chat, MessagesStream(parser), ResponsesStream(parser)):
-        assert_type(stream.whole(Message()), dict[str, object])
+        assert_type(stream.response(Message()), dict[str, object])
     ChatStream(model="m")  # type: ignore[call-arg]
-    assert_type(Reconstructor().message(), Message)
+    assert_type(ChatStreamDecoder().message(), Message)
 
 
 # -- the request side

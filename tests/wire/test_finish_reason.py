@@ -13,7 +13,7 @@ from typing import Any, get_args, get_type_hints
 import pytest
 
 from unspool import BrokenCall, FinishReason, Message, Parser, Policies
-from unspool.wire import ChatStream, MessagesStream, Reconstructor, ResponsesStream
+from unspool.wire import ChatStream, ChatStreamDecoder, MessagesStream, ResponsesStream
 from unspool.wire._messages import STOP_REASONS
 
 GOOD = '<tool_call>{"name": "now", "arguments": {"a": 1}}</tool_call>'
@@ -56,10 +56,10 @@ def said_by_all(parser: Parser, portions: Sequence[Any]) -> tuple[set[str], dict
         fold.push(events)
     message = fold.message()
     chat = encoded(ChatStream(parser), portions)
-    whole: Any = ChatStream(parser).whole(message)
+    whole: Any = ChatStream(parser).response(message)
     sent = encoded(MessagesStream(parser), portions)
     (delta,) = (event["delta"] for event in sent if event["type"] == "message_delta")
-    client = Reconstructor()
+    client = ChatStreamDecoder()
     for chunk in chat:
         client.feed(chunk)
     found = {
@@ -69,7 +69,7 @@ def said_by_all(parser: Parser, portions: Sequence[Any]) -> tuple[set[str], dict
         "messages": FROM_MESSAGES[delta["stop_reason"]],
     }
     if not malformed(message):
-        messages: Any = MessagesStream(parser).whole(message)
+        messages: Any = MessagesStream(parser).response(message)
         found["messages, whole"] = FROM_MESSAGES[messages["stop_reason"]]
     return {tidy.finish_reason, fold.finish_reason, message.finish_reason}, found
 
@@ -81,7 +81,7 @@ def malformed(message: Message) -> bool:
 def responses(parser: Parser, portions: Sequence[Any]) -> tuple[Any, Any]:
     """How a response ended, streamed and whole; this API has no word for calls."""
     chunks = encoded(ResponsesStream(parser), portions)
-    whole: Any = ResponsesStream(parser).whole(parser.message(chain.from_iterable(portions)))
+    whole: Any = ResponsesStream(parser).response(parser.message(chain.from_iterable(portions)))
     return ended(chunks[-1]["response"]), ended(whole)
 
 
@@ -130,7 +130,7 @@ def test_a_forced_call_is_what_the_policy_says() -> None:
 def test_half_a_call_is_an_incomplete_item() -> None:
     parser = Parser("hermes", policies=Policies(truncated_call="keep"))
     events = parser.feed(GOOD + CUT) + parser.finish("length")
-    whole: Any = ResponsesStream(parser).whole(parser.message(events))
+    whole: Any = ResponsesStream(parser).response(parser.message(events))
     streamed: Any = ResponsesStream(parser).encode(events)[-1]["response"]
     for response in (whole, streamed):
         assert [item["status"] for item in response["output"]] == ["completed", "incomplete"]

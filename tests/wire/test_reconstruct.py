@@ -10,7 +10,7 @@ import pytest
 
 from unspool.errors import ProtocolError
 from unspool.message import Message, TextPart, ToolCall
-from unspool.wire import RULES, Reconstructor
+from unspool.wire import RULES, ChatStreamDecoder
 
 Delta = dict[str, Any]
 
@@ -44,7 +44,7 @@ def chunk(delta: object, reason: object = None, index: int = 0, **changes: objec
 
 
 def read(*chunks: Mapping[str, object], lenient: bool = False, check_json: bool = True) -> Message:
-    reader = Reconstructor(lenient=lenient, check_json=check_json)
+    reader = ChatStreamDecoder(lenient=lenient, check_json=check_json)
     for item in chunks:
         reader.feed(item)
     return reader.message()
@@ -111,14 +111,14 @@ def test_other_choices_are_skipped() -> None:
     chunks = [chunk(ROLE, index=1), chunk(ROLE), chunk({}, "stop", index=1), chunk({"content": "a"})]
     chunks += [chunk({}, "length"), USAGE]
     for index, reason in enumerate(["length", "stop"]):
-        reader = Reconstructor(index=index)
+        reader = ChatStreamDecoder(index=index)
         for item in chunks:
             reader.feed(item)
         assert reader.message().finish_reason == reason
 
 
 def test_finished_and_usage() -> None:
-    reader = Reconstructor()
+    reader = ChatStreamDecoder()
     reader.feed(ROLE)
     assert not reader.finished
     reader.feed(STOP)
@@ -254,7 +254,7 @@ VIOLATIONS: list[tuple[str, str, Sequence[Mapping[str, object]]]] = [
     ("rule", "says", "chunks"), VIOLATIONS, ids=[f"{rule}: {says}" for rule, says, _ in VIOLATIONS]
 )
 def test_violation(rule: str, says: str, chunks: Sequence[Mapping[str, object]]) -> None:
-    reader = Reconstructor()
+    reader = ChatStreamDecoder()
     for item in chunks[:-1]:
         reader.feed(item)
     with pytest.raises(ProtocolError, match=re.escape(says)) as caught:

@@ -26,18 +26,18 @@ from unspool.events import (
     CallEnd,
     CallStart,
     Channel,
+    Diagnostic,
     Event,
     Finish,
     FinishReason,
     Markup,
-    Note,
     Status,
     Text,
 )
 from unspool.message import BrokenCall, Message, Part, TextPart, ToolCall
 from unspool.policies import Policies
-from unspool.wire import DONE, ChatStream, Chunk, Reconstructor, sse
-from unspool.wire._poisoned_calls import spoiler
+from unspool.wire import DONE, ChatStream, ChatStreamDecoder, Chunk, sse
+from unspool.wire._poisoned_calls import poison
 
 # Spans play no part on the wire.
 
@@ -82,7 +82,7 @@ def markup() -> Event:
 
 
 def note(kind: str) -> Event:
-    return Note(kind, "", 0)
+    return Diagnostic(kind, "", 0, 0)
 
 
 @dataclass(frozen=True)
@@ -271,11 +271,11 @@ def test_a_call_without_arguments_gets_one_delta() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "spoiler"), [("truncated", '{"\\u"]'), ("malformed", '{"\\u<malformed>"]')]
+    ("status", "poison"), [("truncated", '{"\\u"]'), ("malformed", '{"\\u<malformed>"]')]
 )
-def test_a_broken_call_gets_no_arguments_that_anybody_can_read(status: Status, spoiler: str) -> None:
+def test_a_broken_call_gets_no_arguments_that_anybody_can_read(status: Status, poison: str) -> None:
     sent = deltas(wire().encode(call(0, status=status)))[2:]
-    assert sent == [{"tool_calls": [{"index": 0, "function": {"arguments": spoiler}}]}]
+    assert sent == [{"tool_calls": [{"index": 0, "function": {"arguments": poison}}]}]
 
 
 def test_reasoning_field() -> None:
@@ -316,7 +316,7 @@ def test_choices_are_independent() -> None:
     chunks += [*streams[1].encode([content("b"), *call(0, "{}")]), *streams[0].encode([content("a")])]
     chunks += [chunk for stream in streams for chunk in stream.encode([Finish("stop", 0)])]
     for index, (text, reason) in enumerate([("a", "stop"), ("b", "tool_calls")]):
-        reader = Reconstructor(index=index)
+        reader = ChatStreamDecoder(index=index)
         for chunk in chunks:
             reader.feed(chunk)
         assert (reader.message().content, reader.message().finish_reason) == (text, reason)
@@ -429,7 +429,7 @@ def test_langchain(case: Case) -> None:
 
 
 def reconstruct(chunks: Iterable[Chunk]) -> Message:
-    reader = Reconstructor()
+    reader = ChatStreamDecoder()
     for chunk in chunks:
         assert not reader.finished
         reader.feed(chunk)
@@ -456,7 +456,7 @@ def test_reconstructor_reads_each_reasoning_field(
 @cases
 def test_completion(case: Case) -> None:
     usage = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
-    response = wire(model="m", id="chatcmpl-1", created=1).whole(case.message, usage=usage)
+    response = wire(model="m", id="chatcmpl-1", created=1).response(case.message, usage=usage)
     completion = ChatCompletion.model_validate(response, strict=True)
     assert (completion.id, completion.model, completion.created) == ("chatcmpl-1", "m", 1)
     assert completion.usage is not None
@@ -471,7 +471,7 @@ def test_completion(case: Case) -> None:
 
 def test_completion_to_the_key() -> None:
     call = ToolCall("call_0", "f", "{}")
-    response = wire(id="x", created=1).whole(
+    response = wire(id="x", created=1).response(
         Message(tool_calls=(call,), finish_reason="tool_calls"), Message(content="Hi")
     )
     function = {"name": "f", "arguments": "{}"}
@@ -535,7 +535,7 @@ def outputs(draw: st.DrawFn) -> Case:
     told = draw(st.sampled_from(reasons))
     message = Parser("hermes", policies=KEEP).message([*events, Finish(told, 0)])
     parts: list[Part] = [
-        ToolCall(part.id, part.name, part.arguments + spoiler(part.arguments, part.status))
+        ToolCall(part.id, part.name, part.arguments + poison(part.arguments, part.status))
         if isinstance(part, BrokenCall)
         else part
         for part in message.parts

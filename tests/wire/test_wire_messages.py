@@ -153,7 +153,7 @@ def test_nothing_follows_the_end() -> None:
 
 
 def test_the_whole_message_is_what_the_stream_amounts_to() -> None:
-    whole = wire(model="m", id="msg_1").whole(Parser("hermes").message(ALL))
+    whole = wire(model="m", id="msg_1").response(Parser("hermes").message(ALL))
     Message.model_validate(whole)
     streamed = read(sent(ALL, id="msg_1"))
     assert whole["content"] == [block.model_dump(exclude_none=True) for block in streamed.content]

@@ -61,7 +61,7 @@ def test_a_call_that_breaks_was_never_announced() -> None:
     assert [(line["done"], line.get("done_reason")) for line in cut] == [(True, "length")]
     policies = Policies(malformed_call="keep")
     with pytest.raises(MalformedOutput):
-        OllamaStream(Parser("hermes", policies=policies)).whole(parse(BROKEN, "hermes", policies=policies))
+        OllamaStream(Parser("hermes", policies=policies)).response(parse(BROKEN, "hermes", policies=policies))
 
 
 def test_a_stream_is_for_one_output() -> None:

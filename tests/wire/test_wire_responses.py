@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 
 from unspool import Parser
 from unspool.errors import MalformedOutput, UsageError
-from unspool.events import CallStart, Event, Note, Status, Text
+from unspool.events import CallStart, Diagnostic, Event, Status, Text
 from unspool.wire import Chunk, ResponsesStream
 from wire_events import ALL, call, end, said, thought
 
@@ -158,7 +158,7 @@ def test_nothing_follows_the_end() -> None:
 
 
 def test_the_whole_response_is_the_last_of_the_stream() -> None:
-    whole = wire(model="m", echo={"temperature": 0.5}).whole(Parser("hermes").message(ALL))
+    whole = wire(model="m", echo={"temperature": 0.5}).response(Parser("hermes").message(ALL))
     streamed = last(sent(ALL, echo={"temperature": 0.5}))
     Response.model_validate(whole)
     assert _without_ids(whole) == _without_ids(streamed)
@@ -246,9 +246,9 @@ def test_broken_free_form_input_is_never_done(status: Status, ended: str) -> Non
     message = Parser("hermes").message(events)
     if status == "malformed":
         with pytest.raises(MalformedOutput, match="cannot carry"):
-            wire(custom_tools=["run"]).whole(message)
+            wire(custom_tools=["run"]).response(message)
     else:
-        assert wire(custom_tools=["run"]).whole(message)["output"] == []
+        assert wire(custom_tools=["run"]).response(message)["output"] == []
 
 
 def test_free_form_input_that_is_no_object() -> None:
@@ -269,7 +269,7 @@ def streams(draw: st.DrawFn) -> list[Event]:
             events += call(count, *pieces)
             count += 1
         elif kind == "note":
-            events.append(Note("stray_closer", "", 0))
+            events.append(Diagnostic("stray_closer", "", 0, 0))
         else:
             text = draw(st.sampled_from(["", "x", "\n", "<tool_call>"]))
             events.append(said(text) if kind == "said" else thought(text))

@@ -74,13 +74,13 @@ def rows() -> Iterator[Row]:
     for chunk in CHUNKS:
         events = parser.feed(chunk)
         end = at + len(chunk)
-        decided = end - parser.held
+        decided = end - parser.pending
         yield Row(
             chunk,
             tuple(kinds[at:end]),
             tuple(place >= decided for place in range(at, end)),
             tuple((_kind(event), text) for event in events if (text := _told(event))),
-            parser.held,
+            parser.pending,
         )
         at = end
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .compiler.codec import Codec
     from .compiler.forms import CallForm, FrameForm, SectionForm
     from .ledger import Ledger
-    from .scan.markers import Watch
+    from .scan.markers import MarkerSet
 
 PAYLOAD: Final = 0
 TAIL: Final = 1
@@ -59,7 +59,7 @@ class OpenCall:
         *,
         section: SectionForm | None,
         frame: FrameForm | None,
-        resync: Watch,
+        resync: MarkerSet,
         repair: bool,
     ) -> None:
         """Begin behind the head.

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from ..dialects._registry import find
 from ..dialects._templates import is_control
-from .arguments.select import compile_syntax
+from .arguments.select import compile_dialect
 from .compiler import programs as t
-from .compiler.compiled_dialect import Syntax
+from .compiler.compiled_dialect import CompiledDialect
 from .compiler.text_states import TextState
 from .render.example import example
 from .scan.runs import BOUND
@@ -61,9 +61,9 @@ def kind(dialect: str | Dialect) -> str:
     return {"json": "JSON", "python": "Python", "loose": "Python", "bare": "bare objects"}[canonical.notation]
 
 
-def syntax_of(dialect: Dialect) -> Syntax:
+def syntax_of(dialect: Dialect) -> CompiledDialect:
     """All that the dialect may say, compiled."""
-    return compile_syntax(dialect, calls=True, calls_in_reasoning=True, repair=False)
+    return compile_dialect(dialect, calls=True, calls_in_reasoning=True, repair=False)
 
 
 class _Explanation:

@@ -1,10 +1,10 @@
-"""The finish reason: one rule, which ``Tidy`` applies for the folded message and for every wire."""
+"""The rule for the finish reason, which ``WhitespaceFilter`` applies for messages and wires."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from ..events import CallEnd, Event, Finish, FinishReason, Note
+from ..events import CallEnd, Diagnostic, Event, Finish, FinishReason
 
 _CUT: Final = ("cut_head", "truncated_call")
 """Notes of a call that the input ended in; a gate may have taken the call itself away."""
@@ -49,7 +49,7 @@ class FinishRule:
                 self._cut = True
             else:
                 self._kept = self._keep
-        elif isinstance(event, Note):
+        elif isinstance(event, Diagnostic):
             if event.kind in _CUT:
                 self._cut = True
         elif isinstance(event, Finish):

@@ -19,23 +19,23 @@ from ..events import (
     CallArgs,
     CallEnd,
     CallStart,
+    Diagnostic,
     Event,
     Finish,
     Markup,
-    Note,
     Text,
 )
 from .mypyc_types import i64
-from .scan.markers import Watch
+from .scan.markers import MarkerSet
 
 if TYPE_CHECKING:
-    from ..events import Channel, FinishReason, Role, Status
+    from ..events import Channel, FinishReason, MarkupKind, Status
     from .compiler.codec import Codec
     from .compiler.text_states import TextState
     from .machine import Machine
 
 
-_NOTHING: Final = Watch(())
+_NOTHING: Final = MarkerSet(())
 BLOCK: Final = 16_384
 """So many characters of a call's text, or more, are joined into one piece."""
 
@@ -188,7 +188,7 @@ class Ledger:
         return self._out
 
     @property
-    def held(self) -> int:
+    def pending(self) -> int:
         """How many characters have come in that no event accounts for yet."""
         return self._base + len(self.buf) - max(self.accounted, 0)
 
@@ -212,10 +212,10 @@ class Ledger:
         """The character of text before the current position; nothing behind markup."""
         return self._last[-1:]
 
-    def stand(self, held: str, before: str) -> None:
+    def stand(self, pending: str, before: str) -> None:
         """Begin as if a prompt had been read that ends with what is held."""
-        self.buf = held
-        self._base = -len(held)
+        self.buf = pending
+        self._base = -len(pending)
         self._last = before
 
     # -- what is not decided
@@ -253,7 +253,7 @@ class Ledger:
             self._out.append(Text(channel, text, start, self._base + end))
         return text
 
-    def markup(self, role: Role, length: int) -> None:
+    def markup(self, kind: MarkupKind, length: int) -> None:
         """What only frames."""
         if not length:
             return
@@ -261,7 +261,7 @@ class Ledger:
         text = self.buf[self.pos : self.pos + length]
         self.pos += length
         self._last = ""
-        self._out.append(Markup(role, text, start, start + length))
+        self._out.append(Markup(kind, text, start, start + length))
 
     def begin_call(self, name: str, id: str, length: int, name_from: int, name_to: int) -> None:
         """The commit point; ``length``: of the call's head, in which the name has its place.
@@ -355,7 +355,8 @@ class Ledger:
     def note(self, kind: str, detail: str, ahead: int = 0) -> None:
         """Something is odd, so many characters ahead of the current position; of mere text nothing is."""
         if self.shown_in is None:
-            self._out.append(Note(kind, detail, max(self._base + self.pos + ahead, 0)))
+            at = max(self._base + self.pos + ahead, 0)
+            self._out.append(Diagnostic(kind, detail, at, at))
 
     def note_with_end(self, kind: str, detail: str, at: int) -> None:
         """Something is odd at this place of the buffer.
@@ -363,7 +364,8 @@ class Ledger:
         The note comes with the end of the call, so that it cuts nothing apart.
         """
         if self.shown_in is None:
-            self._notes.append(Note(kind, detail, max(self._base + at, 0)))
+            at = max(self._base + at, 0)
+            self._notes.append(Diagnostic(kind, detail, at, at))
 
     def take_notes(self, codec: Codec) -> None:
         """What a codec has noted, with the end of the call; a place before the current one is this one."""

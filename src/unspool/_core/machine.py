@@ -37,22 +37,26 @@ from .call import PHASE_NAMES, OpenCall, behind_closers
 from .call_ids import CallIds
 from .compiler import programs as p
 from .compiler.compiled_dialect import Start
-from .compiler.matcher import CUT, FAIL, MATCH, NEED, RESTART, Trial
+from .compiler.matcher import CUT, FAIL, MATCH, NEED, RESTART, Matcher
 from .compiler.programs import SIGN
 from .ledger import Ledger
 from .scan.runs import BOUND, behind_space
 
 if TYPE_CHECKING:
-    from ..events import Channel, Event, FinishReason, Role
+    from ..events import Channel, Event, FinishReason, MarkupKind
     from ..policies import Policies
     from .compiler.codec import Codec
-    from .compiler.compiled_dialect import Syntax
+    from .compiler.compiled_dialect import CompiledDialect
     from .compiler.forms import CallForm, FrameForm, Header, SectionForm
     from .compiler.programs import Program
     from .compiler.text_states import Entry, TextState
     from .schema.tools import Tools
 
-_STRAY_ROLES: Final[dict[str, Role]] = {"call": "call", "reasoning": "reasoning_close", "text": "dropped"}
+_STRAY_ROLES: Final[dict[str, MarkupKind]] = {
+    "call": "call",
+    "reasoning": "reasoning_close",
+    "text": "dropped",
+}
 _QUOTES: Final = frozenset("\"'`")
 # What becomes of a marker in running text.
 _REJECTED: Final = -1
@@ -97,7 +101,7 @@ class Machine:
 
     def __init__(
         self,
-        syntax: Syntax,
+        syntax: CompiledDialect,
         tools: Tools,
         policies: Policies,
         *,
@@ -124,7 +128,7 @@ class Machine:
         self._thought = not syntax.has_reasoning  # reasoning is over
         self._released: set[str] = set()  # closers of openers that turned out to be text
         # A trial that waits for more: what triggered it, if that is a marker in running text.
-        self._trial: Trial | None = None
+        self._trial: Matcher | None = None
         self._entry: Entry | None = None
         # Calls.
         self._call: OpenCall | None = None
@@ -152,12 +156,12 @@ class Machine:
         return "between" if self._between or self._repeated else "text"
 
     @property
-    def held(self) -> int:
+    def pending(self) -> int:
         """How many characters have come in that no event accounts for yet."""
-        return self.ledger.held
+        return self.ledger.pending
 
     @property
-    def bound(self) -> int | None:
+    def max_pending(self) -> int | None:
         """No more than this is held now; None: arguments have begun, and wait for the name.
 
         A head reaches ``BOUND`` characters, and what must follow it as many again.
@@ -176,7 +180,7 @@ class Machine:
         return self._state.channel or "content"
 
     @property
-    def past_reasoning(self) -> bool:
+    def reasoning_ended(self) -> bool:
         """Whether reasoning was closed, or content or a call has begun."""
         return self._thought or self._visible or self._call is not None
 
@@ -206,7 +210,7 @@ class Machine:
             self._state,
             visible=self._visible,
             before=self.ledger.before,
-            held=self.ledger.buf,
+            pending=self.ledger.buf,
             closed=closed,
             thought=self._thought,
         )
@@ -216,7 +220,7 @@ class Machine:
         self._state = start.state
         self._visible = start.visible
         self._thought = start.thought
-        self.ledger.stand(start.held, start.before)
+        self.ledger.stand(start.pending, start.before)
 
     def end_reasoning(self) -> None:
         """What comes is behind reasoning."""
@@ -386,7 +390,7 @@ class Machine:
             self._show_text(at)
             return _WAITING
         if sight != FAIL:
-            trial = Trial(programs, unescape)
+            trial = Matcher(programs, unescape)
             trial.cut_short = ledger.cut_short
             answer = self._try(trial, at, final)
             if answer != FAIL:
@@ -431,7 +435,7 @@ class Machine:
     def _close(self, literal: str) -> None:
         """The wrapper, or the body of a message, that is open ends."""
         wrapper = self._state.wrapper
-        self.ledger.markup(wrapper.close_role if wrapper is not None else "border", len(literal))
+        self.ledger.markup(wrapper.close_role if wrapper is not None else "message_boundary", len(literal))
         if self._state.body:
             self._visible = False  # another message may begin
         elif wrapper is not None and wrapper.channel == "reasoning":
@@ -443,7 +447,7 @@ class Machine:
 
     # -- trials
 
-    def _try(self, trial: Trial, at: int, final: bool) -> int:
+    def _try(self, trial: Matcher, at: int, final: bool) -> int:
         """Run a trial, whose window begins at ``at``, until it is decided or needs more."""
         ledger = self.ledger
         # Where generation was stopped, what may still become markup does not become text.
@@ -472,13 +476,13 @@ class Machine:
             ledger.note("overlong_head", trial.programs[0].trigger)
         return answer
 
-    def _refused(self, trial: Trial, answer: int, cut: bool) -> bool:
+    def _refused(self, trial: Matcher, answer: int, cut: bool) -> bool:
         """Whether what a trial has found, or what it was cut off in, is nothing that counts here."""
         if answer == MATCH:
             return not self._acceptable(trial)
         return answer == CUT and cut and trial.program.declared and not self._could_become_call(trial)
 
-    def _could_become_call(self, trial: Trial) -> bool:
+    def _could_become_call(self, trial: Matcher) -> bool:
         """Whether the head that the input ended in could have become that of a call."""
         if trial.only_declared and not self._tools.known:
             return False
@@ -489,7 +493,7 @@ class Machine:
         """Whether no markup says that calls are to come."""
         return not self._between or self._section is None or self._section.bare
 
-    def _acceptable(self, trial: Trial) -> bool:
+    def _acceptable(self, trial: Matcher) -> bool:
         """Whether a head that matched counts, given the tools that there are."""
         program = trial.program
         if program.action != p.CALL:
@@ -511,7 +515,7 @@ class Machine:
             return False
         return not (program.free_name and not tools.could_be(trial.name))
 
-    def _raw_name(self, trial: Trial) -> str:
+    def _raw_name(self, trial: Matcher) -> str:
         if trial.envelope is not None:
             keys = trial.envelope.keys
             return trial.envelope.name if keys is None else self._tools.fitting(keys)
@@ -519,7 +523,7 @@ class Machine:
         default = CODE_FUNCTION if form is not None and form.payload == "code" else ""
         return trial.fields.get("name", "") or self._syntax.dialect.names.fixed or default
 
-    def _suspend(self, trial: Trial) -> None:
+    def _suspend(self, trial: Matcher) -> None:
         """Wait for more input.  What an envelope has consumed leaves the buffer, if that is much."""
         self._trial = trial
         if trial.envelope is not None and trial.offset > BOUND:
@@ -527,7 +531,7 @@ class Machine:
             trial.aside += trial.offset
             trial.offset = 0
 
-    def _resume_trial(self, trial: Trial, final: bool) -> bool:
+    def _resume_trial(self, trial: Matcher, final: bool) -> bool:
         trial.cut_short = self.ledger.cut_short
         answer = self._try(trial, self.ledger.pos, final)
         if answer == NEED:
@@ -548,7 +552,7 @@ class Machine:
             return True
         return self._read_text(self.ledger.pos + 1, final)
 
-    def _commit(self, trial: Trial, answer: int) -> None:
+    def _commit(self, trial: Matcher, answer: int) -> None:
         """Something begins here, and the trial says what."""
         ledger = self.ledger
         if answer == CUT:
@@ -591,7 +595,7 @@ class Machine:
             return False
         return frame.read_header(self.ledger.buf[self.ledger.pos :]).into.startswith("{")
 
-    def _open_wrapper(self, trial: Trial) -> None:
+    def _open_wrapper(self, trial: Matcher) -> None:
         wrapper = trial.program.wrapper
         assert wrapper is not None  # noqa: S101 - the action says so
         if self._state.channel == "reasoning" and wrapper.channel == "reasoning":
@@ -605,7 +609,7 @@ class Machine:
 
     # -- framed messages
 
-    def _open_message(self, trial: Trial) -> None:
+    def _open_message(self, trial: Matcher) -> None:
         """A header was read: its fields decide what the body is."""
         frame = self._syntax.frame
         assert frame is not None  # noqa: S101 - only frames have headers
@@ -617,7 +621,7 @@ class Machine:
         prose = frame.prose(header, text, opener)
         if prose:  # the model began with text instead of a header, which may come yet
             ledger.note("broken_header", text[:80])
-            ledger.markup("border", len(opener))
+            ledger.markup("message_boundary", len(opener))
             self._state = self._syntax.bodies["content"]
             self._show_text(ledger.pos + prose)
             if not finished or not header.fields:
@@ -645,11 +649,11 @@ class Machine:
                 self._state = self._syntax.bodies["content"]
                 self._show_text(ledger.pos + length)
             return
-        ledger.markup("border", length)
+        ledger.markup("message_boundary", length)
         self._state = self._syntax.bodies.get(into, self._syntax.bodies["content"])
         self._thought = self._thought or self._state.channel == "content"
 
-    def _broken_header(self, trial: Trial, text: str, header: Header) -> int:
+    def _broken_header(self, trial: Matcher, text: str, header: Header) -> int:
         """How much of a header that was never finished is framing; the rest is text."""
         if trial.at_end and not text[header.end :].strip(" "):
             return trial.offset
@@ -663,7 +667,7 @@ class Machine:
         """Whether a call to this function is to be seen as one."""
         return self._tools.declares(name) if self._only_declared else self._tools.could_be(name)
 
-    def _is_header(self, trial: Trial) -> bool:
+    def _is_header(self, trial: Matcher) -> bool:
         """Whether a header counts: where no control token opens or ends it, its words tell it from text."""
         frame = self._syntax.frame
         assert frame is not None  # noqa: S101 - only frames have headers
@@ -693,7 +697,7 @@ class Machine:
         self._announce(name, "", length, header.name_at, header.name_at + len(name))
         self._open_call(form, self._new_codec(form, name), frame=frame)
 
-    def _start_call(self, trial: Trial) -> None:
+    def _start_call(self, trial: Matcher) -> None:
         program = trial.program
         form = program.call
         assert form is not None  # noqa: S101 - the action says so
@@ -704,7 +708,7 @@ class Machine:
             self._read_as_text(program)
         written = self._syntax.of(form)
         if written is not self._syntax:
-            self.ledger.note("foreign_call", written.dialect.name)
+            self.ledger.note("other_family_call", written.dialect.name)
         if form.unnamed:
             self.ledger.note("unnamed_call", self._raw_name(trial))
         opened = section if self._section is not section else None
@@ -733,7 +737,7 @@ class Machine:
             codec = self._new_codec(form, name)
         self._open_call(form, codec, opened=opened)
 
-    def _place_of(self, name: str, trial: Trial) -> tuple[int, int]:
+    def _place_of(self, name: str, trial: Matcher) -> tuple[int, int]:
         """Where the name stands in the head that a trial has read; an empty place if it does not."""
         if trial.name_from < 0:
             return trial.offset, trial.offset
@@ -833,7 +837,7 @@ class Machine:
                 self._section_markup("call", end - ledger.pos)
                 self._close_section()
                 return True
-        trial = Trial(section.between, self._syntax.unescape)
+        trial = Matcher(section.between, self._syntax.unescape)
         trial.cut_short = ledger.cut_short
         answer = self._try(trial, ledger.pos, final)
         if answer == NEED:
@@ -842,14 +846,14 @@ class Machine:
         self._between_decided(trial, answer)
         return True
 
-    def _section_markup(self, role: Role, length: int) -> None:
+    def _section_markup(self, kind: MarkupKind, length: int) -> None:
         """What holds the calls of a section together, which is text if its opener was."""
         if self._section_is_text:
             self._show_text(self.ledger.pos + length)
         else:
-            self.ledger.markup(role, length)
+            self.ledger.markup(kind, length)
 
-    def _between_decided(self, trial: Trial, answer: int) -> None:
+    def _between_decided(self, trial: Matcher, answer: int) -> None:
         """Whether another call of the section begins."""
         if answer == FAIL:
             self._leave_section()

@@ -22,7 +22,7 @@ from .compiler.compiled_dialect import Start
 from .scan.runs import behind_space
 
 if TYPE_CHECKING:
-    from .compiler.compiled_dialect import Syntax
+    from .compiler.compiled_dialect import CompiledDialect
     from .machine import Machine
 
 _CONTROL_TOKEN: Final = re.compile(r"<[|｜][^<>\s]*[|｜]>|\[/?[A-Z_]{3,}\]|<(?:start|end)_of_turn>|</?s>")
@@ -33,11 +33,11 @@ _REACH: Final = 65536
 _USUAL: Final = 64
 """Tails of up to so many characters, and so many of them, are remembered."""
 _FRAMING: Final = frozenset(
-    {"reasoning_open", "reasoning_close", "content_open", "content_close", "border", "dropped"}
+    {"reasoning_open", "reasoning_close", "content_open", "content_close", "message_boundary", "dropped"}
 )
 
 
-def read_prompt(machine: Machine, syntax: Syntax, tail: str) -> list[Event]:
+def read_prompt(machine: Machine, syntax: CompiledDialect, tail: str) -> list[Event]:
     """Read what counts of the prompt; what it began and the output goes on with, though not of its text."""
     start = syntax.starts.get(tail) if len(tail) <= _USUAL else None
     if start is None:
@@ -53,7 +53,7 @@ def read_prompt(machine: Machine, syntax: Syntax, tail: str) -> list[Event]:
     return [_reasoning_closed()] if start.closed else []
 
 
-def begin_in(channel: Channel, machine: Machine, syntax: Syntax) -> list[Event]:
+def begin_in(channel: Channel, machine: Machine, syntax: CompiledDialect) -> list[Event]:
     """Begin inside reasoning, or behind it, whatever the prompt says; what the output begins with."""
     if channel == "reasoning":
         inside = [state for wrapper, state in syntax.inside.items() if wrapper.channel == "reasoning"]
@@ -62,10 +62,10 @@ def begin_in(channel: Channel, machine: Machine, syntax: Syntax) -> list[Event]:
             raise UsageError(
                 f"the dialect {syntax.dialect.name!r} has no reasoning that an output could begin in"
             )
-        machine.stand(Start(state, visible=False, before="", held="", closed=False, thought=False))
+        machine.stand(Start(state, visible=False, before="", pending="", closed=False, thought=False))
         return []
     if machine.channel == "reasoning":
-        machine.stand(Start(syntax.fresh, visible=False, before="", held="", closed=True, thought=False))
+        machine.stand(Start(syntax.fresh, visible=False, before="", pending="", closed=True, thought=False))
     machine.end_reasoning()
     return [_reasoning_closed()] if syntax.has_reasoning else []
 
@@ -74,7 +74,7 @@ def _begun(events: list[Event], machine: Machine) -> list[Event]:
     if not machine.call_open:
         shown = [event for event in events if not isinstance(event, Text) or event.text.strip()]
         last = shown[-1] if shown else None
-        return [_reasoning_closed()] if isinstance(last, Markup) and last.role == "reasoning_close" else []
+        return [_reasoning_closed()] if isinstance(last, Markup) and last.kind == "reasoning_close" else []
     for i in range(len(events) - 1, -1, -1):
         event = events[i]
         if isinstance(event, CallEnd):
@@ -94,11 +94,11 @@ def _reasoning_closed() -> Markup:
 def _is_framing(event: Event) -> bool:
     """Whether it is the same whatever tools there are: neither of a call nor of what was taken for one."""
     if isinstance(event, Markup):
-        return event.role in _FRAMING
+        return event.kind in _FRAMING
     return isinstance(event, Text) and not event.text.strip()
 
 
-def usual_tail(syntax: Syntax) -> str:
+def usual_tail(syntax: CompiledDialect) -> str:
     """The tail where no prompt is given: of what the dialect says a prompt ends with."""
     # Kept with the syntax: a cache beside it would keep every syntax alive.
     if syntax.usual_tail is None:
@@ -106,7 +106,7 @@ def usual_tail(syntax: Syntax) -> str:
     return syntax.usual_tail
 
 
-def relevant_tail(prompt: str, syntax: Syntax, *, continues: bool = False) -> str:
+def relevant_tail(prompt: str, syntax: CompiledDialect, *, continues: bool = False) -> str:
     """Return the part of the prompt that the machine must read before the output.
 
     :param continues: the prompt ends inside the turn that the output continues.
@@ -115,7 +115,7 @@ def relevant_tail(prompt: str, syntax: Syntax, *, continues: bool = False) -> st
 
 
 def relevant_tail_of(
-    end: Callable[[int], str], length: int, syntax: Syntax, *, continues: bool = False
+    end: Callable[[int], str], length: int, syntax: CompiledDialect, *, continues: bool = False
 ) -> str:
     """Return the same for a prompt of ``length`` characters or ids, of which ``end(n)`` gives the last n."""
     if not continues:
@@ -127,7 +127,7 @@ def relevant_tail_of(
     return tail
 
 
-def _last_framing(text: str, syntax: Syntax) -> str:
+def _last_framing(text: str, syntax: CompiledDialect) -> str:
     """Return the run of openers and closers that the text ends with."""
     start = end = len(text.rstrip())
     first = ""
@@ -147,7 +147,7 @@ def _last_framing(text: str, syntax: Syntax) -> str:
     return text[start:] if first else ""
 
 
-def _last_header(text: str, syntax: Syntax) -> str:
+def _last_header(text: str, syntax: CompiledDialect) -> str:
     """Return the header, or the beginning of one, that the text ends with."""
     frame = syntax.frame
     assert frame is not None  # noqa: S101 - only frames have headers
@@ -160,12 +160,12 @@ def _last_header(text: str, syntax: Syntax) -> str:
         found = text[place:]
 
 
-def begins_turn(text: str, syntax: Syntax) -> bool:
+def begins_turn(text: str, syntax: CompiledDialect) -> bool:
     """Whether the turn, or message, that a text ends with is sure to begin in it."""
     return (_turn if syntax.frame is None else _message)(text, syntax)[0]
 
 
-def _turn(text: str, syntax: Syntax) -> tuple[bool, str]:
+def _turn(text: str, syntax: CompiledDialect) -> tuple[bool, str]:
     """The turn that the text ends with, from its first marker on; and whether it begins in this text."""
     dialect = syntax.dialect
     border = _behind_foreign(text, syntax)
@@ -182,7 +182,7 @@ def _turn(text: str, syntax: Syntax) -> tuple[bool, str]:
     return border > 0, text[first:] if first >= 0 else ""
 
 
-def _behind_foreign(text: str, syntax: Syntax) -> int:
+def _behind_foreign(text: str, syntax: CompiledDialect) -> int:
     """Behind the last control token that is none of the dialect's; it is near the end, as a rule."""
     angle, square = text.rfind("<"), text.rfind("[")
     while True:
@@ -198,7 +198,7 @@ def _behind_foreign(text: str, syntax: Syntax) -> int:
             square = text.rfind("[", 0, at)
 
 
-def _message(text: str, syntax: Syntax) -> tuple[bool, str]:
+def _message(text: str, syntax: CompiledDialect) -> tuple[bool, str]:
     """The message that the text ends with, and whether that is sure to begin in this text."""
     dialect = syntax.dialect
     frame = syntax.frame

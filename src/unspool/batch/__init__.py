@@ -1,7 +1,7 @@
 """Batches: tables of outputs, parsed, rendered and converted, a row at a time.
 
 A row never raises: what is wrong with it is in its columns ``ok`` and ``error``,
-what is odd about its output in ``problems``.  Mistakes that concern all rows, such
+what is odd about its output in ``diagnostics``.  Mistakes that concern all rows, such
 as a column that is not there, raise ``UsageError``.
 
 >>> import pyarrow

@@ -24,7 +24,7 @@ CALL: Final = pa.struct(
         ("end", pa.int64()),
     ]
 )
-PROBLEM: Final = pa.struct(
+DIAGNOSTIC: Final = pa.struct(
     [
         ("kind", pa.string()),
         ("detail", pa.string()),
@@ -33,14 +33,14 @@ PROBLEM: Final = pa.struct(
         ("raw", pa.string()),
     ]
 )
-_NONE: Final = {type_: pa.array([], type_) for type_ in (CALL, PROBLEM)}
+_NONE: Final = {type_: pa.array([], type_) for type_ in (CALL, DIAGNOSTIC)}
 PARSED: Final = pa.schema(
     [
         ("reasoning", pa.string()),
         ("content", pa.string()),
         ("tool_calls", pa.list_(CALL)),
         ("finish_reason", pa.string()),
-        ("problems", pa.list_(PROBLEM)),
+        ("diagnostics", pa.list_(DIAGNOSTIC)),
         ("ok", pa.bool_()),
         ("error", pa.string()),
     ]
@@ -66,7 +66,7 @@ def parsed_arrays(rows: MessageColumns, *, labels: bool) -> list[pa.Array]:
         strings(rows.content),
         _lists(CALL, rows.behind_calls, rows.calls),
         strings(rows.finish_reason),
-        _lists(PROBLEM, rows.behind_problems, rows.problems),
+        _lists(DIAGNOSTIC, rows.diagnostics_end, rows.diagnostics),
         *([array(rows.labels, pa.binary())] if labels else []),
         *verdict(rows.error),
     ]

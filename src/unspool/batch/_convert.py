@@ -87,9 +87,9 @@ def converted(
         known = reader.row(*rows[number])
         tools = known[2]
         read = reader.message(known)
-        for problem in read.problems:
-            if problem.kind in _UNWRITABLE:
-                raise RowError(f"{problem.kind.replace('_', ' ')} in the output: {problem.detail}")
+        for diagnostic in read.diagnostics:
+            if diagnostic.kind in _UNWRITABLE:
+                raise RowError(f"{diagnostic.kind.replace('_', ' ')} in the output: {diagnostic.detail}")
         return read, tools
 
     return writer.write(batch, message, timings)

@@ -59,7 +59,7 @@ class Options:
     """Names of columns, with commas between them."""
     prefix: str = ""
     labels: bool = False
-    like: str = ""
+    preset: str = ""
     to: str = ""
     verify: bool = True
     format: str = "parquet"
@@ -79,7 +79,7 @@ class Options:
             tools=_chosen(self.tools_column, json.loads(self.tools) if self.tools else None),
             prompt=_chosen(self.prompt_column, self.prompt),
             finish_reason=_chosen(self.finish_reason_column, None),
-            policies=Policies.like(self.like) if self.like else None,
+            policies=Policies.preset(self.preset) if self.preset else None,
             key=self.key or None,
             keep=self._kept(names),
             labels=self.labels,
@@ -230,7 +230,7 @@ class Counts:
     """Of bad rows: how often each was said."""
     calls: dict[str, int] = field(default_factory=dict)
     """By status."""
-    problems: dict[str, int] = field(default_factory=dict)
+    diagnostics: dict[str, int] = field(default_factory=dict)
     """By kind."""
     slowest: list[tuple[int, str, int]] = field(default_factory=list)
     """Rows that took longest: nanoseconds, file, place."""
@@ -244,7 +244,7 @@ class Counts:
         _tally(self.errors, said, most=_ERRORS)
         if f"{prefix}tool_calls" in names:
             _tally(self.calls, batch[f"{prefix}tool_calls"].flatten().field("status"))
-            _tally(self.problems, batch[f"{prefix}problems"].flatten().field("kind"))
+            _tally(self.diagnostics, batch[f"{prefix}diagnostics"].flatten().field("kind"))
 
     def time(self, file: str, places: Sequence[int], timings: Sequence[int]) -> None:
         """Remember the slowest rows."""
@@ -260,7 +260,7 @@ class Counts:
         for mine, its in (
             (self.errors, record["errors"]),
             (self.calls, record["calls"]),
-            (self.problems, record["problems"]),
+            (self.diagnostics, record["diagnostics"]),
         ):
             for name, count in its.items():
                 mine[name] = mine.get(name, 0) + count

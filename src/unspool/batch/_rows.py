@@ -23,7 +23,7 @@ from ..events import FinishReason
 from ..message import Message
 from ..parser import Parser, ToolList, parse
 from ..policies import Policies
-from ..tokens import read as read_ids
+from ..tokens import label_tokens
 from ._columns import decoded, parsed_arrays, parsed_schema
 from ._inputs import others
 
@@ -264,7 +264,7 @@ class RowReader:
     ) -> None:
         """A row, as ``MessageColumns.read`` has it for text."""
         assert self.tokenizer is not None  # noqa: S101 - asked for in the beginning
-        reading = read_ids(
+        reading = label_tokens(
             ids,
             dialect,
             tokenizer=self.tokenizer,
@@ -277,7 +277,7 @@ class RowReader:
         )
         starts = [attempt.start for attempt in reading.attempts]
         ends = [attempt.end for attempt in reading.attempts]
-        columns.add(reading.message, starts, ends, reading.problems, reading.labels)
+        columns.add(reading.message, starts, ends, reading.diagnostics, reading.labels)
 
 
 def described(error: Exception) -> str:

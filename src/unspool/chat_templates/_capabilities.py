@@ -15,7 +15,7 @@ REASONING_KEYS: Final = ("reasoning_content", "reasoning", "thinking", "thought"
 
 
 @dataclass(frozen=True, slots=True)
-class Wants:
+class TemplateCapabilities:
     """What a template can read, found out by rendering probes."""
 
     calls: Literal["many", "one", "none"]
@@ -37,7 +37,7 @@ class Wants:
     """... and those of them whose content must be one: text would be refused or left out."""
 
 
-class Attempt(Protocol):
+class RenderAttempt(Protocol):
     """Renders a conversation with a tool offered; empty where the template refuses it."""
 
     def __call__(self, *messages: ChatMessage) -> str: ...
@@ -72,7 +72,7 @@ def _probe_call(name: str, arguments: object) -> ChatMessage:
     return {"id": f"{name[-5:]}0000", "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
-def ask(attempt: Attempt) -> Wants:
+def ask(attempt: RenderAttempt) -> TemplateCapabilities:
     """What a template wants, by what it writes."""
     parts: set[str] = set()
     only_parts: set[str] = set()
@@ -131,7 +131,7 @@ def ask(attempt: Attempt) -> Wants:
     learn_form(
         "tool", lambda content: [user, message("assistant", "", tool_calls=[first]), result(content, first)]
     )
-    return Wants(
+    return TemplateCapabilities(
         calls="none" if not calls else "many" if "unspool_other" in turn(empty, first, second) else "one",
         arguments=arguments,
         reasoning=_reasoning_key(lambda content, **extra: turn(content, *calls, **extra)),

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import Any, Final
 
 from ..errors import UnspoolError, UsageError
-from ._capabilities import PROBED_TOOL, THINKING_ON, ChatMessage, Wants, ask
+from ._capabilities import PROBED_TOOL, THINKING_ON, ChatMessage, TemplateCapabilities, ask
 from ._jinja_environment import WRITTEN, Manner
 from ._render_job import Answer, Job
 from ._render_pool import render
@@ -131,7 +131,7 @@ class ChatTemplate:
                 f"more than 0, at most {_MAX_SECONDS} seconds and {_MAX_MEGABYTES} megabytes"
             )
         self._bounds = max_length, max_seconds, max_megabytes
-        self._wants: Wants | None = None
+        self._wants: TemplateCapabilities | None = None
         self._spent = 0.0
         self._run(None)
 
@@ -239,13 +239,13 @@ class ChatTemplate:
         return answer.text
 
     @property
-    def wants(self) -> Wants:
+    def wants(self) -> TemplateCapabilities:
         """What the template reads, and in which form."""
         if self._wants is None:
             self._wants = self._ask()
         return self._wants
 
-    def _ask(self) -> Wants:
+    def _ask(self) -> TemplateCapabilities:
         given = _shallow(self.variables, "variables")
         variables = THINKING_ON | given | {"documents": None, "add_generation_prompt": False}
         until = self._spent + _ASKING * self._bounds[1]

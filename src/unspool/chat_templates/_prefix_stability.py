@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple
 
 from ..dialects._registry import list_dialects
 from ..dialects._templates import split_marks
-from ._capabilities import REASONING_KEYS, ChatMessage, Wants, text_part
+from ._capabilities import REASONING_KEYS, ChatMessage, TemplateCapabilities, text_part
 from ._chat_template import ChatTemplate, ChatTemplateError
 
 CONTENT: Final = "Unspool's answer."
@@ -142,7 +142,9 @@ class Call:
     name: str
 
 
-def turn(wants: Wants, marks: Marks | None, *, thought: bool, calls: Sequence[Call] = ()) -> ChatMessage:
+def turn(
+    wants: TemplateCapabilities, marks: Marks | None, *, thought: bool, calls: Sequence[Call] = ()
+) -> ChatMessage:
     """A turn of the model, of stand-ins: calls, or an answer."""
     text = "" if calls else CONTENT
     key = marks.key if marks is not None and thought else ""
@@ -166,7 +168,7 @@ def turn(wants: Wants, marks: Marks | None, *, thought: bool, calls: Sequence[Ca
     return message
 
 
-def said(wants: Wants, role: str, text: str, **extra: object) -> ChatMessage:
+def said(wants: TemplateCapabilities, role: str, text: str, **extra: object) -> ChatMessage:
     """A message of somebody else."""
     return {"role": role, "content": text_part(text) if role in wants.only_parts else text, **extra}
 
@@ -241,7 +243,9 @@ class Follower:
         return self.template.render(messages, self.tools, add_generation_prompt=generation, **self.variables)
 
 
-def a_round(wants: Wants, marks: Marks | None, *, thought: bool, call: Call) -> list[ChatMessage]:
+def a_round(
+    wants: TemplateCapabilities, marks: Marks | None, *, thought: bool, call: Call
+) -> list[ChatMessage]:
     """A turn of the model, and what was said to it: the result of its call, or another question."""
     if wants.calls == "none":
         return [turn(wants, marks, thought=thought), said(wants, "user", QUESTION)]

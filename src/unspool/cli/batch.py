@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--keep", default="all", metavar="COLUMNS", help="with commas between (default: all)")
     parser.add_argument("--prefix", default="", metavar="TEXT", help="what the new columns' names begin with")
     parser.add_argument("--labels", action="store_true", help="say of every token what it is")
-    parser.add_argument("--like", default="", metavar="ENGINE", help="policies closest to an engine's")
+    parser.add_argument("--preset", default="", metavar="NAME", help="policies closest to an engine's")
     parser.add_argument("--to", default="", metavar="DIALECT", help="convert, and prove every row")
     parser.add_argument("--no-verify", action="store_true", help="convert without the proof")
     parser.add_argument("--format", choices=_FORMATS, default="parquet", help="of what is written")
@@ -193,7 +193,7 @@ def _options(options: argparse.Namespace, columns: Sequence[str]) -> Options:
         keep=options.keep,
         prefix=options.prefix,
         labels=options.labels,
-        like=options.like,
+        preset=options.preset,
         to=find(options.to).name if options.to else "",
         verify=not options.no_verify,
         format=options.format,
@@ -290,7 +290,7 @@ def summary(job: Job, outcome: Outcome, seconds: float) -> Iterator[str]:
         yield "  done now       nothing: an earlier run had done all of it"
     yield from _table("bad rows", counts.bad, counts.errors)
     yield from _table("calls", sum(counts.calls.values()), counts.calls)
-    yield from _table("problems", sum(counts.problems.values()), counts.problems)
+    yield from _table("diagnostics", sum(counts.diagnostics.values()), counts.diagnostics)
     for number, (nanoseconds, file, place) in enumerate(counts.slowest):
         unit = "byte" if job.inputs[0].suffixes[0] == "jsonl" else "row"
         label = "slowest rows" if not number else ""

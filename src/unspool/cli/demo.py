@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, TextIO, TypeAlias
 
 from ..dialects._declaration import Dialect
 from ..errors import UsageError
-from ..events import CallArgs, CallEnd, CallStart, Event, Markup, Note, Text
+from ..events import CallArgs, CallEnd, CallStart, Diagnostic, Event, Markup, Text
 from ..parser import Parser
 from ..sample_outputs import Recording, pieces, tools
 from .output import terminal
@@ -59,7 +59,7 @@ class Show:
         self.reasoning = ""
         self.content = ""
         self.calls: list[ShownCall] = []
-        self.notes: list[Note] = []
+        self.notes: list[Diagnostic] = []
         self.pieces = 0
         """How many pieces came in."""
         self.most_held = 0
@@ -67,7 +67,7 @@ class Show:
         self._tidy = self.parser.tidy()
 
     @property
-    def held(self) -> int:
+    def pending(self) -> int:
         """Characters that wait for more input."""
         return len(self.raw) - self.decided
 
@@ -83,7 +83,7 @@ class Show:
             self.pieces += 1
             events = self.parser.feed(piece)
             self._account(events)
-            self.most_held = max(self.most_held, self.held)
+            self.most_held = max(self.most_held, self.pending)
             yield self._take(events)
         events = self.parser.finish("stop")
         self._account(events)
@@ -113,7 +113,7 @@ class Show:
                 self.calls[event.index].arguments += event.json
             elif isinstance(event, CallEnd):
                 self.calls[event.index].status = event.status
-            elif isinstance(event, Note):
+            elif isinstance(event, Diagnostic):
                 self.notes.append(event)
         return tidy
 
@@ -158,7 +158,7 @@ def _write(event: Event, lanes: _Lanes) -> None:
         if event.status != "complete":
             lanes.put("call", f" ({event.status})")
         lanes.end()
-    elif isinstance(event, Note):
+    elif isinstance(event, Diagnostic):
         lanes.end()
         lanes.put("note", f"{event.kind}: {event.detail}")
         lanes.end()
@@ -272,11 +272,11 @@ def _footer(show: Show, place: str, hint: str) -> RichText:
     from rich.text import Text as RichText
 
     parser = show.parser
-    bound = "until the value closes" if parser.bound is None else f"at most {parser.bound}"
+    max_pending = "until the value closes" if parser.max_pending is None else f"at most {parser.max_pending}"
     text = RichText(no_wrap=True, overflow="ellipsis")
     text.append(f" mode {parser.mode}", "bold").append("   ")
-    text.append(f" {show.held} held back ", _HELD if show.held else "dim")
-    text.append(f"   bound: {bound}   most so far: {show.most_held}   pieces: {show.pieces}")
+    text.append(f" {show.pending} held back ", _HELD if show.pending else "dim")
+    text.append(f"   bound: {max_pending}   most so far: {show.most_held}   pieces: {show.pieces}")
     if show.notes:
         text.append(f"   note: {show.notes[-1].kind}", "red")
     return text.append(f"\n {place}   {hint}", "dim")

@@ -31,7 +31,7 @@ def add_arguments(parse: argparse.ArgumentParser) -> None:
     parse.add_argument(
         "--ids", metavar="SEED", help="ids of calls that follow from this text, not from chance"
     )
-    parse.add_argument("--like", metavar="ENGINE", help="policies that come closest to what an engine does")
+    parse.add_argument("--preset", metavar="ENGINE", help="policies that come closest to what an engine does")
     parse.add_argument("--events", action="store_true", help="print the events, one per line, as they come")
     parse.add_argument("file", nargs="?", default="-", metavar="FILE", help="the output (default: stdin)")
 
@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
         options.dialect,
         tools=tools,
         prompt=options.prompt,
-        policies=None if options.like is None else Policies.like(options.like),
+        policies=None if options.preset is None else Policies.preset(options.preset),
         strict=options.strict,
         new_id=None if options.ids is None else seeded_ids(options.ids, options.dialect),
     )
@@ -103,6 +103,7 @@ def _decoded(file: BinaryIO) -> Iterator[str]:
 
 def _flat(message: Message) -> dict[str, object]:
     fields = asdict(message)
+    fields["diagnostics"] = [diagnostic.to_dict() for diagnostic in message.diagnostics]
     del fields["parts"]  # the same again; the order is in the events
     return fields
 

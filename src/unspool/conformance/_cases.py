@@ -276,10 +276,10 @@ class TestCase:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parser_name", self.parser_name or self.dialect)
-        for problem in self._problems():
-            raise UsageError(f"case {self.dialect} {self.scenario_name}: {problem}")
+        for diagnostic in self._diagnostics():
+            raise UsageError(f"case {self.dialect} {self.scenario_name}: {diagnostic}")
 
-    def _problems(self) -> Sequence[str]:
+    def _diagnostics(self) -> Sequence[str]:
         if not isinstance(self.model_output, str):
             return ["model_output is missing; for an output without text give ''"]
         if self.expected_tools_called != bool(self.expected_tool_calls):

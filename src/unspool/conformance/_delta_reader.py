@@ -1,6 +1,6 @@
 """From deltas to a message: what a strict client makes of a parser's stream.
 
-The rules are those of ``unspool.wire.Reconstructor``, which reads them here, too.
+The rules are those of ``unspool.wire.ChatStreamDecoder``, which reads them here, too.
 A parser is not a server: the role, the types of calls and missing ids are filled
 in, and so is a finish reason that it leaves to its server.
 """
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ..message import Message, TextPart
-from ..wire._chat_decoder import Reconstructor
+from ..wire._chat_decoder import ChatStreamDecoder
 from ._cases import (
     CallAt,
     DeltaMessage,
@@ -44,7 +44,7 @@ class Rebuilt:
 
 def rebuild(deltas: Iterable[DeltaMessage | None], finish_reason: str | None) -> Rebuilt:
     """Put deltas together; raises ``ProtocolError`` if no strict client could."""
-    client = Reconstructor(check_json=False)  # the comparison judges arguments, broken ones too
+    client = ChatStreamDecoder(check_json=False)  # the comparison judges arguments, broken ones too
     client.feed({"role": "assistant"})
     opened: set[int] = set()
     content = reasoning = 0

@@ -179,7 +179,7 @@ class Dialect:
     """The model writes a section of its own for each call, with ``sep`` between them."""
     param: tuple[str, ...] = ()
     """Templates of one parameter in ``{params}``."""
-    foreign: tuple[Dialect, ...] = ()
+    also_accepts: tuple[Dialect, ...] = ()
     """Dialects whose calls are read as well, with a note, and never written: families that
     share a marker take over each other's calls, too."""
     reasoning: tuple[str, ...] = ("<think>\n{text}\n</think>\n\n",)
@@ -207,7 +207,7 @@ class Dialect:
 
     after_calls: Literal["content", "drop"] = "content"
     """What text after a call is, unless a policy says otherwise."""
-    keep_blanks: bool = False
+    keep_whitespace: bool = False
     """White space before a call is content: the template adds no separator."""
     prompt: Prompt = Prompt()
     """Where the output begins."""

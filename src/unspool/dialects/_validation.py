@@ -112,11 +112,11 @@ class _Check:
             if not isinstance(value, tuple) or not all(isinstance(item, str) for item in value):
                 comma = "" if group else " (a single template needs a comma: (template,))"
                 self.refuse(f"{path} must be a tuple of strings, got {value!r}{comma}")
-        for foreign in dialect.foreign:
+        for foreign in dialect.also_accepts:
             if not isinstance(foreign, Dialect):
-                self.refuse(f"foreign has {foreign!r}: write Dialect(name=..., call=(...))")
+                self.refuse(f"also_accepts has {foreign!r}: write Dialect(name=..., call=(...))")
             if not foreign.call or foreign.frame is not None:
-                self.refuse(f"foreign has {foreign.name!r}, which must have calls, and no frame")
+                self.refuse(f"also_accepts has {foreign.name!r}, which must have calls, and no frame")
         if dialect.args not in _NOTATIONS:
             self.refuse(f"args={dialect.args!r}: notations are {', '.join(_NOTATIONS)}")
         if len(dialect.values.type_words) != len(_TYPES):

@@ -223,7 +223,7 @@ class Settings:
 
     def parser_policies(self) -> Policies:
         """The policies for parsers and wires."""
-        return Policies.chosen(self.policies)
+        return Policies.from_mapping(self.policies)
 
     def shown(self) -> dict[str, object]:
         """What differs from the defaults, for the log; keys are not shown."""

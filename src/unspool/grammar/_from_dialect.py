@@ -261,12 +261,12 @@ class Walk:
         """What may stand between two parts of the output."""
         dialect = self.dialect
         again = optional(dialect.prompt.start) if dialect.prompt.start in dialect.drop else NOTHING
-        return seq(NOTHING if dialect.keep_blanks else _GAP, again)
+        return seq(NOTHING if dialect.keep_whitespace else _GAP, again)
 
     def lead(self) -> Node:
         """White space before the calls, if the model writes any."""
         body = split_marks(self.dialect.section[0])[1]
-        return _GAP if body.startswith("\n") and not self.dialect.keep_blanks else NOTHING
+        return _GAP if body.startswith("\n") and not self.dialect.keep_whitespace else NOTHING
 
 
 class FramedWalk(Walk):

@@ -2,7 +2,7 @@
 
 A server asks for one delta per step and takes nothing back, so the rules are
 those of the wires: white space that is framing is left out, and a call that was
-announced and turns out malformed or cut ends with a spoiler (``wire/broken.py``),
+announced and turns out malformed or cut ends with poison (``wire/broken.py``),
 so that no client runs it.  The whole answer is the same, pushed at once.
 """
 
@@ -15,10 +15,10 @@ from ..events import (
     CallArgs,
     CallEnd,
     CallStart,
+    Diagnostic,
     Event,
     Finish,
     FinishReason,
-    Note,
     Text,
 )
 from ..parser import Parser
@@ -60,7 +60,7 @@ class Deltas:
         self._calls = SentCalls(parser)
         self.called = False
         """Whether there was a call so far."""
-        self.notes: list[Note] = []
+        self.notes: list[Diagnostic] = []
         """What was odd so far."""
 
     @property
@@ -90,7 +90,7 @@ class Deltas:
                 self.called = True
                 self._calls.begin(event)
                 delta.calls.append(CallDelta(event.index, event.id, event.name, ""))
-            elif isinstance(event, Note):
+            elif isinstance(event, Diagnostic):
                 self._calls.note(event)
                 self.notes.append(event)
             elif isinstance(event, (CallEnd, Finish)):

@@ -11,7 +11,7 @@ from typing import Any, Final
 from ..dialects._declaration import Dialect
 from ..dialects._registry import list_dialects
 from ..errors import UsageError
-from ..events import Event, Note
+from ..events import Diagnostic, Event
 
 DETECTED: Final = "unspool"
 """The name that stands for whatever dialect the model's template and tokenizer show."""
@@ -77,14 +77,14 @@ def dialect_of_model(tokenizer: object, *, model_type: str = "") -> tuple[Dialec
     return found.dialect, found.evidence[0] if found.evidence else ""
 
 
-class Problems:
+class DiagnosticLog:
     """What was wrong with outputs: a line in the engine's log, and a counter among its metrics."""
 
     def __init__(self, log: logging.Logger) -> None:
         self._log = log
         self._counter: Any = None
 
-    def report(self, dialect: str, notes: Iterable[Note]) -> None:
+    def report(self, dialect: str, notes: Iterable[Diagnostic]) -> None:
         """Log and count what an output had wrong."""
         kinds = Counter(note.kind for note in notes)
         if not kinds:
@@ -105,7 +105,7 @@ class Problems:
                 from prometheus_client import Counter as Metric
 
                 self._counter = Metric(
-                    "unspool_problems", "What was wrong with outputs of the model", ["dialect", "kind"]
+                    "unspool_diagnostics", "What was wrong with outputs of the model", ["dialect", "kind"]
                 )
             except (ImportError, ValueError, OSError):
                 self._counter = False
@@ -113,6 +113,6 @@ class Problems:
             self._counter.labels(dialect, kind).inc(count)
 
 
-def notes_in(events: Iterable[Event]) -> list[Note]:
+def notes_in(events: Iterable[Event]) -> list[Diagnostic]:
     """The notes among the events."""
-    return [event for event in events if isinstance(event, Note)]
+    return [event for event in events if isinstance(event, Diagnostic)]

@@ -14,7 +14,7 @@ from typing import Any
 from .._core.token_ids.tokenizers import AnyTokenizer
 from ..dialects._declaration import Dialect
 from ..parser import parse
-from ..tokens._label_tokens import Ids, read
+from ..tokens._label_tokens import Ids, label_tokens
 
 
 def parse_tools(
@@ -39,7 +39,7 @@ def parse_tool_ids(
 ) -> tuple[dict[str, Any], list[int]]:
     """The same by ids, and the loss mask of what was sampled: a 1 for every token that the model wrote."""
     schemas = [_schema(tool) for tool in tools or ()]
-    found = read(ids, parser, tokenizer=tokenizer, tools=schemas, prompt_ids=prompt_ids)
+    found = label_tokens(ids, parser, tokenizer=tokenizer, tools=schemas, prompt_ids=prompt_ids)
     return _result(found.message.content, found.message.tool_calls), list(found.mask())
 
 

@@ -21,7 +21,7 @@ from ..errors import SpecError, UsageError
 from ..message import Message
 from ..models._convert.to_response_template import to_response_template
 from ..parser import parse
-from ..tokens._label_tokens import as_ids, read
+from ..tokens._label_tokens import as_ids, label_tokens
 from ._engine import dialect_of_model
 
 TokenizerT = TypeVar("TokenizerT")
@@ -80,7 +80,7 @@ class Reader:
         if isinstance(prefix, str):
             return self._as_dict(parse(self._text(ids), self.dialect, tools=tools, prompt=prefix))
         prompt = None if prefix is None else as_ids(prefix)
-        found = read(ids, self.dialect, tokenizer=self._tokenizer, tools=tools, prompt_ids=prompt)
+        found = label_tokens(ids, self.dialect, tokenizer=self._tokenizer, tools=tools, prompt_ids=prompt)
         return self._as_dict(found.message)
 
     def _text(self, ids: Sequence[int]) -> str:

@@ -26,7 +26,7 @@ from ..dialects._registry import facts_of, find
 from ..errors import UsageError
 from ..events import CallEnd, Event, Markup, Text
 from ..parser import Parser
-from ._engine import DETECTED, Problems, dialect_of_model, notes_in, offered
+from ._engine import DETECTED, DiagnosticLog, dialect_of_model, notes_in, offered
 
 _log: Final = logging.getLogger(__name__)
 _REGISTRY: Final = "verl.experimental.agent_loop.tool_parser"
@@ -39,7 +39,7 @@ def tool_parser(base: type, call: Callable[..., Any], dialect: str = "") -> type
     :param call: its ``FunctionCall``.
     :param dialect: empty: the one that the tokenizer's chat template speaks.
     """
-    problems = Problems(_log)
+    diagnostics = DiagnosticLog(_log)
 
     class UnspoolToolParser(base):  # type: ignore[misc]
         """Reads the calls of one family, by ids."""
@@ -71,7 +71,7 @@ def tool_parser(base: type, call: Callable[..., Any], dialect: str = "") -> type
                 new_id=lambda name, index: "",  # noqa: ARG005 - an id is the model's here, or none
             )
             events = parser.feed_tokens(list(ids)) + parser.finish()
-            problems.report(self.dialect.name, notes_in(events))
+            diagnostics.report(self.dialect.name, notes_in(events))
             message = parser.message(events)
             calls = [
                 call(name=each.name, arguments=each.arguments, tool_call_id=each.id or None)

@@ -27,11 +27,11 @@ from ..events import (
     CallArgs,
     CallEnd,
     CallStart,
+    Diagnostic,
     Event,
     Finish,
     FinishReason,
     Markup,
-    Note,
     Text,
 )
 from ..parser import Parser, ToolList
@@ -47,7 +47,7 @@ _BOUND: Final = 1024
 class Stage(Protocol):
     """Events in, events out."""
 
-    held: int
+    pending: int
     """Characters of the input that wait in here."""
 
     def push(self, events: list[Event]) -> list[Event]:
@@ -61,10 +61,10 @@ class LeadStrip:
     White space before the marker goes with it, white space after it stays; beyond a bound it is an answer.
     """
 
-    __slots__ = ("_closer", "_decided", "_events", "_marker", "held")
+    __slots__ = ("_closer", "_decided", "_events", "_marker", "pending")
 
     def __init__(self, marker: str) -> None:
-        self.held = 0
+        self.pending = 0
         self._marker = marker
         self._closer = "" if marker.startswith("</") else "</" + marker[1:]
         self._events: list[Text] = []
@@ -85,7 +85,7 @@ class LeadStrip:
             else:
                 out += self._release(self._look(final=True) or 0)
                 out.append(event)
-        self.held = sum(len(event.text) for event in self._events)
+        self.pending = sum(len(event.text) for event in self._events)
         return out
 
     def _look(self, *, final: bool) -> int | None:
@@ -125,10 +125,10 @@ class LeadStrip:
 class OneCall:
     """Keeps the first call; what follows of others is markup, with a note of their names."""
 
-    __slots__ = ("_at", "_pieces", "held")
+    __slots__ = ("_at", "_pieces", "pending")
 
     def __init__(self) -> None:
-        self.held = 0
+        self.pending = 0
         self._pieces: list[str] = []
         """What has come in since the last event ..."""
         self._at = 0
@@ -150,7 +150,7 @@ class OneCall:
                 out.append(event)
                 continue
             if isinstance(event, CallStart):
-                out.append(Note("extra_call", event.name, event.start))
+                out.append(Diagnostic("extra_call", event.name, event.start, event.start))
             raw = text[event.start - self._at : event.end - self._at]
             out.append(Markup("call", raw, event.start, event.end))
         self._pieces = [text[end - self._at :]]
@@ -165,10 +165,10 @@ class ReasoningAsAnswer:
     is; where none does, hands it on as content.
     """
 
-    __slots__ = ("_closed", "_events", "_open", "_strict", "held")
+    __slots__ = ("_closed", "_events", "_open", "_strict", "pending")
 
     def __init__(self, *, strict: bool) -> None:
-        self.held = 0
+        self.pending = 0
         self._strict = strict
         """White space behind the end of reasoning is an answer, too."""
         self._events: list[Event] = []
@@ -183,7 +183,7 @@ class ReasoningAsAnswer:
             if not self._open:
                 out.append(event)
                 continue
-            if isinstance(event, Markup) and event.role == "reasoning_close":
+            if isinstance(event, Markup) and event.kind == "reasoning_close":
                 self._closed = True
             if self._answers(event):
                 out += self._release(swap=False)
@@ -193,7 +193,7 @@ class ReasoningAsAnswer:
                 out.append(event)
             else:
                 self._events.append(event)
-                self.held += event.end - event.start
+                self.pending += event.end - event.start
         return out
 
     def _answers(self, event: Event) -> bool:
@@ -204,14 +204,14 @@ class ReasoningAsAnswer:
     def _release(self, *, swap: bool) -> list[Event]:
         out, self._events = self._events, []
         self._open = False
-        self.held = 0
+        self.pending = 0
         if not swap:
             return out
         return [
             Text("content", event.text, event.start, event.end)
             if isinstance(event, Text) and event.channel == "reasoning"
             else Markup("dropped", event.text, event.start, event.end)
-            if isinstance(event, Text) or (isinstance(event, Markup) and event.role.startswith("reasoning"))
+            if isinstance(event, Text) or (isinstance(event, Markup) and event.kind.startswith("reasoning"))
             else event
             for event in out
         ]
@@ -220,10 +220,10 @@ class ReasoningAsAnswer:
 class NoReasoning:
     """Keeps reasoning to itself."""
 
-    __slots__ = ("held",)
+    __slots__ = ("pending",)
 
     def __init__(self) -> None:
-        self.held = 0
+        self.pending = 0
 
     def push(self, events: Iterable[Event]) -> list[Event]:
         return [
@@ -278,17 +278,17 @@ class PlannedParser(Parser):
         self._decoder = Detokenizer(as_tokenizer(tokenizer), {}) if tokenizer and needs_text else None
 
     @property
-    def held(self) -> int:
+    def pending(self) -> int:
         """Characters that came in and are not accounted for by an event yet."""
-        return super().held + len(self._first) + sum(stage.held for stage in self._stages)
+        return super().pending + len(self._first) + sum(stage.pending for stage in self._stages)
 
     @property
-    def bound(self) -> int | None:
+    def max_pending(self) -> int | None:
         """No more than this many characters are held now; None: until the answer begins."""
-        bound = super().bound
-        if bound is None or any(stage.held for stage in self._stages):
+        max_pending = super().max_pending
+        if max_pending is None or any(stage.pending for stage in self._stages):
             return None
-        return max(bound, 2 * _BOUND) if self._openers is not None else bound
+        return max(max_pending, 2 * _BOUND) if self._openers is not None else max_pending
 
     def feed(self, text: str) -> list[Event]:
         """Take the next piece of output, of any length; returns what it decides."""

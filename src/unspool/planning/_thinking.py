@@ -45,7 +45,7 @@ _OURS: Final = frozenset({"force_nonempty_content"})
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class ThinkingRequest:
     """What a request says about reasoning."""
 
     on: bool | None
@@ -61,7 +61,7 @@ class Wish:
 
 def read_switches(
     family: str, thinking: Thinking, request: Mapping[str, object], defaults: Mapping[str, object]
-) -> Wish:
+) -> ThinkingRequest:
     """What the request wants, and what the template must be told.
 
     :param defaults: template variables of the deployment; its switches count only
@@ -180,7 +180,7 @@ class _Reader:
         self.said = ""
         self.warnings = warnings
 
-    def wish(self) -> Wish:
+    def wish(self) -> ThinkingRequest:
         for key in self.kwargs:
             self.check_known(key)
         nonempty = self.kwargs.get("force_nonempty_content", False)
@@ -192,7 +192,7 @@ class _Reader:
         if on is None and self.thinking.written and not adaptive:
             on = True
         self.write(on)
-        return Wish(
+        return ThinkingRequest(
             on=self.on,
             said=self.said,
             kwargs=self.kwargs,

@@ -64,7 +64,7 @@ def _case(setup: Setup) -> TestCase:
         expected_order=tuple(order),
         expected_finish_reason=None if unfinished else message.finish_reason,
         tools=tuple(setup.tools or ()),
-        start="reasoning" if setup.parser().begins_in == "reasoning" else "content",
+        start="reasoning" if setup.parser().start_channel == "reasoning" else "content",
         prompt=setup.prompt,
         finish_reason=setup.finish_reason or "stop",
     )
@@ -72,7 +72,7 @@ def _case(setup: Setup) -> TestCase:
 
 def _calls(message: Message, dialect: str) -> Iterator[ToolCall]:
     words = able(dialect)
-    own = words.carries_ids and not any(problem.kind == "bad_id" for problem in message.problems)
+    own = words.carries_ids and not any(diagnostic.kind == "bad_id" for diagnostic in message.diagnostics)
     for call in message.tool_calls:
         yield ToolCall(FunctionCall(call.name, call.arguments), call.id if own else None, words.verbatim)
 
@@ -90,9 +90,9 @@ def _order(message: Message) -> Iterator[Part]:
 
 
 def _fragments(message: Message) -> Iterator[Part]:
-    for problem in message.problems:
-        if problem.kind in _FRAGMENTS and problem.raw:
-            yield Unfinished("fragment", problem.raw)
+    for diagnostic in message.diagnostics:
+        if diagnostic.kind in _FRAGMENTS and diagnostic.raw:
+            yield Unfinished("fragment", diagnostic.raw)
 
 
 def _text(order: Sequence[Part], channel: str) -> str | None:

@@ -53,7 +53,7 @@ class Setup:
             text=given(request, "text", str, ""),
             dialect=dialect_from_json(dialect) if isinstance(dialect, dict) else _named(dialect),
             tools=None if tools is None else given(request, "tools", list, []),
-            policies=Policies.chosen(policies) if policies else None,
+            policies=Policies.from_mapping(policies) if policies else None,
             prompt=None if prompt is None else given(request, "prompt", str, ""),
             finish_reason=reason,
         )

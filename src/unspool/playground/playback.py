@@ -19,15 +19,15 @@ from .._core.token_ids.labels import BROKEN, KIND, Label, Stretch, stretches
 from ..dialects._registry import ends_of_turn
 from ..errors import MalformedOutput, UsageError, caret
 from ..events import (
-    NOTE_KINDS,
+    DIAGNOSTIC_KINDS,
     CallEnd,
     CallStart,
+    Diagnostic,
     Event,
-    Note,
     event_fields,
     normalise,
 )
-from ..message import BrokenCall, Message, Problem, TextPart
+from ..message import BrokenCall, Message, TextPart
 from ..parser import Parser
 from ..sample_outputs import pieces
 from ..wire import ChatStream, MessagesStream, ResponsesStream
@@ -137,15 +137,15 @@ class _Stage:
         return {
             "fed": self._fed,
             "decided": decided,
-            "held": self._fed - decided,
-            "bound": self._parser.bound,
+            "pending": self._fed - decided,
+            "max_pending": self._parser.max_pending,
             "mode": "finished" if self._finished else self._parser.mode,
-            "begins_in": self._parser.begins_in,
+            "start_channel": self._parser.start_channel,
             "dialect": self._parser.dialect.name,
             "spans": self._spans(decided),
             "events": self._listed,
             "message": None if message is None else self._told(message),
-            "problems": self._problems(message),
+            "diagnostics": self._diagnostics(message),
             "chunks": self._chunks,
         }
 
@@ -186,33 +186,33 @@ class _Stage:
                 states[event.index] = event.status
         return iter(states.values())
 
-    def _problems(self, message: Message | None) -> list[dict[str, Any]]:
-        found = () if message is None else message.problems
-        told = [self._problem(problem, self._place(problem)) for problem in found]
+    def _diagnostics(self, message: Message | None) -> list[dict[str, Any]]:
+        found = () if message is None else message.diagnostics
+        told = [self._diagnostic(diagnostic, self._place(diagnostic)) for diagnostic in found]
         error = self._error
         if error is not None:
-            problem = Problem(error.kind, error.detail, error.start, error.end, error.raw)
-            told.append({**self._problem(problem, error.at), "error": str(error)})
+            diagnostic = Diagnostic(error.kind, error.detail, error.start, error.end, error.raw)
+            told.append({**self._diagnostic(diagnostic, error.at), "error": str(error)})
         return told
 
-    def _place(self, problem: Problem) -> int:
+    def _place(self, diagnostic: Diagnostic) -> int:
         """Where it went wrong: of a broken call the problem has all of it, the note the place."""
         for event in reversed(self._events):
             if (
-                isinstance(event, Note)
-                and (event.kind, event.detail) == (problem.kind, problem.detail)
-                and problem.start <= event.start <= problem.end
+                isinstance(event, Diagnostic)
+                and (event.kind, event.detail) == (diagnostic.kind, diagnostic.detail)
+                and diagnostic.start <= event.start <= diagnostic.end
             ):
                 return event.start
-        return problem.start
+        return diagnostic.start
 
-    def _problem(self, problem: Problem, at: int) -> dict[str, Any]:
+    def _diagnostic(self, diagnostic: Diagnostic, at: int) -> dict[str, Any]:
         return {
-            "kind": problem.kind,
-            "means": NOTE_KINDS.get(problem.kind, ""),
-            "detail": problem.detail,
-            "start": problem.start,
-            "end": problem.end,
+            "kind": diagnostic.kind,
+            "means": DIAGNOSTIC_KINDS.get(diagnostic.kind, ""),
+            "detail": diagnostic.detail,
+            "start": diagnostic.start,
+            "end": diagnostic.end,
             "at": at,
             "caret": caret(self._setup.text, at),
         }

@@ -11,7 +11,7 @@ from .._core.token_ids.labels import BROKEN, KIND, SHARED, Label
 from .._core.token_ids.tokenizers import as_encoder
 from ..errors import UsageError
 from ..tokens._display import pieces
-from ..tokens._label_tokens import read
+from ..tokens._label_tokens import label_tokens
 from .options import Setup, given
 
 
@@ -25,7 +25,7 @@ def labels(request: Mapping[str, Any]) -> dict[str, Any]:
     setup = Setup.of(request)
     tokenizer = _tokenizer(given(request, "tokenizer_json", str, ""))
     ids = _ids(request, "ids", setup.text, tokenizer)
-    reading = read(
+    reading = label_tokens(
         ids,
         setup.dialect,
         tokenizer=tokenizer,

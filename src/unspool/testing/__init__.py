@@ -14,7 +14,7 @@ The laws::
     tiling      the spans of the events cover the input, in order, once
     places      a name and arguments stand where their call says, apart from each other
     order       calls start, get arguments and end, one at a time; ``Finish`` is last
-    hold-back   what is held is never more than ``Parser.bound``
+    hold-back   what is held is never more than ``Parser.max_pending``
     cuts        where generation is stopped the output is cut, and no markup becomes text
     arguments   what was sent of a call's arguments is a prefix of all of them
     effort      however hostile an output is, the work for it grows with its length
@@ -41,7 +41,7 @@ from random import Random
 
 from ..dialects._declaration import Dialect
 from ..dialects._registry import find
-from ._complexity import Hostile, assert_effort, hostile
+from ._complexity import Hostile, assert_complexity, hostile
 from ._outputs import (
     Case,
     Reading,
@@ -77,9 +77,9 @@ __all__ = [
     "Sample",
     "assert_argument_prefixes",
     "assert_chunking_invariant",
+    "assert_complexity",
     "assert_continuations",
     "assert_cuts",
-    "assert_effort",
     "assert_hold_bound",
     "assert_laws",
     "assert_never_raises",
@@ -134,7 +134,7 @@ def check_dialect(
             _assert_wires_under_policies(spec, broken)
 
     for _ in range(mutations // 10):
-        assert_effort(hostile(spec, rng), 400)
+        assert_complexity(hostile(spec, rng), 400)
     assert_quotations(spec)
     assert_continuations(spec)
     for policy in EFFECTS:

@@ -137,10 +137,10 @@ class Hostile:
                 events += portion
                 fold.push(portion)
                 wire.encode(portion)
-                bound = parser.bound
-                if bound is not None and parser.held > bound:
+                max_pending = parser.max_pending
+                if max_pending is not None and parser.pending > max_pending:
                     raise AssertionError(
-                        f"{self}: {parser.held} characters are held, and the bound is {bound}"
+                        f"{self}: {parser.pending} characters are held, and the bound is {max_pending}"
                     )
             fold.message()
         return events
@@ -201,7 +201,7 @@ def _states(spec: Dialect) -> dict[str, str]:
         except UsageError:
             continue
         parser = Parser(spec, tools=EXAMPLE_TOOLS)
-        channel = parser.begins_in
+        channel = parser.start_channel
         for at, char in enumerate(text):
             for event in parser.feed(char):
                 channel = channel_behind(event, channel)
@@ -302,7 +302,7 @@ def assert_linear(work: Callable[[int], object], size: int) -> None:
         raise AssertionError(f"{few} steps for {size}, {many} for {4 * size}")
 
 
-def assert_effort(hostile: Hostile, size: int = 1000) -> None:
+def assert_complexity(hostile: Hostile, size: int = 1000) -> None:
     """However often its unit is repeated, it costs the same each time; what is held is within the bound."""
     try:
         assert_linear(hostile.read, size)

@@ -13,7 +13,7 @@ from ..dialects._declaration import Dialect
 from ..dialects._registry import find
 from ..dialects._templates import literals, parse_template, split_marks
 from ..errors import MalformedOutput
-from ..events import CallStart, Event, FinishReason, Note, normalise
+from ..events import CallStart, Diagnostic, Event, FinishReason, normalise
 from ..message import Message, Part, TextPart
 from ..parser import Parser
 from ..policies import Policies
@@ -45,8 +45,8 @@ class Feed:
     """Characters fed so far."""
     covered: int
     """Characters that events account for so far."""
-    held: int
-    bound: int | None
+    pending: int
+    max_pending: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +104,10 @@ def read(dialect: str | Dialect, case: str | Case, chunks: Sequence[str] | None 
         new = parser.feed(chunk)
         taken += len(chunk)
         for event in new:
-            if not isinstance(event, Note):
+            if not isinstance(event, Diagnostic):
                 covered = event.end
         portions.append(new)
-        feeds.append(Feed(taken, covered, parser.held, parser.bound))
+        feeds.append(Feed(taken, covered, parser.pending, parser.max_pending))
     portions.append(parser.finish(case.finish_reason))
     fold = parser.fold()
     message = None

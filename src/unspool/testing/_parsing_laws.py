@@ -16,10 +16,10 @@ from ..events import (
     CallArgs,
     CallEnd,
     CallStart,
+    Diagnostic,
     Event,
     Finish,
     Markup,
-    Note,
     Status,
     Text,
 )
@@ -42,7 +42,7 @@ def assert_tiles(reading: Reading) -> None:
     at = 0
     started: dict[int, int] = {}
     for event in reading.events:
-        if isinstance(event, Note):
+        if isinstance(event, Diagnostic):
             if not 0 <= event.start == event.end <= len(text):
                 reading.fail("tiling", f"{event} is not an empty span of the input")
             continue
@@ -134,15 +134,15 @@ def assert_order(reading: Reading) -> None:
 
 
 def assert_hold_bound(reading: Reading) -> None:
-    """``Parser.held`` counts what no event accounts for, and is within ``Parser.bound``."""
+    """``Parser.pending`` counts what no event accounts for, and is within ``Parser.max_pending``."""
     for number, feed in enumerate(reading.feeds):
-        if reading.case.prompt is None and feed.held < feed.taken - feed.covered:
+        if reading.case.prompt is None and feed.pending < feed.taken - feed.covered:
             missing = feed.taken - feed.covered
             reading.fail(
-                "hold-back", f"held={feed.held} after chunk {number}, but {missing} characters are missing"
+                "hold-back", f"held={feed.pending} after chunk {number}, but {missing} characters are missing"
             )
-        if feed.bound is not None and feed.held > feed.bound:
-            reading.fail("hold-back", f"held={feed.held} > bound={feed.bound} after chunk {number}")
+        if feed.max_pending is not None and feed.pending > feed.max_pending:
+            reading.fail("hold-back", f"held={feed.pending} > bound={feed.max_pending} after chunk {number}")
 
 
 def assert_argument_prefixes(reading: Reading, whole: Reading | None = None) -> None:
@@ -328,7 +328,7 @@ POLICIES: Final[Mapping[str, Policies]] = {
     "first_close": Policies(close_in_value="first", schemaless_value="json", unknown_tool="text"),
     "strip": Policies(no_tools="strip", call_ids="generated", arguments="canonical"),
     "strict": STRICT,
-    "blanks": Policies(blanks_around_calls="keep", after_calls="content"),
+    "blanks": Policies(whitespace_around_calls="keep", after_calls="content"),
 }
 """Policies that between them exercise every choice, under names for test reports."""
 

@@ -59,13 +59,15 @@ class _Outcome:
         self.arguments = self.calls[0].arguments if len(self.calls) == 1 else ""
         self.content = (message.content if message is not None else None) or ""
         self.reasoning = (message.reasoning if message is not None else None) or ""
-        self.problems = {problem.kind for problem in message.problems} if message is not None else set()
+        self.diagnostics = (
+            {diagnostic.kind for diagnostic in message.diagnostics} if message is not None else set()
+        )
         self.sent = [event.json for event in reading.events if isinstance(event, CallArgs)]
 
     @property
     def called(self) -> bool:
         """There is one call, and it is whole."""
-        return is_json(self.arguments) and not self.problems & {"malformed_call", "truncated_call"}
+        return is_json(self.arguments) and not self.diagnostics & {"malformed_call", "truncated_call"}
 
     @property
     def shown(self) -> bool:
@@ -160,20 +162,20 @@ EFFECTS: Final[Mapping[str, _Effect]] = {
     ),
     "malformed_call": _Effect(
         lambda wording: {
-            "text": lambda seen: seen.shown and "malformed_call" in seen.problems,
+            "text": lambda seen: seen.shown and "malformed_call" in seen.diagnostics,
             # Where tags are missing nobody knows which.
             "repair": lambda seen: seen.shown if wording.params else seen.called,
-            "keep": lambda seen: bool(seen.calls) and "malformed_call" in seen.problems,
-            "drop": lambda seen: seen.gone and "malformed_call" in seen.problems,
+            "keep": lambda seen: bool(seen.calls) and "malformed_call" in seen.diagnostics,
+            "drop": lambda seen: seen.gone and "malformed_call" in seen.diagnostics,
             "error": lambda seen: seen.raised,
         },
         _broken_calls,
     ),
     "truncated_call": _Effect(
         lambda _: {
-            "drop": lambda seen: seen.gone and "truncated_call" in seen.problems,
-            "text": lambda seen: seen.shown and "truncated_call" in seen.problems,
-            "keep": lambda seen: bool(seen.calls) and "truncated_call" in seen.problems,
+            "drop": lambda seen: seen.gone and "truncated_call" in seen.diagnostics,
+            "text": lambda seen: seen.shown and "truncated_call" in seen.diagnostics,
+            "keep": lambda seen: bool(seen.calls) and "truncated_call" in seen.diagnostics,
             "error": lambda seen: seen.raised,
         },
         _cut_calls,
@@ -205,9 +207,11 @@ EFFECTS: Final[Mapping[str, _Effect]] = {
         lambda wording: (Case(wording.write(wording.call(), TextPart("content", "Bye."))),),
         lambda wording: wording.ability.content,
     ),
-    "blanks_around_calls": _Effect(
+    "whitespace_around_calls": _Effect(
         lambda wording: {
-            "framing": lambda seen: seen.called and wording.spec.keep_blanks == seen.content.endswith("\n\n"),
+            "framing": lambda seen: (
+                seen.called and wording.spec.keep_whitespace == seen.content.endswith("\n\n")
+            ),
             "keep": lambda seen: seen.called and seen.content == "Let me see. \n\n",
         },
         lambda wording: (Case(f"Let me see. \n\n{wording.write().lstrip()}"),),

@@ -44,7 +44,7 @@ def every_policy() -> list[Policies]:
     """Return every value of every policy, and every engine's set."""
     values = [(name, value) for name, allowed in policy_choices().items() for value in allowed]
     chosen: list[dict[str, Any]] = [{name: value} for name, value in values]
-    found = [Policies(**each) for each in chosen] + [Policies.like(engine) for engine in ENGINES]
+    found = [Policies(**each) for each in chosen] + [Policies.preset(engine) for engine in ENGINES]
     return list(dict.fromkeys([*found, STRICT]))
 
 

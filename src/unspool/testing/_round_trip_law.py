@@ -50,7 +50,7 @@ def assert_round_trip(dialect: str | Dialect, sample: Sample | Message, tools: T
     if _begins_a_call_in_a_value(spec, message):
         return text
     got = parse(text, spec, tools=tools)
-    if any(problem.kind == "late_id" for problem in got.problems):
+    if any(diagnostic.kind == "late_id" for diagnostic in got.diagnostics):
         # An id behind the arguments counts only where calls are announced whole.
         got = parse(text, spec, tools=tools, policies=Policies(commit="call"))
 
@@ -58,8 +58,8 @@ def assert_round_trip(dialect: str | Dialect, sample: Sample | Message, tools: T
         why = f"{what}\n    expected: {expected!r}\n    got:      {found!r}"
         Reading(spec, Case(text, tools), [text], [], None, []).fail("round trip", why)
 
-    if got.problems:
-        fail("problems", (), got.problems)
+    if got.diagnostics:
+        fail("diagnostics", (), got.diagnostics)
     for field in ("reasoning", "content"):
         if getattr(got, field) != getattr(message, field):
             fail(field, getattr(message, field), getattr(got, field))

@@ -11,16 +11,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
+from .._core.arguments.json_value import canonical_json
 from ..dialects._declaration import Dialect
 from ..errors import MalformedOutput, ProtocolError
 from ..events import CallArgs, CallEnd, CallStart, Event
 from ..parser import Parser
 from ..wire import (
     ChatStream,
+    ChatStreamDecoder,
     Chunk,
     MessagesStream,
     OllamaStream,
-    Reconstructor,
     ResponsesStream,
 )
 from ._outputs import Case, Reading, as_case
@@ -87,7 +88,7 @@ def _assert_wire(dialect: str | Dialect, case: Case, chunks: Sequence[str], name
         raise complain(str(error)) from error
     try:
         message = None if failed else fold.message()
-        whole = _ERROR if message is None else wire.read_whole(wire.stream(parser).whole(message))
+        whole = _ERROR if message is None else wire.read_whole(wire.stream(parser).response(message))
     except MalformedOutput:
         message, whole = None, _ERROR
     if wire.carries_objects:  # a broken call is not in it, or it is an error
@@ -98,16 +99,23 @@ def _assert_wire(dialect: str | Dialect, case: Case, chunks: Sequence[str], name
             streamed = replace(streamed, calls=readable)
         if whole.error:
             streamed = _ERROR
+    spell = _canonical if parser.policies.arguments == "canonical" else tuple
+    streamed = replace(streamed, calls=spell(streamed.calls))
     if streamed != whole:
         raise complain(f"\n    streamed: {streamed}\n    whole:    {whole}")
     if streamed.error:
         return
-    written = _complete(events)
+    written = list(spell(_complete(events)))
     runs = [call for call in streamed.calls if _reads(call[1])]
     if runs != written:
         raise complain(f"a client can run {runs}, and the model wrote {written}")
     if any(not arguments for _, arguments in streamed.calls):
         raise complain("a call has no arguments, which clients take for {}")
+
+
+def _canonical(calls: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    """Return calls as a whole message has them; a stream sends arguments as they were written."""
+    return tuple((name, canonical_json(text) if _reads(text) else text) for name, text in calls)
 
 
 def _complete(events: Iterable[Event]) -> list[tuple[str, str]]:
@@ -141,7 +149,7 @@ def _parser(dialect: str | Dialect, case: Case) -> Parser:
 
 
 def _chat_stream(chunks: Sequence[Chunk]) -> Received:
-    client = Reconstructor()
+    client = ChatStreamDecoder()
     for chunk in chunks:
         if "error" in chunk:
             return _ERROR

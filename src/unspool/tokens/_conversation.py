@@ -21,7 +21,7 @@ from ..dialects._declaration import Dialect
 from ..dialects._registry import find
 from ..errors import UsageError
 from ..parser import ToolList
-from ._label_tokens import Ids, Reading, as_ids, behind_last, end_ids, is_padding, read
+from ._label_tokens import Ids, Reading, as_ids, behind_last, end_ids, is_padding, label_tokens
 
 if TYPE_CHECKING:
     from ..chat_templates import ChatTemplate
@@ -108,7 +108,7 @@ def conversation(
         written = known[mark.start + mark.length : mark.end]
         over = next((number for number, id in enumerate(written, 1) if id in ends), len(written))
         prompt = known[: mark.start + mark.length]
-        reading = read(written[:over], spec, tokenizer=tokenizer, tools=tools, prompt_ids=prompt)
+        reading = label_tokens(written[:over], spec, tokenizer=tokenizer, tools=tools, prompt_ids=prompt)
         turns.append(Turn(mark.role, start, end, reading, len(labels)))
         labels += reading.labels
         labels += bytes(end - len(labels))

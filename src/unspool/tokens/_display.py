@@ -13,7 +13,7 @@ from ..errors import UsageError
 from ._label_tokens import Ids, as_ids
 
 _WORDS: Final = {
-    Label.GIVEN: "not the model's",
+    Label.CONTEXT: "not the model's",
     Label.CONTENT: "content",
     Label.REASONING: "reasoning",
     Label.NAME: "name of a call",
@@ -49,7 +49,7 @@ def pieces(ids: Ids, labels: bytes, tokenizer: AnyTokenizer) -> Iterator[tuple[i
             yield id, text[end - width : end], label
 
 
-def terminal(ids: Ids, labels: bytes, tokenizer: AnyTokenizer) -> str:
+def to_ansi(ids: Ids, labels: bytes, tokenizer: AnyTokenizer) -> str:
     """The tokens for a terminal: a colour for each label, broken calls underlined, and a legend."""
     out: list[str] = []
     for _, text, label in pieces(ids, labels, tokenizer):
@@ -62,7 +62,7 @@ def terminal(ids: Ids, labels: bytes, tokenizer: AnyTokenizer) -> str:
     return "".join(out) + "\n\n" + "  ".join(legend) + "\n"
 
 
-def page(ids: Ids, labels: bytes, tokenizer: AnyTokenizer, *, title: str = "Tokens") -> str:
+def to_html(ids: Ids, labels: bytes, tokenizer: AnyTokenizer, *, title: str = "Tokens") -> str:
     """The tokens as a page of HTML that needs nothing else; each says what it is where one points at it."""
     body: list[str] = []
     for id, text, label in pieces(ids, labels, tokenizer):

@@ -33,7 +33,7 @@ Ids = Sequence[int] | Iterable[int] | _Array
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class CallSpan:
     """A call that the model began, whatever became of it; places are in tokens."""
 
     id: str
@@ -50,11 +50,11 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
-class TokenProblem:
+class TokenDiagnostic:
     """Something that is wrong with the output, or had to be guessed; places are in tokens."""
 
     kind: str
-    """One of ``NOTE_KINDS``."""
+    """One of ``DIAGNOSTIC_KINDS``."""
     detail: str
     start: int
     end: int
@@ -105,9 +105,9 @@ class Reading:
         return [self.span(event.start, event.end) for event in self.events]
 
     @cached_property
-    def attempts(self) -> list[Attempt]:
+    def attempts(self) -> list[CallSpan]:
         """Every call that the model began."""
-        found: list[Attempt] = []
+        found: list[CallSpan] = []
         head: CallStart | None = None
         pieces: list[str] = []
         for event in self.events:
@@ -120,16 +120,21 @@ class Reading:
                 name = self.span(head.name_start, head.name_end)
                 arguments = self.span(event.args_start, event.args_end)
                 found.append(
-                    Attempt(head.id, head.name, "".join(pieces), event.status, start, end, name, arguments)
+                    CallSpan(head.id, head.name, "".join(pieces), event.status, start, end, name, arguments)
                 )
         return found
 
     @cached_property
-    def problems(self) -> list[TokenProblem]:
-        """What is wrong, as in ``message.problems``."""
+    def diagnostics(self) -> list[TokenDiagnostic]:
+        """What is wrong, as in ``message.diagnostics``."""
         return [
-            TokenProblem(problem.kind, problem.detail, *self.span(problem.start, problem.end), problem.raw)
-            for problem in self.message.problems
+            TokenDiagnostic(
+                diagnostic.kind,
+                diagnostic.detail,
+                *self.span(diagnostic.start, diagnostic.end),
+                diagnostic.raw,
+            )
+            for diagnostic in self.message.diagnostics
         ]
 
     def mask(self, *labels: Label, broken: bool = True) -> bytes:
@@ -152,7 +157,7 @@ def mask(labels: bytes, *which: Label, broken: bool = True) -> bytes:
     return labels.translate(counts)
 
 
-def read(
+def label_tokens(
     ids: Ids,
     dialect: str | Dialect,
     *,

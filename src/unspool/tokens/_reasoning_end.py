@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from itertools import chain
 
-from .._core.arguments.select import compile_syntax
+from .._core.arguments.select import compile_dialect
 from .._core.start_state import begins_turn
 from .._core.token_ids.detokenizer import PRIVATE, Detokenizer
 from .._core.token_ids.reader import TokenReader
@@ -29,9 +29,9 @@ class ReasoningIds:
         self.dialect = find(dialect, tokenizer)
         """The dialect, in the variant that the vocabulary calls for."""
         self._tokenizer = tokenizer
-        self._syntax = compile_syntax(self.dialect)
+        self._syntax = compile_dialect(self.dialect)
         self._reader = TokenReader(self.dialect, tokenizer)
-        syntax = compile_syntax(self._reader.dialect)
+        syntax = compile_dialect(self._reader.dialect)
         states = (*syntax.inside.values(), *syntax.bodies.values())
         literals = chain.from_iterable(state.entries for state in states if state.channel == "reasoning")
         headers = (syntax.frame.sep,) if syntax.frame is not None else ()
@@ -43,11 +43,11 @@ class ReasoningIds:
 
     def begins(self, prompt: Iterable[int]) -> bool:
         """Whether the output behind this prompt begins inside reasoning."""
-        return self._parser(prompt).begins_in == "reasoning"
+        return self._parser(prompt).start_channel == "reasoning"
 
     def ended(self, ids: Iterable[int]) -> bool:
         """Whether reasoning is over in the answer that these ids, of prompt and output, end with."""
-        return self._parser(ids, continues=True).past_reasoning
+        return self._parser(ids, continues=True).reasoning_ended
 
     def ended_by(self, ids: Sequence[int], delta: Sequence[int]) -> bool:
         """Whether reasoning, which was not over, is over with the ``delta`` that ``ids`` end with.
@@ -63,42 +63,42 @@ class ReasoningIds:
         if begins_turn(self._reader.spell(before), self._syntax):
             parser = self._parser(before, continues=True)
         else:
-            parser = self._parser(begins_in="reasoning")
+            parser = self._parser(start_channel="reasoning")
             parser.feed_tokens(before)
         parser.feed_tokens(delta)
-        return parser.past_reasoning
+        return parser.reasoning_ended
 
     def end(
-        self, ids: Iterable[int], *, prompt: Iterable[int] | None = None, begins_in: Channel | None = None
+        self, ids: Iterable[int], *, prompt: Iterable[int] | None = None, start_channel: Channel | None = None
     ) -> int | None:
         """How many ids of an output there are up to where reasoning is over; None: it is not."""
-        parser = self._parser(prompt, begins_in)
-        if parser.past_reasoning:
+        parser = self._parser(prompt, start_channel)
+        if parser.reasoning_ended:
             return 0
         for number, id in enumerate(ids, 1):
             parser.feed_tokens([id])
-            if parser.past_reasoning:
+            if parser.reasoning_ended:
                 return number
         return None
 
     def count(
-        self, ids: Iterable[int], *, prompt: Iterable[int] | None = None, begins_in: Channel | None = None
+        self, ids: Iterable[int], *, prompt: Iterable[int] | None = None, start_channel: Channel | None = None
     ) -> int:
         """How many ids of an output are reasoning, its markers aside."""
-        counter = self.counter(prompt=prompt, begins_in=begins_in)
+        counter = self.counter(prompt=prompt, start_channel=start_channel)
         counter.feed(ids)
         return counter.finish()
 
     def counter(
-        self, *, prompt: Iterable[int] | None = None, begins_in: Channel | None = None
+        self, *, prompt: Iterable[int] | None = None, start_channel: Channel | None = None
     ) -> "ReasoningCounter":
         """What counts an output while it is written."""
-        return ReasoningCounter(self._parser(prompt, begins_in), self._tokenizer)
+        return ReasoningCounter(self._parser(prompt, start_channel), self._tokenizer)
 
     def _parser(
         self,
         prompt: Iterable[int] | None = None,
-        begins_in: Channel | None = None,
+        start_channel: Channel | None = None,
         *,
         continues: bool = False,
     ) -> Parser:
@@ -106,7 +106,7 @@ class ReasoningIds:
             self.dialect,
             prompt=prompt,
             continues=continues,
-            begins_in=begins_in,
+            start_channel=start_channel,
             tokenizer=self._tokenizer,
             keep_raw=False,
         )

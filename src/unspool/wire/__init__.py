@@ -1,7 +1,7 @@
 """Wires: event streams as the API responses that clients read, and back."""
 
 from ._chat import DONE, ChatStream, Chunk, sse
-from ._chat_decoder import RULES, Reconstructor
+from ._chat_decoder import RULES, ChatStreamDecoder
 from ._messages import MessagesStream, messages_sse
 from ._ollama import OllamaStream
 from ._responses import ResponsesStream
@@ -10,10 +10,10 @@ __all__ = [
     "DONE",
     "RULES",
     "ChatStream",
+    "ChatStreamDecoder",
     "Chunk",
     "MessagesStream",
     "OllamaStream",
-    "Reconstructor",
     "ResponsesStream",
     "messages_sse",
     "sse",

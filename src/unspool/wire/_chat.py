@@ -20,17 +20,17 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
-from .._core.stages.whitespace_filter import Tidy
+from .._core.stages.whitespace_filter import WhitespaceFilter
 from ..dialects._id_format import IdFormat
 from ..errors import UsageError
 from ..events import (
     CallArgs,
     CallEnd,
     CallStart,
+    Diagnostic,
     Event,
     Finish,
     FinishReason,
-    Note,
     Text,
 )
 from ..message import BrokenCall, Message, ToolCall
@@ -118,7 +118,7 @@ class ChatStream:
             elif isinstance(event, CallArgs):
                 to, text = event.index, event.json
             else:
-                if isinstance(event, Note):
+                if isinstance(event, Diagnostic):
                     self._calls.note(event)
                 elif isinstance(event, (CallStart, CallEnd, Finish)):
                     if pieces:
@@ -184,7 +184,7 @@ class ChatStream:
     def _reasoning(self, text: str) -> Chunk:
         return dict.fromkeys(self._reasoning_fields, text)
 
-    def whole(self, message: Message, *more: Message, usage: Mapping[str, object] | None = None) -> Chunk:
+    def response(self, message: Message, *more: Message, usage: Mapping[str, object] | None = None) -> Chunk:
         """The response that is not streamed; for n > 1, of several messages."""
         choices = [self._choice(index, choice) for index, choice in enumerate((message, *more))]
         out = _head(self.id, "chat.completion", self.created, self.model)
@@ -237,7 +237,7 @@ def sse(chunk: Mapping[str, object]) -> str:
     return f"data: {json.dumps(chunk, separators=(',', ':'))}\n\n"
 
 
-def tidy_of(parser: Parser) -> Tidy:
+def tidy_of(parser: Parser) -> WhitespaceFilter:
     """What a wire sees the events of a parser through."""
     if not isinstance(parser, Parser):
         raise UsageError(

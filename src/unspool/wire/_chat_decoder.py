@@ -1,7 +1,7 @@
 """Reading ``chat.completion.chunk`` streams back, strictly.
 
 Clients disagree about broken streams: one concatenates a name that comes twice,
-one loses a call without index, one throws.  :class:`Reconstructor` accepts only
+one loses a call without index, one throws.  :class:`ChatStreamDecoder` accepts only
 what all of them read the same way, and says which rule a chunk breaks.  It knows
 nothing about parsers, so it can judge the stream of any server.
 """
@@ -15,7 +15,7 @@ from typing import Final, NoReturn, TypeGuard, get_args
 from ..errors import ProtocolError
 from ..events import Channel, FinishReason
 from ..message import Message, Part, TextPart, ToolCall
-from ._poisoned_calls import is_spoilt
+from ._poisoned_calls import is_poisoned
 
 RULES: Final[dict[str, str]] = {
     "choices": "a chunk has a list of choices, each with an index and a delta object",
@@ -31,7 +31,7 @@ RULES: Final[dict[str, str]] = {
     "end": "no delta follows the terminal chunk",
     "finish": "finish_reason comes exactly once and fits what was sent",
     "usage": "usage comes once, after the terminal chunk, in a chunk with 'choices': []",
-    "json": "the arguments of a call, joined, are one JSON value, or end with a spoiler: nothing that runs",
+    "json": "the arguments of a call, joined, are one JSON value, or end with poison: nothing that runs",
 }
 """What a stream must keep to, by the name that a ``ProtocolError`` gives."""
 
@@ -60,10 +60,10 @@ class _Run:
         self.pieces: list[str] = []
 
 
-class Reconstructor:
+class ChatStreamDecoder:
     """Folds the chunks of one choice into a message; rejects what breaks a rule.
 
-    >>> stream = Reconstructor()
+    >>> stream = ChatStreamDecoder()
     >>> stream.feed({"role": "assistant", "content": ""})
     >>> stream.feed({"content": "Hi"})
     >>> stream.feed({"delta": {}, "finish_reason": "stop"})
@@ -84,7 +84,7 @@ class Reconstructor:
         """Read null keys as absent, and let usage or ``choices: []`` come at any
         time: many servers do so, and most clients can read it."""
         self.check_json = check_json
-        """Apply the rule ``json``: what was sent of a call that broke must end with a spoiler
+        """Apply the rule ``json``: what was sent of a call that broke must end with poison
         (see ``unspool.wire._poisoned_calls``)."""
         self.usage: Mapping[str, object] | None = None
         """What the usage chunk said."""
@@ -285,7 +285,7 @@ class Reconstructor:
             self._fail("finish", "it is 'tool_calls', but there was no call")
         if self.check_json:
             for index, call in enumerate(self._calls):
-                problem = "" if is_spoilt("".join(call.pieces)) else _json_problem(call.pieces)
+                problem = "" if is_poisoned("".join(call.pieces)) else _json_problem(call.pieces)
                 if problem:
                     self._fail("json", f"those of call {index} ({call.name}) are not: {problem}")
         self._reason = known

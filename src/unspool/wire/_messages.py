@@ -23,10 +23,10 @@ from ..events import (
     CallArgs,
     CallEnd,
     CallStart,
+    Diagnostic,
     Event,
     Finish,
     FinishReason,
-    Note,
     Text,
 )
 from ..message import BrokenCall, Message, TextPart, ToolCall
@@ -113,7 +113,7 @@ class MessagesStream:
             elif isinstance(event, CallStart):
                 self._calls.begin(event)
                 self._begin(f"call {event.index}", _tool_use(event.id, event.name, {}), out)
-            elif isinstance(event, Note):
+            elif isinstance(event, Diagnostic):
                 self._calls.note(event)
             elif isinstance(event, (CallEnd, Finish)):
                 self._ends(event, out)
@@ -139,7 +139,7 @@ class MessagesStream:
     def _input(self, text: str) -> Chunk:
         return self._delta({"type": "input_json_delta", "partial_json": text})
 
-    def whole(self, message: Message) -> Chunk:
+    def response(self, message: Message) -> Chunk:
         """The response that is not streamed.
 
         Raises ``MalformedOutput`` if a call is malformed: nothing in this response could tell.

@@ -19,10 +19,10 @@ from ..events import (
     CallEnd,
     CallStart,
     Channel,
+    Diagnostic,
     Event,
     Finish,
     FinishReason,
-    Note,
     Text,
 )
 from ..message import BrokenCall, Message, ToolCall
@@ -92,7 +92,7 @@ class OllamaStream:
             elif isinstance(event, CallStart):
                 self._calls.begin(event)
                 self._open, self._pieces = event, []
-            elif isinstance(event, Note):
+            elif isinstance(event, Diagnostic):
                 self._calls.note(event)
             elif isinstance(event, (CallEnd, Finish)):
                 try:
@@ -126,7 +126,7 @@ class OllamaStream:
         """A line that adds nothing, and shows that the stream lives."""
         return self._text("content", "")
 
-    def whole(self, message: Message) -> Chunk:
+    def response(self, message: Message) -> Chunk:
         """The response that is not streamed.
 
         Raises ``MalformedOutput`` if a call is to be kept that is malformed: nothing in this response could.

@@ -2,7 +2,7 @@ r"""Broken calls on a wire: a call that was announced, and turned out malformed 
 
 What was sent cannot be taken back, and clients run what they can read: they take
 no arguments for ``{}``, close what is open, repair what is wrong, and few of them
-look at the finish reason.  So the arguments of a broken call end with a *spoiler*,
+look at the finish reason.  So the arguments of a broken call end with *poison*,
 after which they are not JSON, and cannot become JSON by closing, trimming or
 repairing:
 
@@ -12,7 +12,7 @@ repairing:
 Of a call that was cut off no more than three characters stand behind the ``\u``,
 so that readers of partial JSON see a text that is not complete, as it is; of a
 malformed one they see an error.  Events and messages have what the model wrote:
-the spoiler belongs to the wires, and a gateway takes it off again.
+the poison belongs to the wires, and a gateway takes it off again.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ from ..errors import MalformedOutput
 from ..events import (
     CallEnd,
     CallStart,
+    Diagnostic,
     Event,
     Finish,
     FinishReason,
-    Note,
     Status,
 )
 from ..message import BrokenCall
 from ..parser import Parser
 
 MALFORMED: Final = "<malformed>"
-"""What stands in the spoiler of a call that is malformed, for those who read it."""
+"""What stands in the poison of a call that is malformed, for those who read it."""
 
 _TOKEN: Final = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|(?P<open>\\?)\Z)|[\[\]{},:]|[^\s"\[\]{},:]++', re.DOTALL)
 _HALF: Final = re.compile(r"(?<!\\)(?:\\\\)*\\u[dD][89abAB][0-9a-fA-F]{2}\Z")
 _SPOILT: Final = re.compile(r'(?:[,:{]?")?\\?u(?:<malformed>)?"[\]}]\Z')
 
 
-def spoiler(sent: str, status: str) -> str:
+def poison(sent: str, status: str) -> str:
     r"""What to send behind these arguments of a broken call.
 
-    >>> spoiler('{"path": "a.p', "truncated")
+    >>> poison('{"path": "a.p', "truncated")
     '\\u"]'
-    >>> spoiler('{"paths": [1, ', "malformed")
+    >>> poison('{"paths": [1, ', "malformed")
     '"\\u<malformed>"}'
-    >>> spoiler("", "truncated")
+    >>> poison("", "truncated")
     '{"\\u"]'
     """
     brackets: list[str] = []
@@ -79,22 +79,22 @@ def spoiler(sent: str, status: str) -> str:
     return f'{opening}u{MALFORMED if status == "malformed" else ""}"{wrong}'
 
 
-def is_spoilt(arguments: str) -> bool:
+def is_poisoned(arguments: str) -> bool:
     """Whether these are the arguments of a broken call, as a wire sends them."""
     return _taken_off(arguments) is not None
 
 
-def is_spoilt_as_malformed(arguments: str) -> bool:
+def is_poisoned_as_malformed(arguments: str) -> bool:
     """Likewise, of one that is malformed, not cut off."""
-    return MALFORMED in arguments and is_spoilt(arguments)
+    return MALFORMED in arguments and is_poisoned(arguments)
 
 
-def without_spoiler(arguments: str) -> str:
+def without_poison(arguments: str) -> str:
     r"""The arguments as the model wrote them.
 
-    >>> without_spoiler('{"path": "a.p\\u"]')
+    >>> without_poison('{"path": "a.p\\u"]')
     '{"path": "a.p'
-    >>> without_spoiler('{"path": "a.py"}')
+    >>> without_poison('{"path": "a.py"}')
     '{"path": "a.py"}'
     """
     found = _taken_off(arguments)
@@ -107,7 +107,7 @@ def _taken_off(arguments: str) -> str | None:
         return None
     status = "malformed" if MALFORMED in spoilt[0] else "truncated"
     for end in range(spoilt.start(), len(arguments)):
-        if arguments[end:] == spoiler(arguments[:end], status):
+        if arguments[end:] == poison(arguments[:end], status):
             return arguments[:end]
     return None
 
@@ -125,7 +125,7 @@ class SentCalls:
         self._pieces: list[str] = []  # of the open call's arguments
         self._half = ""  # of them, what is not sent yet
         self._start = 0
-        self._notes: dict[str, Note] = {}
+        self._notes: dict[str, Diagnostic] = {}
         self.malformed = False
         """Whether one of them turned out malformed."""
 
@@ -151,7 +151,7 @@ class SentCalls:
         half, self._half = self._half, ""
         return half
 
-    def note(self, note: Note) -> None:
+    def note(self, note: Diagnostic) -> None:
         """Something is odd, and may have to be told."""
         self._notes[note.kind] = note
 
@@ -160,7 +160,7 @@ class SentCalls:
         pieces, self._pieces = self._pieces, []
         if status != "complete":
             self.malformed = self.malformed or status == "malformed"
-            return spoiler("".join(pieces), status)
+            return poison("".join(pieces), status)
         # Without this, half of the clients hand "" to json.loads.
         return "" if pieces else "{}"
 
@@ -222,4 +222,4 @@ def as_object(name: str, arguments: str, load: Callable[[str], object]) -> objec
 
 
 def _detail(event: Event, kind: str) -> str:
-    return event.detail if isinstance(event, Note) else kind
+    return event.detail if isinstance(event, Diagnostic) else kind

@@ -25,10 +25,10 @@ from ..events import (
     CallEnd,
     CallStart,
     Channel,
+    Diagnostic,
     Event,
     Finish,
     FinishReason,
-    Note,
     Text,
 )
 from ..message import BrokenCall, Message, TextPart
@@ -123,7 +123,7 @@ class ResponsesStream:
             elif isinstance(event, CallStart):
                 self._calls.begin(event)
                 self._begin(self._call(event.id, event.name), out)
-            elif isinstance(event, Note):
+            elif isinstance(event, Diagnostic):
                 self._calls.note(event)
             elif isinstance(event, CallEnd):
                 self._call_ends(event, out)
@@ -135,7 +135,7 @@ class ResponsesStream:
                     self._finish(self.finish_reason, out)
         return out
 
-    def whole(self, message: Message) -> Chunk:
+    def response(self, message: Message) -> Chunk:
         """The response that is not streamed: what the stream's last event would carry."""
         if self._started:
             raise UsageError("a response is streamed or whole: make a ResponsesStream for each")

@@ -32,7 +32,7 @@ from json.encoder import encode_basestring
 from typing import Final, TypeAlias
 
 from ..compiler.codec import Codec
-from ..scan.markers import ValueWatch, Watch
+from ..scan.markers import MarkerSet, ValueMarkerSet
 from ..scan.runs import BOUND, behind_space, escaped
 from ..schema.keywords import LOOSE_WORDS
 from ..schema.tools import UNKNOWN, ValueType
@@ -77,7 +77,7 @@ _MORE: Final = 2
 
 _Key: TypeAlias = tuple[str, int, bool, bool]
 """JSON text of a key, where its value begins, whether it is in quotes, whether ``=`` follows it."""
-_NO_ENDS: Final = Watch(())
+_NO_ENDS: Final = MarkerSet(())
 
 
 class _Marks:
@@ -85,9 +85,9 @@ class _Marks:
 
     __slots__ = ("any", "blanks", "delimiter", "end_starts", "key", "run")
 
-    def __init__(self, quote: str, ends: Watch) -> None:
-        self.delimiter: Final = ValueWatch((quote,))
-        self.any: Final = Watch((quote, *ends.literals))
+    def __init__(self, quote: str, ends: MarkerSet) -> None:
+        self.delimiter: Final = ValueMarkerSet((quote,))
+        self.any: Final = MarkerSet((quote, *ends.literals))
         """Delimiters and markers."""
         self.end_starts: Final = "".join(literal[0] for literal in ends.literals)
         """First characters of the markers."""
@@ -100,7 +100,7 @@ class _Marks:
         """A bare key."""
 
 
-def _certain(buf: str, pos: int, watch: Watch) -> int:
+def _certain(buf: str, pos: int, watch: MarkerSet) -> int:
     """How far the text is certain: behind that, one of the literals may have begun."""
     n = len(buf)
     at = max(pos, n - watch.longest + 1)
@@ -166,7 +166,7 @@ class BareObject(Codec):
     )
 
     def __init__(
-        self, quote: str, ends: Watch = _NO_ENDS, *, kind: ValueType = UNKNOWN, repair: bool = False
+        self, quote: str, ends: MarkerSet = _NO_ENDS, *, kind: ValueType = UNKNOWN, repair: bool = False
     ) -> None:
         super().__init__()
         self._quote: Final = quote

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from ..compiler.matcher import FAIL, MATCH, NEED, Trial, follows
+from ..compiler.matcher import FAIL, MATCH, NEED, Matcher, follows
 from ..scan.runs import BOUND, behind_space, escaped
 from ..schema.tools import UNKNOWN
 from ..schema.typed_values import Slot, is_text, quote
@@ -20,7 +20,7 @@ from .parameters import Parameters, declared_type
 if TYPE_CHECKING:
     from ...events import Status
     from ...policies import Policies
-    from ..compiler.compiled_dialect import Syntax
+    from ..compiler.compiled_dialect import CompiledDialect
     from ..schema.tools import Tools, ValueType
 
 _OPEN: Final = 0
@@ -59,7 +59,7 @@ class Tree(Parameters):
         "_stack",
     )
 
-    def __init__(self, syntax: Syntax, tools: Tools, function: str, policies: Policies) -> None:
+    def __init__(self, syntax: CompiledDialect, tools: Tools, function: str, policies: Policies) -> None:
         super().__init__(syntax, tools, function, policies, syntax.tree_programs)
         self._root = _Element(UNKNOWN, "", self._slot_for(UNKNOWN, {}), skip=False)
         self._root.shape = _OBJECT
@@ -131,7 +131,7 @@ class Tree(Parameters):
             self._end()
         return pos + trial.offset
 
-    def _begin(self, parent: _Element, trial: Trial, at: int) -> None:
+    def _begin(self, parent: _Element, trial: Matcher, at: int) -> None:
         fields = trial.fields
         key = fields.get("key", "")
         skip = parent.skip or (parent.shape == _OBJECT and key in parent.seen)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ..compiler.codec import Codec
-from ..compiler.matcher import NEED, Trial
+from ..compiler.matcher import NEED, Matcher
 from ..scan.runs import BOUND, behind_space
 from ..schema.typed_values import Slot
 from .json_value import duplicate_keys
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from ...policies import Policies
-    from ..compiler.compiled_dialect import Syntax
+    from ..compiler.compiled_dialect import CompiledDialect
     from ..compiler.programs import Program
     from ..schema.tools import Tools, ValueType
 
@@ -35,7 +35,12 @@ class Parameters(Codec):
     )
 
     def __init__(
-        self, syntax: Syntax, tools: Tools, function: str, policies: Policies, programs: list[Program]
+        self,
+        syntax: CompiledDialect,
+        tools: Tools,
+        function: str,
+        policies: Policies,
+        programs: list[Program],
     ) -> None:
         """``programs``: what may stand between values."""
         super().__init__()
@@ -45,12 +50,12 @@ class Parameters(Codec):
         self._programs: Final = programs
         self._confirms: Final = policies.close_in_value == "confirmed"
         self._untyped: Final = policies.schemaless_value == "string"
-        self._trial: Trial | None = None  # the one that waits for more
+        self._trial: Matcher | None = None  # the one that waits for more
         self._held = False  # the step has come to what may still become something else
         self._cut = False  # the input or the turn ended where something was to follow
 
-    def _new_trial(self) -> Trial:
-        return Trial(self._programs, self._syntax.unescape)
+    def _new_trial(self) -> Matcher:
+        return Matcher(self._programs, self._syntax.unescape)
 
     def _ends_in_tag(self, buf: str, pos: int) -> bool:
         """Whether the input ended inside a tag that is not the call's closer."""

@@ -11,7 +11,7 @@ from typing import Final
 
 from ...events import Status
 from ..compiler.codec import Codec
-from ..scan.markers import ValueWatch
+from ..scan.markers import ValueMarkerSet
 from ..scan.runs import escaped
 
 KEY: Final = "code"
@@ -24,7 +24,7 @@ class RawText(Codec):
 
     __slots__ = ("_begun", "_ends")
 
-    def __init__(self, ends: ValueWatch) -> None:
+    def __init__(self, ends: ValueMarkerSet) -> None:
         super().__init__()
         self._ends: Final = ends
         self._begun = False

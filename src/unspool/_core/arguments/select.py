@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from ..compiler.compiled_dialect import Syntax
+from ..compiler.compiled_dialect import CompiledDialect
 from ..compiler.forms import UNNAMED
 from .bare_key_object import BareObject
 from .envelope import EnvelopeCodec, EnvelopeForm, UnnamedArguments
@@ -29,13 +29,13 @@ _DERIVED: Final = ("+", ":")
 """In the name of a dialect that was made of others, for a request: there may be thousands of them."""
 
 
-def compile_syntax(
+def compile_dialect(
     dialect: Dialect,
     calls: bool = True,
     declared: bool = True,
     calls_in_reasoning: bool = True,
     repair: bool = False,
-) -> Syntax:
+) -> CompiledDialect:
     """Return the syntax of a dialect, with codecs for what its heads contain; compiled once.
 
     Dialects that requests combine have a small cache of their own.  A syntax takes hundreds of kilobytes,
@@ -46,8 +46,10 @@ def compile_syntax(
     return compiled(dialect, calls, declared, calls_in_reasoning, repair)
 
 
-def _compile(dialect: Dialect, calls: bool, declared: bool, calls_in_reasoning: bool, repair: bool) -> Syntax:
-    return Syntax(
+def _compile(
+    dialect: Dialect, calls: bool, declared: bool, calls_in_reasoning: bool, repair: bool
+) -> CompiledDialect:
+    return CompiledDialect(
         dialect,
         calls=calls,
         declared=declared,
@@ -55,7 +57,7 @@ def _compile(dialect: Dialect, calls: bool, declared: bool, calls_in_reasoning: 
         repair=repair,
         embed=_embed(dialect, repair),
         guests=[
-            Syntax(
+            CompiledDialect(
                 replace(foreign, names=dialect.names, stop=dialect.stop),
                 calls=calls,
                 declared=declared,
@@ -64,7 +66,7 @@ def _compile(dialect: Dialect, calls: bool, declared: bool, calls_in_reasoning: 
                 embed=_embed(foreign, repair),
                 guest=True,
             )
-            for foreign in dialect.foreign
+            for foreign in dialect.also_accepts
         ],
     )
 
@@ -86,7 +88,9 @@ def _embed(dialect: Dialect, repair: bool) -> Embed:
     return embed
 
 
-def make_codec(form: CallForm, syntax: Syntax, tools: Tools, function: str, policies: Policies) -> Codec:
+def make_codec(
+    form: CallForm, syntax: CompiledDialect, tools: Tools, function: str, policies: Policies
+) -> Codec:
     """The codec for the payload of a call."""
     syntax = syntax.of(form)
     if form.payload == "params":

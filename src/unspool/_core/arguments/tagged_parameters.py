@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ..compiler.matcher import FAIL, MATCH, NEED, Trial, follows
+from ..compiler.matcher import FAIL, MATCH, NEED, Matcher, follows
 from ..scan.runs import BOUND, MORE, behind_literal, behind_space, escaped
 from ..schema.tools import UNKNOWN
 from ..schema.typed_values import Slot, quote
@@ -24,7 +24,7 @@ from .parameters import Parameters
 if TYPE_CHECKING:
     from ...events import Status
     from ...policies import Policies
-    from ..compiler.compiled_dialect import Syntax
+    from ..compiler.compiled_dialect import CompiledDialect
     from ..compiler.forms import ParamForm
     from ..schema.tools import Tools
 
@@ -54,7 +54,7 @@ class Tagged(Parameters):
         "_whole",
     )
 
-    def __init__(self, syntax: Syntax, tools: Tools, function: str, policies: Policies) -> None:
+    def __init__(self, syntax: CompiledDialect, tools: Tools, function: str, policies: Policies) -> None:
         super().__init__(syntax, tools, function, policies, syntax.param_programs)
         self._state = _SEEK
         self._seen: set[str] = set()
@@ -175,7 +175,7 @@ class Tagged(Parameters):
         self._held = True
         return pos
 
-    def _leave_out(self, buf: str, pos: int, trial: Trial, final: bool) -> int:
+    def _leave_out(self, buf: str, pos: int, trial: Matcher, final: bool) -> int:
         """A parameter was begun and has no value: a key that nothing belongs to says nothing.
 
         What carries text is not left out: the call would go out without it.
@@ -349,7 +349,7 @@ class Tagged(Parameters):
         elif marker in syntax.follow.openers:
             if not inside:
                 return FAIL
-            trial = Trial(syntax.held_calls, syntax.unescape)
+            trial = Matcher(syntax.held_calls, syntax.unescape)
             answer = trial.run(buf, end - len(marker), final)
             step = 1
         elif marker in syntax.follow.heads.literals:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from ...events import Status
 from ..mypyc_types import i64
-from ..scan.markers import ValueWatch
+from ..scan.markers import ValueMarkerSet
 
 
 class Codec:
@@ -79,7 +79,7 @@ class Codec:
         """Repair: supply the closing brackets that are missing.  Sets ``text``."""
         return False
 
-    def _read_on(self, text: str, ends: ValueWatch) -> int:
+    def _read_on(self, text: str, ends: ValueMarkerSet) -> int:
         """A glance inside a string that ends at one of these literals: how much of the text goes on with it.
 
         -1: one of them stands in the text, and nothing was done.

@@ -24,7 +24,7 @@ from ...dialects._templates import (
     split_marks,
 )
 from ..scan.cache import has_room
-from ..scan.markers import Watch
+from ..scan.markers import MarkerSet
 from . import programs as t
 from .follow_sets import Follow
 from .forms import (
@@ -49,16 +49,16 @@ if TYPE_CHECKING:
 class Start:
     """Where a machine stands that has read nothing but framing."""
 
-    __slots__ = ("before", "closed", "held", "state", "thought", "visible")
+    __slots__ = ("before", "closed", "pending", "state", "thought", "visible")
 
     def __init__(
-        self, state: TextState, *, visible: bool, before: str, held: str, closed: bool, thought: bool
+        self, state: TextState, *, visible: bool, before: str, pending: str, closed: bool, thought: bool
     ) -> None:
         self.state: Final = state
         self.visible: Final = visible
         self.before: Final = before
         """The character of text before it, if there is one."""
-        self.held: Final = held
+        self.pending: Final = pending
         """Text that is not decided yet."""
         self.closed: Final = closed
         """Whether it ended with the end of reasoning."""
@@ -66,7 +66,7 @@ class Start:
         """Whether reasoning is over."""
 
 
-class Syntax:
+class CompiledDialect:
     """A dialect as the machine reads it."""
 
     def __init__(
@@ -78,7 +78,7 @@ class Syntax:
         calls_in_reasoning: bool,
         repair: bool,
         embed: Embed,
-        guests: Sequence[Syntax] = (),
+        guests: Sequence[CompiledDialect] = (),
         guest: bool = False,
     ) -> None:
         """Compile it.
@@ -193,7 +193,7 @@ class Syntax:
         """What stands between two turns of a prompt."""
         self.reasoning_pairs: Final = [pair for pair in map(_around_text, dialect.reasoning) if all(pair)]
         """What opens reasoning, and what closes it."""
-        self.markers: Final = Watch(self._markers())
+        self.markers: Final = MarkerSet(self._markers())
         """Every literal that means something in running text."""
         framing = set(_framing(dialect)).union(
             mark for mark in dialect.prompt.turn if mark in self.markers.literals
@@ -204,12 +204,12 @@ class Syntax:
         self._markup: Final = "\n".join(
             [*self.markers.literals, *dialect.call, *dialect.section, *dialect.param, *fields]
             + [dialect.values.quote]
-            + [template for foreign in dialect.foreign for template in (*foreign.call, *foreign.param)]
+            + [template for foreign in dialect.also_accepts for template in (*foreign.call, *foreign.param)]
         )
         self.starts: Final[dict[str, Start]] = {}
         """What reading the tail of a prompt comes to, where it is short and depends on nothing else."""
 
-    def of(self, form: CallForm) -> Syntax:
+    def of(self, form: CallForm) -> CompiledDialect:
         """The syntax that a call is written in: this one, or that of a dialect that it reads as well."""
         return self._guests.get(form, self)
 

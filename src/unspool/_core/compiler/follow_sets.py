@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from ...dialects._templates import is_marker
-from ..scan.markers import ValueWatch, Watch
+from ..scan.markers import MarkerSet, ValueMarkerSet
 
 if TYPE_CHECKING:
     from .forms import CallForm, FrameForm, ParamForm, SectionForm
@@ -58,24 +58,24 @@ class Follow:
         ]
         over = [*call_closers, *section_closers, *openers, *ends, *stops]
 
-        self.heads: Final = Watch(heads)
+        self.heads: Final = MarkerSet(heads)
         """What may begin a parameter."""
-        self.call_closers: Final = Watch([*call_closers, *ends])
-        self.first_param: Final = Watch([*heads, *call_closers])
+        self.call_closers: Final = MarkerSet([*call_closers, *ends])
+        self.first_param: Final = MarkerSet([*heads, *call_closers])
         """What may follow a name that parameters follow."""
-        self.after_name: Final = Watch([*openers, *stops])
+        self.after_name: Final = MarkerSet([*openers, *stops])
         """What may follow a name that nothing follows."""
-        self.after_params: Final = Watch(over)
+        self.after_params: Final = MarkerSet(over)
         """What may stand where another parameter could."""
-        self.after_value: Final = Watch([*heads, *over])
+        self.after_value: Final = MarkerSet([*heads, *over])
         """What must follow a closing tag for it to count."""
-        self.after_nested: Final = Watch([*nested, *over])
+        self.after_nested: Final = MarkerSet([*nested, *over])
         """What must follow the closing tag of a nested parameter for it to count."""
-        self.after_call: Final = Watch([*section_closers, *openers, *ends])
+        self.after_call: Final = MarkerSet([*section_closers, *openers, *ends])
         """What must follow a call's closer for it to end a value that was not closed."""
-        self.tree_watch: Final = ValueWatch([*nested, *call_closers])
+        self.tree_watch: Final = ValueMarkerSet([*nested, *call_closers])
         """What to look at inside a nested value."""
-        self.code_ends: Final = ValueWatch([*over, *("\n" + literal for literal in call_closers)])
+        self.code_ends: Final = ValueMarkerSet([*over, *("\n" + literal for literal in call_closers)])
         """What ends raw code; the line feed before a closer belongs to it."""
         # A code fence may stand in the arguments, so that it ends a call only where nothing else does,
         # and what is part of a parameter's tags never does.
@@ -87,7 +87,7 @@ class Follow:
             if literal not in inner
         ]
         self._enders: Final = [*closers, *section_closers, *openers, *ends]
-        self.resync: Final = Watch(self._enders)
+        self.resync: Final = MarkerSet(self._enders)
         """Where a malformed call ends, if it is in no section."""
 
         soft = [*heads, *call_closers]
@@ -102,8 +102,8 @@ class Follow:
     def watch_value(self, param: ParamForm) -> None:
         """Tell a parameter what to look at inside its value."""
         seen = [*param.closers, *self._in_value]
-        param.watch = ValueWatch([*seen, param.forgotten] if param.forgotten else seen)
+        param.watch = ValueMarkerSet([*seen, param.forgotten] if param.forgotten else seen)
 
-    def resync_in(self, section: SectionForm) -> Watch:
+    def resync_in(self, section: SectionForm) -> MarkerSet:
         """Where a malformed call of this section ends."""
-        return Watch([*self._enders, *section.closers])
+        return MarkerSet([*self._enders, *section.closers])

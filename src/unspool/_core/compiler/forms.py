@@ -29,14 +29,14 @@ from ...dialects._templates import (
     split_marks,
     tokens_apart,
 )
-from ..scan.markers import ValueWatch, Watch
+from ..scan.markers import MarkerSet, ValueMarkerSet
 from ..scan.runs import behind_space
 from . import programs as t
 from .programs import Embed, Program, Step
 
 if TYPE_CHECKING:
     from ...dialects._declaration import Dialect, Frame, Route
-    from ...events import Channel, Role
+    from ...events import Channel, MarkupKind
 
 FIRST_CHARACTERS: Final = {"json": "{", "python": "(", "loose": "(", "bare": "{("}
 """What arguments begin with, by notation."""
@@ -96,7 +96,7 @@ def closing_steps(closers: Sequence[str]) -> list[Step]:
     return [step for literal in closers for step in (Step(t.SPACE), Step(t.LITERAL, literal))]
 
 
-_ROLES: Final[dict[Channel | None, tuple[Role, Role]]] = {
+_ROLES: Final[dict[Channel | None, tuple[MarkupKind, MarkupKind]]] = {
     "reasoning": ("reasoning_open", "reasoning_close"),
     "content": ("content_open", "content_close"),
     None: ("dropped", "dropped"),
@@ -134,7 +134,7 @@ class ParamForm:
 
     __slots__ = ("closers", "closing", "forgotten", "head", "inline", "unended", "watch")
 
-    def __init__(self, template: str, *, spelt: bool, unless: Watch | None = None) -> None:
+    def __init__(self, template: str, *, spelt: bool, unless: MarkerSet | None = None) -> None:
         """One way to write it.
 
         :param spelt: as for ``steps_of``.
@@ -174,7 +174,7 @@ class ParamForm:
             ],
         )
         """What ends a nested parameter; the name in it need not be right."""
-        self.watch: ValueWatch = ValueWatch(self.closers)
+        self.watch: ValueMarkerSet = ValueMarkerSet(self.closers)
         """What to look at inside the value."""
 
 
@@ -330,7 +330,7 @@ class SectionForm:
         """The opener that sections have and this one has not."""
         self.between: list[Program] = []
         """What may follow a call, its separator included."""
-        self.resync: Watch = Watch(self.closers)
+        self.resync: MarkerSet = MarkerSet(self.closers)
         """Where a malformed call of the section ends."""
 
     def behind_opening(self, head: str) -> int:
@@ -419,10 +419,10 @@ class FrameForm:
         starts = {parse_template(field)[0].text.strip() for field in frame.fields}
         self._marks: Final = tuple(filter(is_control, starts))
         borders = (opener for opener in self.openers if opener.strip() not in starts)
-        self.stops: Final = Watch((frame.sep, *frame.ends, *borders))
+        self.stops: Final = MarkerSet((frame.sep, *frame.ends, *borders))
         """What ends a header; openers that are fields may occur in one."""
         unanchored = (opener for opener in frame.open if opener[0] != "^")
-        self.borders: Final = Watch((*frame.ends, *unanchored, *dialect.stop))
+        self.borders: Final = MarkerSet((*frame.ends, *unanchored, *dialect.stop))
         """What ends a message."""
         self.words: Final = frozenset(self._marked_words(frame))
         """What headers say behind control tokens; where that is forgotten it still is not text."""
@@ -432,7 +432,7 @@ class FrameForm:
             if any(o != opener and o.startswith(opener) for o in self.openers)
         )  # openers that something else may follow than fields
         self.programs: Final = [self._program(opener) for opener in frame.open]
-        opening = Watch(opener for opener in self.openers if is_control(opener))
+        opening = MarkerSet(opener for opener in self.openers if is_control(opener))
         for word in self.words:
             steps = [Step(t.LITERAL, word), Step(t.FOLLOWED, watch=opening)]
             self.programs.append(Program(t.DROP, steps, anchored=True))

@@ -19,7 +19,7 @@ from typing import Final
 
 from ...dialects._templates import is_control
 from ..mypyc_types import i64
-from ..scan.markers import Watch, agreement
+from ..scan.markers import MarkerSet, agreement
 from ..scan.runs import BOUND, MORE, NO, Alphabet, behind_literal, behind_space
 from .codec import NamedPayload
 from .programs import (
@@ -70,7 +70,7 @@ _NO_LETTER: Final = Alphabet(r"[\W\d]*")
 """What is no name: a number, a counter."""
 
 
-class Trial:
+class Matcher:
     """Programs being tried at one place of the input."""
 
     # Most of this stays as it is in most trials, so it is set when it changes.
@@ -396,7 +396,7 @@ class Trial:
         envelope.name_from = envelope.name_to = envelope.args_from = envelope.args_to = -1
 
 
-def _unless(watch: Watch, buf: str, at: int) -> int:
+def _unless(watch: MarkerSet, buf: str, at: int) -> int:
     """What stands next, white space aside, must be something, and none of these literals."""
     after = behind_space(buf, at)
     if after == len(buf) or watch.pending(buf, after):
@@ -410,7 +410,7 @@ def _ends_inside(literal: str, buf: str, at: int, end: int) -> bool:
     return any(literal.startswith(buf[begin:]) for begin in range(first, min(end + 1, len(buf))))
 
 
-def follows(what: Watch, buf: str, at: int, final: bool) -> int:
+def follows(what: MarkerSet, buf: str, at: int, final: bool) -> int:
     """Whether one of these literals, or the end of the input, comes next, white space aside."""
     after = behind_space(buf, at)
     if after - at > BOUND:

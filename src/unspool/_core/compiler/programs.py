@@ -2,7 +2,7 @@
 
 A program is a sequence of steps from a trigger, the literal that is searched for,
 to a commit point: this literal, white space, a name, this literal, an opening
-brace.  Steps and programs are data; ``Trial`` runs them.
+brace.  Steps and programs are data; ``Matcher`` runs them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from ...dialects._templates import is_control
-from ..scan.markers import Watch
+from ..scan.markers import MarkerSet
 from ..scan.runs import Alphabet
 from .codec import NamedPayload
 
@@ -73,7 +73,7 @@ class Step:
         *,
         fields: dict[str, str] | None = None,
         stop: str = "",
-        watch: Watch | None = None,
+        watch: MarkerSet | None = None,
         embed: Embed | None = None,
         unmarked: bool = False,
     ) -> None:
@@ -95,7 +95,7 @@ class Step:
         """Capture: what it is spelt in."""
 
 
-_NO_WATCH: Final = Watch(())
+_NO_WATCH: Final = MarkerSet(())
 
 
 class Program:

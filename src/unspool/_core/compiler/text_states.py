@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from ...dialects._templates import is_control
 from ..scan.cache import has_room
-from ..scan.markers import Watch
+from ..scan.markers import MarkerSet
 from . import programs as t
-from .matcher import Trial
+from .matcher import Matcher
 from .programs import ASCII, Program
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class Entry:
         """
         known = self._sights.get(ahead)
         if known is None:
-            known = Trial(self.programs, unescape).run(self.literal + ahead, 0, False)
+            known = Matcher(self.programs, unescape).run(self.literal + ahead, 0, False)
             if has_room(len(self._sights), ahead):
                 self._sights[ahead] = known
         return known
@@ -146,7 +146,7 @@ class TextState:
             for literal in found
         }
         lone = {literal: self._unless(literal) for literal in found if len(literal) == 1}
-        self.watch: Final = Watch(found, {literal: others for literal, others in lone.items() if others})
+        self.watch: Final = MarkerSet(found, {literal: others for literal, others in lone.items() if others})
 
     def _unless(self, literal: str) -> str:
         """The ASCII characters behind a literal with which it means nothing at all."""

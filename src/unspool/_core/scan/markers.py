@@ -29,7 +29,7 @@ from .runs import (
 _NO_MATTER_WHAT: Final[Mapping[str, str]] = {}
 
 
-class Watch:
+class MarkerSet:
     """A set of literals to look for."""
 
     __slots__ = (
@@ -213,7 +213,7 @@ class Piece:
         """The same inside a JSON string."""
 
 
-class ValueWatch(Watch):
+class ValueMarkerSet(MarkerSet):
     """The same for text that is to become a JSON string."""
 
     __slots__ = ("_pieces", "_special", "_special_flags")

@@ -8,9 +8,9 @@ from ...events import (
     CallArgs,
     CallEnd,
     CallStart,
+    Diagnostic,
     Event,
     Markup,
-    Note,
     Text,
     channel_behind,
 )
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..machine import Machine
 
 
-class Gate:
+class CommitBuffer:
     """Holds the events of the open call; one that fails never shows as a call, unless it is to be kept."""
 
     __slots__ = ("_channel", "_held", "_machine", "_policies", "_taken")
@@ -34,20 +34,20 @@ class Gate:
         self._taken = 0  # calls that have not got through
 
     @property
-    def held(self) -> int:
+    def pending(self) -> int:
         """Characters that the events held account for."""
         return self._held[-1].end - self._held[0].start if self._held else 0
 
     def push(self, events: list[Event]) -> list[Event]:
         """What may pass of these events and of those held."""
         out: list[Event] = []
-        held = self._held
+        pending = self._held
         for event in events:
-            if held or isinstance(event, CallStart):
-                held.append(event)
+            if pending or isinstance(event, CallStart):
+                pending.append(event)
                 if isinstance(event, CallEnd):
                     out += self._release(event)
-                    self._held = held = []
+                    self._held = pending = []
             else:
                 self._channel = channel_behind(event, self._channel)
                 out.append(event)
@@ -57,13 +57,15 @@ class Gate:
         start = self._held[0]
         assert isinstance(start, CallStart)  # noqa: S101 - a held call begins with it
         notes: list[Event] = [
-            event for event in self._held if isinstance(event, Note) and event.kind != "late_id"
+            event for event in self._held if isinstance(event, Diagnostic) and event.kind != "late_id"
         ]
         if end.status != "complete":
             policy = self._policies.for_broken(end.status)
             if policy not in ("keep", "error"):
                 return self._take(start, end, notes, shown=policy != "drop")
-        late = [event.detail for event in self._held if isinstance(event, Note) and event.kind == "late_id"]
+        late = [
+            event.detail for event in self._held if isinstance(event, Diagnostic) and event.kind == "late_id"
+        ]
         native = self._machine.usable_id(late[-1]) if late else ""
         # Indices stay dense: that of a call that was taken is the next one's.
         index = end.index - self._taken
@@ -87,7 +89,7 @@ class Gate:
         """The call is none."""
         self._taken += 1
         for note in notes:
-            if isinstance(note, Note) and note.kind == f"{end.status}_call":
+            if isinstance(note, Diagnostic) and note.kind == f"{end.status}_call":
                 note.raw = end.raw
         if shown:
             return [*notes, Text(self._channel, end.raw, start.start, end.end)]

@@ -9,18 +9,18 @@ from ...events import (
     CallEnd,
     CallStart,
     Channel,
+    Diagnostic,
     Event,
     FinishReason,
     Markup,
-    Note,
     Status,
     Text,
 )
-from ...message import BrokenCall, Message, Part, Problem, TextPart, ToolCall
+from ...message import BrokenCall, Message, Part, TextPart, ToolCall
 from ...policies import Policies
 from ..arguments.json_value import canonical_json
 from ..mypyc_types import Unchecked
-from .whitespace_filter import Tidy
+from .whitespace_filter import WhitespaceFilter
 
 if TYPE_CHECKING:
     from ...parser import Parser
@@ -29,7 +29,7 @@ UNFINISHED: Final = ("truncated_call", "cut_head", "missing_closer")
 """Notes about something that the input ended in."""
 
 
-class Fold:
+class MessageBuilder:
     """Events in, a message out.  ``parser.fold()`` makes one.
 
     >>> parser = Parser("hermes")
@@ -48,18 +48,18 @@ class Fold:
         :param parser: whose events they are.
         :param source: the whole output, if it is at hand, for errors that show where.
         """
-        self._tidy = Tidy(parser)
+        self._tidy = WhitespaceFilter(parser)
         self._source = source
         self._policies: Policies = parser.policies
         self._parts: list[_Run | _OpenCall] = []
         self._channel = ""  # of the text that came last, if no call came after it
         self._pieces: list[str] = []  # ... and that text
         self._calls: dict[int, _OpenCall] = {}
-        self._problems: list[Problem] = []
+        self._diagnostics: list[Diagnostic] = []
 
     @property
     def finish_reason(self) -> FinishReason:
-        """How the output ended, as far as it has come; see :attr:`Tidy.finish_reason`."""
+        """How the output ended, as far as it has come; see :attr:`WhitespaceFilter.finish_reason`."""
         return self._tidy.finish_reason
 
     def push(self, events: "Iterable[Event]") -> "list[Event]":
@@ -83,16 +83,16 @@ class Fold:
                 self._parts.append(call)
             elif isinstance(event, CallEnd):
                 self._call_ends(event)
-            elif isinstance(event, Note):
-                self._problems.append(Problem(event.kind, event.detail, event.start, event.end, event.raw))
+            elif isinstance(event, Diagnostic):
+                self._diagnostics.append(event)
             elif isinstance(event, Markup):
                 self._markup(event)
         return shown
 
     def _markup(self, event: Markup) -> None:
-        last = self._problems[-1] if self._problems else None
-        if event.role == "cut" and last is not None and last.kind == "cut_head":  # which it was noted as
-            self._problems[-1] = Problem("cut_head", last.detail, event.start, event.end, event.text)
+        last = self._diagnostics[-1] if self._diagnostics else None
+        if event.kind == "cut" and last is not None and last.kind == "cut_head":  # which it was noted as
+            self._diagnostics[-1] = Diagnostic("cut_head", last.detail, event.start, event.end, event.text)
 
     def _call_ends(self, event: CallEnd) -> None:
         call = self._calls[event.index]
@@ -105,29 +105,29 @@ class Fold:
         kind = f"{event.status}_call"
         at = event.start
         detail = kind
-        for i in range(len(self._problems) - 1, -1, -1):
-            if self._problems[i].kind == kind:
-                detail, at = self._problems[i].detail, self._problems[i].start
-                del self._problems[i]
+        for i in range(len(self._diagnostics) - 1, -1, -1):
+            if self._diagnostics[i].kind == kind:
+                detail, at = self._diagnostics[i].detail, self._diagnostics[i].start
+                del self._diagnostics[i]
                 break
         if self._policies.for_broken(event.status) == "error":
             raise MalformedOutput(kind, detail, call.start, event.end, event.raw, at)
-        self._problems.append(Problem(kind, detail, call.start, event.end, event.raw))
+        self._diagnostics.append(Diagnostic(kind, detail, call.start, event.end, event.raw))
 
-    def _error(self, problem: Problem) -> MalformedOutput:
-        start, raw = problem.start, problem.raw
+    def _error(self, diagnostic: Diagnostic) -> MalformedOutput:
+        start, raw = diagnostic.start, diagnostic.raw
         if not raw:
-            start = max(0, problem.end - 60)
-            raw = self._source[start : problem.end]
-        return MalformedOutput(problem.kind, problem.detail, start, problem.end, raw, problem.end)
+            start = max(0, diagnostic.end - 60)
+            raw = self._source[start : diagnostic.end]
+        return MalformedOutput(diagnostic.kind, diagnostic.detail, start, diagnostic.end, raw, diagnostic.end)
 
     def message(self) -> Message:
         """The message so far; after the last event, the whole one."""
         policies = self._policies
         if policies.truncated_call == "error":
-            for problem in self._problems:
-                if problem.kind in UNFINISHED:
-                    raise self._error(problem)
+            for diagnostic in self._diagnostics:
+                if diagnostic.kind in UNFINISHED:
+                    raise self._error(diagnostic)
         parts: list[Part] = []
         calls: list[ToolCall] = []
         for part in self._parts:
@@ -145,7 +145,7 @@ class Fold:
             reasoning=_joined(parts, "reasoning"),
             content=_joined(parts, "content"),
             tool_calls=tuple(calls),
-            problems=tuple(self._problems),
+            diagnostics=tuple(self._diagnostics),
             finish_reason=self.finish_reason,
             parts=tuple(parts),
         )

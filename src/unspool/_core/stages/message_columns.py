@@ -12,7 +12,7 @@ from ...events import CallEnd, CallStart, FinishReason
 from ...message import BrokenCall, Message, ToolCall
 from ...parser import Outputs, ToolList
 from ...policies import Policies
-from .message_builder import Fold
+from .message_builder import MessageBuilder
 
 
 class MessageColumns:
@@ -20,11 +20,11 @@ class MessageColumns:
 
     __slots__ = (
         "_call_fields",
+        "_diagnostic_fields",
         "_outputs",
-        "_problem_fields",
         "behind_calls",
-        "behind_problems",
         "content",
+        "diagnostics_end",
         "error",
         "finish_reason",
         "labels",
@@ -41,10 +41,10 @@ class MessageColumns:
         """What is wrong with a row that could not be read."""
         self.behind_calls: list[int] = [0]
         """How many calls there are before each row, and in the end."""
-        self.behind_problems: list[int] = [0]
+        self.diagnostics_end: list[int] = [0]
         """How many problems, likewise."""
         self._call_fields = _CallFields()
-        self._problem_fields = _ProblemFields()
+        self._diagnostic_fields = _DiagnosticFields()
         self._outputs = Outputs(policies)
 
     @property
@@ -54,9 +54,9 @@ class MessageColumns:
         return of.ids, of.names, of.arguments, of.statuses, of.starts, of.ends
 
     @property
-    def problems(self) -> tuple[list[Any], ...]:
+    def diagnostics(self) -> tuple[list[Any], ...]:
         """Of all problems: kinds, details, where they begin and end, and what the model wrote."""
-        of = self._problem_fields
+        of = self._diagnostic_fields
         return of.kinds, of.details, of.starts, of.ends, of.raws
 
     def read(
@@ -72,7 +72,7 @@ class MessageColumns:
         parser = self._outputs.parser(dialect, tools, prompt, new_id)
         events = parser.feed(text)
         events += parser.finish(reason)
-        fold = Fold(parser, source=text)
+        fold = MessageBuilder(parser, source=text)
         fold.push(events)
         message = fold.message()
         starts: list[int] = []
@@ -82,14 +82,14 @@ class MessageColumns:
                 starts.append(event.start)
             elif isinstance(event, CallEnd):
                 ends.append(event.end)
-        self.add(message, starts, ends, message.problems, None)
+        self.add(message, starts, ends, message.diagnostics, None)
 
     def add(
         self,
         message: Message,
         starts: list[int],
         ends: list[int],
-        problems: Sequence[Any],
+        diagnostics: Sequence[Any],
         labels: bytes | None,
     ) -> None:
         """A row that was read.
@@ -106,9 +106,9 @@ class MessageColumns:
         if starts:
             self._call_fields.add(message, starts, ends)
         self.behind_calls.append(len(self._call_fields.ids))
-        for problem in problems:
-            self._problem_fields.add(problem)
-        self.behind_problems.append(len(self._problem_fields.kinds))
+        for diagnostic in diagnostics:
+            self._diagnostic_fields.add(diagnostic)
+        self.diagnostics_end.append(len(self._diagnostic_fields.kinds))
 
     def add_error(self, error: str) -> None:
         """A row that could not be read."""
@@ -118,7 +118,7 @@ class MessageColumns:
         self.error.append(error)
         self.labels.append(None)
         self.behind_calls.append(len(self._call_fields.ids))
-        self.behind_problems.append(len(self._problem_fields.kinds))
+        self.diagnostics_end.append(len(self._diagnostic_fields.kinds))
 
 
 class _CallFields:
@@ -147,7 +147,7 @@ class _CallFields:
             self.arguments.append(part.arguments)
 
 
-class _ProblemFields:
+class _DiagnosticFields:
     __slots__ = ("details", "ends", "kinds", "raws", "starts")
 
     def __init__(self) -> None:
@@ -157,9 +157,9 @@ class _ProblemFields:
         self.ends: list[int] = []
         self.raws: list[str] = []
 
-    def add(self, problem: Any) -> None:
-        self.kinds.append(problem.kind)
-        self.details.append(problem.detail)
-        self.starts.append(problem.start)
-        self.ends.append(problem.end)
-        self.raws.append(problem.raw)
+    def add(self, diagnostic: Any) -> None:
+        self.kinds.append(diagnostic.kind)
+        self.details.append(diagnostic.detail)
+        self.starts.append(diagnostic.start)
+        self.ends.append(diagnostic.end)
+        self.raws.append(diagnostic.raw)

@@ -9,22 +9,22 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ...dialects._declaration import Dialect
-from ...events import CallArgs, Channel, Event, FinishReason, Markup, Note, Text
+from ...events import CallArgs, Channel, Diagnostic, Event, FinishReason, Markup, Text
 from ...parser import Parser, ToolList
 from ...policies import DEFAULTS, Policies
 
 
-class Halves(NamedTuple):
+class ReasoningSplit(NamedTuple):
     """What a piece of output adds to each half."""
 
     reasoning: str
     rest: str
 
 
-class ReasoningHalf:
+class ReasoningSplitter:
     """Takes the reasoning out of an output, and leaves the rest as it is.
 
-    >>> half = ReasoningHalf("hermes", begins_in="reasoning")
+    >>> half = ReasoningSplitter("hermes", start_channel="reasoning")
     >>> half.feed('It is late.</think><tool_call>{"name": "now"')
     Halves(reasoning='It is late.', rest='<tool_call>{"name": "now"')
     """
@@ -36,7 +36,7 @@ class ReasoningHalf:
         tools: ToolList | None = None,
         prompt: str | None = None,
         continues: bool = False,
-        begins_in: Channel | None = None,
+        start_channel: Channel | None = None,
         policies: Policies | None = None,
     ) -> None:
         """The options are those of ``Parser``."""
@@ -46,7 +46,7 @@ class ReasoningHalf:
             tools=tools,
             prompt=prompt,
             continues=continues,
-            begins_in=begins_in,
+            start_channel=start_channel,
             policies=at_once,
             keep_raw=False,
         )
@@ -55,29 +55,29 @@ class ReasoningHalf:
         self._raw: list[str] = []  # what came in and is in no event yet, if there is any
         self._base = 0  # its offset
 
-    def feed(self, text: str) -> Halves:
+    def feed(self, text: str) -> ReasoningSplit:
         """The next piece of output."""
         events = self.parser.feed(text)
         if len(events) == 1 and not self._raw:  # the next piece of an argument, all of it
             (event,) = events
             if isinstance(event, CallArgs) and event.end - event.start == len(text):
                 self._base = event.end
-                return Halves("", text)
+                return ReasoningSplit("", text)
         self._raw.append(text)
         return self._split(events)
 
-    def finish(self, reason: FinishReason | None = None) -> Halves:
+    def finish(self, reason: FinishReason | None = None) -> ReasoningSplit:
         """No more output follows, for this reason."""
         return self._split(self.parser.finish(reason))
 
-    def _split(self, events: list[Event]) -> Halves:
+    def _split(self, events: list[Event]) -> ReasoningSplit:
         if not events:
-            return Halves("", "")
+            return ReasoningSplit("", "")
         raw = "".join(self._raw)
         base = end = self._base
         rest: list[str] = []
         for event in events:
-            if isinstance(event, Note):
+            if isinstance(event, Diagnostic):
                 continue
             end = max(end, event.end)
             if not _is_reasoning(event):
@@ -86,10 +86,10 @@ class ReasoningHalf:
         self._base = end
         shown = self._tidy.push(events)
         reasoning = "".join([e.text for e in shown if isinstance(e, Text) and e.channel == "reasoning"])
-        return Halves(reasoning, "".join(rest))
+        return ReasoningSplit(reasoning, "".join(rest))
 
 
 def _is_reasoning(event: Event) -> bool:
     if isinstance(event, Text):
         return event.channel == "reasoning"
-    return isinstance(event, Markup) and event.role in ("reasoning_open", "reasoning_close")
+    return isinstance(event, Markup) and event.kind in ("reasoning_open", "reasoning_close")

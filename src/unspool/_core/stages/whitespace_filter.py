@@ -10,7 +10,7 @@ that a user should see, and only those:
   came before, and the line breaks around reasoning.
 * Two messages of one channel are joined by a line break.
 
-With the policy ``blanks_around_calls="keep"`` blanks between text and a call are of
+With the policy ``whitespace_around_calls="keep"`` blanks between text and a call are of
 the text; those that no text is next to stay framing.
 
 Blanks are held until what follows shows what they are; without calls and
@@ -129,7 +129,7 @@ class _Channel:
         return Text(self.name, blanks, self.start, end)
 
 
-class Tidy:
+class WhitespaceFilter:
     """Events in, tidy events out, in as many portions as you like.  ``parser.tidy()`` makes one.
 
     The text is what a user should see, and ``finish_reason`` says how the output ended.
@@ -160,8 +160,8 @@ class Tidy:
         self._content = _Channel("content")
         self._reasoning = _Channel("reasoning")
         self._reasoning.lead = _LINE_BREAKS
-        self._keep_blanks = dialect.keep_blanks
-        self._keep_around = policies.blanks_around_calls == "keep"
+        self._keep_blanks = dialect.keep_whitespace
+        self._keep_around = policies.whitespace_around_calls == "keep"
         self._drop = (
             dialect.after_calls if policies.after_calls == "dialect" else policies.after_calls
         ) == "drop"
@@ -171,7 +171,7 @@ class Tidy:
         self._rule = FinishRule(
             policies.forced_finish_reason if forced else "tool_calls", keep=policies.malformed_call == "keep"
         )
-        self.channel: Channel = parser.begins_in
+        self.channel: Channel = parser.start_channel
         """The channel of the text at hand."""
         self.contexts: dict[int, tuple[Channel, str]] = {}
         """For each call the channel around it, and the white space it took from the text before."""
@@ -190,7 +190,7 @@ class Tidy:
         out: list[Event] = []
         for given in events:
             event = given
-            if self._cut_is_text and isinstance(event, Markup) and event.role == "cut":
+            if self._cut_is_text and isinstance(event, Markup) and event.kind == "cut":
                 event = Text("content", event.text, event.start, event.end)
             if isinstance(event, Text):
                 self.channel = event.channel
@@ -243,37 +243,37 @@ class Tidy:
         return blanks
 
     def _markup(self, event: Markup, before: Channel, out: list[Event]) -> None:
-        role = event.role
+        kind = event.kind
         content, reasoning = self._content, self._reasoning
-        if role in ("call", "cut"):
+        if kind in ("call", "cut"):
             self._call(out)
-        elif role == "separator":
+        elif kind == "separator":
             if event.text.isspace() and not content.lead:
                 content.wait(event.text)
-        elif role == "reasoning_open" and before == "reasoning":
+        elif kind == "reasoning_open" and before == "reasoning":
             pass  # it was open, and goes on
-        elif role in ("reasoning_open", "reasoning_close"):
+        elif kind in ("reasoning_open", "reasoning_close"):
             reasoning.forget()
             reasoning.join = "\n"
             reasoning.lead = _LINE_BREAKS
             if not content.shown:
                 content.forget()
                 content.lead = _LINE_BREAKS
-            elif role == "reasoning_open" and content.only_breaks:
+            elif kind == "reasoning_open" and content.only_breaks:
                 content.sure = 0  # the line that the opener needs is its own, unless text follows
             else:
                 content.end_here()
-        elif role == "dropped":
+        elif kind == "dropped":
             content.end_here()
-        elif role == "content_open":
+        elif kind == "content_open":
             if not content.shown:
                 content.forget()
             reasoning.forget()
             content.lead = ""
-        elif role == "content_close":
+        elif kind == "content_close":
             self._append(out, content.flush(event.start))
             content.end_here()
-        elif role == "border":
+        elif kind == "message_boundary":
             self._append(out, content.flush(event.start))
             reasoning.forget()
             content.join = reasoning.join = "\n"

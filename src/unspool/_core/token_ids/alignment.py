@@ -34,7 +34,7 @@ class Alignment:
         self._length = 0  # of the text returned so far
 
     @property
-    def held(self) -> int:
+    def pending(self) -> int:
         """Characters that came in and were not returned."""
         return len(self._text)
 

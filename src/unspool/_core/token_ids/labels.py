@@ -13,7 +13,7 @@ VERSION: Final = 1
 class Label(IntEnum):
     """What a token belongs to."""
 
-    GIVEN = 0
+    CONTEXT = 0
     """Not the model's: a prompt, a tool's result."""
     CONTENT = 1
     REASONING = 2
@@ -36,7 +36,7 @@ BROKEN: Final = 128
 """Added inside a call that is malformed or cut."""
 KIND: Final = 63
 """``label & KIND`` is a :class:`Label`."""
-WRITTEN: Final = tuple(label for label in Label if label not in (Label.GIVEN, Label.PADDING))
+WRITTEN: Final = tuple(label for label in Label if label not in (Label.CONTEXT, Label.PADDING))
 """What the model wrote."""
 _CALL_ROLES: Final = frozenset({"call", "separator", "cut"})
 # Plain numbers, which the compiler adds up itself.
@@ -79,8 +79,8 @@ def stretches(events: list[Event], shown: list[Event], ends: frozenset[str]) -> 
         elif isinstance(event, Markup):
             if event.text in ends:
                 out.append((event.end, _END))
-            elif event.role in _CALL_ROLES:
-                out.append((event.end, _CALL + (BROKEN if event.role == "cut" else 0)))
+            elif event.kind in _CALL_ROLES:
+                out.append((event.end, _CALL + (BROKEN if event.kind == "cut" else 0)))
             else:
                 out.append((event.end, _MARKUP))
         elif isinstance(event, CallStart):

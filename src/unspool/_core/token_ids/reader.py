@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from ...errors import UsageError
-from ...events import CallArgs, CallEnd, CallStart, Event, Markup, Note, Text
+from ...events import CallArgs, CallEnd, CallStart, Diagnostic, Event, Markup, Text
 from ..scan.runs import BOUND
 from .alignment import Alignment
 from .detokenizer import Detokenizer, restore
@@ -73,14 +73,14 @@ class TokenReader(Detokenizer):
         self.dialect: Dialect = reading.dialect
 
     @property
-    def held(self) -> int:
+    def pending(self) -> int:
         """Characters that came in and that the machine has not seen."""
-        return 0 if self.alignment is None else self.alignment.held
+        return 0 if self.alignment is None else self.alignment.pending
 
     @property
-    def bound(self) -> int:
+    def max_pending(self) -> int:
         """No more than so many."""
-        return 0 if self.alignment is None or not self.alignment.held else 2 * BOUND
+        return 0 if self.alignment is None or not self.alignment.pending else 2 * BOUND
 
     def prompt(self, text: str) -> str:
         """A prompt, given as text."""
@@ -130,7 +130,7 @@ class TokenReader(Detokenizer):
                 event.raw = restore(event.raw, back)
                 event.args_start = offsets.to_text(event.args_start)
                 event.args_end = offsets.to_text(event.args_end)
-            elif isinstance(event, Note):
+            elif isinstance(event, Diagnostic):
                 event.detail = restore(event.detail, back)
             elif isinstance(event, CallStart):
                 event.name = restore(event.name, back)
@@ -153,10 +153,10 @@ class TokenReader(Detokenizer):
                 if char in nobodys:
                     if at > begin:
                         where = event.start + begin
-                        out.append(Markup(event.role, event.text[begin:at], where, event.start + at))
-                    out.append(Note("dropped_token", char, event.start + at))
+                        out.append(Markup(event.kind, event.text[begin:at], where, event.start + at))
+                    out.append(Diagnostic("dropped_token", char, event.start + at, event.start + at))
                     begin = at
-            out.append(Markup(event.role, event.text[begin:], event.start + begin, event.end))
+            out.append(Markup(event.kind, event.text[begin:], event.start + begin, event.end))
         return out
 
 
@@ -170,7 +170,7 @@ def literals(dialect: Dialect) -> Iterator[str]:
     for field in _TEMPLATES:
         templates: tuple[str, ...] = getattr(dialect, field)
         yield from templates
-    for foreign in dialect.foreign:
+    for foreign in dialect.also_accepts:
         yield from literals(foreign)
     yield dialect.values.quote
     yield dialect.prompt.start
@@ -201,7 +201,7 @@ def _substituted(dialect: Dialect, pairs: tuple[tuple[str, str], ...]) -> Dialec
         call=each(dialect.call),
         section=each(dialect.section),
         param=each(dialect.param),
-        foreign=tuple(_substituted(foreign, pairs) for foreign in dialect.foreign),
+        also_accepts=tuple(_substituted(foreign, pairs) for foreign in dialect.also_accepts),
         reasoning=each(dialect.reasoning),
         content=each(dialect.content),
         drop=each(dialect.drop),

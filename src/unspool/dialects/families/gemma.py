@@ -45,7 +45,7 @@ FUNCTIONGEMMA = Dialect(
     values=Values(quote="<escape>"),
     reasoning=(),
     stop=("<end_of_turn>", "<start_function_response>", "<eos>"),
-    keep_blanks=True,
+    keep_whitespace=True,
     request=RequestFacts(
         calls_special="yes",
         forced=JSON_FIRST,

@@ -27,7 +27,7 @@ GIGACHAT3 = Dialect(
         "<|role_sep|>\n",
     ),
     stop=GIGACHAT_EOS,
-    keep_blanks=True,
+    keep_whitespace=True,
     request=RequestFacts(
         calls_special="yes",
         forced=JSON_FIRST,

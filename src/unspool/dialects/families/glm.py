@@ -34,7 +34,7 @@ GLM45 = Dialect(
     call=("<tool_call>{name}\n{params}</tool_call>",),
     param=(GLM_PARAM,),
     values=GLM_VALUES,
-    foreign=GLM_FOREIGN,
+    also_accepts=GLM_FOREIGN,
     reasoning=("<think>{text}</think>\n",),
     stop=GLM_STOPS,
     request=RequestFacts(
@@ -62,7 +62,7 @@ POOLSIDE_V1 = replace(
         reasoning_aliases=("poolside_v1",),
         fingerprint=("All available function signatures are listed below",),
     ),
-    foreign=GLM_FOREIGN + LAGUNA_ROLES,
+    also_accepts=GLM_FOREIGN + LAGUNA_ROLES,
     stop=("</assistant>", "〈|EOS|〉"),
     prompt=Prompt(turn=("<assistant>",)),
     request=RequestFacts(
@@ -91,7 +91,7 @@ GLM47 = Dialect(
     sep=("",),
     param=("<arg_key>{key}</arg_key><arg_value>{value}</arg_value>", GLM_PARAM),
     values=GLM_VALUES,
-    foreign=GLM_FOREIGN,
+    also_accepts=GLM_FOREIGN,
     reasoning=THINK_INLINE,
     stop=GLM_STOPS,
     request=RequestFacts(
@@ -135,7 +135,7 @@ IQUEST_Q1 = replace(
         "IQuest-Q1", model_names=("IQuest Q1",), aliases=("iquest",), reasoning_aliases=("iquest_q1",)
     ),
     call=("<iquest_tool_call>{name}{params}</iquest_tool_call>",),
-    foreign=(),
+    also_accepts=(),
     stop=("<|iquest_end|>", "<|endoftext|>"),
     request=RequestFacts(
         calls_special="yes",

@@ -35,7 +35,7 @@ GRANITE = Dialect(
     ),
     call=("{envelope}",),
     sep=(", ",),
-    foreign=QWEN_BODY + GLM_BODY,
+    also_accepts=QWEN_BODY + GLM_BODY,
     reasoning=(
         "^Here is my thought process:{text}Here is my response:",
         "^Here's my thought process:{text}Here's my response:",

@@ -101,7 +101,7 @@ XLAM = Dialect(
     ),
     call=("{envelope}",),
     sep=(", ",),
-    foreign=JSON_BODY + QWEN_BODY + GLM_BODY,
+    also_accepts=JSON_BODY + QWEN_BODY + GLM_BODY,
     stop=LLAMA_STOPS,
     request=RequestFacts(calls_special="no", forced=JSON_FIRST, eos=(MODEL,), thinking=UNSWITCHED),
 )

@@ -56,7 +56,7 @@ MINICPMV = replace(
     ),
     section=QWEN_SECTION,
     call=(*QWEN3_CODER.call, "{envelope}"),
-    foreign=GLM_BODY,
+    also_accepts=GLM_BODY,
     reasoning=THINK_LINES,
     drop=tuple(f"<{bar}reserved_{number}{bar}>" for number in (12, 13, 14, 15) for bar in ("", "|")),
     request=RequestFacts(

@@ -39,7 +39,7 @@ MISTRAL_V11 = Dialect(
     reasoning=("[THINK]{text}[/THINK]", "<think>\n{text}\n</think>\n"),
     stop=("</s>", "[/TOOL_CALLS]"),
     id_format=NINE_ALPHANUMERICS,
-    keep_blanks=True,
+    keep_whitespace=True,
     request=RequestFacts(calls_special="yes", forced=NATIVE_FIRST, eos=("</s>",), thinking=MISTRAL_THINKING),
 )
 

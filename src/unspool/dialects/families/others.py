@@ -67,7 +67,7 @@ APRIEL = Dialect(
     ),
     call=("{envelope}",),
     sep=(", ",),
-    foreign=QWEN_BODY + GLM_BODY,
+    also_accepts=QWEN_BODY + GLM_BODY,
     reasoning=(
         "Here are my reasoning steps:\n{text}\n[BEGIN FINAL RESPONSE]\n",
         "!<thinking>{text}</thinking>",  # the template writes it directly behind the answer

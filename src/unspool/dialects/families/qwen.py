@@ -49,7 +49,7 @@ HERMES = Dialect(
     section=("\n{calls}", "<tool_call>[{calls}]</tool_call>"),
     call=("<tool_call>\n{envelope}\n</tool_call>", "{envelope}"),
     sep=("\n", ","),
-    foreign=QWEN_BODY + GLM_BODY,
+    also_accepts=QWEN_BODY + GLM_BODY,
     stop=(*CHATML_STOPS, "<sep>"),
     request=RequestFacts(
         calls_special="yes",
@@ -113,7 +113,7 @@ QWEN3_CODER = Dialect(
     section_per_call=True,
     call=("<function={name}>\n{params}</function>",),
     param=(QWEN_PARAM,),
-    foreign=JSON_BODY + GLM_BODY,
+    also_accepts=JSON_BODY + GLM_BODY,
     values=Values(python=True),
     stop=CHATML_STOPS,
     request=RequestFacts(
@@ -150,7 +150,7 @@ SEED_OSS = replace(
     family=Family("Seed-OSS", model_names=("Seed OSS",), reasoning_aliases=("seed_oss",)),
     section=("\n\n<seed:tool_call>\n{calls}\n</seed:tool_call>", "?{calls}"),
     param=("<parameter={key}>{value}</parameter>\n",),
-    foreign=(),
+    also_accepts=(),
     reasoning=("<seed:think>{text}</seed:think>\n",),
     stop=("<seed:eos>",),
     prompt=Prompt(turn=("<seed:bos>",)),

@@ -246,7 +246,7 @@ class MessagesAnswer(Answer):
         stream = MessagesStream(
             self.readers[0].planned, model=self.model, id=self._stream.id, load_arguments=raw_json
         )
-        return stream.whole(self._fold.message())
+        return stream.response(self._fold.message())
 
     def closing(self) -> bytes:
         stream = self._stream
@@ -357,11 +357,11 @@ class Whole:
             stream.usage = responses_usage(self.usage, thoughts)
             if reader_tells(self.job, reader):
                 stream.logprobs = reader.take_answer_logprobs()
-            return stream.whole(message)
+            return stream.response(message)
         if self.job.api in ("ollama", "ollama_generate"):
             lines = ollama_stream(self.job, self.model, reader)
             lines.counts = ollama_counts(self.usage, self._began)
-            answer = lines.whole(message)
+            answer = lines.response(message)
             if reader_tells(self.job, reader):
                 answer["logprobs"] = reader.take_logprobs()
             return answer
@@ -370,11 +370,11 @@ class Whole:
         )
         whole.output_tokens = self.usage.completion
         whole.stop_sequence = reader.stopped_by
-        return whole.whole(message)
+        return whole.response(message)
 
     def _chat(self, messages: Sequence[Message], thoughts: int) -> Chunk:
         usage = chat_usage(self.usage, thoughts)
-        out = ChatStream(self.readers[0].planned, model=self.model).whole(*messages, usage=usage)
+        out = ChatStream(self.readers[0].planned, model=self.model).response(*messages, usage=usage)
         choices: Any = out["choices"]
         for choice, reader in zip(choices, self.readers, strict=True):
             if not reader_tells(self.job, reader):

@@ -69,7 +69,7 @@ def parse_body(body: Mapping[str, Any], model: Model, limit: int, *, templates: 
             dialect,
             tools=shape.tools,
             prompt=shape.prompt,
-            policies=Policies.chosen(shape.policies) if shape.policies else None,
+            policies=Policies.from_mapping(shape.policies) if shape.policies else None,
             strict=shape.strict,
         )
     except UnspoolError as error:
@@ -97,7 +97,7 @@ def parse_body(body: Mapping[str, Any], model: Model, limit: int, *, templates: 
         "message": ChatStream(parser).message(message),
         "finish_reason": message.finish_reason,
         "parts": [{"kind": type(part).__name__, **asdict(part)} for part in message.parts],
-        "problems": [asdict(problem) for problem in message.problems],
+        "diagnostics": [diagnostic.to_dict() for diagnostic in message.diagnostics],
         "events": listed,
     }
     return encode(answer)

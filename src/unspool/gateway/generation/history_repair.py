@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ...chat_templates._history import MALFORMED_KEY
-from ...wire._poisoned_calls import MALFORMED, is_spoilt_as_malformed, without_spoiler
+from ...wire._poisoned_calls import MALFORMED, is_poisoned_as_malformed, without_poison
 from ..http.json_decoding import is_object
 
 
-def without_spoilers(messages: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def without_poisoned_arguments(messages: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The same conversation, with arguments as the model wrote them."""
-    return [_changed(message, without_spoiler) for message in messages]
+    return [_changed(message, without_poison) for message in messages]
 
 
 def with_json_arguments(messages: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -35,7 +35,7 @@ def malformed_in_a_row(messages: Sequence[Mapping[str, Any]]) -> int:
         call.get("id")
         for message in messages
         for call in message.get("tool_calls") or ()
-        if is_spoilt_as_malformed(str(call["function"].get("arguments")))
+        if is_poisoned_as_malformed(str(call["function"].get("arguments")))
     }
     count = 0
     for message in reversed(messages):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ...errors import UsageError
-from ...events import CallEnd, CallStart, Event, Finish, FinishReason, Note, Text
+from ...events import CallEnd, CallStart, Diagnostic, Event, Finish, FinishReason, Text
 from ...parser import Parser
 from ...planning import Plan
 from ..upstreams.base import Delta
@@ -97,8 +97,8 @@ class Reader:
             self._offset += len(delta.text)
         else:
             events = self._read(delta)
-        if self._parser is not None and self._parser.held > self.peak_held:
-            self.peak_held = self._parser.held
+        if self._parser is not None and self._parser.pending > self.peak_held:
+            self.peak_held = self._parser.pending
         self.stopped_by = delta.stopped_by or self.stopped_by
         if delta.finish is not None:
             events += self._finish(delta.finish)
@@ -148,7 +148,7 @@ class Reader:
 
     def _given_back(self) -> list[Event]:
         """What is held or open when a call of the upstream's follows: it stands before, and ends there."""
-        if self._parser is None or not (self._parser.held or self._open):
+        if self._parser is None or not (self._parser.pending or self._open):
             return []
         self._open = False
         events = self._placed(self._parser.finish("stop"))
@@ -190,7 +190,7 @@ class Reader:
         for event in events:
             if isinstance(event, CallEnd):
                 self.outcomes[event.status] += 1
-            elif isinstance(event, Note):
+            elif isinstance(event, Diagnostic):
                 self.outcomes[event.kind] += 1
             while steps and steps[0].start < event.end:
                 step = steps.popleft()

@@ -17,10 +17,10 @@ from ...events import (
     CallArgs,
     CallEnd,
     CallStart,
+    Diagnostic,
     Event,
     Finish,
     FinishReason,
-    Note,
     Text,
 )
 from ..http.errors import Failure
@@ -153,7 +153,7 @@ class _Call:
 
     def may_end(self, follower: _Call | Event) -> bool:
         """Whether it is over, now that this follows it."""
-        if isinstance(follower, (Note, Finish)):
+        if isinstance(follower, (Diagnostic, Finish)):
             return False  # they say nothing of where they stand
         if self._object.complete:
             return True

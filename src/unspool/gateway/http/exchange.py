@@ -12,7 +12,7 @@ from .errors import Failure, invalid
 from .json_decoding import FEW, SMALL
 
 if TYPE_CHECKING:
-    from ..page.request_log import Note
+    from ..page.request_log import RequestRecord
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -67,7 +67,7 @@ class Exchange:
         """What shows that a stream lives; empty: this is no stream."""
         self.failing: Callable[[Failure], bytes] | None = None
         """How to end an answer that has begun and cannot go on."""
-        self.note: Note | None = None
+        self.note: RequestRecord | None = None
         """What is remembered of it for the page."""
         self._scope = scope
         self.receive = receive

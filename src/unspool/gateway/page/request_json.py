@@ -13,7 +13,7 @@ from ..generation.reader import Reader
 from ..http.errors import Failure
 from ..http.json_decoding import VALUES
 from ..upstreams.base import Delta
-from .request_log import Note, Raw
+from .request_log import Raw, RequestRecord
 
 if TYPE_CHECKING:
     from ...message import Message
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _DEFAULTS: Final = Policies()
 
 
-def line(note: Note) -> dict[str, Any]:
+def line(note: RequestRecord) -> dict[str, Any]:
     """A request in a line."""
     return {
         "id": note.id,
@@ -45,11 +45,11 @@ def line(note: Note) -> dict[str, Any]:
     }
 
 
-def _since(moment: float | None, note: Note) -> float | None:
+def _since(moment: float | None, note: RequestRecord) -> float | None:
     return None if moment is None else round(moment - note.began, 4)
 
 
-def whole(note: Note) -> dict[str, Any]:
+def whole(note: RequestRecord) -> dict[str, Any]:
     """All that is kept of a request; a request that goes on has no message yet."""
     tools: Any = [] if note.tools is None else VALUES.decode(note.tools)
     missing = bool(note.many_tools) and note.tools is None and note.plan is not None
@@ -67,7 +67,7 @@ def whole(note: Note) -> dict[str, Any]:
     }
 
 
-def planned(note: Note) -> dict[str, Any]:
+def planned(note: RequestRecord) -> dict[str, Any]:
     """What was decided about a request, why, and what the upstream was told of it."""
     plan = note.plan
     assert plan is not None  # noqa: S101 - the caller has looked
@@ -107,7 +107,7 @@ def _choice(raw: Raw, plan: Plan | None, *, ids: bool) -> dict[str, Any]:
             **told,
             "message": ChatStream(reader.planned).message(message),
             "finish_reason": message.finish_reason,
-            "problems": [asdict(problem) for problem in message.problems],
+            "diagnostics": [diagnostic.to_dict() for diagnostic in message.diagnostics],
         }
     except (Failure, MalformedOutput, UnspoolError) as error:
         return {**told, "unread": str(error)}
@@ -141,7 +141,7 @@ def _apart(piece: Delta) -> dict[str, Any]:
     return {"reasoning": piece.reasoning, "calls": calls}
 
 
-def _left_out(note: Note) -> Iterator[str]:
+def _left_out(note: RequestRecord) -> Iterator[str]:
     """What is not kept, and why."""
     if note.cut:
         yield "The output is longer than what is kept of it: this is its beginning."

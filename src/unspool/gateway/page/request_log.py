@@ -1,6 +1,6 @@
 """The last requests: raw text, plan and times, bounded, and made readable only when somebody looks.
 
-What a request costs is one :meth:`Note.take` for every read of the upstream's stream, which
+What a request costs is one :meth:`RequestRecord.take` for every read of the upstream's stream, which
 copies text; nothing is parsed.  Whoever looks at a note has its raw text read once more,
 by the same plan: chunks do not matter, so the message is the one that the client got.
 
@@ -95,10 +95,10 @@ class Raw:
         return "".join(piece for piece in self.all() if isinstance(piece, str))
 
 
-class Note:
+class RequestRecord:
     """What is remembered of one request."""
 
-    def __init__(self, exchange: Exchange, notes: Notes | None) -> None:
+    def __init__(self, exchange: Exchange, notes: RequestLog | None) -> None:
         self.id = exchange.id
         self.owner = exchange.owner
         self.path = exchange.path
@@ -227,7 +227,7 @@ class Note:
 class Tapped:
     """A stream of which a note is taken, at the very place where the upstream's text comes in."""
 
-    def __init__(self, stream: Stream, note: Note) -> None:
+    def __init__(self, stream: Stream, note: RequestRecord) -> None:
         self._stream = stream
         self._note = note
 
@@ -246,7 +246,7 @@ class Tapped:
         await self._stream.close()
 
 
-class Notes:
+class RequestLog:
     """The last requests, newest first."""
 
     def __init__(self, most: int) -> None:
@@ -255,14 +255,14 @@ class Notes:
         :param most: how many; 0: none.
         """
         self.most = most
-        self._notes: deque[Note] = deque()
+        self._notes: deque[RequestRecord] = deque()
 
-    def begin(self, exchange: Exchange) -> Note | None:
+    def begin(self, exchange: Exchange) -> RequestRecord | None:
         """Remember a request from now on; None: nobody wants to know."""
         watcher: Watcher | None = exchange.extension(WATCHER)
         if not self.most and watcher is None:
             return None
-        note = Note(exchange, self if self.most else None)
+        note = RequestRecord(exchange, self if self.most else None)
         note.watcher = watcher
         if watcher is not None:
             watcher.note = note
@@ -283,11 +283,11 @@ class Notes:
                     self._notes.pop()
                 return
 
-    def of(self, owner: str) -> Iterator[Note]:
+    def of(self, owner: str) -> Iterator[RequestRecord]:
         """Those of one owner."""
         return (note for note in self._notes if note.owner == owner)
 
-    def find(self, owner: str, id: str) -> Note | None:
+    def find(self, owner: str, id: str) -> RequestRecord | None:
         """One of an owner's."""
         return next((note for note in self.of(owner) if note.id == id), None)
 

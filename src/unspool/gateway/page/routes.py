@@ -14,7 +14,7 @@ from ..http.exchange import JSON, Exchange
 from ..http.worker_pools import Lane
 from .model_report import examined
 from .request_json import line, whole
-from .request_log import Notes
+from .request_log import RequestLog
 from .static_files import INDEX, SAFE, File, page_files
 from .tee import PATHS, watched
 
@@ -36,7 +36,7 @@ class Desk:
         settings = gateway.settings
         self._gateway = gateway
         self._on = settings.page
-        self.notes = Notes(settings.last_requests if self._keeps() else 0)
+        self.notes = RequestLog(settings.last_requests if self._keeps() else 0)
         self._files: dict[str, File] = page_files() if self._on else {}
         self._lane = Lane("answering the page", width=1, queue=16)
         self._examined: dict[str, asyncio.Task[dict[str, Any]]] = {}

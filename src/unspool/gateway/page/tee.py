@@ -25,7 +25,7 @@ from ..http.errors import Failure, invalid
 from ..http.exchange import EVENTS, Exchange, Receive
 from ..upstreams.base import Batch, Delta
 from .request_json import line, planned
-from .request_log import WATCHER, Note
+from .request_log import WATCHER, RequestRecord
 from .static_files import SAFE
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Watcher:
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
         self._decode = getincrementaldecoder("utf-8")("replace").decode
-        self.note: Note | None = None
+        self.note: RequestRecord | None = None
         """Of the request, once that has been let in."""
 
     async def event(self, name: str, value: object) -> None:

@@ -14,7 +14,7 @@ from itertools import chain as chained
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ...dialects._id_format import IdFormat
-from ...wire._poisoned_calls import is_spoilt_as_malformed
+from ...wire._poisoned_calls import is_poisoned_as_malformed
 from ..http.errors import Failure, invalid
 from ..http.json_encoding import encoded
 from .store import Item, Packed, Row, Store, decoded, pack_items
@@ -151,7 +151,7 @@ def _can_be_answered(item: Mapping[str, Any]) -> bool:
     """Whether a conversation can go on from an item: not from half a call; what is wrong with one is told."""
     if item.get("status") != "incomplete" or "content" in item:
         return True
-    return is_spoilt_as_malformed(str(item.get("arguments")))
+    return is_poisoned_as_malformed(str(item.get("arguments")))
 
 
 async def keep(

@@ -263,7 +263,7 @@ class CompletionStream:
         self._limit = task.max_tokens if task.n == 1 else None
         self._completed = 0
         """Tokens of the output, if it was told."""
-        self._halves = Halves()
+        self._halves = SplitCharacters()
         self._failure: Failure | None = None
         """What the last read brought behind its deltas."""
 
@@ -367,7 +367,7 @@ def usage_of(usage: UsageChunk) -> Usage:
     return Usage(usage.prompt_tokens or 0, usage.completion_tokens or 0, details.cached_tokens or 0)
 
 
-def decoded(payload: bytes, decoder: msgspec.json.Decoder[Any], halves: Halves) -> Any:
+def decoded(payload: bytes, decoder: msgspec.json.Decoder[Any], halves: SplitCharacters) -> Any:
     """A chunk; an error object, or what is no chunk at all, is a failure."""
     if len(payload) > _MOST_CONTAINERS and payload.count(b"[") + payload.count(b"{") > _MOST_CONTAINERS:
         raise Failure("upstream", "the upstream sent an event of too many values", code="upstream_protocol")
@@ -387,7 +387,7 @@ def decoded(payload: bytes, decoder: msgspec.json.Decoder[Any], halves: Halves) 
         raise Failure("upstream", f"the upstream sent {what}", code="upstream_protocol") from error
 
 
-class Halves:
+class SplitCharacters:
     """Characters that a server has cut into two surrogates, one at the end of a chunk and one in the next.
 
     Half of one waits for the other half, at the place in the chunks where it was.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any, ClassVar
 
-from ..._core.stages.reasoning_splitter import ReasoningHalf
+from ..._core.stages.reasoning_splitter import ReasoningSplitter
 from ...dialects._declaration import Dialect
 from ...dialects._registry import facts_of
 from ...dialects._request_facts import Thinking
@@ -16,7 +16,7 @@ from .._deltas import Deltas
 from .._engine import DETECTED, offered
 from . import _compat as compat
 from ._names import STANDING, dialect_of, is_ours, taken_over
-from ._tool_detector import problems
+from ._tool_detector import diagnostics
 from ._turn_context import Turn, current
 
 
@@ -35,7 +35,7 @@ class Separated:
     def finish(self, reason: FinishReason | None) -> tuple[str, str]:
         """No more output follows."""
         delta = self._deltas.push(self._parser.finish(reason))
-        problems.report(self._parser.dialect.name, self._deltas.notes)
+        diagnostics.report(self._parser.dialect.name, self._deltas.notes)
         return delta.reasoning, delta.content
 
 
@@ -45,7 +45,7 @@ class Untouched:
     Only line breaks around reasoning, where the rest begins, are no part of it.
     """
 
-    def __init__(self, half: ReasoningHalf) -> None:
+    def __init__(self, half: ReasoningSplitter) -> None:
         self._half = half
         self._fed = 0
         self._begun = False
@@ -72,7 +72,7 @@ class Untouched:
             return ""
         self._begun = True
         parser = self._half.parser
-        beside_reasoning = parser.begins_in == "reasoning" or self._fed - parser.held > len(rest)
+        beside_reasoning = parser.start_channel == "reasoning" or self._fed - parser.pending > len(rest)
         return rest.lstrip("\r\n") if beside_reasoning else rest
 
 
@@ -153,7 +153,7 @@ class ReasoningDetector:
     def _reader(self) -> Separated | Untouched:
         options = self._begins(self._turn)
         if self._calls_follow:
-            return Untouched(ReasoningHalf(self.dialect, **options))
+            return Untouched(ReasoningSplitter(self.dialect, **options))
         return Separated(Parser(self.dialect, tools=[], **options))
 
     def _begins(self, turn: Turn | None) -> dict[str, Any]:
@@ -162,7 +162,7 @@ class ReasoningDetector:
             return {"prompt": turn.prompt, "continues": turn.continues}
         if self.dialect.frame is not None or not self.dialect.reasoning:
             return {}
-        return {"begins_in": "reasoning" if getattr(self, "_in_reasoning", False) else "content"}
+        return {"start_channel": "reasoning" if getattr(self, "_in_reasoning", False) else "content"}
 
     # -- what the scheduler counts
 

@@ -16,9 +16,9 @@ from ...planning._prompt_end import closes_reasoning
 from ...planning._special_tokens import stripped_markers
 from ...wire._poisoned_calls import (
     cannot_say,
-    is_spoilt,
-    is_spoilt_as_malformed,
-    without_spoiler,
+    is_poisoned,
+    is_poisoned_as_malformed,
+    without_poison,
 )
 from ._compat import guarded, log
 from ._names import STANDING, dialect_of, is_ours
@@ -181,7 +181,7 @@ def _settle_reasoning(turn: Turn, made: Any, prompt: str) -> None:
     server = turn.server
     tool = turn.tool if turn.tool in STANDING else None
     dialect = dialect_of(tool, turn.reasoning, server.tokenizer_manager.tokenizer)
-    if Parser(dialect, prompt=prompt, continues=turn.continues).begins_in == "reasoning":
+    if Parser(dialect, prompt=prompt, continues=turn.continues).start_channel == "reasoning":
         made.require_reasoning = True
     elif closes_reasoning(dialect, prompt):
         made.require_reasoning = False
@@ -297,9 +297,9 @@ def _without_broken(convert: Any) -> Any:
             calls = choice.message.tool_calls or []
             for call in calls:
                 raw = call.function.arguments or ""
-                if is_spoilt_as_malformed(raw):
-                    raise cannot_say(call.function.name, without_spoiler(raw))
-            kept = [call for call in calls if not is_spoilt(call.function.arguments or "")]
+                if is_poisoned_as_malformed(raw):
+                    raise cannot_say(call.function.name, without_poison(raw))
+            kept = [call for call in calls if not is_poisoned(call.function.arguments or "")]
             choice.message.tool_calls = kept or None
         return convert(self, response, *args, **options)
 

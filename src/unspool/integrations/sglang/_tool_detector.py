@@ -22,12 +22,12 @@ from ...grammar import Grammar, grammar_for
 from ...parser import Parser
 from ...planning._choice_parser import OneCall
 from .._deltas import Delta, Deltas
-from .._engine import DETECTED, Problems, offered
+from .._engine import DETECTED, DiagnosticLog, offered
 from . import _compat as compat
 from ._names import STANDING, dialect_of, is_ours, taken_over
 from ._turn_context import current
 
-problems: Final = Problems(compat.log)
+diagnostics: Final = DiagnosticLog(compat.log)
 
 
 class CallReader:
@@ -36,7 +36,7 @@ class CallReader:
     def __init__(
         self, dialect: Dialect, tools: Sequence[Mapping[str, object]] | None, *, one_call: bool
     ) -> None:
-        self._parser = Parser(dialect, tools=tools, begins_in="content")
+        self._parser = Parser(dialect, tools=tools, start_channel="content")
         self._deltas = Deltas(self._parser)
         self._one = OneCall() if one_call else None
         self._arguments: list[list[str]] = []
@@ -64,7 +64,7 @@ class CallReader:
 
     def report(self) -> None:
         """Say what was wrong with it."""
-        problems.report(self._parser.dialect.name, self._deltas.notes)
+        diagnostics.report(self._parser.dialect.name, self._deltas.notes)
 
     def _read(self, events: list[Event]) -> Delta:
         if self._one is not None:
@@ -88,7 +88,7 @@ class CallReader:
             if event.status != "complete":
                 (self.cut if event.status == "truncated" else self.malformed).add(event.index)
         elif (isinstance(event, Text) and event.channel == "reasoning") or (
-            isinstance(event, Markup) and event.role in ("reasoning_open", "reasoning_close")
+            isinstance(event, Markup) and event.kind in ("reasoning_open", "reasoning_close")
         ):
             return Text("content", event.text, event.start, event.end)
         return event

@@ -8,9 +8,9 @@ from typing import Any
 
 from ...wire._poisoned_calls import (
     cannot_say,
-    is_spoilt,
-    is_spoilt_as_malformed,
-    without_spoiler,
+    is_poisoned,
+    is_poisoned_as_malformed,
+    without_poison,
 )
 from .._deltas import Delta
 from . import _compat as compat
@@ -59,14 +59,14 @@ def mend_anthropic() -> None:
         for choice in generator.choices:
             calls = choice.message.tool_calls or []
             for call in calls:
-                if is_spoilt_as_malformed(call.function.arguments):
-                    error = cannot_say(call.function.name, without_spoiler(call.function.arguments))
+                if is_poisoned_as_malformed(call.function.arguments):
+                    error = cannot_say(call.function.name, without_poison(call.function.arguments))
                     return self.create_error_response(
                         str(error),
                         err_type="InternalServerError",
                         status_code=HTTPStatus.INTERNAL_SERVER_ERROR,
                     )
-            choice.message.tool_calls = [call for call in calls if not is_spoilt(call.function.arguments)]
+            choice.message.tool_calls = [call for call in calls if not is_poisoned(call.function.arguments)]
         return convert(self, generator, *args, **kwargs)
 
     converted.by_unspool = True  # type: ignore[attr-defined]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from ..._core.stages.reasoning_splitter import Halves, ReasoningHalf
+from ..._core.stages.reasoning_splitter import ReasoningSplit, ReasoningSplitter
 from ...parser import Parser
 from ...planning import Plan
 from ...planning._derived_dialects import closer, opener
@@ -42,7 +42,7 @@ class ReasoningPart(compat.ReasoningParser):
         self._in_server = "model_config" in kwargs  # the engine core has none to give
         self._plan: Plan | None = None
         self._prompt: str | None = None
-        self._half: ReasoningHalf | None = None
+        self._half: ReasoningSplitter | None = None
         self._rest = ""
 
     @property
@@ -88,7 +88,7 @@ class ReasoningPart(compat.ReasoningParser):
         return self._speech.reasoning.ended_by(input_ids, delta) and self._speech.closes(input_ids, delta)
 
     def extract_content_ids(self, input_ids: list[int]) -> list[int]:
-        end = self._speech.reasoning.end(input_ids, begins_in="reasoning")
+        end = self._speech.reasoning.end(input_ids, start_channel="reasoning")
         return [] if end is None else input_ids[end:]
 
     def count_reasoning_tokens(self, token_ids: Sequence[int]) -> int:
@@ -119,7 +119,7 @@ class ReasoningPart(compat.ReasoningParser):
 
     def has_engine_confirmed_reasoning_end(self) -> bool:
         """Whether reasoning is over, and what is held back would be content."""
-        return self._half is not None and self._half.parser.past_reasoning
+        return self._half is not None and self._half.parser.reasoning_ended
 
     def finish_streaming(self) -> Any:
         """What is held back."""
@@ -133,16 +133,16 @@ class ReasoningPart(compat.ReasoningParser):
             return False
         return end in text and start not in text.partition(end)[0]
 
-    def _new(self, *, begun: bool = False) -> ReasoningHalf:
+    def _new(self, *, begun: bool = False) -> ReasoningSplitter:
         if begun or (self._prompt is None and self.plan.start == "reasoning"):
-            return ReasoningHalf(self._speech.dialect, begins_in="reasoning")
-        return ReasoningHalf(self._speech.dialect, prompt=self._prompt)
+            return ReasoningSplitter(self._speech.dialect, start_channel="reasoning")
+        return ReasoningSplitter(self._speech.dialect, prompt=self._prompt)
 
-    def _message(self, half: ReasoningHalf, found: Halves, *, last: bool = False) -> Any:
+    def _message(self, half: ReasoningSplitter, found: ReasoningSplit, *, last: bool = False) -> Any:
         """The rest waits until reasoning is over: before that, it is the header of a message."""
         self._rest += found.rest
         rest = ""
-        if half.parser.past_reasoning or (last and half.parser.dialect.frame is None):
+        if half.parser.reasoning_ended or (last and half.parser.dialect.frame is None):
             rest, self._rest = self._rest, ""
         if not found.reasoning and not rest:
             return None
@@ -204,4 +204,4 @@ class ToolPart(compat.ToolParser):
 
     def _begin(self, request: Any) -> Parser:
         made = self._planner.plan(request, {})
-        return Parser(made.reads, tools=made.tools, begins_in="content", policies=self._speech.policies)
+        return Parser(made.reads, tools=made.tools, start_channel="content", policies=self._speech.policies)

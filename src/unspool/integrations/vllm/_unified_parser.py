@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from ...parser import Parser
 from ...tokens import ReasoningCounter
 from .._deltas import Deltas
-from .._engine import Problems
+from .._engine import DiagnosticLog
 from . import _compat as compat
 from ._delta_messages import mend_anthropic, message_of
 from ._model_dialect import speech_of
@@ -16,7 +16,7 @@ from ._parser_classes import log
 from ._requests import Planner, is_tagged
 from ._split_parsers import ReasoningPart, ToolPart
 
-PROBLEMS = Problems(log)
+PROBLEMS = DiagnosticLog(log)
 
 
 class UnspoolParser(compat.Parser):

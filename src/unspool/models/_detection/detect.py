@@ -479,13 +479,13 @@ class _Candidate:
 
     def __init__(self, dialect: Dialect, turn: str, message: Message, haystack: str) -> None:
         self.dialect = dialect
-        own = replace(dialect, foreign=())  # that it reads other families' calls says nothing
+        own = replace(dialect, also_accepts=())  # that it reads other families' calls says nothing
         read = parse(turn, own, tools=TOOLS, prompt="" if dialect.frame is None else None)
         said = (read.content or "").strip() == (message.content or "")
-        guessed = any(problem.kind in _GUESSES for problem in read.problems)
+        guessed = any(diagnostic.kind in _GUESSES for diagnostic in read.diagnostics)
         self.exact = said and calls_of(read) == calls_of(message) and not guessed
         """The dialect recovers the message from the turn."""
-        self.clean = self.exact and not read.problems
+        self.clean = self.exact and not read.diagnostics
         self.writes = self.exact and _would_write(dialect, message, turn)
         """It would have written the turn just so."""
         around = furniture(dialect)

@@ -312,7 +312,7 @@ def _mask_sentence(training: Training) -> str:
     if not mask.answer:
         return (
             "`{% generation %}` marks nothing: the mask of assistant tokens that Transformers makes is all "
-            "zeros. Take the labels of `unspool.tokens.read`"
+            "zeros. Take the labels of `unspool.tokens.label_tokens`"
         )
     outside = [
         name

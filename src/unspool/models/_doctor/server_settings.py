@@ -184,7 +184,7 @@ def reading(parser: str, dialect: Dialect, text: str, right: Message) -> Verdict
     differs = DIFFERS.get((dialect.name, parser))
     if differs is not None:
         return differs
-    other = replace(get_dialect(parser), foreign=())  # an engine's parser reads one family
+    other = replace(get_dialect(parser), also_accepts=())  # an engine's parser reads one family
     if dialect.frame is None:
         other = replace(other, reasoning=dialect.reasoning)
     found = read_example(text, other)

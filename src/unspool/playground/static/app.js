@@ -6,7 +6,7 @@ import { fillOptions, readOptions, showDialect, showOptions } from "./options.js
 import { addPanel, showPlayground } from "./panels.js";
 import { ask, gateway, ready, served } from "./python.js";
 import * as raw from "./raw.js";
-import { showChunks, showEvents, showMessage, showProblems, showTokens } from "./views.js";
+import { showChunks, showEvents, showMessage, showDiagnostics, showTokens } from "./views.js";
 
 const $ = (id) => document.getElementById(id);
 const VIEWS = {
@@ -76,11 +76,11 @@ function show(answer) {
   $("position").setAttribute("aria-valuetext", told);
   $("mode").textContent = answer.mode === "finished" ? "finished" : `mode: ${answer.mode}`;
   $("held").textContent = heldText(answer);
-  $("held").classList.toggle("some", answer.held > 0);
+  $("held").classList.toggle("some", answer.pending > 0);
   $("finish").textContent = answer.message?.finish_reason ? `finish_reason: ${answer.message.finish_reason}` : "";
   raw.paint(answer, playing);
   showMessage($("message"), answer.message);
-  showProblems($("problems"), answer.problems, (problem) => raw.select(problem.start, Math.max(problem.end, problem.at + 1)));
+  showDiagnostics($("diagnostics"), answer.diagnostics, (diagnostic) => raw.select(diagnostic.start, Math.max(diagnostic.end, diagnostic.at + 1)));
   showView();
   if (playing) $("message").scrollTop = $("message").scrollHeight;
   if (state.position !== null) $("view").scrollTop = $("view").scrollHeight;  // the latest is at the end
@@ -88,10 +88,10 @@ function show(answer) {
 }
 
 function heldText(answer) {
-  if (!answer.held) return "nothing held back";
+  if (!answer.pending) return "nothing held back";
   const characters = [...state.text.slice(0, answer.fed * 2)].slice(answer.decided, answer.fed).join("");
-  const most = answer.bound === null ? "until the value closes" : `at most ${answer.bound}`;
-  return `holds back ${answer.held} (${most}): ${JSON.stringify(characters.slice(0, 40))}`;
+  const most = answer.max_pending === null ? "until the value closes" : `at most ${answer.max_pending}`;
+  return `holds back ${answer.pending} (${most}): ${JSON.stringify(characters.slice(0, 40))}`;
 }
 
 function showView() {

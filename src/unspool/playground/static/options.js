@@ -44,7 +44,7 @@ export function fillOptions(given, state, on) {
 }
 
 function fillPolicies() {
-  const like = select("like", ["", ...start.engines], "most like");
+  const like = select("preset", ["", ...start.engines], "most like");
   like.querySelector("select").firstChild.textContent = "our own choice";
   $("policies").append(like);
   for (const [name, values] of Object.entries(start.policies)) $("policies").append(select(name, values));
@@ -55,7 +55,7 @@ function select(name, values, title = name.replaceAll("_", " ")) {
   const element = document.createElement("select");
   element.dataset.policy = name;
   element.append(...values.map((value) => option(value, value)));
-  if (name !== "like") element.firstChild.value = "";
+  if (name !== "preset") element.firstChild.value = "";
   element.onchange = () => told.changed();
   label.append(title, element);
   return label;

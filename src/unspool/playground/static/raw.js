@@ -71,21 +71,21 @@ export function paint(answer, follow) {
     highlights.get(kind)?.add(range(start, end));
     if (broken) highlights.get("broken")?.add(range(start, end));
   }
-  if (answer.held) highlights.get("held")?.add(range(answer.decided, answer.fed));
+  if (answer.pending) highlights.get("held")?.add(range(answer.decided, answer.fed));
   highlights.get("future")?.add(range(answer.fed, Infinity));
-  mark(answer.problems);
+  mark(answer.diagnostics);
   if (follow) reveal(answer.fed);
 }
 
 /** A caret under each place where something went wrong, with what it is. */
-function mark(problems) {
+function mark(diagnostics) {
   marks.replaceChildren(
-    ...problems.map((problem) => {
-      const box = place(problem.at);
+    ...diagnostics.map((diagnostic) => {
+      const box = place(diagnostic.at);
       const caret = document.createElement("span");
       caret.className = "caret";
-      const kind = problem.kind.replaceAll("_", " ");
-      const told = kind.endsWith(" call") && problem.at > problem.start ? problem.detail : `${kind}: ${problem.detail}`;
+      const kind = diagnostic.kind.replaceAll("_", " ");
+      const told = kind.endsWith(" call") && diagnostic.at > diagnostic.start ? diagnostic.detail : `${kind}: ${diagnostic.detail}`;
       const leftwards = box.left > ink.clientWidth * 0.6;
       caret.textContent = leftwards ? `${told} ▲` : `▲ ${told}`;
       caret.style.left = `${box.left}px`;

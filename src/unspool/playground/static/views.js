@@ -1,4 +1,4 @@
-// What comes out: the message as it grows, its problems, events and chunks.  Text goes in as text.
+// What comes out: the message as it grows, its diagnostics, events and chunks.  Text goes in as text.
 
 const MOST_ROWS = 60;  // a step may change all of them
 const STATES = { open: "… open", complete: "✓ complete", malformed: "✗ malformed", truncated: "✂ cut off" };
@@ -55,20 +55,20 @@ export function showMessage(root, message) {
 }
 
 /** What is wrong, with the line and a caret; `onChoose` is told which one was pointed at. */
-export function showProblems(root, problems, onChoose) {
-  root.hidden = !problems.length;
+export function showDiagnostics(root, diagnostics, onChoose) {
+  root.hidden = !diagnostics.length;
   root.replaceChildren(
-    ...problems.map((problem) => {
-      const title = make("button", "title", `${problem.kind.replaceAll("_", " ")}: ${problem.detail}`);
+    ...diagnostics.map((diagnostic) => {
+      const title = make("button", "title", `${diagnostic.kind.replaceAll("_", " ")}: ${diagnostic.detail}`);
       title.type = "button";
       title.title = "Show where";
-      title.addEventListener("click", () => onChoose(problem));
+      title.addEventListener("click", () => onChoose(diagnostic));
       return make(
         "div",
-        "problem",
+        "diagnostic",
         title,
-        make("pre", "", narrow(problem.caret)),
-        make("p", "", `At ${problem.at}: ${problem.means || problem.kind}.`),
+        make("pre", "", narrow(diagnostic.caret)),
+        make("p", "", `At ${diagnostic.at}: ${diagnostic.means || diagnostic.kind}.`),
       );
     }),
   );

@@ -274,7 +274,7 @@ class Turn {
   end() {
     this.show();
     const { error, finish } = this.answer;
-    this.state.className = error ? "desk-problem" : "desk-hint";
+    this.state.className = error ? "desk-diagnostic" : "desk-hint";
     this.state.textContent = error || `ended by ${finish}`;
   }
 }

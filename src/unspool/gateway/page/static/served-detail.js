@@ -1,4 +1,4 @@
-// One request, all of it: raw text, message, problems, plan, times.
+// One request, all of it: raw text, message, diagnostics, plan, times.
 
 import { el, fold, pretty, seconds } from "./served-dom.js";
 
@@ -29,12 +29,12 @@ function choiceOf(choice, request, open) {
     ),
     canOpen && el("button", { type: "button", onclick: () => open(playable(choice, request)) }, "Open in the playground"),
     choice.unread && el("p.desk-problem", {}, choice.unread),
-    choice.problems?.length
+    choice.diagnostics?.length
       ? el(
-          "ul.desk-problems",
+          "ul.desk-diagnostics",
           {},
-          ...choice.problems.map((problem) =>
-            el("li", {}, el("b", {}, problem.kind), ` at ${problem.start} to ${problem.end}: ${problem.detail}`),
+          ...choice.diagnostics.map((diagnostic) =>
+            el("li", {}, el("b", {}, diagnostic.kind), ` at ${diagnostic.start} to ${diagnostic.end}: ${diagnostic.detail}`),
           ),
         )
       : null,
