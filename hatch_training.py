@@ -23,7 +23,7 @@ TOOLS = [
             "properties": {"path": {"type": "string"}, "n": {"type": "integer"}},
         },
     }
-    for name in ("label_tokens", "write")
+    for name in ("read", "write")
 ]
 DIALECTS = (
     "hermes",
@@ -42,7 +42,7 @@ def answers() -> list[Message]:
     """Text and calls, and a call with much in it."""
     short = '{"path": "a b.txt", "n": 12}'
     long = json.dumps({"path": CODE * 40, "n": [1, {"a": None}]}, ensure_ascii=False)
-    calls = tuple(ToolCall(f"call{number:05}", "label_tokens", short) for number in range(8))
+    calls = tuple(ToolCall(f"call{number:05}", "read", short) for number in range(8))
     return [
         Message(content=PROSE * 40),
         Message(content=PROSE, tool_calls=calls),
@@ -88,7 +88,7 @@ def read_whole(text: str, dialect: str) -> None:
     columns = MessageColumns()
     for number in range(10):
         parse(text, dialect, tools=TOOLS)
-        columns.label_tokens(text, get_dialect(dialect), TOOLS, None, "stop", seeded(number))
+        columns.read(text, get_dialect(dialect), TOOLS, None, "stop", seeded(number))
         label_tokens(vocabulary.ids, dialect, tokenizer=vocabulary, tools=TOOLS)
 
 

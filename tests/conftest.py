@@ -13,7 +13,7 @@ from hypothesis import settings
 from unspool.dialects import _registry as registry
 
 if TYPE_CHECKING:
-    from serving import EngineProcess
+    from gateways import EngineProcess
 
 SLOW_TIMEOUT = 3600
 """Seconds for a test of the long suites; others have the ``timeout`` of pyproject.toml."""
@@ -86,7 +86,7 @@ def _registry_as_it_was() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def engine() -> Iterator[EngineProcess]:
     """An engine in a process of its own, for the tests of the gateway."""
-    from serving import EngineProcess
+    from gateways import EngineProcess
 
     process = EngineProcess("vllm")
     yield process
@@ -96,6 +96,6 @@ def engine() -> Iterator[EngineProcess]:
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The file of a chat template, for the tests of the gateway."""
-    from serving import template_file
+    from gateways import template_file
 
     return template_file(tmp_path_factory.mktemp("template"))

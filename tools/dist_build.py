@@ -42,7 +42,7 @@ def compiled_modules() -> list[str]:
     tree = ast.parse((ROOT / "hatch_build.py").read_text(encoding="utf-8"))
     for node in tree.body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "CORE":
-            return [f"unspool/_core/{name}" for name in ast.literal_eval(node.value)]
+            return [f"unspool/{name}" for name in ast.literal_eval(node.value)]
     raise DistError("hatch_build.py has no CORE")
 
 

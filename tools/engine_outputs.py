@@ -18,7 +18,7 @@ from typing import Any, Final, Literal, TypeAlias
 ROOT: Final = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests" / "support")]
 
-import vectors  # noqa: E402
+import corpus_cases  # noqa: E402
 from unspool import Dialect, Parser, UnspoolError, get_dialect, list_dialects  # noqa: E402
 from unspool.dialects._registry import facts_of  # noqa: E402
 from unspool.dialects._request_facts import MODEL  # noqa: E402
@@ -101,7 +101,7 @@ def _recorded() -> Iterator[Output]:
 
 
 def _collected() -> Iterator[Output]:
-    for vector in vectors.load():
+    for vector in corpus_cases.load():
         if vector.file.endswith("/standard.md"):
             continue  # written by render, as many recordings are
         plain = not (vector.response_template or vector.tool_choice or vector.policies or vector.variant)

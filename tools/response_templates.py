@@ -3,7 +3,7 @@
 ``python tools/response_templates.py`` asks the readers that ``make peers`` installed
 and says where the table in ``docs/engines.md`` is out of date; ``--write`` writes
 it anew.  Two kinds of outputs are read: messages that ``render`` writes, which
-must come out the same (``tests/models/test_to_template.py``), and the well-formed
+must come out the same (``tests/models/test_response_templates.py``), and the well-formed
 outputs of our own corpus, of which the table counts how many do.
 """
 
@@ -120,10 +120,10 @@ def written(dialect: Dialect) -> tuple[Output, ...]:
     """The well-formed outputs of our corpus, and its recording."""
     if __name__ == "__main__":
         sys.path.insert(0, str(ROOT / "tests" / "support"))
-    import vectors
+    import corpus_cases
 
     found = []
-    for vector in vectors.load(dialect.name.replace(":", "_")):
+    for vector in corpus_cases.load(dialect.name.replace(":", "_")):
         if (
             vector.file.endswith("examples.md")
             and vector.start in ("content", "detect", "reasoning")

@@ -15,7 +15,7 @@ from unspool import UnspoolError, list_dialects, parse
 from unspool.grammar import Choice, grammar_for
 
 support()
-from sampling import HARMLESS, Sampler  # noqa: E402 - it is among the tests
+from grammar_sampling import HARMLESS, Sampler  # noqa: E402 - it is among the tests
 
 _CHOICES: tuple[Choice, ...] = ("auto", "required")
 

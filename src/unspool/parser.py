@@ -172,7 +172,7 @@ class Parser:
         """Whether reasoning is over: it was closed, or content or a call has begun.
 
         >>> parser = Parser("hermes", start_channel="reasoning")
-        >>> parser.reasoning_ended, parser.feed("Hm.</think>")[-1].role, parser.reasoning_ended
+        >>> parser.reasoning_ended, parser.feed("Hm.</think>")[-1].kind, parser.reasoning_ended
         (False, 'reasoning_close', True)
         """
         return self._machine.reasoning_ended

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from places import ROOT
+from paths import ROOT
 from unspool import (
     Dialect,
     Envelope,

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from places import ROOT
+from paths import ROOT
 from unspool import Parser, list_dialects
 from unspool import sample_outputs as recordings
 from unspool.conformance import peers

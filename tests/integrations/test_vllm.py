@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from places import ROOT, TESTS
+from paths import ROOT, TESTS
 from unspool import list_dialects
 from unspool.conformance import peers
 

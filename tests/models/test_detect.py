@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from places import TEMPLATES, real
+from paths import TEMPLATES, real
 from unspool import (
     Dialect,
     Envelope,

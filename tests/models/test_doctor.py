@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from test_detect import ENVELOPE, EXPECTED, HERMES_CALLS, HINTS, SYNTHETIC, chatml, each
 
-from places import TEMPLATES, real
+from paths import TEMPLATES, real
 from unspool import UsageError, get_dialect
 from unspool.cli import main
 from unspool.models._doctor import doctor

@@ -15,7 +15,7 @@ import flat
 from parsing import history, measure, report, workloads
 from parsing.contenders import Reader
 from parsing.workloads import MARKERS, PIECE, Answer, Workload
-from places import ROOT
+from paths import ROOT
 from unspool import Parser, list_dialects, parse
 
 PAGE = ROOT / "docs" / "speed.md"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from places import ROOT
+from paths import ROOT
 from unspool._core.scan.runs import COMPILED
 
 
@@ -65,7 +65,7 @@ def test_compiling_needs_no_extra(tmp_path: Path) -> None:
     """Half of the build: what mypyc compiles is what mypy has read, with the packages that it sees."""
     python = empty_environment(tmp_path / "empty", pip=False)
     checks = [*said("CHECKS"), f"--python-executable={python}", f"--cache-dir={tmp_path / 'cache'}"]
-    files = [f"unspool/_core/{module}.py" for module in CORE]
+    files = [f"unspool/{module}.py" for module in CORE]
     done = subprocess.run(
         [sys.executable, "-m", "mypy", *checks, *files],
         cwd=ROOT / "src",

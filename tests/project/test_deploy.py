@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from places import ROOT
+from paths import ROOT
 
 pytest.importorskip("msgspec")
 pytest.importorskip("starlette")

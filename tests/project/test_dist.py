@@ -19,7 +19,7 @@ import dist_build
 from dist_contents import sdist_faults, wheel_faults
 from dist_interpreters import VERSIONS, Interpreter, absent, ask, interpreters
 from dist_trial import TESTS, Installation
-from places import ROOT
+from paths import ROOT
 from unspool import __version__
 
 SOURCES = ("unspool/__init__.py", "unspool/py.typed", "unspool/_core/scan/runs.py")
@@ -71,10 +71,10 @@ def test_wheels_in_order_have_no_faults(tmp_path: Path) -> None:
     [
         ({"unspool/py.typed": None}, "unspool/py.typed is missing"),
         ({f"{INFO}/licenses/LICENSE": None}, "LICENSE is missing"),
-        ({"unspool/_core/scan/runs.py": None}, "scan.py is missing"),
+        ({"unspool/_core/scan/runs.py": None}, "runs.py is missing"),
         ({"tests/test_x.py": b""}, "tests/test_x.py does not belong there"),
         ({"unspool/__pycache__/a.pyc": b""}, "unspool/__pycache__/a.pyc is a leftover"),
-        (CODE, "scan.cpython-311-x86_64-linux-gnu.so does not belong there"),
+        (CODE, "runs.cpython-311-x86_64-linux-gnu.so does not belong there"),
         ({"unspool/__init__.py": b"HERE = '/build/x'"}, "unspool/__init__.py names /build"),
         ({f"{INFO}/METADATA": METADATA.replace(b"1.0", b"1.1")}, "it says that it is unspool 1.1"),
         ({f"{INFO}/METADATA": METADATA.replace(b"Apache-2.0", b"mine")}, "metadata: "),

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from places import ROOT
-from serving import EngineProcess, GatewayThread, call_text, serving
+from gateways import EngineProcess, GatewayThread, call_text, serving
+from paths import ROOT
 
 EXAMPLES = ROOT / "examples"
 ELSEWHERE = {"batch_datasets", "batch_pandas", "batch_polars", "batch_ray", "batch_spark"}

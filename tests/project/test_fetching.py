@@ -13,7 +13,7 @@ import pytest
 
 import fetch_templates
 from fetch_templates import FetchError, fetch, known, packages
-from places import TEMPLATES, real
+from paths import TEMPLATES, real
 
 FILES = {
     "pkg/templates/a.jinja": b"{{ a }}\r\n",

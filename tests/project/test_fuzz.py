@@ -10,7 +10,7 @@ import pytest
 from fuzz.choices import Choices, choosing, read_case, written_case
 from fuzz.forgiving import value_of
 from fuzz.targets import NAMES, seeds, target
-from places import ROOT
+from paths import ROOT
 from unspool import get_dialect, list_dialects
 
 for needed in ("starlette", "aiohttp", "msgspec", "jinja2"):

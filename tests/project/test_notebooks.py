@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from notebook import notebook
-from places import ROOT
+from paths import ROOT
 
 NOTEBOOKS = {"rollouts_to_a_mask.ipynb": "rollouts.md"}
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from places import ROOT
+from paths import ROOT
 
 PLUGIN = ROOT / "examples" / "own_dialect"
 GROUP = "unspool.dialects"

@@ -20,7 +20,7 @@ from types import ModuleType
 
 import pytest
 
-from places import ROOT
+from paths import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from places import ROOT
+from paths import ROOT
 
 PAGE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
 

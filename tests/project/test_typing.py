@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import unspool
-from places import TESTS
+from paths import TESTS
 
 pytest.importorskip("mypy")
 

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ggufs import write_gguf
+from gguf_files import write_gguf
 
 
 class Store:

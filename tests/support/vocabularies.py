@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from places import ROOT
+from paths import ROOT
 from unspool import get_dialect
 from unspool._core.token_ids.reader import literals
 from unspool.dialects._registry import ends_of_turn

@@ -7,7 +7,7 @@ from itertools import chain
 
 import pytest
 
-from places import TEMPLATES, real
+from paths import TEMPLATES, real
 from unspool import Message, ToolCall, UsageError, detect, get_dialect, render
 from unspool._core.render.example import EXAMPLE_TOOLS
 from unspool.chat_templates import ChatTemplate

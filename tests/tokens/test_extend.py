@@ -18,7 +18,7 @@ import pytest
 from tokenizers import AddedToken, Tokenizer
 
 from chatml import CHATML
-from places import MORE_TEMPLATES, TEMPLATES, real
+from paths import MORE_TEMPLATES, TEMPLATES, real
 from unspool import UsageError
 from unspool._core.token_ids.tokenizers import Encoder, as_encoder
 from unspool.chat_templates import ChatTemplate, ChatTemplateError

@@ -13,7 +13,8 @@ from website import dialects, states, stream
 
 
 def test_the_stream_of_the_start_page_is_up_to_date() -> None:
-    assert stream.PICTURE.read_text(encoding="utf-8") == stream.picture(list(stream.rows())), "make rooms"
+    written = stream.PICTURE.read_text(encoding="utf-8")
+    assert written == stream.picture(list(stream.rows())), "run make stream-picture"
 
 
 def test_the_stream_shows_what_the_page_says_of_it() -> None:

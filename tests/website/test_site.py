@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
-from browsing import CHROMIUM, SCREENSHOTS, chromium
-from places import ROOT
+from browser import CHROMIUM, SCREENSHOTS, chromium
+from paths import ROOT
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

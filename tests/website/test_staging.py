@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from places import ROOT
+from paths import ROOT
 from website import navigation, staging
 from website.staging import DeadLink, Staging
 

@@ -26,7 +26,7 @@ class ReasoningSplitter:
 
     >>> half = ReasoningSplitter("hermes", start_channel="reasoning")
     >>> half.feed('It is late.</think><tool_call>{"name": "now"')
-    Halves(reasoning='It is late.', rest='<tool_call>{"name": "now"')
+    ReasoningSplit(reasoning='It is late.', rest='<tool_call>{"name": "now"')
     """
 
     def __init__(

@@ -4,7 +4,7 @@ Names are those of the registries of the releases in ``VERSIONS``.  What a
 parser reads was tried: ``render`` wrote two calls, the engine's own parser read
 them.  For llama.cpp, whose parser follows from the template, the grammar that
 it builds was held against the call that the family's template writes.
-``tests/models/test_engines.py`` does this again where the engines are installed;
+``tests/models/test_engine_parsers.py`` does this again where the engines are installed;
 what parsers make of outputs that are not plain, ``tools/coming_from.py`` counts.
 """
 

@@ -1,0 +1,469 @@
+"""Tables: a batch is ``parse`` in a loop, a row never raises, and what is converted proves itself."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from functools import cache
+from itertools import product, zip_longest
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import corpus_cases
+import standard_scenarios
+from corpus_cases import Vector
+from unspool import (
+    BrokenCall,
+    Dialect,
+    Message,
+    Policies,
+    ToolCall,
+    UsageError,
+    list_dialects,
+    parse,
+    render,
+    seeded_ids,
+)
+from unspool._core.render.example import EXAMPLE, EXAMPLE_TOOLS, calls_of, example
+from unspool.batch import (
+    PARSED,
+    Column,
+    convert_batch,
+    parse_batch,
+    parse_batches,
+    render_batch,
+)
+from vocabularies import bytes_for
+
+NAMES = [dialect.name for dialect in list_dialects()]
+HERMES = '<tool_call>\n{"name": "now", "arguments": {"zone": "Oslo"}}\n</tool_call>'
+
+
+def batch(**columns: Any) -> pa.RecordBatch:
+    return pa.record_batch(columns)
+
+
+# -- the law: a batch is `parse` in a loop
+
+
+@cache
+def cases() -> list[Vector]:
+    """A few outputs of every dialect, in turns; what each of them should be read as is tested elsewhere."""
+    found = [vector for vector in corpus_cases.load() if vector.dialect in NAMES and not vector.variant]
+    found += [vector for name in NAMES for vector in standard_scenarios.vectors_of(name)]
+    by_dialect = [[vector for vector in found if vector.dialect == name] for name in NAMES]
+    turns = zip_longest(*(some[:: 1 + len(some) // 12] for some in by_dialect))
+    return [vector for turn in turns for vector in turn if vector is not None]
+
+
+def corpus(found: list[Vector]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist(
+        [
+            {
+                "id": f"{vector.file}:{vector.line}",
+                "text": vector.raw,
+                "dialect": vector.dialect,
+                "tools": None if vector.tools is None else json.dumps(vector.tools),
+                "prompt": vector.prefix,
+                "finish": vector.finish,
+            }
+            for vector in found
+        ],
+        schema=pa.schema(
+            [(name, pa.string()) for name in ("id", "text", "dialect", "tools", "prompt", "finish")]
+        ),
+    )
+
+
+def row_of(message: Message) -> dict[str, Any]:
+    """What a message amounts to in a table, but for where its calls stand."""
+    return {
+        "reasoning": message.reasoning,
+        "content": message.content,
+        "tool_calls": [
+            {
+                "id": part.id,
+                "name": part.name,
+                "arguments": part.arguments,
+                "status": part.status if isinstance(part, BrokenCall) else "complete",
+            }
+            for part in message.parts
+            if isinstance(part, ToolCall | BrokenCall)
+        ],
+        "finish_reason": message.finish_reason,
+        "diagnostics": [
+            {name: getattr(diagnostic, name) for name in ("kind", "detail", "start", "end", "raw")}
+            for diagnostic in message.diagnostics
+        ],
+        "ok": True,
+        "error": None,
+    }
+
+
+def test_a_batch_is_parse_in_a_loop() -> None:
+    found = cases()
+    assert {vector.dialect for vector in found} == set(NAMES) - {"passthrough"}  # which has no markup
+    table = corpus(found)
+    parsed = parse_batch(
+        table,
+        Column("dialect"),
+        tools=Column("tools"),
+        prompt=Column("prompt"),
+        finish_reason=Column("finish"),
+        key="id",
+    )
+    for given_, row in zip(table.to_pylist(), parsed.to_pylist(), strict=True):
+        for call in row["tool_calls"]:
+            assert 0 <= call.pop("start") < call.pop("end") <= len(given_["text"])
+        assert row == row_of(
+            parse(
+                given_["text"],
+                given_["dialect"],
+                tools=None if given_["tools"] is None else json.loads(given_["tools"]),
+                prompt=given_["prompt"],
+                finish_reason=given_["finish"],
+                new_id=seeded_ids(given_["id"], given_["dialect"]),
+            )
+        ), given_["id"]
+
+
+def test_a_broken_call_stands_where_its_text_is() -> None:
+    found = cases()
+    parsed = parse_batch(
+        corpus(found), Column("dialect"), tools=Column("tools"), finish_reason=Column("finish")
+    )
+    broken = 0
+    for vector, row in zip(found, parsed.to_pylist(), strict=True):
+        raws = [diagnostic["raw"] for diagnostic in row["diagnostics"] if diagnostic["kind"] in KINDS]
+        for call in row["tool_calls"]:
+            if call["status"] != "complete":
+                broken += 1
+                assert vector.raw[call["start"] : call["end"]] in raws
+    assert broken > 40
+
+
+KINDS = {"malformed_call", "truncated_call"}
+
+
+def test_what_counts_for_all_rows_is_what_a_column_of_it_says() -> None:
+    text, _ = example(list_dialects()[0])
+    name = NAMES[0]
+    tools = list(EXAMPLE_TOOLS)
+    by_column = parse_batch(
+        batch(text=[text], of=[name], tools=[json.dumps(tools)], prompt=[""], why=["stop"]),
+        Column("of"),
+        tools=Column("tools"),
+        prompt=Column("prompt"),
+        finish_reason=Column("why"),
+    )
+    for_all = parse_batch(batch(text=[text]), name, tools=tools, prompt="", finish_reason="stop")
+    assert by_column == for_all
+
+
+def test_however_the_rows_are_cut_into_batches_the_result_is_the_same() -> None:
+    table = pa.Table.from_batches([corpus(cases()[::5])])
+    whole = parse_batch(table, Column("dialect"), tools=Column("tools"))
+    for size in (1, 7, 1000):
+        batches = table.to_batches(max_chunksize=size)
+        cut = pa.Table.from_batches(parse_batches(batches, Column("dialect"), tools=Column("tools")))
+        assert cut.equals(whole)
+
+
+# -- a row never raises
+
+
+@settings(max_examples=30)
+@given(st.lists(st.one_of(st.none(), st.text(), st.sampled_from([HERMES, HERMES[:40], "<tool_call>"]))))
+def test_every_row_has_an_answer(texts: list[str | None]) -> None:
+    parsed = parse_batch(
+        pa.record_batch({"text": pa.array(texts, pa.string())}), "hermes", policies=Policies()
+    )
+    assert parsed.schema.names == PARSED.names
+    assert parsed["ok"].to_pylist() == [text is not None for text in texts]
+
+
+def test_what_is_wrong_with_a_row_is_in_the_row() -> None:
+    rows = batch(
+        text=[HERMES, None, HERMES, HERMES, HERMES, HERMES],
+        dialect=["hermes", "hermes", "klingon", None, "hermes", "hermes"],
+        tools=[None, None, None, None, "[", '[{"type": "function"}]'],
+    )
+    parsed = parse_batch(rows, Column("dialect"), tools=Column("tools")).to_pylist()
+    assert [row["ok"] for row in parsed] == [True, False, False, False, False, False]
+    said = [row["error"] for row in parsed]
+    assert said[:2] == [None, "there is no output: 'text' is null"]
+    assert "klingon" in said[2]
+    assert "None" in said[3]
+    assert "not JSON" in said[4]
+    assert "without a name" in said[5]
+
+
+def test_policies_that_fail_loudly_fail_in_the_row() -> None:
+    rows = batch(text=[HERMES, HERMES[:40]])
+    parsed = parse_batch(rows, "hermes", policies=Policies(truncated_call="error"))
+    assert parsed["ok"].to_pylist() == [True, False]
+    assert parsed["error"][1].as_py().startswith("MalformedOutput: truncated call at offset 40")
+
+
+def test_a_row_is_read_as_if_it_were_the_only_one() -> None:
+    """Rows with the same options share what follows from these, and nothing else."""
+    texts = [HERMES, HERMES[:40], f"Hm.</think>{HERMES}", "Hello.", HERMES, "[TOOL_CALLS]now[ARGS]{}", HERMES]
+    dialects = ["hermes", "hermes", "hermes", "hermes", "hermes", "mistral", "hermes"]
+    prompts = [None, None, "<think>", "<think>", None, None, None]
+    policies = Policies(truncated_call="error")
+    rows = batch(text=texts, dialect=dialects, prompt=prompts, key=["a", "b", "c", "d", "a", "e", "a"])
+    options: Any = {"prompt": Column("prompt"), "key": "key", "policies": policies}
+    together = parse_batch(rows, Column("dialect"), **options).to_pylist()
+    alone = [parse_batch(rows.slice(n, 1), Column("dialect"), **options).to_pylist()[0] for n in range(7)]
+    assert together == alone
+    assert together[0] == together[4] == together[6]
+    assert [row["ok"] for row in together] == [True, False, True, True, True, True, True]
+
+
+def test_half_a_surrogate_pair_is_spelt_out() -> None:
+    text = '<tool_call>{"name": "\\ud800", "arguments": {}}</tool_call>'
+    parsed = parse_batch(batch(text=[text, HERMES]), "hermes").to_pylist()
+    assert [row["tool_calls"][0]["name"] for row in parsed] == ["\\ud800", "now"]
+
+
+def test_tools_may_be_structs_whose_missing_members_are_null() -> None:
+    tools = [
+        [{"name": "f", "parameters": {"properties": {"n": {"type": "integer"}}}}],
+        [{"name": "g", "parameters": {"properties": {"s": {"type": "string", "enum": ["1"]}}}}],
+    ]
+    text = "<tool_call>\n<function={}>\n<parameter={}>\n1\n</parameter>\n</function>\n</tool_call>"
+    rows = batch(text=[text.format("f", "n"), text.format("g", "s")], tools=tools)
+    parsed = parse_batch(rows, "qwen3_coder", tools=Column("tools")).to_pylist()
+    assert [row["tool_calls"][0]["arguments"] for row in parsed] == ['{"n": 1}', '{"s": "1"}']
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())]
+)
+def test_text_of_any_type_is_text(kind: pa.DataType) -> None:
+    parsed = parse_batch(
+        pa.record_batch({"text": pa.array([HERMES, None], pa.string()).cast(kind)}), "hermes"
+    )
+    assert parsed["ok"].to_pylist() == [True, False]
+
+
+# -- token ids
+
+
+def test_a_batch_of_ids_is_read_in_a_loop() -> None:
+    from unspool.tokens import label_tokens
+
+    dialects = ("hermes", "qwen3_coder", "deepseek_v3_1", "harmony", "mistral")
+    for name in dialects:
+        found = [vector for vector in cases() if vector.dialect == name]
+        vocabulary = bytes_for(name)
+        rows = [vocabulary.encode(vector.raw) for vector in found]
+        table = pa.record_batch({"ids": pa.array([*rows, None, [10_000]], pa.list_(pa.int32()))})
+        parsed = parse_batch(table, name, token_ids="ids", tokenizer=vocabulary, labels=True)
+        assert parsed.schema.names == [*PARSED.names[:-2], "labels", *PARSED.names[-2:]]
+        assert json.loads(parsed.schema.metadata[b"unspool"]) == {"spans": "tokens", "labels": 1}
+        *good, empty, foreign = parsed.to_pylist()
+        assert (empty["ok"], foreign["ok"]) == (False, False)
+        for number, (ids, row) in enumerate(zip(rows, good, strict=True)):
+            reading = label_tokens(ids, name, tokenizer=vocabulary, new_id=seeded_ids(number, name))
+            places = [(call.pop("start"), call.pop("end")) for call in row["tool_calls"]]
+            assert places == [(attempt.start, attempt.end) for attempt in reading.attempts]
+            assert row.pop("labels") == reading.labels
+            assert row == row_of(reading.message) | {
+                "diagnostics": [asdict(one) for one in reading.diagnostics]
+            }
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.list_(pa.int32()), pa.large_list(pa.uint16()), pa.list_(pa.int64(), 5)], ids=str
+)
+def test_ids_may_lie_in_any_list(kind: pa.DataType) -> None:
+    vocabulary = bytes_for("hermes")
+    ids = pa.array([list(b"Hello"), None, list(b"World")], kind)
+    whole = pa.record_batch({"ids": ids})
+    for batch_ in (whole, whole.slice(1)):
+        parsed = parse_batch(batch_, "hermes", token_ids="ids", tokenizer=vocabulary)
+        assert parsed["content"].to_pylist() == ["Hello", None, "World"][-batch_.num_rows :]
+
+
+def test_padding_is_no_output() -> None:
+    rows = batch(ids=[[*b"Hi", 0, 0], [*b"Hi", -100, -100]])
+    parsed = parse_batch(rows, "hermes", token_ids="ids", tokenizer=bytes_for("hermes"), pad=0, labels=True)
+    assert parsed["content"].to_pylist() == ["Hi", "Hi"]
+    assert parsed["labels"].to_pylist() == [bytes([1, 1, 8, 8])] * 2
+
+
+# -- callers' mistakes
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"text": "output"}, "there is no column 'output', or more than one; there are: 'text', 'n'"),
+        ({"text": "n"}, "the column 'n' holds int64, not text"),
+        ({"tools": Column("tool")}, "there is no column 'tool'"),
+        ({"tools": [{"type": "function"}]}, "function without a name"),
+        ({"keep": "text"}, "give a list of columns, or 'all'"),
+        ({"keep": ["m"]}, "there is no column 'm'"),
+        ({"labels": True}, "labels=True needs ids"),
+        ({"token_ids": "n"}, "token_ids= needs the tokenizer"),
+        ({"token_ids": "text", "tokenizer": bytes_for("hermes")}, "holds string, not lists of token ids"),
+        ({"token_ids": "n", "tokenizer": bytes_for("hermes"), "prompt": "x"}, "the prompt is ids, too"),
+        ({"policies": "strict"}, "policies must be a Policies value"),
+    ],
+)
+def test_a_mistake_that_concerns_all_rows_is_said_at_once(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match=said.replace("(", r"\(")):
+        parse_batch(batch(text=[HERMES], n=[1]), "hermes", **options)
+
+
+def test_a_column_would_be_there_twice() -> None:
+    rows = batch(text=[HERMES], content=["mine"])
+    with pytest.raises(UsageError, match="'content' would be there twice"):
+        parse_batch(rows, "hermes", keep="all")
+    parsed = parse_batch(rows, "hermes", keep="all", prefix="read_")
+    assert parsed.schema.names == ["text", "content", *(f"read_{name}" for name in PARSED.names)]
+    again = render_batch(parsed, "hermes", prefix="read_", keep=["content"])
+    assert again.to_pylist() == [{"content": "mine", "text": HERMES, "ok": True, "error": None}]
+
+
+def test_a_table_gives_a_table() -> None:
+    table = pa.table({"id": [1, 2], "text": [HERMES, None]})
+    assert parse_batch(table, "hermes", keep=["id"])["id"].to_pylist() == [1, 2]
+    nothing = parse_batch(table.slice(0, 0), "hermes")
+    assert (nothing.num_rows, nothing.column_names) == (0, PARSED.names)
+
+
+# -- conversion
+
+DOZEN = [
+    "hermes",
+    "qwen3_coder",
+    "llama3_json",
+    "mistral",
+    "deepseek_v3_1",
+    "deepseek_v3_2",
+    "kimi_k2",
+    "glm47",
+    "minimax_m2",
+    "pythonic",
+    "harmony",
+    "gemma4",
+]
+TRICKY = (
+    '{"text": "it\'s \\"so\\"\\n</parameter> & <b>", "flag": true, "none": null}',
+    '{"n": 1, "x": 1.5, "list": [1, "1", {"a": []}], "unicode": "\\u00e9 \u2603"}',
+    "{}",
+)
+MESSAGES = [
+    EXAMPLE,
+    Message(tool_calls=EXAMPLE.tool_calls),
+    Message(content="Only <b>text</b>, no calls."),
+    Message(content="Look: <tool_call> and [TOOL_CALLS] are markers."),
+    *(Message(tool_calls=(ToolCall("callcall1", "now", arguments),)) for arguments in TRICKY),
+]
+
+
+@pytest.mark.parametrize("source", DOZEN)
+def test_a_conversion_proves_itself_or_says_what_differs(source: str) -> None:
+    texts = []
+    for message in MESSAGES:
+        try:
+            texts.append(render(source, message))
+        except UsageError:  # it has no words for this
+            continue
+    read = parse_batch(batch(text=texts), source)
+    for to in DOZEN:
+        rows = convert_batch(batch(text=texts), source, to).to_pylist()
+        for text, before, row in zip(texts, read.to_pylist(), rows, strict=True):
+            if not row["ok"]:
+                assert row["converted"] is None
+                assert "reads back: " in row["error"] or "has no way to write" in row["error"], row["error"]
+                continue
+            # Between tags a number and its text look alike: the proof's tools say which it is.
+            after = parse(row["converted"], to, tools=tools_for(before))
+            assert said(after) == said(parse(text, source)), (source, to, text)
+
+
+def said(message: Message) -> tuple[str, str, list[tuple[str, object]]]:
+    return (message.reasoning or "").strip(), (message.content or "").strip(), calls_of(message)
+
+
+def tools_for(row: dict[str, Any]) -> list[dict[str, Any]] | None:
+    from unspool._core.render.round_trip import _declared
+
+    return _declared(ToolCall("", call["name"], call["arguments"]) for call in row["tool_calls"]) or None
+
+
+def test_calls_convert_between_all_of_the_dozen() -> None:
+    call = Message(tool_calls=(ToolCall("callcall1", "get_weather", '{"city": "Paris", "days": 3}'),))
+    for source, to in product(DOZEN, DOZEN):
+        rows = batch(text=[render(source, call)])
+        (row,) = convert_batch(rows, source, to, tools=EXAMPLE_TOOLS).to_pylist()
+        assert row["ok"], (source, to, row["error"])
+        assert calls_of(parse(row["converted"], to, tools=EXAMPLE_TOOLS)) == calls_of(call)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('<tool_call>{"name": "now", "arguments": {"a": }}</tool_call>', "malformed call in the output"),
+        (HERMES[:40], "truncated call in the output"),
+        ("<tool_call>\n", "cut head in the output"),
+        (None, "there is no output"),
+    ],
+)
+def test_what_is_no_message_is_not_converted(text: str | None, said: str) -> None:
+    rows = pa.record_batch({"text": pa.array([text], pa.string())})
+    (row,) = convert_batch(rows, "hermes", "mistral").to_pylist()
+    assert (row["converted"], row["ok"]) == (None, False)
+    assert said in row["error"]
+    (again,) = render_batch(parse_batch(rows, "hermes"), "mistral").to_pylist()
+    assert again["ok"] or said == "there is no output" or "there is no message to write" in again["error"]
+
+
+def test_without_the_proof_it_is_written_anyway() -> None:
+    rows = batch(text=["The tag </think> ends a thought."])
+    (proved,) = convert_batch(rows, "passthrough", "hermes").to_pylist()
+    (written,) = convert_batch(rows, "passthrough", "hermes", verify=False).to_pylist()
+    assert (proved["ok"], written["ok"]) == (False, True)
+    assert (proved["converted"], written["converted"]) == (None, rows["text"][0].as_py())
+
+
+def test_the_proof_reads_with_the_tools_of_the_row() -> None:
+    tools = [{"name": "f", "parameters": {"properties": {"n": {"type": "integer"}}}}]
+    text = '<tool_call>{"name": "f", "arguments": {"n": "1"}}</tool_call>'
+    (row,) = convert_batch(batch(text=[text]), "hermes", "qwen3_coder", tools=tools).to_pylist()
+    assert not row["ok"]
+    assert row["error"].endswith("""is read with the arguments '{"n": 1}'""")
+
+
+@pytest.mark.parametrize("dialect", list_dialects(), ids=lambda dialect: dialect.name)
+def test_a_parsed_table_renders_as_its_messages_do(dialect: Dialect) -> None:
+    text, message = example(dialect)
+    prompt = "" if dialect.frame is None else None
+    parsed = parse_batch(batch(text=[text]), dialect, tools=EXAMPLE_TOOLS, prompt=prompt)
+    (row,) = render_batch(parsed, dialect).to_pylist()
+    assert row["text"] == render(dialect, replace(message, parts=()))
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ({"name": "f", "arguments": {"n": 1}}, "the arguments of 'f' are JSON text, got dict"),
+        ({"name": "f", "arguments": "{}", "status": "truncated"}, "the call of 'f' is truncated"),
+        ({"id": "x"}, "a call has a name and arguments"),
+    ],
+)
+def test_calls_that_cannot_be_written_say_so(call: dict[str, Any], said: str) -> None:
+    (row,) = render_batch(batch(tool_calls=[[call]]), "hermes").to_pylist()
+    assert said in row["error"]
+
+
+def test_a_table_without_messages_is_a_mistake() -> None:
+    with pytest.raises(UsageError, match="there is nothing to render"):
+        render_batch(batch(text=["Hello."]), "hermes")

@@ -1,0 +1,473 @@
+"""Templates run in processes of their own: none, however written, takes more than it is given."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from unspool import UnspoolError, detect
+from unspool.chat_templates import (
+    ChatTemplate,
+    ChatTemplateError,
+    ChatTemplateLimit,
+    NoRenderer,
+    _render_pool,
+)
+from unspool.chat_templates._jinja_environment import Manner, environment
+from unspool.chat_templates._render_job import HEADER, KINDS, READY, Job, Workshop
+from unspool.chat_templates._render_pool import Renderers
+from unspool.models._detection import template_probe as probe
+
+USER = {"role": "user", "content": "Hi"}
+LINUX = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="asks the kernel of Linux")
+
+
+def job(source: str, *, manner: Manner = "plain", seconds: float = 10.0, **variables: Any) -> Job:
+    return Job(
+        source, manner, variables, marked=False, length=10**6, seconds=seconds, megabytes=64, left=seconds
+    )
+
+
+@pytest.fixture
+def one() -> Iterator[Renderers]:
+    """A single process."""
+    found = Renderers(1)
+    yield found
+    found.close()
+
+
+def pid(one: Renderers) -> int:
+    return one._idle[0]._process.pid
+
+
+def run(script: str) -> str:
+    """What a program of its own prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+# -- bombs
+
+DOUBLING = "{% set n = namespace(x=START) %}{% for i in range(99) %}{% set n.x = STEP %}{% endfor %}"
+
+
+def doubling(start: str, step: str) -> str:
+    return DOUBLING.replace("START", start).replace("STEP", step)
+
+
+NOT_INTERRUPTED = (
+    "{% set n = namespace(a=[], b=[]) %}"
+    "{% for i in range(99) %}{% set n.a = [n.a, n.a] %}{% set n.b = [n.b, n.b] %}{% endfor %}{{ n.a == n.b }}"
+)
+"""One comparison, of two lists with 2 ** 99 elements each: Python does not come to hear an alarm."""
+
+BOMBS = {
+    "loops without calls": "{% set r = range(99999) %}"
+    "{% for i in r %}{% for j in r %}{% set x = i %}{% endfor %}{% endfor %}",
+    "strings added": doubling("'x'", "n.x + n.x"),
+    "lists": doubling("[1]", "n.x + n.x"),
+    "numbers": doubling("7", "n.x * n.x"),
+    "format": "{{ '%1000000000d' | format(1) }}",
+    "ljust": "{{ 'x'.ljust(10 ** 9) }}",
+    "replace": "{{ ('x' * 9999) | replace('x', 'y' * 99999) }}",
+    "range": "{{ range(10 ** 9) | list }}",
+    "not interrupted": NOT_INTERRUPTED,
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_bomb_ends_and_the_next_rendering_works(name: str) -> None:
+    with pytest.raises(ChatTemplateLimit):
+        ChatTemplate(BOMBS[name], max_seconds=0.1, max_megabytes=64).render([USER])
+    assert ChatTemplate("{{ messages[0].content }}").render([USER]) == "Hi"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ " + "(" * 9999 + "1" + ")" * 9999 + " }}",
+        "{% if 1 %}" * 999 + "{% endif %}" * 999,
+        "{% for i in [1] %}" * 30 + "{% endfor %}" * 30,
+        "{{ " + "9" * 9999 + " }}",
+        "x" * ((1 << 20) + 1),
+    ],
+    ids=["brackets", "conditions", "loops", "digits", "length"],
+)
+def test_a_template_that_cannot_be_compiled_is_refused(source: str) -> None:
+    with pytest.raises(ChatTemplateError):
+        ChatTemplate(source)
+
+
+def test_time_that_is_up_tells_the_line() -> None:
+    with pytest.raises(ChatTemplateLimit, match=r"longer than 0\.1 seconds") as caught:
+        ChatTemplate("\n\n" + BOMBS["loops without calls"], max_seconds=0.1).render([USER])
+    assert caught.value.line == 3
+
+
+def test_what_a_template_wants_is_not_guessed_from_probes_that_take_too_long() -> None:
+    source = "{% if tools %}" + BOMBS["loops without calls"] + "{% endif %}{{ messages[0].content }}"
+    with pytest.raises(ChatTemplateLimit):
+        _ = ChatTemplate(source, max_seconds=0.1).wants
+
+
+def test_a_bomb_is_not_detected_as_something_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe, "_SECONDS", 0.1)
+    source = "{{ messages[0].content }}{% if messages | length > 1 %}" + NOT_INTERRUPTED + "{% endif %}"
+    with pytest.raises(UnspoolError, match=r"longer than 0\.1 seconds"):
+        detect({"chat_template": source})
+
+
+def test_all_that_a_template_is_asked_has_a_bound_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = probe.Probe("{{ messages[0].content }}", {})
+    monkeypatch.setattr(asked, "_spent", probe._ALL_SECONDS)
+    with pytest.raises(ChatTemplateLimit):
+        asked.conversation(USER)
+
+
+# -- the same as in this process
+
+VALUES: dict[str, Any] = {
+    "tuple": ((), (1, ("a",))),
+    "numbers": [10**40, -1, 1.5, float("inf"), True, None],
+    "keys": {1: "a", None: "b", (1, 2): "c", 1.5: "d"},
+    "text": "é \0 \ud800 🎉",
+}
+CASES = [
+    "{{ tuple }}{{ numbers }}{{ keys }}",
+    "{{ text }}",
+    "{% for key, value in keys.items() %}{{ key }}={{ value }}{% endfor %}",
+    "{{ numbers | tojson }}",
+    "\n{{ raise_exception('Roles must alternate!') }}",
+    "\n{{ nothing.at_all }}",
+    "\n{{ 1 // 0 }}",
+    "\n{{ tuple.append(1) }}",
+    "\n{% if %}",
+    "{{ range(10 ** 9) }}",
+    "{{ lipsum(n=1) | length > 0 }}{{ [1] | random }}{{ {'a': [1]} | pprint }}{{ 'a b' | wordwrap(1) }}",
+    "{{ strftime_now('%Y') }}",
+    "{% set x = [1] %}{{ x.append(2) }}{{ x }}",
+    "{{ nothing + 'x' }}",
+]
+
+
+@pytest.mark.parametrize("manner", ["plain", "probing", "lenient"])
+@pytest.mark.parametrize("source", CASES)
+def test_an_answer_is_the_same_as_without_a_process(source: str, manner: Manner) -> None:
+    asked = job(source, manner=manner, **VALUES)
+    assert _render_pool.render(asked)[:3] == Workshop().answer(asked)[:3]
+
+
+def test_every_filter_and_test_is_there_although_no_file_can_be_opened() -> None:
+    found = environment("plain")
+    asked = [f"{{{{ x | {name} }}}}" for name in found.filters if name != "random"]
+    asked += [f"{{{{ x is {name} }}}}" for name in found.tests if name.isidentifier()]
+    here, there = Workshop(), Renderers(1)
+    for source in asked:
+        for value in ("<b>a www.example.com</b>", 1.5, [1, [2]], {"a": 1}):
+            one = job(source, x=value)
+            answers = [
+                re.sub("0x[0-9a-f]+", "", str(where(one)[:3])) for where in (here.answer, there.render)
+            ]
+            assert answers[0] == answers[1], source
+    there.close()
+
+
+def test_without_processes_templates_run_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_render_pool, "_renderers", None)
+    assert ChatTemplate("{{ messages[0].content }}").render([USER]) == "Hi"
+    for bomb in (
+        "{% for i in range(9999) %}{% for i in range(9999) %}{{ i }}{% endfor %}{% endfor %}",
+        "{{ range(10 ** 9) }}",
+    ):
+        with pytest.raises(ChatTemplateLimit):
+            ChatTemplate(bomb, max_seconds=0.1).render([USER])
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("executable", "/usr/bin/uwsgi"), ("executable", ""), ("platform", "emscripten")],
+)
+def test_not_every_program_can_start_processes(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    assert _render_pool._has_processes()
+    monkeypatch.setattr(sys, name, value)
+    assert not _render_pool._has_processes()
+
+
+def test_a_process_loads_next_to_nothing_of_ours() -> None:
+    """It has to start quickly, and the package alone would take three times as long."""
+    folder = Path(_render_pool.__file__).parent
+    for name in ("_render_process", "_render_job", "_jinja_environment"):
+        for node in ast.walk(ast.parse((folder / f"{name}.py").read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.level:
+                assert (node.level, node.module) in {(1, "_render_job"), (1, "_jinja_environment")}
+
+
+def test_no_template_is_compiled_in_this_process() -> None:
+    script = """
+import sys
+from unspool.chat_templates import ChatTemplate
+print(ChatTemplate("{{ messages }}").render([]), "jinja2" in sys.modules)
+"""
+    assert run(script) == "[] False\n"
+
+
+# -- processes that end, and those who start them
+
+
+def test_a_process_that_was_killed_is_replaced(one: Renderers) -> None:
+    for number in (signal.SIGKILL, signal.SIGTERM):
+        assert one.render(job("1")).text == "1"
+        before = pid(one)
+        os.kill(before, number)
+        assert one.render(job("2")).text == "2"
+        assert pid(one) != before
+
+
+def test_a_process_that_stands_still_is_replaced(monkeypatch: pytest.MonkeyPatch, one: Renderers) -> None:
+    monkeypatch.setattr(_render_pool, "_GRACE", 0.0)
+    one.render(job("1"))
+    os.kill(pid(one), signal.SIGSTOP)
+    assert one.render(job("2", seconds=0.05)).kind == "limit"
+    assert one.render(job("3")).text == "3"
+
+
+def test_a_process_is_kept(one: Renderers) -> None:
+    one.render(job("1"))
+    before = pid(one)
+    for source in ("2", "{% if %}", "{{ 1 // 0 }}", "{{ raise_exception('') }}", "{{ x.y.z }}"):
+        one.render(job(source))
+    assert pid(one) == before
+
+
+@LINUX
+def test_a_process_that_has_grown_is_not_kept() -> None:
+    script = (
+        "from unspool.chat_templates import _render_process as process; "
+        "process._MOST_GROWN = -1; process.main()"
+    )
+    ours, theirs = socket.socketpair()
+    with ours, theirs, subprocess.Popen([sys.executable, "-c", script], stdin=theirs.fileno()):
+        ours.sendall(job("1").encoded())
+        assert ours.recv(len(READY), socket.MSG_WAITALL) == READY
+        assert HEADER.unpack(ours.recv(HEADER.size, socket.MSG_WAITALL))[1]
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        HEADER.pack(len(KINDS), 0, -1, 0, 0),
+        HEADER.pack(0, 0, -1, 0, 1 << 31),
+        HEADER.pack(0, 0, -1, float("nan"), 0),
+        HEADER.pack(0, 0, -1, 0, 2) + b"\xff\xff",
+        HEADER.pack(0, 0, -1, 0, 2) + b"x",
+        b"",
+    ],
+    ids=["kind", "size", "seconds", "text", "short", "nothing"],
+)
+def test_a_process_is_not_believed(one: Renderers, sent: bytes) -> None:
+    one.render(job("1"))
+    child = one._idle[0]
+    child._wire.close()
+    child._wire, theirs = socket.socketpair()
+    with theirs:
+        theirs.sendall(sent)
+        theirs.shutdown(socket.SHUT_WR)
+        assert one.render(job("2")).text == "2"  # by another
+    assert child._process.returncode is not None
+
+
+FORKING = """
+import os
+from unspool.chat_templates import ChatTemplate
+
+def sockets():
+    with os.scandir("/proc/self/fd") as found:
+        return sum("socket:" in os.readlink(entry.path) for entry in found)
+
+def right(name):
+    asked = [f"{name} {number}" for number in range(50)]
+    return asked == [template.render([{"role": "user", "content": text}]) for text in asked]
+
+template = ChatTemplate("{{ messages[0].content }}")
+here = sockets()
+children = []
+for name in "ab":
+    child = os.fork()
+    if not child:
+        os._exit(0 if sockets() == 0 and right(name) else 1)
+    children.append(child)
+print(here, right("c"), [os.waitpid(child, 0)[1] for child in children])
+"""
+
+
+@LINUX
+def test_forked_processes_do_not_share_theirs() -> None:
+    assert run(FORKING) == "1 True [0, 0]\n"
+
+
+@LINUX
+def test_nothing_is_left_behind() -> None:
+    script = f"""
+import os, sys
+from unspool.chat_templates import ChatTemplate, ChatTemplateError, _render_pool
+ChatTemplate("")
+before = len(os.listdir("/proc/self/fd"))
+for bomb in {[BOMBS["loops without calls"], NOT_INTERRUPTED, BOMBS["ljust"]]!r} * 2:
+    try:
+        ChatTemplate(bomb, max_seconds=0.05).render([])
+    except ChatTemplateError:
+        pass
+ChatTemplate("")
+print(len(os.listdir("/proc/self/fd")) - before)
+_render_pool._renderers.close()
+try:
+    os.waitpid(-1, os.WNOHANG)
+except ChildProcessError:
+    print("no children")
+"""
+    assert run(script) == "0\nno children\n"
+
+
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="asks the kernel of Linux")
+@pytest.mark.parametrize(
+    "source", ["idle", BOMBS["loops without calls"], NOT_INTERRUPTED], ids=["idle", "loop", "C"]
+)
+def test_a_process_ends_with_the_one_that_started_it(source: str) -> None:
+    script = f"""
+import sys, threading
+from unspool.chat_templates import _render_pool
+from unspool.chat_templates._render_job import Job
+_render_pool._renderers.render(Job("1", "plain", {{}}, False, 99, 9.0, 64, 9.0))
+print(_render_pool._renderers._idle[0]._process.pid, flush=True)
+sys.stdin.readline()
+if {source!r} != "idle":
+    bomb = Job({source!r}, "plain", {{}}, False, 99, 0.2, 64, 0.2)
+    threading.Thread(target=_render_pool._renderers.render, args=(bomb,), daemon=True).start()
+    while _render_pool._renderers._idle:
+        pass
+print("busy", flush=True)
+sys.stdin.readline()
+"""
+    with subprocess.Popen([sys.executable, "-c", script], stdin=-1, stdout=-1) as program:
+        assert program.stdin is not None
+        assert program.stdout is not None
+        watched = os.pidfd_open(int(program.stdout.readline()))
+        try:
+            program.stdin.write(b"\n")
+            program.stdin.flush()
+            program.stdout.readline()
+            program.kill()
+            assert select.select([watched], [], [], 30)[0]
+        finally:
+            os.close(watched)
+
+
+@LINUX
+def test_a_process_sees_nothing_of_ours(monkeypatch: pytest.MonkeyPatch, one: Renderers) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+    one.render(job("1"))
+    about = Path(f"/proc/{pid(one)}")
+    assert b"secret" not in (about / "environ").read_bytes()
+    assert sorted(link.name for link in (about / "fd").iterdir()) == ["0", "1", "2", "3"]
+    assert {str((about / "fd" / name).readlink()) for name in "123"} == {"/dev/null", f"{about}/statm"}
+    limits = (about / "limits").read_text()
+    for name in ("Max open files", "Max file size", "Max processes"):
+        (line,) = [line for line in limits.splitlines() if line.startswith(name)]
+        assert line.removeprefix(name).split()[:2] == ["0", "0"]
+
+
+def test_that_none_can_be_started_is_said(monkeypatch: pytest.MonkeyPatch, one: Renderers) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    with pytest.raises(NoRenderer, match="cannot be started"):
+        one.render(job("1"))
+    monkeypatch.setattr(sys, "executable", "/bin/true")
+    with pytest.raises(NoRenderer, match="did not start"):
+        one.render(job("1"))
+    monkeypatch.undo()
+    assert one.render(job("1")).text == "1"
+
+
+def test_templates_of_strangers_run_apart() -> None:
+    def process() -> int:
+        _render_pool.render(job("1"))
+        used = _render_pool._apart.get() or _render_pool._renderers
+        assert used is not None
+        return used._idle[-1]._process.pid
+
+    usual = process()
+    with _render_pool.apart():
+        theirs = process()
+        assert theirs == process() != usual
+        priorities = [os.getpriority(os.PRIO_PROCESS, one) for one in (usual, theirs)]
+        assert priorities[0] < priorities[1] or priorities[0] >= 10  # a higher number is a lower priority
+    with _render_pool.apart():
+        assert process() not in (theirs, usual)
+    assert process() == usual
+
+
+# -- those who wait
+
+
+def test_waiting_for_a_process_counts(monkeypatch: pytest.MonkeyPatch, one: Renderers) -> None:
+    one._enter(0.0)
+    monkeypatch.setattr(_render_pool, "_GRACE", 0.0)
+    with pytest.raises(NoRenderer, match="try again"):
+        one.render(job("1", seconds=0.01))
+    one._leave()
+    assert one.render(job("1")).text == "1"
+
+
+def test_who_came_first_is_served_first(one: Renderers) -> None:
+    one._enter(0.0)
+    served: list[int] = []
+
+    def wait(number: int) -> None:
+        one._enter(1e9)
+        served.append(number)
+        one._leave()
+
+    threads = []
+    for number in range(5):
+        threads.append(threading.Thread(target=wait, args=(number,)))
+        threads[-1].start()
+        while len(one._waiting) <= number:
+            os.sched_yield()
+    one._leave()
+    for thread in threads:
+        thread.join()
+    assert served == [0, 1, 2, 3, 4]
+
+
+def test_threads_render_at_once_and_get_their_own() -> None:
+    template = ChatTemplate("{{ messages[0].content }}")
+    wrong: list[str] = []
+
+    def work(name: int) -> None:
+        for number in range(20):
+            text = f"{name} {number}"
+            if template.render([{"role": "user", "content": text}]) != text:
+                wrong.append(text)
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong

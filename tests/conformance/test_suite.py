@@ -1,0 +1,439 @@
+"""The suite itself: its cases are sound, unspool passes them, and parsers that are wrong do not.
+
+Every dialect runs here in a few chunkings; the slow tests try all of them.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterable
+from functools import cache
+from itertools import product
+from pathlib import Path
+from zlib import crc32
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paths import ROOT
+from unspool import (
+    Message,
+    TextPart,
+    ToolCall,
+    UsageError,
+    list_dialects,
+    render,
+)
+from unspool.conformance import (
+    DeltaMessage,
+    InProcess,
+    Request,
+    Run,
+    TestCase,
+    Unsupported,
+    cases,
+)
+from unspool.conformance import _scenarios as scenarios_package
+from unspool.conformance._adapters import UnspoolSession, unspool_adapter
+from unspool.conformance._cases import DeltaToolCall
+from unspool.conformance._chunkings import CHUNKINGS, HUGE, _tokenizer, chunked
+from unspool.conformance._rulings import RULINGS
+from unspool.conformance._runner import BATCH, WAYS, CaseResult, Runner, told
+from unspool.conformance._scenarios import GROUPS, SCENARIOS, Inapplicable, able, select
+from unspool.conformance._scenarios.rendering import sketch
+from unspool.conformance._scenarios.scenario import rendered
+
+NAMES = [dialect.name for dialect in list_dialects()]
+each_dialect = pytest.mark.parametrize("name", NAMES)
+
+
+@cache
+def suite(name: str) -> tuple[TestCase | Inapplicable, ...]:
+    return tuple(cases([name]))
+
+
+def cases_of(name: str) -> list[TestCase]:
+    return [case for case in suite(name) if isinstance(case, TestCase)]
+
+
+# -- unspool
+
+
+def complaints(runner: Runner, chosen: Iterable[TestCase]) -> list[str]:
+    return [
+        told(result) for result in map(runner.check, chosen) if result.status not in ("passed", "xfailed")
+    ]
+
+
+@each_dialect
+def test_unspool_conforms(name: str) -> None:
+    chosen = cases_of(name)
+    quick = Runner(unspool_adapter(), (BATCH, "whole"), minimise=False)
+    finely = Runner(unspool_adapter(), ("characters",), minimise=False)
+    # Another third of the scenarios for every dialect, the same in every run.
+    third = [case for case in chosen if crc32(case.key.encode()) % 3 == 0 and len(case.model_output) < HUGE]
+    assert complaints(quick, chosen) + complaints(finely, third) == []
+
+
+@pytest.mark.slow
+@each_dialect
+def test_unspool_conforms_in_every_chunking(name: str) -> None:
+    assert complaints(Runner(unspool_adapter(), WAYS, minimise=False), cases_of(name)) == []
+
+
+@pytest.mark.parametrize("ruling", RULINGS, ids=lambda ruling: ruling.name)
+def test_a_ruling_is_still_needed(ruling: object) -> None:
+    assert ruling in RULINGS
+    runner = Runner(unspool_adapter(), (BATCH, "whole"), minimise=False)
+    for name in NAMES:
+        for case in cases_of(name):
+            covered = any(one is ruling and one.covers(case, one.classes[0]) for one in RULINGS)
+            if covered and runner.check(case).excuse == getattr(ruling, "reason", None):
+                return
+    pytest.fail("nothing fails without it: remove it")
+
+
+def test_a_ruling_says_why() -> None:
+    assert len({ruling.name for ruling in RULINGS}) == len(RULINGS)
+    docs = (ROOT / "docs" / "conformance.md").read_text("utf-8")
+    for ruling in RULINGS:
+        assert len(ruling.reason) > 20
+        assert ruling.reason in docs, f"docs/conformance.md does not have the ruling {ruling.name!r}"
+
+
+# -- the cases
+
+
+def test_the_suite_is_large_and_has_every_group() -> None:
+    groups = Counter(case.group for name in NAMES for case in cases_of(name))
+    assert groups.keys() == GROUPS.keys()
+    assert sum(groups.values()) > 20_000
+    assert len(SCENARIOS) > 300
+
+
+@each_dialect
+def test_every_scenario_has_a_case_or_a_reason(name: str) -> None:
+    found = suite(name)
+    assert len(found) == len(SCENARIOS)
+    assert len({case.key for case in cases_of(name)}) == len(cases_of(name))
+    for one in found:
+        if isinstance(one, Inapplicable):
+            assert one.reason.strip(), one.scenario
+        else:
+            assert one.rule, one.key
+
+
+@each_dialect
+def test_a_dialect_with_calls_has_a_good_part_of_the_suite(name: str) -> None:
+    found = able(name)
+    if found.calls:
+        assert len(cases_of(name)) > (250 if found.thinks else 150)
+
+
+def test_every_scenario_has_a_dialect() -> None:
+    expressed = {case.scenario_name for name in NAMES for case in cases_of(name)}
+    assert expressed == SCENARIOS.keys()
+
+
+@each_dialect
+def test_the_pieces_are_what_render_writes(name: str) -> None:
+    dialect = able(name).dialect
+    parts: list[TextPart | ToolCall] = [
+        TextPart("reasoning", "R."),
+        TextPart("content", "T."),
+        ToolCall("id1", "get_weather", '{"city": "Paris", "n": 3}'),
+        ToolCall("id2", "ping", "{}"),
+    ]
+    tried = 0
+    for length in range(1, 4):
+        for chosen in product(parts, repeat=length):
+            try:
+                whole = render(dialect, Message(parts=chosen), check=False)
+            except UsageError:
+                continue  # not every dialect can say everything
+            tried += 1
+            assert "".join(piece.text for piece in sketch(dialect, chosen)) == whole
+    assert tried
+
+
+@each_dialect
+def test_a_scenario_without_a_twist_is_what_render_writes(name: str) -> None:
+    for case in cases_of(name):
+        scenario = SCENARIOS[case.scenario_name]
+        if scenario.twist is None:
+            message = Message(parts=tuple(rendered(scenario.parts, able(name))))
+            assert case.model_output == render(able(name).dialect, message, check=False)
+
+
+def test_expectations_are_not_asked_of_a_parser() -> None:
+    folder = Path(scenarios_package.__file__).parent
+    names = {
+        alias.name
+        for file in folder.glob("*.py")
+        for node in ast.walk(ast.parse(file.read_text("utf-8")))
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        for alias in node.names
+    }
+    assert "sketch" in names
+    assert not names & {
+        "Parser",
+        "parse",
+        "read",
+        "fold",
+        "MessageBuilder",
+        "Machine",
+        "plan",
+        "compile_dialect",
+    }
+
+
+def test_selecting() -> None:
+    assert {one.group for one in select(["order", "empty"])} == {"order", "empty"}
+    assert [one.name for one in select(["order/text-call"])] == ["text-call"]
+    assert len(select(["order/*"])) == len(select(["order"]))
+    with pytest.raises(UsageError, match="conformance list"):
+        select(["nothing/*"])
+    with pytest.raises(LookupError):
+        list(cases(["nobody"]))
+
+
+# -- chunkings
+
+
+@given(st.text(max_size=300))
+def test_chunks_are_the_text(text: str) -> None:
+    for name in CHUNKINGS:
+        ways = list(chunked(text, name))
+        assert ways or (name == "two" and len(text) < 2)
+        for chunks in ways:
+            assert "".join(chunks) == text
+        assert ways == list(chunked(text, name)), "the same in every run"
+
+
+def test_what_chunkings_are() -> None:
+    text = 'Hi <tool_call>\n{"a": "é🙂"}'
+    assert list(chunked(text, "whole")) == [(text,)]
+    assert list(chunked(text, "characters")) == [tuple(text)]
+    assert {chunks[0] for chunks in chunked(text, "two")} == {text[:at] for at in range(1, len(text))}
+    (burst,) = chunked(text, "burst")
+    assert burst[1:3] == ("", "")
+    assert len(burst[3]) > len(burst[0]) > 0
+    (tokens,) = chunked(text, "tokens")
+    assert 5 < len(tokens) < len(text)
+    with pytest.raises(UsageError, match="choose from whole"):
+        chunked(text, "slices")
+
+
+def test_a_huge_text_is_not_cut_too_finely() -> None:
+    text = "word " * HUGE
+    for name in ("characters", "random"):
+        assert all(len(chunks) <= 2 * HUGE for chunks in chunked(text, name))
+
+
+def test_tokens_without_a_tokenizer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("unspool.conformance._chunkings._tokenizer", lambda: None)
+    (tokens,) = chunked("Hello, world 2026: <tool_call>", "tokens")
+    assert tokens[:3] == ("Hello", ",", " world")
+    assert "".join(tokens) == "Hello, world 2026: <tool_call>"
+
+
+def test_a_real_tokenizer_is_used_where_there_is_one() -> None:
+    pytest.importorskip("mistral_common")
+    _tokenizer.cache_clear()
+    assert _tokenizer() is not None
+
+
+# -- parsers that are wrong
+
+
+class Sabotage(UnspoolSession):
+    """unspool, with something wrong with it."""
+
+    def feed(self, chunk: str) -> list[DeltaMessage]:
+        return [out for delta in super().feed(chunk) for out in self.spoil(delta)]
+
+    def finish(self, reason: object) -> list[DeltaMessage]:
+        return [out for delta in super().finish(reason) for out in self.spoil(delta)]
+
+    def spoil(self, delta: DeltaMessage) -> list[DeltaMessage]:
+        return [delta]
+
+
+class LosesCalls(Sabotage):
+    def spoil(self, delta: DeltaMessage) -> list[DeltaMessage]:
+        kept = tuple(call for call in delta.tool_calls if call.index == 0)
+        return [DeltaMessage(delta.content, delta.reasoning, kept)]
+
+
+class LosesText(Sabotage):
+    def spoil(self, delta: DeltaMessage) -> list[DeltaMessage]:
+        return [DeltaMessage(None, delta.reasoning, delta.tool_calls)]
+
+
+class HalvesPairs(Sabotage):
+    def spoil(self, delta: DeltaMessage) -> list[DeltaMessage]:
+        return [DeltaMessage("\ud83d", delta.reasoning, delta.tool_calls)]
+
+
+class LeaksMarkup(Sabotage):
+    def spoil(self, delta: DeltaMessage) -> list[DeltaMessage]:
+        extra = DeltaMessage("</tool_call>") if delta.tool_calls and delta.tool_calls[0].arguments else None
+        return [delta, *([extra] if extra else [])]
+
+
+class MixesChannels(Sabotage):
+    def spoil(self, delta: DeltaMessage) -> list[DeltaMessage]:
+        return [DeltaMessage(delta.reasoning or delta.content, None, delta.tool_calls)]
+
+
+class TypesAsStrings(Sabotage):
+    def spoil(self, delta: DeltaMessage) -> list[DeltaMessage]:
+        calls = (
+            DeltaToolCall(c.index, c.id, c.name, c.arguments and c.arguments.replace("true", '"true"'))
+            for c in delta.tool_calls
+        )
+        return [DeltaMessage(delta.content, delta.reasoning, tuple(calls))]
+
+
+class CallsFirst(Sabotage):
+    """Keeps text until the end."""
+
+    def __init__(self, request: Request) -> None:
+        super().__init__(request)
+        self.kept: list[DeltaMessage] = []
+
+    def spoil(self, delta: DeltaMessage) -> list[DeltaMessage]:
+        if delta.tool_calls:
+            return [delta]
+        self.kept.append(delta)
+        return []
+
+    def finish(self, reason: object) -> list[DeltaMessage]:
+        return super().finish(reason) + self.kept
+
+
+class Strips(Sabotage):
+    def spoil(self, delta: DeltaMessage) -> list[DeltaMessage]:
+        return [DeltaMessage(delta.content and f" {delta.content}", delta.reasoning, delta.tool_calls)]
+
+
+class Raises(Sabotage):
+    def feed(self, chunk: str) -> list[DeltaMessage]:
+        raise KeyError(chunk)
+
+
+class NamesTwice(Sabotage):
+    def spoil(self, delta: DeltaMessage) -> list[DeltaMessage]:
+        named = any(call.name for call in delta.tool_calls)
+        return [delta, delta] if named else [delta]
+
+
+class AlwaysStops(Sabotage):
+    def finish(self, reason: object) -> list[DeltaMessage]:
+        deltas = super().finish(reason)
+        self.finish_reason = "stop"
+        return deltas
+
+
+def result_of(
+    session: type[Sabotage], scenario: str, way: str = "whole", name: str = "unspool"
+) -> CaseResult:
+    runner = Runner(InProcess(session, name), (way,), minimise=False)
+    (case,) = (one for one in cases(["hermes"], [scenario]) if isinstance(one, TestCase))
+    return runner.check(case)
+
+
+@pytest.mark.parametrize(
+    ("session", "scenario", "expected"),
+    [
+        (LosesCalls, "order/text-call-call", "loss"),
+        (LosesText, "order/text-call", "loss"),
+        (LeaksMarkup, "order/text-call", "leak"),
+        (MixesChannels, "order/reasoning-text", "loss"),
+        (TypesAsStrings, "arguments/booleans", "arguments"),
+        (CallsFirst, "order/text-call", "order"),
+        (Strips, "order/text-call", "whitespace"),
+        (Raises, "order/text", "error"),
+        (NamesTwice, "order/call", "error"),
+        (AlwaysStops, "order/call", "finish"),
+    ],
+)
+def test_a_wrong_parser_is_caught(session: type[Sabotage], scenario: str, expected: str) -> None:
+    result = result_of(session, scenario)
+    assert (result.status, result.difference) == ("failed", expected)
+    assert scenario in told(result)
+
+
+def test_the_ledger_is_for_others_only() -> None:
+    assert result_of(LosesText, "order/text-call").status == "failed"
+    assert result_of(LosesText, "order/text-call", name="other").status == "xfailed"
+    assert "dropped" in result_of(LosesText, "order/text-call", name="other").excuse
+
+
+class MixesChoices(UnspoolSession):
+    """Keeps its state in the class: a second choice reads into the first."""
+
+    shared: UnspoolSession | None = None
+
+    def __init__(self, request: Request) -> None:
+        super().__init__(request)
+        type(self).shared = self
+
+    def feed(self, chunk: str) -> list[DeltaMessage]:
+        assert self.shared is not None
+        return UnspoolSession.feed(self.shared, chunk)
+
+
+def test_choices_that_know_of_each_other_are_caught() -> None:
+    runner = Runner(InProcess(MixesChoices, "unspool"), ("tokens",), minimise=False)
+    (one,) = cases(["hermes"], ["choices/2: two calls"])
+    (alone,) = cases(["hermes"], ["order/call"])
+    assert isinstance(one, TestCase)
+    assert isinstance(alone, TestCase)
+    assert runner.check(one).status == "failed"
+    assert runner.check(alone).status == "passed"
+
+
+def test_what_a_parser_does_not_claim_does_not_count() -> None:
+    def factory(request: Request) -> UnspoolSession:
+        if request.start == "reasoning":
+            raise Unsupported("it cannot begin inside reasoning")
+        return UnspoolSession(request)
+
+    runner = Runner(InProcess(factory, "mine", dialects=["hermes"]), ("whole",))
+    report = runner.run(cases(["hermes", "glm45"], ["prefilled"]))
+    assert {result.case.dialect for result in report.results} == {"hermes"}
+    assert report.counts.keys() == {"passed", "unsupported"}
+    refused = next(result for result in report.results if result.status == "unsupported")
+    assert refused.excuse == "it cannot begin inside reasoning"
+    assert refused.case.start == "reasoning"
+
+
+def test_the_parser_sees_the_request() -> None:
+    seen: list[Request] = []
+
+    def factory(request: Request) -> UnspoolSession:
+        seen.append(request)
+        return UnspoolSession(request)
+
+    runner = Runner(InProcess(factory, "mine"), (BATCH, "whole"))
+    (case,) = cases(["hermes"], ["guided/named: behind prefilled reasoning"])
+    assert isinstance(case, TestCase)
+    assert runner.check(case).status == "passed"
+    assert [request.streaming for request in seen] == [False, True]
+    assert (seen[0].dialect, seen[0].start, seen[0].prompt) == ("hermes", "reasoning", "<think>\n")
+    assert seen[0].tool_choice == {"type": "function", "function": {"name": "get_weather"}}
+    assert seen[0].tools == case.tools
+
+
+def test_a_case_is_run_once_for_each_way() -> None:
+    runner = Runner(unspool_adapter(), WAYS)
+    (case,) = cases(["hermes"], ["order/text-call"])
+    assert isinstance(case, TestCase)
+    result = runner.check(case)
+    assert list(result.ways) == list(WAYS)
+    assert set(result.ways.values()) == {"match"}
+    assert isinstance(result.worst, Run)
+    assert result.worst.status == "passed"

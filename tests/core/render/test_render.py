@@ -1,0 +1,235 @@
+"""Rendering proves itself: what is written reads back, or is an error that says what does not."""
+
+from __future__ import annotations
+
+import json
+from itertools import permutations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from test_corpus import case_of, dialect_of
+
+import corpus_cases
+from standard_scenarios import callers
+from unspool import (
+    Channel,
+    Dialect,
+    Message,
+    Part,
+    TextPart,
+    ToolCall,
+    UsageError,
+    get_dialect,
+    list_dialects,
+    parse,
+    render,
+)
+from unspool.chat_templates import ChatTemplate, normalise_history
+from unspool.conformance._scenarios.capabilities import Able
+from unspool.dialects._templates import split_marks
+from unspool.testing import markers, read
+
+NAMES = [dialect.name for dialect in list_dialects()]
+CHANNELS: tuple[Channel, ...] = ("content", "reasoning")
+each_dialect = pytest.mark.parametrize("name", NAMES)
+
+
+def shape(parts: tuple[Part, ...]) -> list[tuple[str, str]]:
+    """Calls by name and texts by channel, in order; white space does not count, nor where a text is cut."""
+    found: list[tuple[str, str]] = []
+    for part in parts:
+        kind = part.channel if isinstance(part, TextPart) else "call"
+        text = "".join(part.text.split()) if isinstance(part, TextPart) else part.name
+        if kind != "call" and found and found[-1][0] == kind:
+            text = found.pop()[1] + text
+        if text:
+            found.append((kind, text))
+    return found
+
+
+def assert_proved(name: str, *parts: Part) -> None:
+    """``render`` refuses exactly what does not come back."""
+    message = Message(parts=parts)
+    try:
+        text = render(name, message, check=False)
+    except UsageError:
+        return  # there are no words for it
+    tools = [{"name": part.name} for part in parts if isinstance(part, ToolCall)]
+    comes_back = shape(parse(text, name, tools=tools or None).parts) == shape(parts)
+    if comes_back:
+        assert render(name, message) == text
+    else:
+        with pytest.raises(UsageError, match="reads back"):
+            render(name, message)
+
+
+@pytest.mark.parametrize("name", [dialect.name for dialect in callers()])
+def test_calls_are_written_as_models_write_them(name: str) -> None:
+    """The corpus has the very text: that it reads back would not show a format that nobody else writes."""
+    most = 1 if "parallel" in Able(get_dialect(name)).lacks else 2
+    written = []
+    for vector in corpus_cases.load():
+        dialect = dialect_of(vector)
+        if dialect is None or dialect.name != name or len(vector.calls) < most or vector.policies:
+            continue
+        message = read(dialect, case_of(vector, dialect)).message
+        assert message is not None
+        if not message.diagnostics:
+            written.append(
+                without_end(vector.raw, dialect)
+                == without_end(render(dialect, message, check=False), dialect)
+            )
+    assert any(written), f"render writes none of {len(written)} examples of the corpus to the character"
+
+
+def without_end(text: str, dialect: Dialect) -> str:
+    """The text without white space around it, and without the marker that ends a turn."""
+    for stop in dialect.stop:
+        text = text.removesuffix(stop)
+    return text.strip()
+
+
+def call_of(name: str) -> ToolCall:
+    spec = get_dialect(name)
+    code = any("{code}" in template for template in spec.call[:1])
+    function = spec.names.fixed or "now"
+    return ToolCall(spec.id_format.new(function, 0), function, '{"code": "1"}' if code else "{}")
+
+
+@each_dialect
+def test_parts_in_any_order(name: str) -> None:
+    parts: list[Part] = [TextPart("reasoning", "Hm."), TextPart("content", "Let me see."), call_of(name)]
+    for length in (1, 2, 3):
+        for chosen in permutations(parts, length):
+            assert_proved(name, *chosen)
+
+
+@each_dialect
+def test_markers_in_prose(name: str) -> None:
+    for marker in markers(get_dialect(name)):
+        for text in (f"Write {marker} there.", f"{marker}now", marker):
+            for channel in CHANNELS:
+                assert_proved(name, TextPart(channel, text))
+                assert_proved(name, TextPart(channel, text), call_of(name))
+
+
+@each_dialect
+@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data())
+def test_a_call_in_prose_is_never_written_as_one(name: str, data: st.DataObject) -> None:
+    """Prose that quotes a whole call, or a part of one."""
+    try:
+        whole = render(name, Message(tool_calls=(call_of(name),)), check=False)
+    except UsageError:
+        return
+    start = data.draw(st.integers(0, len(whole)))
+    end = data.draw(st.integers(start, len(whole)))
+    before = data.draw(st.sampled_from(("", "So: ", "`", "\n")))
+    assert_proved(name, TextPart("content", before + whole[start:end]))
+
+
+CALL = ToolCall("", "f", '{"a": 1}')
+
+
+@pytest.mark.parametrize("name", ["xlam", "generic_json", "llama3_json", "watt"])
+def test_text_before_a_call_that_must_come_first(name: str) -> None:
+    message = Message(content="Let me see.", tool_calls=(CALL,))
+    with pytest.raises(UsageError, match=f"'{name}' cannot write .* part 1, a call of 'f' .* check=False"):
+        render(name, message)
+    assert render(name, message, check=False).startswith("Let me see.")
+
+
+def test_a_marker_in_prose_is_no_call_that_nobody_made() -> None:
+    message = Message(content='Never write [TOOL_CALLS]rm{"path": "/"} here.')
+    with pytest.raises(UsageError, match="part 0, content 'Never write"):
+        render("mistral", message)
+    assert parse(render("mistral", message, check=False), "mistral").tool_calls[0].name == "rm"
+
+
+def test_what_is_read_besides() -> None:
+    message = Message(content='Never write. [TOOL_CALLS]rm{"path": "/"}')
+    with pytest.raises(UsageError, match="is read as content 'Never write"):
+        render("mistral", message)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ['{"a": 5, "b": "5", "c": null, "d": "null", "e": [1.0, 1], "f": {"g": true}}', "{}", "", " "],
+)
+@each_dialect
+def test_values_of_every_type_are_no_false_alarm(name: str, arguments: str) -> None:
+    """Without a schema a tagged number is a string; the proof knows what was meant."""
+    call = call_of(name)
+    if call.arguments != "{}" or not get_dialect(name).call:
+        return
+    render(name, Message(tool_calls=(ToolCall(call.id, call.name, arguments),)))
+
+
+def test_broken_arguments_cannot_be_read_back() -> None:
+    message = Message(tool_calls=(ToolCall("", "f", '{"a": '),))
+    with pytest.raises(UsageError, match="part 0, a call of 'f'"):
+        render("hermes", message)
+    assert '{"a":' in render("hermes", message, check=False)
+
+
+def test_ids_that_do_not_come_back() -> None:
+    twice = ToolCall("abc", "f", "{}")
+    with pytest.raises(UsageError, match=r"part 1, a call of 'f' .* is read with the id"):
+        render("solar_open", Message(tool_calls=(twice, twice)))
+    with pytest.raises(UsageError, match=r"part 0, .* has no id"):
+        render("solar_open", Message(tool_calls=(CALL,)))
+    render("solar_open", Message(tool_calls=(twice,)))
+
+
+def test_blanks_at_the_ends_are_framing() -> None:
+    call = ToolCall("", "f", "{}")
+    parts = (TextPart("reasoning", "\nHm. \n"), TextPart("content", "\n\nSee: \n\n"), call)
+    assert parse(render("hermes", Message(parts=parts)), "hermes").content == "See:"
+
+
+def test_a_history_is_written_although_it_does_not_read_back() -> None:
+    """It is for the model to see what happened; a request must not fail for it."""
+    template = ChatTemplate("{% for message in messages %}{{ message.content }}{% endfor %}")
+    function = {"name": "f", "arguments": '{"a": 1}'}
+    message = {
+        "role": "assistant",
+        "content": "Let me see.",
+        "tool_calls": [{"id": "1", "type": "function", "function": function}],
+    }
+    (written,) = normalise_history([message], template, dialect="xlam")
+    assert written["content"] == 'Let me see.[{"name": "f", "arguments": {"a": 1}}]'
+
+
+@each_dialect
+def test_reasoning_behind_text_is_read_back(name: str) -> None:
+    """An opener in the middle of a line is text, so it gets a line of its own; that line is not content."""
+    parts = (TextPart("content", "Let me see."), TextPart("reasoning", "Hm."))
+    spec = get_dialect(name)
+    if spec.frame is None and spec.reasoning and "^" not in split_marks(spec.reasoning[0])[0]:
+        message = parse(render(name, Message(parts=parts)), name)
+        assert (message.content, message.reasoning) == ("Let me see.", "Hm.")
+
+
+@pytest.mark.parametrize(
+    "name", ["hermes", "mistral", "pythonic", "qwen3_coder", "minimax_m3", "functiongemma"]
+)
+def test_last_value_of_a_key_given_twice_is_written(name: str) -> None:
+    message = Message(tool_calls=[ToolCall("1", "f", '{"a": 1, "b": {"c": 2, "c": 3}, "a": 4}')])
+    tools = [
+        {
+            "type": "function",
+            "function": {
+                "name": "f",
+                "parameters": {
+                    "type": "object",
+                    "properties": {
+                        "a": {"type": "integer"},
+                        "b": {"type": "object", "properties": {"c": {"type": "integer"}}},
+                    },
+                },
+            },
+        }
+    ]
+    (call,) = parse(render(name, message, check=False), name, tools=tools).tool_calls
+    assert json.loads(call.arguments) == {"a": 4, "b": {"c": 3}}

@@ -1,0 +1,213 @@
+"""What stands around calls: missing openers, closers that are no markers, text that is for nobody."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from standard_scenarios import callers
+from unspool import (
+    Dialect,
+    Message,
+    Policies,
+    SpecError,
+    ToolCall,
+    UsageError,
+    get_dialect,
+    parse,
+    plan,
+    render,
+)
+from unspool.testing import Case, Reading, assert_laws, check_dialect, read
+
+CALLERS = [dialect.name for dialect in callers()]
+FENCE = "Look:\n```py\nprint(1)\n```\nBye."
+
+
+def message_of(dialect: str | Dialect, text: str, **request: object) -> Message:
+    """The message, after the laws have been tried on the text."""
+    case = Case(text, **request)  # type: ignore[arg-type]
+    assert_laws(dialect, case)
+    reading: Reading = read(dialect, case)
+    assert reading.message is not None
+    return reading.message
+
+
+def kinds(message: Message) -> list[str]:
+    return [diagnostic.kind for diagnostic in message.diagnostics]
+
+
+# -- code fences
+
+
+@pytest.mark.parametrize("policies", [Policies(), Policies(malformed_call="repair")], ids=["text", "repair"])
+@pytest.mark.parametrize("name", CALLERS)
+def test_a_code_fence_behind_a_call_is_text(name: str, policies: Policies) -> None:
+    dialect = get_dialect(name)
+    call = ToolCall("call_1", "get_weather", '{"city": "Paris"}')
+    try:
+        text = render(dialect, Message(tool_calls=(call,)))
+    except UsageError:
+        pytest.skip("it cannot write that call")
+    found = parse(text + "\n" + FENCE, dialect, policies=policies)
+    if found.content is None or "Bye." not in found.content:
+        pytest.skip("what follows a call is not content")
+    assert "```py\nprint(1)\n```" in found.content
+
+
+def test_a_stray_closer_takes_its_fence_along() -> None:
+    found = message_of("deepseek_v3", "One. ```<｜tool▁call▁end｜>Two. ``` Three.")
+    assert (found.content, kinds(found)) == ("One.Two. ``` Three.", ["stray_closer"])
+
+
+# -- text that is for nobody
+
+WITH_RESULTS = Dialect(
+    name="with_results",
+    call=("<call>{envelope}</call>",),
+    drop=("<|result|>{text}<|/result|>", "<|br|>"),
+)
+
+
+def test_what_stands_between_markers_is_dropped_with_a_note() -> None:
+    found = message_of(WITH_RESULTS, "One.<|result|>4 <b> <call>{}</call> <think><|/result|>Two.<|br|>")
+    assert (found.content, found.tool_calls, kinds(found)) == ("One.Two.", (), ["dropped_text"])
+
+
+def test_reasoning_goes_on_behind_dropped_text() -> None:
+    found = message_of(WITH_RESULTS, "<think>Hm.<|result|>4<|/result|>So.</think>Four.")
+    assert (found.reasoning, found.content) == ("Hm.So.", "Four.")
+
+
+def test_dropped_text_that_does_not_end_is_dropped() -> None:
+    found = message_of(WITH_RESULTS, "One.<|result|>4", finish_reason="length")
+    assert (found.content, kinds(found)) == ("One.", ["dropped_text"])
+
+
+def test_dropped_text_keeps_the_laws() -> None:
+    check_dialect(WITH_RESULTS, ["One.<|result|>4<|/result|>Two.", "<think>A<|result|>b"], examples=20)
+
+
+@pytest.mark.parametrize("template", ["{text}<|/result|>", "<|result|>{text}", "<|r|>{text}{text}<|/r|>"])
+def test_dropped_text_needs_its_markers(template: str) -> None:
+    with pytest.raises(SpecError):
+        Dialect(name="wrong", drop=(template,))
+
+
+def test_results_in_the_prompt_are_not_the_models() -> None:
+    results = (
+        "<｜tool▁outputs▁begin｜><｜tool▁output▁begin｜><think><｜tool▁output▁end｜><｜tool▁outputs▁end｜>"
+    )
+    found = message_of("deepseek_v3", "It rains.", prompt=f"<｜Assistant｜>{results}")
+    assert (found.reasoning, found.content, kinds(found)) == (None, "It rains.", [])
+
+
+# -- the suffixes of Hy
+
+
+@pytest.mark.parametrize("suffix", [":opensource", ":6124c78e"])
+@pytest.mark.parametrize("name", ["hy_v3", "hy_v4"])
+def test_the_plain_name_reads_every_suffix(name: str, suffix: str) -> None:
+    def tagged(text: str) -> str:
+        return re.sub("(｜?>)", rf"{suffix}\1", text)
+
+    text = tagged(
+        "Paris.</think>Let me check.<tool_calls><tool_call>get_weather<arg_key>city</arg_key>"
+        "<arg_value>Paris</arg_value></tool_call></tool_calls><｜hy_eos｜>"
+    )
+    found = message_of(name, text, prompt=tagged("<think>"))
+    assert (found.reasoning, found.content) == ("Paris.", "Let me check.")
+    assert [(call.name, call.arguments) for call in found.tool_calls] == [
+        ("get_weather", '{"city": "Paris"}')
+    ]
+    assert kinds(found) == []
+
+
+@pytest.mark.parametrize("suffix", [":opensource", ":6124c78e"])
+def test_a_plan_for_the_plain_name_reads_the_prompt_of_every_suffix(suffix: str) -> None:
+    request = {"messages": [{"role": "user", "content": "Hi"}]}
+    prompt = f"<｜hy_User{suffix}｜>Hi<｜hy_Assistant{suffix}｜><think{suffix}>"
+    assert plan("hy_v4", request, prompt=prompt).start == "reasoning"
+
+
+# -- openers that are missing
+
+TOOLS = [{"type": "function", "function": {"name": "get_weather"}}]
+UNOPENED = {
+    "gemma4": "call:get_weather{}<tool_call|>",
+    "lfm2": "[get_weather()]<|tool_call_end|>",
+    "hy_v3": "<tool_call>get_weather<tool_sep></tool_call>",
+    "hy_v4:opensource": "<tool_call:opensource>get_weather</tool_call:opensource>",
+    "deepseek_v3_2": '<｜DSML｜invoke name="get_weather"></｜DSML｜invoke>',
+}
+
+
+@pytest.mark.parametrize("name", UNOPENED)
+def test_a_missing_opener_is_noted(name: str) -> None:
+    found = message_of(name, UNOPENED[name], tools=TOOLS)
+    assert [call.name for call in found.tool_calls] == ["get_weather"]
+    assert kinds(found) == ["missing_opener"]
+
+
+@pytest.mark.parametrize("name", UNOPENED)
+def test_without_tools_a_missing_opener_leaves_text(name: str) -> None:
+    for reason in ("stop", "length"):
+        for end in range(len(UNOPENED[name])):
+            found = read(name, Case(UNOPENED[name][:end], finish_reason=reason))
+            assert found.message is not None
+            assert not found.message.tool_calls
+            assert "cut_head" not in kinds(found.message)
+
+
+def test_words_that_open_an_answer_mean_nothing_in_a_prompt() -> None:
+    results = '<|turn>model\n<|tool_response>response:f{value:<|"|>a thought\nor two<|"|>}<tool_response|>'
+    found = message_of("gemma4", "It rains.", prompt=results)
+    assert (found.reasoning, found.content) == (None, "It rains.")
+
+
+# -- calls that are repeated
+
+ECHOING = Dialect(
+    name="echoing",
+    section=("<|calls|>[{calls}]<|/calls|>",),
+    call=("{envelope}",),
+    sep=(", ",),
+    drop=("[{calls}]<|/calls|>",),
+)
+CALLS = '[{"name": "a", "arguments": {"x": 1}} , {"name": "b", "arguments": {}} ]<|/calls|>'
+
+
+def test_repeated_calls_are_dropped_with_a_note() -> None:
+    found = message_of(ECHOING, f"<|calls|>{CALLS}\n{CALLS}{CALLS}Done.")
+    assert [call.name for call in found.tool_calls] == ["a", "b"]
+    assert (found.content, kinds(found)) == ("Done.", ["dropped_text", "dropped_text"])
+
+
+@pytest.mark.parametrize("end", range(1, len(CALLS)))
+def test_a_repetition_that_is_not_finished_is_text_unless_the_output_was_cut(end: int) -> None:
+    text = f"<|calls|>{CALLS}{CALLS[:end]}"
+    assert message_of(ECHOING, text, finish_reason="length").content is None
+    found = message_of(ECHOING, f"{text}#")
+    assert found.content is not None
+    assert found.content == CALLS[:end] + "#"
+
+
+def test_long_calls_are_not_waited_for() -> None:
+    long = CALLS.replace("1", f'"{"y" * 2000}"')
+    found = message_of(ECHOING, f"<|calls|>{long}{long}")
+    assert found.content is not None
+
+
+def test_repeated_calls_keep_the_laws() -> None:
+    check_dialect(
+        ECHOING, [f"<|calls|>{CALLS}{CALLS}Done.", f"One.<|calls|>{CALLS} \n{CALLS[1:]}"], examples=20
+    )
+
+
+@pytest.mark.parametrize(
+    "template", ["{calls}", "[{calls}\n", "{calls}{_}<|/calls|>", "{calls}{calls}<|/calls|>"]
+)
+def test_repeated_calls_need_a_marker(template: str) -> None:
+    with pytest.raises(SpecError):
+        Dialect(name="wrong", drop=(template,))

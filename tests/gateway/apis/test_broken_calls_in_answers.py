@@ -1,0 +1,173 @@
+"""Calls that break behind the gateway: each API says so, the conversation goes on, and loops end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+pytest.importorskip("starlette")
+pytest.importorskip("aiohttp")
+pytest.importorskip("msgspec")
+
+from gateways import EngineProcess, GatewayThread, events, post, send, serving, template_file
+
+MALFORMED = '<tool_call>\n{"name": "wipe", "arguments": {\'target\': \'tmp\'}}\n</tool_call>'
+SPOILT = "{'target': 'tmp'}}\n,\"\\u<malformed>\"]"
+CUT = '<tool_call>\n{"name": "wipe", "arguments": {"target": "/home/me/tmp'
+WIPE = {
+    "name": "wipe",
+    "description": "Deletes what it is told to, or all.",
+    "parameters": {"type": "object", "properties": {"target": {"type": "string"}}},
+}
+TOOLS = {
+    "chat/completions": [{"type": "function", "function": WIPE}],
+    "responses": [{"type": "function", **WIPE}],
+    "messages": [{"name": "wipe", "input_schema": WIPE["parameters"]}],
+}
+ASK = [{"role": "user", "content": "Hi"}]
+
+
+@pytest.fixture(scope="module")
+def gateway(engine: EngineProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayThread]:
+    template = template_file(tmp_path_factory.mktemp("template"))
+    with serving(upstream="completions", url=engine.url, template=template) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def strict(engine: EngineProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayThread]:
+    template = template_file(tmp_path_factory.mktemp("template"))
+    policies = {"malformed_call": "error", "truncated_call": "error"}
+    with serving(upstream="completions", url=engine.url, template=template, policies=policies) as found:
+        yield found
+
+
+def body(api: str, history: list[Any] | None = None) -> dict[str, Any]:
+    asked = ASK if history is None else history
+    return {
+        "tools": TOOLS[api],
+        **({"input": asked} if api == "responses" else {"messages": asked}),
+        **({"max_tokens": 99} if api == "messages" else {}),
+    }
+
+
+def arguments_of(answer: dict[str, Any]) -> list[str]:
+    return [call["function"]["arguments"] for call in answer["choices"][0]["message"].get("tool_calls", ())]
+
+
+def test_chat(engine: EngineProcess, gateway: GatewayThread) -> None:
+    url = f"{gateway.url}/v1/chat/completions"
+    engine.script(MALFORMED)
+    streamed = events(url, body("chat/completions"))
+    assert streamed.pop() == "[DONE]"
+    last: Any = streamed[-1]
+    assert last["choices"][0]["finish_reason"] == "tool_calls"
+    engine.script(MALFORMED)
+    answer = post(url, body("chat/completions"))
+    assert arguments_of(answer) == [SPOILT]
+    assert answer["choices"][0]["finish_reason"] == "tool_calls"
+
+
+def test_responses_are_completed_and_their_item_is_not(engine: EngineProcess, gateway: GatewayThread) -> None:
+    engine.script(MALFORMED)
+    last: Any = events(f"{gateway.url}/v1/responses", body("responses"))[-1]
+    engine.script(MALFORMED)
+    whole = post(f"{gateway.url}/v1/responses", body("responses"))
+    for response in (last["response"], whole):
+        (item,) = response["output"]
+        assert (response["status"], item["status"], item["arguments"]) == ("completed", "incomplete", SPOILT)
+
+
+def test_messages_are_an_error_if_they_are_not_streamed(
+    engine: EngineProcess, gateway: GatewayThread
+) -> None:
+    url = f"{gateway.url}/v1/messages"
+    engine.script(MALFORMED)
+    found: list[Any] = events(url, body("messages"))
+    pieces = [event["delta"].get("partial_json", "") for event in found if "delta" in event]
+    assert "".join(pieces) == SPOILT
+    engine.script(MALFORMED)
+    status, data, _ = send(url, body("messages"))
+    assert (status, json.loads(data)["error"]["type"]) == (502, "api_error")
+    engine.script(CUT, finish="length")
+    cut = post(url, body("messages"))
+    assert (cut["content"], cut["stop_reason"]) == ([], "max_tokens")
+
+
+@pytest.mark.parametrize(("text", "reason"), [(MALFORMED, "stop"), (CUT, "length")])
+def test_the_error_of_each_api(engine: EngineProcess, strict: GatewayThread, text: str, reason: str) -> None:
+    for api in TOOLS:
+        engine.script("Hi. ", text, finish=reason)
+        found: list[Any] = events(f"{strict.url}/v1/{api}", body(api))
+        engine.script("Hi. ", text, finish=reason)
+        status, _, _ = send(f"{strict.url}/v1/{api}", body(api))
+        assert status == 502
+        if api == "chat/completions":
+            assert found.pop() == "[DONE]"
+            assert found[-1]["error"]["type"] == "server_error"
+            assert found[1]["choices"][0]["delta"] == {"content": "Hi."}
+        elif api == "responses":
+            assert found[-1]["type"] == "response.failed"
+        else:
+            assert (found[-1]["type"], found[-1]["error"]["type"]) == ("error", "api_error")
+
+
+# -- the way back
+
+
+def turn(number: int) -> list[dict[str, Any]]:
+    call = {"id": f"call_{number}", "type": "function", "function": {"name": "wipe", "arguments": SPOILT}}
+    return [
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": f"call_{number}", "content": "these are not JSON"},
+    ]
+
+
+def test_the_model_reads_what_it_wrote(engine: EngineProcess, gateway: GatewayThread) -> None:
+    engine.script("Sorry.")
+    post(f"{gateway.url}/v1/chat/completions", body("chat/completions", [*ASK, *turn(0)]))
+    prompt = engine.last()["prompt"]
+    assert "'target': 'tmp'" in prompt
+    assert "<malformed>" not in prompt
+
+
+def test_a_response_that_is_kept_can_be_answered(engine: EngineProcess, gateway: GatewayThread) -> None:
+    engine.script(MALFORMED)
+    first = post(f"{gateway.url}/v1/responses", body("responses"))
+    result = {"type": "function_call_output", "call_id": first["output"][0]["call_id"], "output": "no JSON"}
+    engine.script("Sorry.")
+    post(
+        f"{gateway.url}/v1/responses",
+        {"input": [result], "previous_response_id": first["id"], "tools": TOOLS["responses"]},
+    )
+    assert "'target': 'tmp'" in engine.last()["prompt"]
+
+
+def test_a_model_that_never_mends_it_is_stopped(engine: EngineProcess, gateway: GatewayThread) -> None:
+    url = f"{gateway.url}/v1/chat/completions"
+    for count, ended in ((2, "tool_calls"), (3, None)):
+        history = [*ASK, *(message for number in range(count) for message in turn(number))]
+        engine.script(MALFORMED)
+        found: list[Any] = events(url, body("chat/completions", history))[:-1]
+        if ended is None:
+            assert found[-1]["error"]["code"] == "malformed_call"
+        else:
+            assert found[-1]["choices"][0]["finish_reason"] == ended
+        # A person who speaks up begins anew.
+        engine.script(MALFORMED)
+        asked = post(url, body("chat/completions", [*history, *ASK]))
+        assert arguments_of(asked) == [SPOILT]
+
+
+def test_input_that_a_client_could_not_read_comes_back_as_text(
+    engine: EngineProcess, gateway: GatewayThread
+) -> None:
+    use = {"type": "tool_use", "id": "call_0", "name": "wipe", "input": SPOILT}
+    result = {"type": "tool_result", "tool_use_id": "call_0", "content": "no JSON", "is_error": True}
+    history = [*ASK, {"role": "assistant", "content": [use]}, {"role": "user", "content": [result]}]
+    engine.script("Sorry.")
+    post(f"{gateway.url}/v1/messages", body("messages", history))
+    assert "'target': 'tmp'" in engine.last()["prompt"]

@@ -1,0 +1,239 @@
+"""Pictures and documents: they reach those who can see them, and end no session."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import anthropic
+import pytest
+
+pytest.importorskip("starlette")
+pytest.importorskip("aiohttp")
+pytest.importorskip("msgspec")
+
+from gateways import EngineProcess, GatewayThread, post, send, serving, template_file
+from unspool.gateway.apis.media import described, image, results_as_text, without_media
+from unspool.gateway.apis.messages.request import messages_job
+from unspool.gateway.apis.responses.request import responses_job
+
+PNG = "iVBORw0KGgoAAAANSUhEUg=="
+URL = f"data:image/png;base64,{PNG}"
+UNSEEN = "[image: image/png, 16 bytes, which this model cannot see]"
+PDF = base64.b64encode(b"%PDF-1.7").decode()
+NOTES = base64.b64encode(b"Buy milk.").decode()
+
+
+def blocks(*content: dict[str, Any]) -> Any:
+    body = {"max_tokens": 5, "messages": [{"role": "user", "content": list(content)}]}
+    return messages_job(body).request["messages"]
+
+
+def parts(*content: dict[str, Any]) -> Any:
+    return responses_job({"input": [{"role": "user", "content": list(content)}]}).request["messages"]
+
+
+# -- what blocks and parts are
+
+
+def test_documents_are_read_where_they_are_text() -> None:
+    plain = {"type": "text", "media_type": "text/plain", "data": "Buy milk."}
+    inside = {"type": "content", "content": [{"type": "text", "text": "Buy milk."}]}
+    for source in (plain, inside):
+        (message,) = blocks({"type": "document", "title": "Notes", "source": source})
+        assert message["content"] == "Notes:\nBuy milk."
+    coded = {"type": "base64", "media_type": "text/plain", "data": NOTES}
+    (message,) = blocks({"type": "document", "title": "Notes", "source": coded})
+    assert message["content"] == "Notes:\nBuy milk."
+    part = {"type": "input_file", "filename": "n.txt", "file_data": f"data:text/plain;base64,{NOTES}"}
+    assert parts(part)[0]["content"] == "n.txt:\nBuy milk."
+
+
+def test_other_documents_are_files() -> None:
+    source = {"type": "base64", "media_type": "application/pdf", "data": PDF}
+    (message,) = blocks({"type": "document", "title": "Paper", "source": source})
+    file = {"filename": "Paper", "file_data": f"data:application/pdf;base64,{PDF}"}
+    assert message["content"] == [{"type": "file", "file": file}]
+    part = {"type": "input_file", "filename": "Paper", "file_data": f"data:application/pdf;base64,{PDF}"}
+    assert parts(part)[0]["content"] == [{"type": "file", "file": file}]
+    assert described(message["content"][0]) == (
+        "[file: Paper, application/pdf, 8 bytes, which this model cannot see]"
+    )
+
+
+@pytest.mark.parametrize(
+    ("part", "text"),
+    [
+        ({"type": "input_image", "file_id": "file_1"}, "[image: file_1]"),
+        ({"type": "input_file", "file_url": "https://x/a.pdf"}, "[file: https://x/a.pdf]"),
+    ],
+)
+def test_what_is_kept_elsewhere_is_named(part: dict[str, Any], text: str) -> None:
+    assert parts(part)[0]["content"] == text
+
+
+@pytest.mark.parametrize(
+    ("block", "text"),
+    [
+        ({"type": "image", "source": {"type": "file", "file_id": "file_1"}}, "[image: file_1]"),
+        ({"type": "document", "source": {"type": "url", "url": "https://x/a"}}, "[document: https://x/a]"),
+        (
+            {
+                "type": "search_result",
+                "title": "T",
+                "source": "S",
+                "content": [{"type": "text", "text": "C"}],
+            },
+            "T (S):\nC",
+        ),
+        ({"type": "tool_reference", "tool_name": "Grep"}, "The tool Grep is offered."),
+    ],
+)
+def test_every_block_that_a_tool_may_return_is_read(block: dict[str, Any], text: str) -> None:
+    (message,) = blocks({"type": "tool_result", "tool_use_id": "c", "content": [block]})
+    assert message == {"role": "tool", "tool_call_id": "c", "content": text}
+
+
+def test_what_a_vendor_ran_is_left_out_of_a_conversation_that_moves_here() -> None:
+    ran = {"type": "web_search_tool_result", "tool_use_id": "s", "content": []}
+    use = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
+    turn = {"role": "assistant", "content": [use, ran, {"type": "text", "text": "So."}]}
+    job = messages_job({"max_tokens": 5, "messages": [turn, {"role": "user", "content": "And?"}]})
+    assert job.request["messages"][0] == {"role": "assistant", "content": "So."}
+    assert len(job.left_out) == 2
+    called = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
+    found = responses_job({"input": [called, {"role": "user", "content": "And?"}]})
+    assert found.request["messages"] == [{"role": "user", "content": "And?"}]
+    assert found.left_out == ["web_search_call in a conversation: only its vendor can run it"]
+
+
+def test_sounds_have_a_place_too() -> None:
+    sound = {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}
+    assert described(parts(sound)[0]["content"][0]) == "[audio: wav, 3 bytes, which this model cannot see]"
+
+
+# -- conversations
+
+
+def test_pictures_that_tools_return_are_shown_behind_their_results() -> None:
+    both = [{"type": "text", "text": "Here:"}, image(URL)]
+    history: list[Any] = [
+        {"role": "tool", "tool_call_id": "a", "content": both},
+        {"role": "tool", "tool_call_id": "b", "content": "2"},
+        {"role": "user", "content": "And?"},
+    ]
+    assert results_as_text(history) == [
+        {"role": "tool", "tool_call_id": "a", "content": "Here:\n[image: shown below]"},
+        history[1],
+        {
+            "role": "user",
+            "content": [{"type": "text", "text": "Returned by the tool call a:"}, image(URL)],
+        },
+        history[2],
+    ]
+    assert results_as_text(history[:1])[-1]["role"] == "user"
+
+
+def test_a_conversation_without_pictures_is_the_same() -> None:
+    history: list[Any] = [
+        {"role": "user", "content": [{"type": "text", "text": "Hi"}]},
+        {"role": "tool", "content": "1"},
+    ]
+    assert without_media(history) == history
+    assert results_as_text(history) == history
+
+
+# -- through the gateway
+
+
+@pytest.fixture(scope="module")
+def gateway(engine: EngineProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayThread]:
+    template = template_file(tmp_path_factory.mktemp("media"))
+    with serving(
+        upstream="completions", url=engine.url, template=template, dialect="hermes", model="m"
+    ) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def chat(engine: EngineProcess) -> Iterator[GatewayThread]:
+    with serving(
+        upstream="chat", url=engine.url, dialect="hermes", engine="openai", model="m", upstream_model="e"
+    ) as found:
+        yield found
+
+
+def view_image(url: str) -> Any:
+    """What Codex sends after it has looked at a picture."""
+    call = {"type": "function_call", "call_id": "c", "name": "view_image", "arguments": "{}"}
+    shown = {"type": "input_image", "image_url": URL}
+    result = {"type": "function_call_output", "call_id": "c", "output": [shown]}
+    return send(f"{url}/v1/responses", {"input": [{"role": "user", "content": "Look."}, call, result]})
+
+
+def test_a_picture_does_not_end_the_session_of_a_model_without_eyes(
+    engine: EngineProcess, gateway: GatewayThread
+) -> None:
+    engine.script("I cannot see it.")
+    assert view_image(gateway.url)[0] == 200
+    assert f"<|im_start|>tool\n{UNSEEN}<|im_end|>" in engine.last()["prompt"]
+    source: Any = {"type": "base64", "media_type": "image/png", "data": PNG}
+    with anthropic.Anthropic(base_url=gateway.url, api_key="x", max_retries=0) as client:
+        engine.script("Nor here.")
+        client.messages.create(
+            model="m",
+            max_tokens=9,
+            messages=[{"role": "user", "content": [{"type": "image", "source": source}]}],
+        )
+    assert UNSEEN in engine.last()["prompt"]
+
+
+def test_a_part_that_nobody_knows_is_refused_by_its_place(gateway: GatewayThread) -> None:
+    content = [{"type": "text", "text": "x"}, {"type": "picture"}]
+    status, data, _ = send(
+        f"{gateway.url}/v1/chat/completions", {"messages": [{"role": "user", "content": content}]}
+    )
+    assert (status, json.loads(data)["error"]["param"]) == (400, "messages[0].content[1].type")
+
+
+def test_a_picture_reaches_a_server_that_takes_it(engine: EngineProcess, chat: GatewayThread) -> None:
+    engine.script("A cat.")
+    assert view_image(chat.url)[0] == 200
+    *_, result, shown = engine.last()["messages"]
+    assert (result["role"], result["content"]) == ("tool", "[image: shown below]")
+    assert shown["content"][1] == image(URL)
+
+
+REFUSAL = {"error": {"message": "image input is not supported"}}
+
+
+def test_a_server_that_refuses_a_picture_is_told_what_was_there(
+    engine: EngineProcess, chat: GatewayThread
+) -> None:
+    engine.script(status=500, error=REFUSAL)
+    engine.script("I cannot see it.")
+    assert view_image(chat.url)[0] == 200
+    assert engine.last()["messages"][-1]["content"] == f"Returned by the tool call c:\n{UNSEEN}"
+
+
+def test_pictures_stay_where_only_files_are_refused(engine: EngineProcess, chat: GatewayThread) -> None:
+    file = {"type": "file", "file": {"filename": "a.pdf", "file_data": f"data:application/pdf;base64,{PDF}"}}
+    body = {"messages": [{"role": "user", "content": [file, image(URL)]}]}
+    engine.script(status=400, error={"error": {"message": "unsupported content[].type"}})
+    engine.script("A cat.")
+    post(f"{chat.url}/v1/chat/completions", body)
+    first, second = engine.last()["messages"][0]["content"]
+    assert first["text"] == "[file: a.pdf, application/pdf, 8 bytes, which this model cannot see]"
+    assert second == image(URL)
+
+
+def test_a_request_that_is_wrong_without_its_pictures_keeps_its_own_error(
+    engine: EngineProcess, chat: GatewayThread
+) -> None:
+    engine.script(status=400, error={"error": {"message": "too long"}})
+    engine.script(status=400, error={"error": {"message": "too long still"}})
+    status, data, _ = view_image(chat.url)
+    assert status == 400
+    assert json.loads(data)["error"]["message"].endswith("too long")

@@ -1,0 +1,166 @@
+"""Every field of a request is honoured, handed on, refused by its name, or said to be left out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, get_type_hints
+
+import anthropic.types.beta.message_create_params
+import openai.types.chat.completion_create_params
+import openai.types.responses.response_create_params
+import pytest
+
+pytest.importorskip("starlette")
+pytest.importorskip("aiohttp")
+pytest.importorskip("msgspec")
+
+from gateways import CHATML, EngineProcess, GatewayThread, post, send, serving, template_file
+from unspool.gateway.apis.chat.request import ChatBody, Job, chat_job
+from unspool.gateway.apis.messages.request import MessagesBody, messages_job
+from unspool.gateway.apis.responses.request import ResponsesBody, responses_job
+from unspool.gateway.apis.unsupported_fields import REFUSED, WITHOUT_EFFECT
+from unspool.gateway.http.errors import Failure
+
+USER = [{"role": "user", "content": "Hi"}]
+MINIMAL: dict[str, dict[str, Any]] = {
+    "chat": {"messages": USER},
+    "responses": {"input": "Hi"},
+    "messages": {"messages": USER, "max_tokens": 5},
+}
+
+
+def job(api: str, **fields: Any) -> Job:
+    read: Any = {"chat": chat_job, "responses": responses_job, "messages": messages_job}[api]
+    found: Job = read({**MINIMAL[api], **fields})
+    return found
+
+
+@pytest.mark.parametrize(
+    ("api", "field", "value"),
+    [
+        ("chat", "audio", {"voice": "alloy", "format": "wav"}),
+        ("chat", "modalities", ["text", "audio"]),
+        ("chat", "web_search_options", {"search_context_size": "low"}),
+        ("chat", "chat_template", "{{ messages }}"),
+        ("chat", "prompt", "Once"),
+        ("chat", "echo", True),
+        ("chat", "best_of", 2),
+        ("responses", "prompt", {"id": "pmpt_1"}),
+        ("responses", "background", True),
+        ("messages", "mcp_servers", [{"type": "url", "url": "https://x", "name": "x"}]),
+        ("messages", "container", "container_1"),
+    ],
+)
+def test_what_changes_the_answer_and_cannot_be_honoured_is_refused(api: str, field: str, value: Any) -> None:
+    with pytest.raises(Failure) as failure:
+        job(api, **{field: value})
+    assert failure.value.param == field
+    assert failure.value.code == "unsupported_parameter"
+    assert failure.value.message.startswith(f"{field}: ")
+
+
+@pytest.mark.parametrize(
+    ("api", "field", "value"),
+    [
+        ("chat", "modalities", ["text"]),
+        ("chat", "echo", False),
+        ("chat", "best_of", 1),
+        ("responses", "background", False),
+        ("messages", "mcp_servers", []),
+        ("responses", "truncation", "disabled"),
+    ],
+)
+def test_what_asks_for_nothing_is_not_refused(api: str, field: str, value: Any) -> None:
+    assert list(job(api, **{field: value}).left_out) == []
+
+
+@pytest.mark.parametrize(
+    ("api", "fields", "said"),
+    [
+        ("messages", {"context_management": {"edits": [{"type": "x"}]}}, "context_management"),
+        ("responses", {"context_management": [{"type": "compaction"}]}, "context_management"),
+        ("responses", {"truncation": "auto"}, "truncation"),
+        ("responses", {"text": {"verbosity": "low"}}, "verbosity low"),
+        ("chat", {"verbosity": "high"}, "verbosity high"),
+        ("messages", {"new_field": 1}, "new_field"),
+    ],
+)
+def test_what_agents_send_to_every_server_is_left_out_and_said(
+    api: str, fields: dict[str, Any], said: str
+) -> None:
+    (told,) = job(api, **fields).left_out
+    assert said in told
+
+
+DOCUMENTED = {
+    "chat": (openai.types.chat.completion_create_params.CompletionCreateParamsBase, ChatBody),
+    "responses": (openai.types.responses.response_create_params.ResponseCreateParamsBase, ResponsesBody),
+    "messages": (anthropic.types.beta.message_create_params.MessageCreateParamsBase, MessagesBody),
+}
+
+
+@pytest.mark.parametrize("api", DOCUMENTED)
+def test_every_documented_field_has_its_place(api: str) -> None:
+    """A field that is in none of the tables goes to the engine, or the log says that it does not."""
+    documented, shape = DOCUMENTED[api]
+    fields = set(get_type_hints(documented)) - {"functions", "function_call"}  # the plan refuses these
+    assert len(fields) > 15
+    for field in fields - set(shape.__struct_fields__) - WITHOUT_EFFECT - set(REFUSED[api]):
+        found = job(api, **{field: "x"})
+        if api == "chat" or field in found.sampling:
+            assert found.sampling[field] == "x"
+        else:
+            assert any(field in told for told in found.left_out)
+
+
+# -- what engines are told
+
+
+@pytest.fixture(scope="module")
+def gateway(engine: EngineProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayThread]:
+    template = template_file(tmp_path_factory.mktemp("fields"))
+    with serving(
+        upstream="completions", url=engine.url, template=template, dialect="hermes", model="m"
+    ) as found:
+        yield found
+
+
+def test_tokens_to_stop_at_reach_engines_that_can_be_told(
+    engine: EngineProcess, gateway: GatewayThread
+) -> None:
+    body = {"messages": USER, "stop_token_ids": [5, 7], "include_stop_str_in_output": True}
+    post(f"{gateway.url}/v1/chat/completions", body)
+    assert engine.last()["stop_token_ids"] == [5, 7]
+    assert engine.last()["include_stop_str_in_output"] is True
+
+
+@pytest.mark.parametrize("field", [{"stop_token_ids": [5]}, {"include_stop_str_in_output": True}])
+@pytest.mark.parametrize("upstream", ["completions", "chat"])
+def test_engines_that_cannot_be_told_are_not_asked(
+    engine: EngineProcess, tmp_path: Any, field: dict[str, Any], upstream: str
+) -> None:
+    settings = {"upstream": upstream, "url": engine.url, "engine": "llamacpp", "dialect": "hermes"}
+    with serving(**settings, template=template_file(tmp_path), model="m", upstream_model="e") as found:
+        status, data, _ = send(f"{found.url}/v1/chat/completions", {"messages": USER, **field})
+    assert status == 400
+    assert json.loads(data)["error"]["param"] == next(iter(field))
+
+
+def test_documents_reach_the_template_or_are_refused(
+    engine: EngineProcess, gateway: GatewayThread, tmp_path: Any
+) -> None:
+    body = {"messages": USER, "documents": [{"title": "Oslo", "text": "It rains."}]}
+    status, data, _ = send(f"{gateway.url}/v1/chat/completions", body)
+    assert (status, json.loads(data)["error"]["param"]) == (400, "documents")
+    path = tmp_path / "documents.jinja"
+    path.write_text("{% for one in documents or [] %}{{ one.title }}: {{ one.text }}\n{% endfor %}" + CHATML)
+    with serving(
+        upstream="completions", url=engine.url, template=str(path), dialect="hermes", model="m"
+    ) as found:
+        post(f"{found.url}/v1/chat/completions", body)
+    assert engine.last()["prompt"].startswith("Oslo: It rains.\n")
+    assert "documents" not in engine.last()
+    with serving(upstream="chat", url=engine.url, dialect="hermes", model="m") as found:
+        post(f"{found.url}/v1/chat/completions", body)
+    assert engine.last()["documents"] == body["documents"]

@@ -1,0 +1,228 @@
+"""Which tools of a request a model is shown, and under which names calls go back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import anthropic
+import openai
+import pytest
+from anthropic.lib.tools import BetaAbstractMemoryTool
+
+pytest.importorskip("starlette")
+pytest.importorskip("aiohttp")
+pytest.importorskip("msgspec")
+
+from gateways import GatewayThread, call_text, post, send, serving, warnings_of_the_gateway
+from unspool.gateway.apis.messages.request import messages_job
+from unspool.gateway.apis.responses.request import responses_job
+from unspool.gateway.http.errors import Failure
+from unspool.gateway.server.logs import log_once
+
+ECHO = {"type": "function", "name": "echo", "description": "Says it again.", "parameters": {"type": "object"}}
+NOTE = {"type": "custom", "name": "note", "description": "Takes a note."}
+SPACE = {"type": "namespace", "name": "mcp__demo", "description": "A demonstration.", "tools": [ECHO, NOTE]}
+SEARCH = {"type": "web_search", "external_web_access": True}
+RECORDED = {
+    "echo": call_text("mcp__demo__echo", '{"text": "Hi"}'),
+    "note": call_text("mcp__demo__note", '{"input": "Milk"}'),
+    "bash": call_text("bash", '{"command": "ls"}'),
+    "memory": call_text("memory", '{"command": "view", "path": "/memories"}'),
+    "done": "Done.",
+}
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayThread]:
+    file = tmp_path_factory.mktemp("tools") / "streams.jsonl"
+    lines = [{"name": name, "chunks": [text[:30], text[30:]]} for name, text in RECORDED.items()]
+    file.write_text("\n".join(map(json.dumps, lines)))
+    with serving(upstream="replay", file=str(file), dialect="hermes", model="m") as found:
+        yield found
+
+
+def shown(job: Any) -> list[str]:
+    return [tool["function"]["name"] for tool in job.request.get("tools", ())]
+
+
+# -- namespaces
+
+
+def test_tools_of_a_namespace_are_offered() -> None:
+    job = responses_job({"input": "x", "tools": [ECHO, SPACE]})
+    assert shown(job) == ["echo", "mcp__demo__echo", "mcp__demo__note"]
+    assert job.custom_tools == ("mcp__demo__note",)
+    first = job.request["tools"][1]["function"]
+    assert first["description"] == "mcp__demo: A demonstration.\n\nSays it again."
+
+
+def test_a_call_of_a_namespace_comes_back_in_the_next_request_under_the_name_that_the_model_wrote() -> None:
+    call = {"type": "function_call", "call_id": "c", "namespace": "mcp__demo", "name": "echo"}
+    job = responses_job({"input": [call | {"arguments": "{}"}], "tools": [SPACE]})
+    assert job.request["messages"][0]["tool_calls"][0]["function"]["name"] == "mcp__demo__echo"
+
+
+@pytest.mark.parametrize(
+    ("listed", "names"),
+    [
+        ({"type": "namespace", "name": "mcp__demo"}, ["mcp__demo__echo", "mcp__demo__note"]),
+        ({"type": "function", "name": "echo"}, ["mcp__demo__echo"]),
+        ({"type": "function", "name": "echo", "namespace": "mcp__demo"}, ["mcp__demo__echo"]),
+        ({"type": "web_search"}, []),
+    ],
+)
+def test_a_choice_may_name_what_is_in_a_namespace(listed: dict[str, Any], names: list[str]) -> None:
+    choice = {"type": "allowed_tools", "mode": "auto", "tools": [listed]}
+    job = responses_job({"input": "x", "tools": [SPACE, SEARCH], "tool_choice": choice})
+    found = job.request["tool_choice"]["allowed_tools"]["tools"]
+    assert [tool["function"]["name"] for tool in found] == names
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize(
+    ("name", "kind", "field", "text"),
+    [
+        ("echo", "function_call", "arguments", '{"text": "Hi"}'),
+        ("note", "custom_tool_call", "input", "Milk"),
+    ],
+)
+def test_calls_go_back_in_the_namespace_that_the_client_knows(
+    gateway: GatewayThread, name: str, kind: str, field: str, text: str, *, stream: bool
+) -> None:
+    body: Any = {"model": "m", "input": name, "tools": [SPACE]}
+    with openai.OpenAI(base_url=f"{gateway.url}/v1", api_key="x", max_retries=0) as client:
+        if stream:
+            with client.responses.stream(**body) as found:
+                added = [e.item for e in found if e.type == "response.output_item.added"]
+                response: Any = found.get_final_response()
+            assert [item.namespace for item in added] == ["mcp__demo"]  # type: ignore[union-attr]
+        else:
+            response = client.responses.create(**body)
+    (item,) = response.output
+    assert (item.type, item.namespace, item.name) == (kind, "mcp__demo", name)
+    assert getattr(item, field) == text
+
+
+# -- tools of the vendor's
+
+
+def test_a_tool_that_only_the_vendor_runs_does_not_stop_a_session() -> None:
+    job = responses_job({"input": "x", "tools": [SEARCH, ECHO]})
+    assert shown(job) == ["echo"]
+    assert job.left_out == ["the tool web_search: only its vendor can run it"]
+    job = responses_job({"input": "x", "tools": [{"type": "apply_patch"}]})
+    assert job.left_out == ["the tool apply_patch: offer a function in its place"]
+    toolset = {"type": "mcp_toolset", "mcp_server_name": "x"}
+    search = {"type": "web_search_20250305", "name": "web_search"}
+    body = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 5, "tools": [toolset, search]}
+    found = messages_job(body)
+    assert shown(found) == []
+    assert len(found.left_out) == 2
+
+
+def test_tools_of_the_vendor_are_refused_where_that_is_wanted() -> None:
+    with pytest.raises(Failure) as failure:
+        responses_job({"input": "x", "tools": [ECHO, SEARCH]}, hosted="reject")
+    assert failure.value.param == "tools[1].type"
+
+
+def test_what_is_left_out_is_logged_once_and_not_with_every_request(gateway: GatewayThread) -> None:
+    log_once.cache_clear()
+    with warnings_of_the_gateway() as heard:
+        for _ in range(3):
+            post(f"{gateway.url}/v1/responses", {"input": "done", "tools": [SEARCH]})
+    assert heard == [("left out of requests", {"reason": "the tool web_search: only its vendor can run it"})]
+
+
+# -- tools of the vendor's that the client runs
+
+
+@pytest.mark.parametrize(
+    ("tool", "required", "has", "lacks"),
+    [
+        ({"type": "bash_20250124", "name": "bash"}, [], {"command", "restart"}, set()),
+        (
+            {"type": "text_editor_20241022", "name": "str_replace_editor"},
+            ["command", "path"],
+            {"new_str", "view_range"},
+            {"insert_text"},
+        ),
+        (
+            {"type": "text_editor_20250728", "name": "str_replace_based_edit_tool"},
+            ["command", "path"],
+            {"insert_line", "insert_text"},
+            set(),
+        ),
+        ({"type": "memory_20250818", "name": "memory"}, ["command"], {"path", "new_path"}, set()),
+        (
+            {"type": "computer_20250124", "name": "computer", "display_width_px": 9, "display_height_px": 8},
+            ["action"],
+            {"coordinate", "scroll_amount"},
+            {"region"},
+        ),
+        (
+            {"type": "computer_20251124", "name": "computer", "enable_zoom": True},
+            ["action"],
+            {"region"},
+            set(),
+        ),
+    ],
+)
+def test_tools_that_the_client_runs_are_offered_with_their_schemas(
+    tool: dict[str, Any], required: list[str], has: set[str], lacks: set[str]
+) -> None:
+    body = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 5, "tools": [tool]}
+    job = messages_job(body)
+    function = job.request["tools"][0]["function"]
+    assert function["name"] == tool["name"]
+    assert function["parameters"]["required"] == required
+    properties = set(function["parameters"]["properties"])
+    assert has <= properties
+    assert not lacks & properties
+    assert job.left_out == []
+
+
+def test_an_editor_of_the_client_can_undo_only_where_its_version_can() -> None:
+    def commands(date: str) -> list[str]:
+        tool = {"type": f"text_editor_{date}", "name": "e"}
+        body = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 5, "tools": [tool]}
+        parameters = messages_job(body).request["tools"][0]["function"]["parameters"]
+        found: list[str] = parameters["properties"]["command"]["enum"]
+        return found
+
+    assert "undo_edit" in commands("20250124")
+    assert "undo_edit" not in commands("20250429")
+
+
+def test_a_memory_of_the_client_is_used_by_the_client_library(gateway: GatewayThread) -> None:
+    seen: list[str] = []
+
+    class Memory(BetaAbstractMemoryTool):
+        def view(self, command: Any) -> str:
+            seen.append(command.path)
+            return "nothing yet: done"
+
+        create = str_replace = insert = delete = rename = view
+
+    with anthropic.Anthropic(base_url=gateway.url, api_key="x", max_retries=0) as client:
+        runner = client.beta.messages.tool_runner(
+            model="m",
+            max_tokens=99,
+            messages=[{"role": "user", "content": "memory"}],
+            tools=[Memory()],
+            max_iterations=1,
+        )
+        reply = next(iter(runner))
+        runner.generate_tool_call_response()
+    assert [block.type for block in reply.content] == ["tool_use"]
+    assert seen == ["/memories"]
+
+
+def test_a_request_with_every_kind_of_tool_is_answered(gateway: GatewayThread) -> None:
+    tools = [{"type": "bash_20250124", "name": "bash"}, {"type": "web_fetch_20250910", "name": "web_fetch"}]
+    body = {"messages": [{"role": "user", "content": "bash"}], "max_tokens": 9, "tools": tools}
+    status, data, _ = send(f"{gateway.url}/v1/messages", body)
+    assert status == 200
+    assert json.loads(data)["content"][0]["input"] == {"command": "ls"}

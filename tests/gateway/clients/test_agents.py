@@ -1,0 +1,306 @@
+"""Agents in loops of their own: a tool runs when the model's call was complete, or not at all.
+
+The tool needs no argument: an agent that takes broken arguments for none would wipe everything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+import agents
+import anthropic
+import openai
+import pydantic_ai
+import pytest
+from langchain.agents import create_agent
+from langchain_anthropic import ChatAnthropic
+from langchain_core.tools import tool as langchain_tool
+from langchain_openai import ChatOpenAI
+from pydantic_ai.models.anthropic import AnthropicModel
+from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
+from pydantic_ai.providers.anthropic import AnthropicProvider
+from pydantic_ai.providers.openai import OpenAIProvider
+
+pytest.importorskip("starlette")
+pytest.importorskip("aiohttp")
+pytest.importorskip("msgspec")
+
+from gateways import EngineProcess, GatewayThread, serving, template_file
+from unspool import get_dialect, parse
+
+# LangChain leaves its connections to the collector, and agents that give up theirs.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+)
+
+
+@pytest.fixture(autouse=True)
+def collected() -> Iterator[None]:
+    """What this test leaves open is not the next one's."""
+    yield
+    gc.collect()
+
+
+EVERYTHING = "EVERYTHING"
+PARAMETERS: dict[str, Any] = {"type": "object", "properties": {"target": {"type": "string"}}}
+TOOL: dict[str, Any] = {"name": "wipe", "description": "Wipes the target.", "parameters": PARAMETERS}
+TURNS = 3
+"""What an agent may ask: the model mends nothing, and says something else at once."""
+
+Ran = list[str]
+Agent = Callable[[str, Ran], None]
+"""Asks the gateway at this address, and notes what the tool was run with."""
+
+
+# -- agents, each with the loop of its own library, or the one that its documentation shows
+
+
+def wipe_with(ran: Ran) -> Callable[..., str]:
+    def wipe(target: str = EVERYTHING) -> str:
+        """Wipes the target."""
+        ran.append(target)
+        return "done"
+
+    return wipe
+
+
+def by_hand(run: Callable[..., str], arguments: str) -> str:
+    """What a loop does with arguments that it gets as text."""
+    try:
+        return run(**json.loads(arguments))
+    except ValueError as error:
+        return f"error: {error}"
+
+
+def openai_chat(url: str, ran: Ran, *, stream: bool) -> None:
+    history: list[Any] = [{"role": "user", "content": "Hi"}]
+    tools: Any = [{"type": "function", "function": TOOL}]
+    with openai.OpenAI(base_url=f"{url}/v1", api_key="x", max_retries=0) as client:
+        for _ in range(TURNS):
+            body: dict[str, Any] = {"model": "m", "messages": history, "tools": tools}
+            if stream:
+                with client.chat.completions.stream(**body) as found:
+                    message: Any = found.get_final_completion().choices[0].message
+            else:
+                message = client.chat.completions.create(**body).choices[0].message
+            if not message.tool_calls:
+                return
+            history.append(message.model_dump(exclude_none=True))
+            for call in message.tool_calls:
+                result = by_hand(wipe_with(ran), call.function.arguments)
+                history.append({"role": "tool", "tool_call_id": call.id, "content": result})
+
+
+def openai_responses(url: str, ran: Ran, *, stream: bool) -> None:
+    history: list[Any] = [{"role": "user", "content": "Hi"}]
+    tools: Any = [{"type": "function", **TOOL}]
+    with openai.OpenAI(base_url=f"{url}/v1", api_key="x", max_retries=0) as client:
+        for _ in range(TURNS):
+            body: dict[str, Any] = {"model": "m", "input": history, "tools": tools}
+            if stream:
+                with client.responses.stream(**body) as found:
+                    output: list[Any] = list(found.get_final_response().output)
+            else:
+                output = list(client.responses.create(**body).output)
+            calls = [item for item in output if item.type == "function_call"]
+            if not calls:
+                return
+            history += [item.model_dump(exclude_none=True) for item in output]
+            for call in calls:
+                result = by_hand(wipe_with(ran), call.arguments)
+                history.append({"type": "function_call_output", "call_id": call.call_id, "output": result})
+
+
+def anthropic_runner(url: str, ran: Ran, *, stream: bool) -> None:
+    with anthropic.Anthropic(base_url=url, api_key="x", max_retries=0) as client:
+        runner = client.beta.messages.tool_runner(
+            model="m",
+            max_tokens=99,
+            messages=[{"role": "user", "content": "Hi"}],
+            tools=[anthropic.beta_tool(wipe_with(ran))],
+            max_iterations=TURNS,
+            stream=stream,
+        )
+        for found in runner:
+            if stream:
+                for _ in found:
+                    pass
+
+
+def openai_agents(url: str, ran: Ran, *, stream: bool, responses: bool) -> None:
+    agents.set_tracing_disabled(disabled=True)
+    model = agents.OpenAIResponsesModel if responses else agents.OpenAIChatCompletionsModel
+
+    async def run() -> None:
+        async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="x", max_retries=0) as client:
+            tool = agents.function_tool(wipe_with(ran), strict_mode=False)
+            agent = agents.Agent(name="a", tools=[tool], model=model("m", client))
+            if stream:
+                found = agents.Runner.run_streamed(agent, "Hi", max_turns=TURNS)
+                async for _ in found.stream_events():
+                    pass
+            else:
+                await agents.Runner.run(agent, "Hi", max_turns=TURNS)
+
+    asyncio.run(run())
+
+
+def pydantic(url: str, ran: Ran, *, stream: bool, api: str) -> None:
+    async def run() -> None:
+        if api == "messages":
+            client: Any = anthropic.AsyncAnthropic(base_url=url, api_key="x", max_retries=0)
+            model: Any = AnthropicModel("m", provider=AnthropicProvider(anthropic_client=client))
+        else:
+            client = openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="x", max_retries=0)
+            kind: Any = OpenAIChatModel if api == "chat" else OpenAIResponsesModel
+            model = kind("m", provider=OpenAIProvider(openai_client=client))
+        agent = pydantic_ai.Agent(model, tools=[wipe_with(ran)])
+        async with client:
+            if stream:
+                async with agent.run_stream("Hi") as found:
+                    async for _ in found.stream_text():
+                        pass
+            else:
+                await agent.run("Hi")
+
+    asyncio.run(run())
+
+
+def langchain(url: str, ran: Ran, *, stream: bool, api: str) -> None:
+    model: Any
+    if api == "messages":
+        options: Any = {"model": "m", "base_url": url, "api_key": "x", "max_retries": 0}
+        model = ChatAnthropic(**options, streaming=stream)
+    else:
+        model = ChatOpenAI(
+            model="m",
+            base_url=f"{url}/v1",
+            api_key=lambda: "x",
+            max_retries=0,
+            streaming=stream,
+            use_responses_api=api == "responses",
+        )
+    agent = create_agent(model, [langchain_tool(wipe_with(ran))])
+    asked: Any = {"messages": [{"role": "user", "content": "Hi"}]}
+    limits: Any = {"recursion_limit": 2 * TURNS}
+    if stream:
+        for _ in agent.stream(asked, limits, stream_mode="messages"):
+            pass
+    else:
+        agent.invoke(asked, limits)
+
+
+def both(name: str, agent: Callable[..., None], **options: Any) -> Mapping[str, Agent]:
+    """The agent, streamed and whole."""
+    return {
+        f"{name}, streamed": lambda url, ran: agent(url, ran, stream=True, **options),
+        f"{name}, whole": lambda url, ran: agent(url, ran, stream=False, **options),
+    }
+
+
+AGENTS: Mapping[str, Agent] = {
+    **both("openai chat", openai_chat),
+    **both("openai responses", openai_responses),
+    **both("anthropic", anthropic_runner),
+    **both("agents sdk chat", openai_agents, responses=False),
+    **both("agents sdk responses", openai_agents, responses=True),
+    **both("pydantic-ai chat", pydantic, api="chat"),
+    **both("pydantic-ai responses", pydantic, api="responses"),
+    **both("pydantic-ai messages", pydantic, api="messages"),
+    **both("langchain chat", langchain, api="chat"),
+    **both("langchain responses", langchain, api="responses"),
+    **both("langchain messages", langchain, api="messages"),
+}
+
+each_agent = pytest.mark.parametrize("name", AGENTS)
+
+# -- what the model writes
+
+GOOD = {
+    "hermes": '<tool_call>\n{"name": "wipe", "arguments": {"target": "tmp"}}\n</tool_call>',
+    "qwen3_coder": "<tool_call>\n<function=wipe>\n<parameter=target>\ntmp\n</parameter>\n"
+    "</function>\n</tool_call>",
+}
+BROKEN = {
+    "hermes": [
+        '<tool_call>\n{"name": "wipe", "arguments": {\'target\': \'tmp\'}}\n</tool_call>',
+        '<tool_call>\n{"name": "wipe", "arguments": {"target": tmp}}\n</tool_call>',
+        '<tool_call>\n{"name": "wipe", "arguments": ["tmp"]}\n</tool_call>',
+    ],
+    "qwen3_coder": [
+        "<tool_call>\n<function=wipe>\n<paramter=target>\ntmp\n</paramter>\n</function>\n</tool_call>",
+    ],
+}
+
+
+DIALECTS = ["hermes", pytest.param("qwen3_coder", marks=pytest.mark.slow)]
+
+
+@pytest.fixture(params=DIALECTS)
+def dialect(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def gateway(
+    engine: EngineProcess, dialect: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[GatewayThread]:
+    template = template_file(tmp_path_factory.mktemp("template"))
+    with serving(
+        upstream="completions", url=engine.url, template=template, dialect=dialect, model="m"
+    ) as found:
+        yield found
+
+
+def complete(text: str, dialect: str, reason: Any) -> Ran:
+    """What the tool may be run with."""
+    tools = [{"type": "function", "function": TOOL}]
+    message = parse(text, get_dialect(dialect), tools=tools, finish_reason=reason)
+    return [json.loads(call.arguments).get("target", EVERYTHING) for call in message.tool_calls]
+
+
+def run(name: str, engine: EngineProcess, gateway: GatewayThread, text: str, reason: str) -> Ran:
+    """What an agent runs if the model writes this, and then answers."""
+    engine.clear()
+    engine.script(*(text[at : at + 7] for at in range(0, len(text), 7)), finish=reason)
+    ran: Ran = []
+    with suppress(Exception):  # to give up is one way not to run it
+        AGENTS[name](gateway.url, ran)
+    return ran
+
+
+def assert_only_complete_calls_run(
+    name: str, engine: EngineProcess, gateway: GatewayThread, dialect: str, *, step: int
+) -> None:
+    good = GOOD[dialect]
+    assert run(name, engine, gateway, good, "stop") == ["tmp"]
+    for broken in BROKEN[dialect]:
+        assert run(name, engine, gateway, broken, "stop") == [], broken
+        assert set(run(name, engine, gateway, f"{good}\n{broken}", "stop")) <= {"tmp"}, broken
+    for cut in range(len(good) - 1, 12, -step):
+        text = good[:cut]
+        ran = run(name, engine, gateway, text, "length")
+        assert not ran or ran == complete(text, dialect, "length"), text
+        two = f"{good}\n{text}"
+        ran = run(name, engine, gateway, two, "length")
+        assert not ran or ran in (["tmp"], complete(two, dialect, "length")), two
+
+
+@each_agent
+def test_nothing_runs_but_what_the_model_wrote(
+    name: str, engine: EngineProcess, gateway: GatewayThread, dialect: str
+) -> None:
+    assert_only_complete_calls_run(name, engine, gateway, dialect, step=23)
+
+
+@pytest.mark.slow
+@each_agent
+def test_nothing_runs_wherever_the_output_is_cut(
+    name: str, engine: EngineProcess, gateway: GatewayThread, dialect: str
+) -> None:
+    assert_only_complete_calls_run(name, engine, gateway, dialect, step=1)

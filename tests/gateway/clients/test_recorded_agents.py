@@ -1,0 +1,114 @@
+"""What real agents ask for, as ``make agents`` recorded it: nothing is refused, or lost in silence.
+
+Texts in a recording are placeholders (``words-7``), one for each, so that a text which does not reach the
+engine shows.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("starlette")
+pytest.importorskip("aiohttp")
+pytest.importorskip("msgspec")
+
+from gateways import EngineProcess, GatewayThread, post, send, serving
+from unspool.gateway import app
+
+FOLDER = Path(__file__).parent / "recorded"
+AGENTS = sorted(path.stem for path in FOLDER.glob("*.json"))
+TEMPLATE = """{{ tools | tojson }}
+{% for message in messages %}{{ message | tojson }}
+{% endfor %}"""
+"""Shows all that a template may see."""
+BILLING = "x-anthropic-billing-header: "
+UNSEEN = {"signature", "encrypted_content", "data", "cache_control"}
+"""Fields of blocks and items that are for the gateway, not for the model."""
+CODEX = [
+    "encrypted_content: it was not sealed here with this key, for this owner",  # but by the gateway then
+    "the tool web_search: only its vendor can run it",
+]
+LEFT_OUT = {
+    "claude-code": ["the field context_management: this gateway does not know what to do about it"],
+    "codex": CODEX,
+    "codex-with-mcp": CODEX,
+}
+"""What the log says of each; of all others nothing."""
+
+
+@cache
+def recorded(agent: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((FOLDER / f"{agent}.json").read_text(encoding="utf-8"))
+    return found
+
+
+@pytest.fixture(scope="module")
+def gateway(engine: EngineProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayThread]:
+    template = tmp_path_factory.mktemp("template") / "all.jinja"
+    template.write_text(TEMPLATE, encoding="utf-8")
+    with serving(upstream="completions", url=engine.url, template=str(template), dialect="hermes") as found:
+        yield found
+
+
+def texts(value: Any, field: str = "") -> set[str]:
+    """The placeholders of what is for the model: messages, instructions, and descriptions of tools."""
+    if isinstance(value, dict):
+        return set().union(*(texts(inner, key) for key, inner in value.items() if key not in UNSEEN))
+    if isinstance(value, list):
+        return set().union(*(texts(inner, field) for inner in value))
+    if not isinstance(value, str) or value.startswith(BILLING):
+        return set()
+    return set(re.findall(r"words-\d+", value))
+
+
+def for_the_model(body: dict[str, Any]) -> set[str]:
+    shown = ("messages", "input", "instructions", "system", "tools")
+    return set().union(*(texts(body.get(name)) for name in shown))
+
+
+def offered(body: dict[str, Any]) -> Iterator[str]:
+    """The tools that the client can run."""
+    for tool in body.get("tools", ()):
+        if tool.get("type") == "namespace":
+            yield from (f"{tool['name']}__{inner['name']}" for inner in tool["tools"])
+        elif name := tool.get("function", tool).get("name"):
+            yield name
+
+
+def with_real_references(body: dict[str, Any], url: str) -> dict[str, Any]:
+    """Items that a client refers to, instead of sending them, were sent to it before."""
+    references = [item for item in body.get("input", ()) if item.get("type") == "item_reference"]
+    for item in references:
+        item["id"] = post(f"{url}/v1/responses", {"input": "Hi"})["output"][0]["id"]
+    return body
+
+
+def test_agents_of_each_api_are_recorded() -> None:
+    paths = {request["path"] for agent in AGENTS for request in recorded(agent)["requests"]}
+    assert paths == {"/v1/chat/completions", "/v1/responses", "/v1/messages"}
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_nothing_of_a_request_is_refused_or_lost_in_silence(
+    agent: str, engine: EngineProcess, gateway: GatewayThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(app, "log_once", lambda _, reason: said.append(reason))
+    for request in recorded(agent)["requests"]:
+        body = with_real_references(json.loads(json.dumps(request["body"])), gateway.url)
+        status, answer, _ = send(f"{gateway.url}{request['path']}", body)
+        assert status == 200, answer
+        assert b'"error":{' not in answer
+        prompt = engine.last()["prompt"]
+        assert for_the_model(body)
+        assert for_the_model(body) - set(re.findall(r"words-\d+", prompt)) == set()
+        assert [name for name in offered(body) if f'"name": "{name}"' not in prompt] == []
+        assert BILLING not in prompt
+    assert sorted(set(said)) == LEFT_OUT.get(agent, [])

@@ -1,0 +1,161 @@
+"""Every dialect through a completions upstream: clients get what ``parse`` finds in the text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("starlette")
+pytest.importorskip("aiohttp")
+pytest.importorskip("msgspec")
+
+import standard_scenarios
+from corpus_cases import CORPUS, Vector
+from gateways import EngineProcess, GatewayThread, events, post, serving
+from unspool import BrokenCall, Message, TextPart, ToolCall, get_dialect, parse
+from unspool.wire import ChatStreamDecoder
+from unspool.wire._poisoned_calls import is_poisoned
+
+TOOLS = json.loads((CORPUS / "tools.json").read_text("utf-8"))
+OUTPUTS = {
+    dialect.name: standard_scenarios.vectors_of(dialect.name) for dialect in standard_scenarios.callers()
+}
+SILENT = ("deepseek_v3", "deepseek_v3_1", "gigachat35", "hy_v3", "hy_v3:opensource", "poolside_v1")
+"""Families that think only if they are told to."""
+KINDS = ("hermes", "mistral", "qwen3_coder", "minimax_m3", "gemma4", "pythonic", "deepseek_v3_2", "harmony")
+"""A dialect of each kind; the others are in the long suite, and all of them in the tests of the wires."""
+through_the_gateway = pytest.mark.parametrize(
+    ("gateway", "name"),
+    [pytest.param(name, name, marks=() if name in KINDS else pytest.mark.slow) for name in OUTPUTS],
+    indirect=["gateway"],
+)
+SIZE = 5
+"""Characters per delta: nearly all markers come in pieces."""
+
+
+@pytest.fixture
+def gateway(request: pytest.FixtureRequest, engine: EngineProcess, tmp_path: Path) -> Iterator[GatewayThread]:
+    template = tmp_path / "plain.jinja"
+    # What a turn begins with, if anything, is in the prompt already.
+    start = json.dumps(get_dialect(request.param).prompt.start)
+    template.write_text(f"{{{{ messages[0].content }}}}\n{{{{ {start} }}}}", encoding="utf-8")
+    with serving(
+        upstream="completions", url=engine.url, template=str(template), dialect=request.param
+    ) as found:
+        yield found
+
+
+def said(engine: EngineProcess, vector: Vector) -> str:
+    """Let the engine say it."""
+    raw = vector.raw.removeprefix(get_dialect(vector.dialect).prompt.start)
+    engine.script(*(raw[at : at + SIZE] for at in range(0, len(raw), SIZE)), finish=vector.finish or "stop")
+    return raw
+
+
+def parsed(engine: EngineProcess, vector: Vector, raw: str) -> Message:
+    """What ``parse`` makes of it, behind the prompt that the engine got."""
+    finish: Any = vector.finish or "stop"
+    return parse(raw, vector.dialect, tools=TOOLS, prompt=engine.last()["prompt"], finish_reason=finish)
+
+
+def calls_of(message: Message, *, to_run: bool = False) -> list[tuple[str, str]]:
+    return [
+        (call.name, call.arguments)
+        for call in message.tool_calls
+        if not (to_run and is_poisoned(call.arguments))
+    ]
+
+
+def streamed(gateway: GatewayThread, body: dict[str, Any]) -> Message:
+    """What a client accumulates."""
+    client = ChatStreamDecoder()
+    for chunk in events(f"{gateway.url}/v1/chat/completions", body)[:-1]:
+        assert isinstance(chunk, dict)
+        client.feed(chunk)
+    return client.message()
+
+
+def whole(gateway: GatewayThread, body: dict[str, Any]) -> Message:
+    """What a client gets that does not stream."""
+    choice = post(f"{gateway.url}/v1/chat/completions", body)["choices"][0]
+    given = choice["message"]
+    calls = [
+        ToolCall(call["id"], call["function"]["name"], call["function"]["arguments"])
+        for call in given.get("tool_calls", ())
+    ]
+    return Message(
+        reasoning=given.get("reasoning_content"),
+        content=given["content"] or None,
+        tool_calls=tuple(calls),
+        finish_reason=choice["finish_reason"],
+    )
+
+
+@through_the_gateway
+def test_what_clients_get_is_what_parse_finds(
+    engine: EngineProcess, gateway: GatewayThread, name: str
+) -> None:
+    ask = {"messages": [{"role": "user", "content": "Hi"}], "tools": TOOLS}
+    if name in SILENT:
+        ask["reasoning_effort"] = "high"
+    for vector in OUTPUTS[name]:
+        raw = said(engine, vector)
+        got = streamed(gateway, ask)
+        expected = parsed(engine, vector, raw)
+        said(engine, vector)
+        assert comparable(whole(gateway, ask)) == comparable(got), vector
+        # A call that broke was announced by then, and is still one, though not one to run.
+        broken = [part for part in expected.parts if isinstance(part, BrokenCall)]
+        assert ("broken" in vector.title) == any(call.status == "malformed" for call in broken)
+        assert (got.content or "", got.reasoning or "") == (
+            text_of(expected, "content"),
+            text_of(expected, "reasoning"),
+        ), vector
+        assert calls_of(got, to_run=True) == calls_of(expected), vector
+        assert len(got.tool_calls) == len(expected.tool_calls) + len(broken), vector
+        assert expected.tool_calls or broken or not vector.calls
+
+
+def text_of(message: Message, channel: str) -> str:
+    parts = [part for part in message.parts if isinstance(part, TextPart)]
+    return "".join(part.text for part in parts if part.channel == channel)
+
+
+def comparable(message: Message) -> tuple[object, ...]:
+    return message.content, message.reasoning, calls_of(message), message.finish_reason
+
+
+@through_the_gateway
+def test_every_api_tells_the_same(engine: EngineProcess, gateway: GatewayThread, name: str) -> None:
+    vector = max(
+        OUTPUTS[name], key=lambda one: (not one.finish and "broken" not in one.title, len(one.calls))
+    )
+    ask: dict[str, Any] = {"messages": [{"role": "user", "content": "Hi"}]}
+    raw = said(engine, vector)
+    chat = post(f"{gateway.url}/v1/chat/completions", {**ask, "tools": TOOLS})["choices"][0]["message"]
+    expected = parsed(engine, vector, raw)
+    assert chat["content"] == expected.content
+    assert chat.get("reasoning_content") == expected.reasoning
+    got = [(call["function"]["name"], call["function"]["arguments"]) for call in chat["tool_calls"]]
+    assert got == calls_of(expected)
+
+    said(engine, vector)
+    tools: list[Any] = [{"type": "function", **tool["function"]} for tool in TOOLS]
+    done = events(f"{gateway.url}/v1/responses", {"input": "Hi", "tools": tools})[-1]
+    assert isinstance(done, dict)
+    items = [item for item in done["response"]["output"] if item["type"] == "function_call"]
+    assert [(item["name"], item["arguments"]) for item in items] == calls_of(expected)
+
+    said(engine, vector)
+    tools = [
+        {"name": tool["function"]["name"], "input_schema": tool["function"]["parameters"]} for tool in TOOLS
+    ]
+    whole = post(f"{gateway.url}/v1/messages", {**ask, "max_tokens": 99, "tools": tools})
+    used = [block for block in whole["content"] if block["type"] == "tool_use"]
+    assert [(block["name"], block["input"]) for block in used] == [
+        (name, json.loads(arguments)) for name, arguments in calls_of(expected)
+    ]

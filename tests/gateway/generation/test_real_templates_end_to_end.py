@@ -1,0 +1,124 @@
+"""Real chat templates: a call that each model would write, all the way through the gateway's parts."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Any
+
+import pytest
+
+pytest.importorskip("starlette")
+pytest.importorskip("aiohttp")
+pytest.importorskip("msgspec")
+
+from paths import TEMPLATES, real
+from unspool import Message, TextPart, ToolCall, render
+from unspool.gateway import Settings
+from unspool.gateway.apis.answers import ChatAnswer
+from unspool.gateway.apis.chat.request import chat_job
+from unspool.gateway.generation.model import Model, load_model
+from unspool.gateway.generation.reader import Reader
+from unspool.gateway.http.errors import Failure
+from unspool.gateway.upstreams.base import Delta, Task
+from unspool.gateway.upstreams.engines import ENGINES
+from unspool.wire import ChatStreamDecoder
+
+NO_CALLS = ("google-gemma-2-2b-it", "llama-cpp-rwkv-world", "microsoft-Phi-3.5-mini-instruct")
+OWN_VARIABLES = (
+    "fireworks-ai-llama-3-firefunction-v2",  # reads `functions`
+    "llama-cpp-deepseek-r1",  # written for another Jinja
+)
+WEATHER = {
+    "type": "function",
+    "function": {
+        "name": "get_weather",
+        "parameters": {
+            "type": "object",
+            "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
+            "required": ["city"],
+        },
+    },
+}
+ARGUMENTS = {"city": 'Rom"e', "days": 3}
+
+pytestmark = real
+
+
+@cache
+def model(name: str) -> Model:
+    return load_model(Settings(upstream="replay", file="-", template=str(TEMPLATES[name])))
+
+
+@pytest.mark.parametrize("name", NO_CALLS)
+def test_tools_do_not_vanish_behind_a_template_that_knows_none(name: str) -> None:
+    """Gemma 2 has no system message and insists on turns; the others drop what they do not know."""
+    call = {
+        "id": "c",
+        "type": "function",
+        "function": {"name": "get_weather", "arguments": '{"city": "Oslo"}'},
+    }
+    messages = [
+        {"role": "system", "content": "Be kind."},
+        {"role": "user", "content": "Rain in Oslo?"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": "No rain."},
+    ]
+    job = chat_job({"messages": messages, "tools": [WEATHER]})
+    prompt = model(name).prepare(job.request, constraints=(), renders=False).prompt
+    assert prompt is not None
+    found = [
+        prompt.index(part)
+        for part in (
+            "Be kind.",
+            '"name": "get_weather", "parameters"',
+            '<tool_call>\n{"name": "get_weather", "arguments": {"city": "...", "days": "..."}}\n</tool_call>',
+            "Rain in Oslo?",
+            '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo"}}\n</tool_call>',
+            "<tool_response>\nNo rain.\n</tool_response>",
+        )
+    ]
+    assert found == sorted(found)
+
+
+@pytest.mark.parametrize("name", sorted(TEMPLATES))
+@pytest.mark.parametrize("choice", ["auto", "required"])
+def test_a_call_arrives(name: str, choice: str) -> None:
+    body: dict[str, Any] = {"messages": [{"role": "user", "content": "Hi"}], "tools": [WEATHER]}
+    job = chat_job({**body, "tool_choice": choice, "stream": True})
+    if name in OWN_VARIABLES:
+        with pytest.raises(Failure, match=r"chat template \(line \d+\)") as failed:
+            model(name).prepare(job.request, constraints=("native",), renders=False)
+        assert failed.value.status == 400
+        return
+    prepared = model(name).prepare(job.request, constraints=("native",), renders=False)
+    plan = prepared.plan
+    assert prepared.prompt is not None
+    assert "get_weather" in prepared.prompt
+    task = Task("x", job.request, plan, prepared.prompt, prepared.tools)
+    for engine in ENGINES.values():
+        json.dumps(engine.completion(task, 100))
+
+    text = ""
+    if plan.start == "reasoning":
+        thinking = Message(parts=(TextPart("reasoning", "Hmm."), TextPart("content", "z")))
+        text = "Hmm." + render(plan.dialect, thinking).split("Hmm.", 1)[1].rsplit("z", 1)[0]
+    called = ToolCall("callid001", "get_weather", json.dumps(ARGUMENTS))
+    text += render(plan.dialect, Message(parts=(called,))).removeprefix(plan.dialect.prompt.start)
+
+    reader = Reader(plan)
+    answer = ChatAnswer(job, "m", [reader])
+    sent = answer.opening()
+    for at in range(0, len(text), 3):
+        sent += answer.feed(0, reader.feed(Delta(0, text[at : at + 3])))
+    sent += answer.feed(0, reader.feed(Delta(0, "", finish="stop"))) + answer.closing()
+    client = ChatStreamDecoder()
+    for event in sent.split(b"\n\n")[:-2]:
+        client.feed(json.loads(event.removeprefix(b"data: ")))
+    message = client.message()
+    assert [(one.name, json.loads(one.arguments)) for one in message.tool_calls] == [
+        ("get_weather", ARGUMENTS)
+    ]
+    assert not message.content
+    assert bool(message.reasoning) == (plan.start == "reasoning")
+    assert message.finish_reason == "tool_calls"

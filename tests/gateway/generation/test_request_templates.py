@@ -1,0 +1,117 @@
+"""Templates that requests bring: refused unless they are allowed, and then they hold up nobody else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+pytest.importorskip("starlette")
+pytest.importorskip("aiohttp")
+pytest.importorskip("msgspec")
+
+from gateways import CHATML, EngineProcess, GatewayThread, post, send, serving
+from unspool.chat_templates import ChatTemplate, NoRenderer
+from unspool.gateway import load_settings
+from unspool.gateway.generation.model import Model
+from unspool.gateway.http.errors import Failure
+from unspool.models._detection import template_probe as probe
+
+LOOP = "{% set r = range(99999) %}{% for i in r %}{% for j in r %}{% set x = i %}{% endfor %}{% endfor %}"
+LATE = "{{ messages[0].content }}{% if messages | length > 1 %}" + LOOP + "{% endif %}"
+ONE_COMPARISON = (
+    "{% set n = namespace(a=[], b=[]) %}"
+    "{% for i in range(99) %}{% set n.a = [n.a, n.a] %}{% set n.b = [n.b, n.b] %}{% endfor %}{{ n.a == n.b }}"
+)
+HUGE = "{% set n = namespace(x='x') %}{% for i in range(99) %}{% set n.x = n.x + n.x %}{% endfor %}"
+
+
+@pytest.fixture
+def gateway(engine: EngineProcess, template: str) -> Iterator[GatewayThread]:
+    settings = {"upstream": "completions", "url": engine.url, "template": template, "dialect": "hermes"}
+    with serving(**settings, model="m", request_templates=True) as found:
+        yield found
+
+
+def parse(gateway: GatewayThread, **body: Any) -> tuple[int, dict[str, Any]]:
+    status, data, _ = send(f"{gateway.url}/v1/parse", {"text": "<think>a</think>b", **body})
+    return status, json.loads(data)
+
+
+def test_they_are_refused_unless_they_are_allowed() -> None:
+    assert not load_settings(environment={}).request_templates
+    assert load_settings(environment={"UNSPOOL_REQUEST_TEMPLATES": "true"}).request_templates
+
+
+def test_one_that_is_allowed_tells_the_dialect(gateway: GatewayThread) -> None:
+    status, found = parse(gateway, chat_template=CHATML)
+    assert status == 200
+    assert (found["message"]["reasoning_content"], found["message"]["content"]) == ("a", "b")
+    assert found["evidence"]
+
+
+@pytest.mark.parametrize(
+    "body", [{"chat_template": "no template"}, {"chat_template": CHATML, "dialect": "hermes"}]
+)
+def test_what_tells_nothing_is_refused(gateway: GatewayThread, body: dict[str, Any]) -> None:
+    status, found = parse(gateway, **body)
+    assert status == 400
+    assert found["error"]["param"] == "chat_template"
+
+
+def test_bombs_hold_up_nobody_else(
+    engine: EngineProcess, gateway: GatewayThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probe, "_SECONDS", 0.2)
+    engine.script("Hello.")
+    with ThreadPoolExecutor(6) as attackers:
+        bombs = [
+            attackers.submit(parse, gateway, chat_template=bomb)
+            for bomb in (LOOP, LATE, ONE_COMPARISON, HUGE) * 2
+        ]
+        chat = {"messages": [{"role": "user", "content": "Hi"}]}
+        answer = post(f"{gateway.url}/v1/chat/completions", chat)
+        ends = [bomb.result() for bomb in bombs]
+    assert answer["choices"][0]["message"]["content"] == "Hello."
+    assert {status for status, _ in ends} <= {400, 503}
+    told = [found["error"]["message"] for status, found in ends if status == 400]
+    assert told
+    assert all("longer than 0.2 seconds" in one or "megabytes" in one for one in told)
+
+
+def test_a_gateway_that_cannot_render_now_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Model("m", "hermes", template=ChatTemplate(CHATML))
+
+    def busy(*_: object, **__: object) -> str:
+        raise NoRenderer("cannot start /opt/python")
+
+    assert model.template is not None
+    _ = model.template.wants
+    monkeypatch.setattr(ChatTemplate, "render", busy)
+    with pytest.raises(Failure) as caught:
+        model.prepare({"messages": [{"role": "user", "content": "Hi"}]}, constraints=(), renders=False)
+    assert (caught.value.status, caught.value.retry_after) == (503, "1")
+    assert "/opt" not in caught.value.message
+
+
+def test_a_conversation_that_is_too_much_for_the_template_is_too_large() -> None:
+    model = Model("m", "hermes", template=ChatTemplate(CHATML, max_length=1000))
+    with pytest.raises(Failure, match="max_length") as caught:
+        model.prepare({"messages": [{"role": "user", "content": "x" * 1000}]}, constraints=(), renders=False)
+    assert caught.value.status == 413
+
+
+@pytest.mark.parametrize(
+    "name", ["messages", "tools", "add_generation_prompt", "continue_final_message", "self"]
+)
+def test_a_variable_cannot_take_the_place_of_the_conversation(
+    engine: EngineProcess, gateway: GatewayThread, name: str
+) -> None:
+    body = {"messages": [{"role": "user", "content": "Hi"}], "chat_template_kwargs": {name: []}}
+    engine.script("Hello.")
+    status, data, _ = send(f"{gateway.url}/v1/chat/completions", body)
+    assert status == 400, data
+    assert name in json.loads(data)["error"]["message"]

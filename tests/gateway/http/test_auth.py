@@ -1,0 +1,598 @@
+"""Keys fail closed; what strangers are told; what bodies may be."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import gzip
+import json
+import socket
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("starlette")
+pytest.importorskip("aiohttp")
+pytest.importorskip("msgspec")
+
+from gateways import EngineProcess, GatewayThread, get, post, send, serving, until
+from unspool import UsageError, normalise
+from unspool.gateway import Settings, create_app, load_settings
+from unspool.gateway.apis import parse as parsing
+from unspool.gateway.http import json_decoding as decoding
+from unspool.gateway.http import request_body as intake
+from unspool.gateway.http.errors import LONGEST, Failure
+from unspool.gateway.http.exchange import Exchange
+from unspool.gateway.http.json_decoding import MOST_DIGITS, SMALL, Bounds
+from unspool.gateway.http.request_body import MOST_DEPTH, decode, deeper
+from unspool.gateway.upstreams.engines import Vllm
+from unspool.parser import Parser
+from unspool.planning import Plan
+from unspool.testing._complexity import steps
+
+CHAT = "/v1/chat/completions"
+ASK = [{"role": "user", "content": "Hi"}]
+BODIES: dict[str, tuple[str, dict[str, Any]]] = {
+    "chat": (CHAT, {"messages": ASK}),
+    "responses": ("/v1/responses", {"input": "Hi"}),
+    "messages": ("/v1/messages", {"messages": ASK, "max_tokens": 50}),
+    "ollama": ("/api/chat", {"messages": ASK}),
+}
+
+
+@pytest.fixture(scope="module")
+def gateway(engine: EngineProcess, template: str) -> Iterator[GatewayThread]:
+    with serving(
+        upstream="completions",
+        url=engine.url,
+        template=template,
+        max_request_bytes=400_000,
+        max_request_values=20_000,
+        max_pending_bytes=400_000,
+        max_output_bytes=400_000,
+    ) as found:
+        yield found
+
+
+def error_of(data: bytes) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(data)["error"]
+    return found
+
+
+# -- keys fail closed
+
+
+@pytest.mark.parametrize("keys", [("",), ("k", ""), (" ",), ("\t\n",)])
+def test_an_empty_key_is_an_error(keys: tuple[str, ...]) -> None:
+    with pytest.raises(UsageError, match="api_keys has an empty key"):
+        Settings(api_keys=keys)
+
+
+@pytest.mark.parametrize("text", ["", " ", ",", "k,", ",k", "a,,b"])
+def test_an_empty_key_of_the_environment_is_an_error(text: str) -> None:
+    with pytest.raises(UsageError, match="UNSPOOL_API_KEYS has an empty key"):
+        load_settings(environment={"UNSPOOL_API_KEYS": text})
+
+
+def test_an_empty_key_of_the_file_is_an_error(tmp_path: Path) -> None:
+    file = tmp_path / "gateway.toml"
+    file.write_text('api_keys = [""]\n', encoding="utf-8")
+    with pytest.raises(UsageError, match="empty key"):
+        load_settings(environment={}, config=str(file))
+
+
+@pytest.mark.parametrize("host", ["::", "192.0.2.1", "gateway.example", "", "::ffff:192.0.2.1"])
+def test_without_keys_others_are_not_let_in_unless_that_is_said(host: str) -> None:
+    with pytest.raises(UsageError, match="allow_no_keys=true"):
+        Settings(host=host)
+    assert Settings(host=host, api_keys=("k",)).host == host
+    assert Settings(host=host, allow_no_keys=True).host == host
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "127.8.9.10", "::1", "localhost", "LOCALHOST", "::ffff:127.0.0.1"]
+)
+def test_programs_on_this_machine_need_no_keys(host: str) -> None:
+    assert Settings(host=host).api_keys == ()
+
+
+async def asked(settings: Settings, server: str) -> int:
+    """The status of an answer to a request that reached another server than ours at this address."""
+    sent: list[Any] = []
+    app = create_app(settings)
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": "/v1/models",
+        "headers": [(b"host", b"localhost")],
+        "server": (server, 80),
+        "client": ("192.0.2.7", 1),
+    }
+    await app(scope, receive, send)
+    return int(sent[0]["status"])
+
+
+def test_under_another_server_the_address_that_was_reached_counts(tmp_path: Path) -> None:
+    file = tmp_path / "streams.jsonl"
+    file.write_text('{"chunks": ["Hi"]}\n', encoding="utf-8")
+    settings = {"upstream": "replay", "file": str(file), "dialect": "hermes", "log_level": "error"}
+    for server, more, status in (
+        ("127.0.0.1", {}, 200),
+        ("192.0.2.1", {}, 403),
+        ("192.0.2.1", {"allow_no_keys": True}, 200),
+        ("192.0.2.1", {"api_keys": ("k",)}, 401),
+    ):
+        assert asyncio.run(asked(Settings(**settings, **more), server)) == status  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "given", [{"url": "http://user:pw@u"}, {"urls": ("http://pw@v",), "url": "http://u"}]
+)
+@pytest.mark.parametrize("key", ["", "k"])
+def test_passwords_in_addresses_are_refused_and_not_repeated(given: dict[str, Any], key: str) -> None:
+    with pytest.raises(UsageError, match="upstream_key") as refused:
+        Settings(upstream="chat", dialect="hermes", upstream_key=key, **given)
+    assert "pw" not in str(refused.value)
+    assert Settings(upstream="chat", url="http://u/path@x", dialect="hermes").url
+
+
+# -- what strangers are told
+
+
+def asked_with(gateway: GatewayThread, path: str, *fields: str) -> dict[str, Any]:
+    with closing(socket.create_connection(("127.0.0.1", int(gateway.url.rpartition(":")[2])))) as client:
+        head = "\r\n".join((f"GET {path} HTTP/1.0", "host: localhost", *fields))
+        client.sendall(f"{head}\r\n\r\n".encode())
+        data = b""
+        while portion := client.recv(1 << 16):
+            data += portion
+    found: dict[str, Any] = json.loads(data.partition(b"\r\n\r\n")[2])
+    return found
+
+
+def test_readiness_tells_strangers_no_more_than_that(engine: EngineProcess, template: str) -> None:
+    with serving(upstream="completions", url=engine.url, template=template, api_keys=("k",)) as gateway:
+        assert asked_with(gateway, "/ready") == {"status": "ready"}
+        assert asked_with(gateway, "/ready", "x-api-key: wrong") == {"status": "ready"}
+        assert asked_with(gateway, "/ready", "x-api-key: k")["models"] == {"engine-model": True}
+
+
+def test_however_many_ask_for_readiness_the_upstream_is_asked_once_in_a_while(gateway: GatewayThread) -> None:
+    upstream: Any = gateway.gateway.upstream
+    before, asked = upstream.ready, 0
+
+    async def counted() -> bool:
+        nonlocal asked
+        asked += 1
+        return bool(await before())
+
+    upstream.ready = counted
+    try:
+        gateway.gateway._asked = None
+        for _ in range(20):
+            get(f"{gateway.url}/ready")
+    finally:
+        upstream.ready = before
+    assert 1 <= asked < 10
+
+
+def test_messages_have_an_end() -> None:
+    assert len(Failure("not_found", "x" * 1_000_000).message) < LONGEST + 100
+
+
+def test_addresses_of_upstreams_are_not_told(template: str) -> None:
+    # Nothing answers at this address, which is for documentation.
+    with serving(
+        upstream="completions", url="http://192.0.2.1:8000", template=template, connect_timeout=0.2
+    ) as gateway:
+        for path, body in BODIES.values():
+            status, data, _ = send(gateway.url + path, body)
+            assert status in (502, 504)
+            assert b"192.0.2.1" not in data
+
+
+# -- bodies
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text('a"\\,[]{}:\n', max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text('a",\\[', max_size=3), inner, max_size=4)
+    ),
+    max_leaves=30,
+)
+
+
+def values_of(value: object) -> int:
+    if isinstance(value, dict):
+        return 1 + sum(map(values_of, value.values()))
+    return 1 + sum(map(values_of, value)) if isinstance(value, list) else 1
+
+
+def passes(data: bytes, most: int) -> bool:
+    try:
+        Bounds(most).look(data)
+    except Failure:
+        return True
+    return False
+
+
+@given(value=JSON, most=st.integers(0, 40), window=st.integers(2, 40))
+def test_values_are_counted_without_decoding(value: Any, most: int, window: int) -> None:
+    """What opens or separates values is at most what they are, and at least half."""
+    data = json.dumps(value).encode()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(decoding, "_WINDOW", window)
+        if passes(data, most):
+            assert values_of(value) > most / 2
+        else:
+            assert values_of(value) <= 2 * most + 2
+
+
+@given(value=JSON, most=st.integers(0, 40), cuts=st.lists(st.integers(0, 200)))
+def test_they_are_counted_as_they_come(value: Any, most: int, cuts: list[int]) -> None:
+    data = json.dumps(value).encode()
+    bounds = Bounds(most)
+    try:
+        for cut in (*sorted(cuts), len(data)):
+            bounds.look(data[:cut])
+    except Failure:
+        assert passes(data, most)
+    else:
+        assert not passes(data, most)
+
+
+@pytest.mark.parametrize("unit", ['"a",', '"",', '"', '\\"', "\\\\", "[", "1,"])
+def test_to_count_them_takes_no_step_for_each(unit: str) -> None:
+    size = 200_000
+    plain = steps(lambda: passes(b'["' + b"x" * size, size - 1))
+    assert steps(lambda: passes(b"[" + unit.encode() * (size // len(unit)), size - 1)) <= 2 * plain
+
+
+def test_quotes_that_are_no_json_are_too_many_values() -> None:
+    assert passes(b'{"a":' + b'""' * 50_000, 20_000)
+
+
+@given(value=JSON, most=st.integers(1, 6))
+def test_depth_is_that_of_containers(value: Any, most: int) -> None:
+    def depth(one: object) -> int:
+        inner = one.values() if isinstance(one, dict) else one if isinstance(one, list) else None
+        return 0 if inner is None else 1 + max(map(depth, inner), default=0)
+
+    if isinstance(value, (dict, list)):
+        assert deeper(value, most) == (depth(value) > most)
+
+
+def test_strings_are_not_counted() -> None:
+    data = json.dumps({"messages": ['[{,"\\' * 50_000]}).encode()
+    assert decode(data, Bounds(10))["messages"]
+
+
+@pytest.mark.parametrize("number", [b"1e300", b"1.5", b"-1." + b"7" * 100 + b"e-300"])
+def test_others_can_run_between_any_two_numbers(number: bytes) -> None:
+    """The decoder itself would hold the interpreter for 8 us for some of them."""
+    one, many = (
+        steps(lambda count=count: decode(b'{"a":[' + b",".join([number] * count) + b"]}", Bounds(2000)))  # type: ignore[misc]
+        for count in (1, 501)
+    )
+    assert many - one >= 500
+
+
+def test_numbers_that_are_too_large_for_any_are_refused() -> None:
+    assert decode(b'{"a":[-1.5e3,1E-400,12345678901234567890]}', Bounds(10)) == {
+        "a": [-1500.0, 0.0, 12345678901234567890]
+    }
+    with pytest.raises(Failure, match="out of range"):
+        decode(b'{"a":1e400}', Bounds(10))
+
+
+def test_digits_count_where_they_are_numbers() -> None:
+    digits = b"7" * 4000
+    numbers = b",".join([digits] * (MOST_DIGITS // 4000 + 1))
+    assert passes(b"[" + numbers + b"]", MOST_DIGITS)
+    assert not passes(b"[" + numbers.replace(digits, digits[2000:]) + b"]", MOST_DIGITS)
+    assert not passes(b'["' + numbers + b'"]', MOST_DIGITS)
+
+
+@given(values=st.lists(JSON, max_size=4), most=st.integers(0, 40))
+def test_texts_of_json_count_together(values: list[Any], most: int) -> None:
+    texts = ['"[,', *map(json.dumps, values)]  # the string that is not closed says nothing of the others
+    try:
+        Bounds(most).look_into(texts)
+    except Failure:
+        assert sum(map(values_of, values)) + 2 > most / 2
+    else:
+        assert sum(map(values_of, values)) <= 2 * most + 2 * len(texts)
+
+
+@pytest.mark.parametrize("api", ["chat", "responses"])
+def test_arguments_of_many_values_are_refused(gateway: GatewayThread, api: str) -> None:
+    """They are JSON in a string, and decoded later."""
+    path, body = BODIES[api]
+    call = {"name": "f", "arguments": json.dumps({"a": [1] * 30_000})}
+    given: dict[str, dict[str, Any]] = {
+        "chat": {
+            "messages": [
+                *ASK,
+                {"role": "assistant", "tool_calls": [{"id": "c", "type": "function", "function": call}]},
+                {"role": "tool", "tool_call_id": "c", "content": "x"},
+            ]
+        },
+        "responses": {
+            "input": [
+                {"type": "function_call", "call_id": "c", **call},
+                {"type": "function_call_output", "call_id": "c", "output": "x"},
+            ]
+        },
+    }
+    status, data, _ = send(gateway.url + path, {**body, **given[api]})
+    assert status == 413
+    assert b"values" in data
+
+
+def test_what_is_written_again_on_the_way_to_a_prompt_has_a_length(
+    gateway: GatewayThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(intake, "MOST_WRITTEN", 1000)
+    long = "x" * 1000
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": json.dumps({"a": long})}}
+    tool = {"name": "f", "description": long, "parameters": {"type": "object"}}
+    schema = {"name": "s", "schema": {"type": "object", "description": long}}
+    for what, fields in (
+        ("arguments", {"messages": [*ASK, {"role": "assistant", "tool_calls": [call]}, *ASK]}),
+        ("tools", {"tools": [{"type": "function", "function": tool}]}),
+        ("schema", {"response_format": {"type": "json_schema", "json_schema": schema}}),
+    ):
+        status, data, _ = send(gateway.url + CHAT, {"messages": ASK, **fields})
+        assert status == 413
+        assert what in error_of(data)["message"]
+    post(gateway.url + CHAT, {"messages": [{"role": "user", "content": long}]})
+
+
+@pytest.mark.parametrize("api", BODIES)
+def test_a_body_of_many_values_is_refused(gateway: GatewayThread, api: str) -> None:
+    path, body = BODIES[api]
+    status, data, _ = send(gateway.url + path, {**body, "metadata": [1] * 30_000})
+    assert status == 413
+    assert b"values" in data
+
+
+def test_a_body_is_refused_where_it_passes_a_bound(
+    gateway: GatewayThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rest of it need not come."""
+    monkeypatch.setattr(intake, "_STEP", SMALL)
+    port = int(gateway.url.rpartition(":")[2])
+    with closing(socket.create_connection(("127.0.0.1", port), timeout=30)) as client:
+        head = f"POST {CHAT} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+        client.sendall(f"{head}content-length: 300000\r\n\r\n".encode() + b'{"messages":[' + b"1," * 50_000)
+        assert b" 413 " in client.recv(100)
+
+
+def test_while_a_body_is_looked_at_the_time_of_its_client_stands_still(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    running: list[float] = []
+    left: list[float] = []
+
+    @asynccontextmanager
+    async def timeout(seconds: float) -> AsyncIterator[None]:
+        running.append(seconds)
+        left.append(seconds)
+        yield
+        running.clear()
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b" ", "more_body": len(left) < 3}
+
+    async def grown(_: bytearray) -> None:
+        assert not running
+
+    async def send(_: object) -> None: ...
+
+    async def take() -> bytearray:
+        headers = [(b"content-type", b"application/json")]
+        exchange = Exchange("", {"method": "POST", "path": "/", "headers": headers}, receive, send)
+        return await exchange.body(10, 5.0, grown)
+
+    monkeypatch.setattr(asyncio, "timeout", timeout)
+    assert asyncio.run(take()) == b"   "
+    assert left == sorted(left, reverse=True), "what it has taken is gone"
+
+
+def nested(depth: int) -> Any:
+    found: Any = {}
+    for _ in range(depth):
+        found = {"type": "object", "properties": {"a": found}}
+    return found
+
+
+@pytest.mark.parametrize("depth", [MOST_DEPTH // 2, 300, 5000])
+@pytest.mark.parametrize("api", BODIES)
+def test_a_schema_of_any_depth_is_a_bad_request(gateway: GatewayThread, api: str, depth: int) -> None:
+    path, body = BODIES[api]
+    text = '{"type":"object","properties":{"a":' * depth + "{}" + "}}" * depth
+    function = f'{{"name":"f","description":"d","strict":true,"parameters":{text}}}'
+    tool = {
+        "responses": f'{{"type":"function",{function[1:]}',
+        "messages": f'{{"name":"f","input_schema":{text}}}',
+    }.get(api, f'{{"type":"function","function":{function}}}')
+    status, data, _ = send(gateway.url + path, f'{json.dumps(body)[:-1]},"tools":[{tool}]}}'.encode())
+    assert status == 400, data
+
+
+def test_arguments_of_any_depth_are_no_error_of_ours(gateway: GatewayThread) -> None:
+    for depth in (300, 5000, 100_000):
+        call = {
+            "type": "function",
+            "id": "c",
+            "function": {"name": "f", "arguments": "[" * depth + "]" * depth},
+        }
+        messages = [*ASK, {"role": "assistant", "content": "", "tool_calls": [call]}]
+        messages.append({"role": "tool", "tool_call_id": "c", "content": "x"})
+        status, data, _ = send(gateway.url + CHAT, {"messages": messages})
+        assert status in (200, 400, 413), data
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "br", "deflate, gzip"])
+def test_a_body_in_disguise_is_refused_by_name(gateway: GatewayThread, encoding: str) -> None:
+    data = gzip.compress(json.dumps({"messages": ASK}).encode())
+    status, answer, _ = send(gateway.url + CHAT, data, {"content-encoding": encoding})
+    assert status == 415
+    assert encoding in error_of(answer)["message"]
+
+
+def test_large_bodies_are_decoded_elsewhere_and_small_ones_at_once(
+    gateway: GatewayThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+    before = intake.decode
+
+    def watched(data: bytes, bounds: Bounds) -> dict[str, Any]:
+        seen.append(threading.current_thread().name)
+        return before(data, bounds)
+
+    monkeypatch.setattr(intake, "decode", watched)
+    for size in (10, SMALL + 1):
+        post(gateway.url + CHAT, {"messages": [{"role": "user", "content": "x" * size}]})
+    assert not seen[0].startswith("unspool-")
+    assert seen[1].startswith("unspool-")
+
+
+def test_grammars_and_parsers_are_made_elsewhere(
+    gateway: GatewayThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: dict[str, str] = {}
+
+    def watched(place: Any, name: str) -> None:
+        before = getattr(place, name)
+
+        def called(*args: Any, **more: Any) -> Any:
+            seen[name] = threading.current_thread().name
+            return before(*args, **more)
+
+        monkeypatch.setattr(place, name, called)
+
+    watched(Vllm, "constraint")
+    watched(Plan, "parser")
+    tool = {"type": "function", "function": {"name": "f", "parameters": nested(2)}}
+    post(gateway.url + CHAT, {"messages": ASK, "tools": [tool], "tool_choice": "required"})
+    assert set(seen) == {"constraint", "parser"}
+    assert all(name.startswith("unspool-preparing") for name in seen.values()), seen
+
+
+def test_large_bodies_are_bounded_together(gateway: GatewayThread) -> None:
+    large = json.dumps({"messages": [{"role": "user", "content": "x" * 300_000}]}).encode()
+    port = int(gateway.url.rpartition(":")[2])
+    with closing(socket.create_connection(("127.0.0.1", port))) as client:
+        head = f"POST {CHAT} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+        client.sendall(f"{head}content-length: {len(large)}\r\n\r\n".encode() + large[:-1])
+        until(lambda: gateway.gateway.intake._room < 150_000)
+        status, data, headers = send(gateway.url + CHAT, large)
+        assert (status, error_of(data)["code"], headers["retry-after"]) == (503, "overloaded", "1")
+        assert send(gateway.url + CHAT, {"messages": ASK})[0] == 200, "small ones do not count"
+        client.sendall(large[-1:])
+        assert b" 200 " in client.recv(100)
+    until(lambda: gateway.gateway.intake._room == 400_000)
+    assert send(gateway.url + CHAT, large)[0] == 200
+
+
+def begun(gateway: GatewayThread, body: bytes, length: int) -> socket.socket:
+    """A client that has sent some of a body."""
+    client = socket.create_connection(("127.0.0.1", int(gateway.url.rpartition(":")[2])), timeout=30)
+    head = f"POST {CHAT} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+    client.sendall(f"{head}content-length: {length}\r\n\r\n".encode() + body)
+    return client
+
+
+def test_requests_count_when_their_bodies_are_there(engine: EngineProcess, template: str) -> None:
+    whole = json.dumps({"messages": ASK}).encode()
+    with (
+        serving(upstream="completions", url=engine.url, template=template, max_concurrency=1) as gateway,
+        ExitStack() as clients,
+    ):
+        slow = [clients.enter_context(closing(begun(gateway, whole[:-1], len(whole)))) for _ in range(5)]
+        until(lambda: gateway.gateway.metrics.active.value() == 5)
+        assert send(gateway.url + CHAT, whole)[0] == 200
+        for client in slow:
+            client.sendall(whole[-1:])
+            assert b" 200 " in client.recv(100)
+
+
+def test_the_body_that_comes_the_slowest_makes_room(engine: EngineProcess, template: str) -> None:
+    whole = json.dumps({"messages": ASK}).encode()
+    settings = {"upstream": "completions", "url": engine.url, "template": template}
+    with serving(**settings, max_pending_requests=2) as gateway, ExitStack() as clients:
+        coming = gateway.gateway.intake._coming
+        first = clients.enter_context(closing(begun(gateway, whole[:1], len(whole))))
+        until(lambda: len(coming) == 1)
+        second = clients.enter_context(closing(begun(gateway, whole[:1], len(whole))))
+        until(lambda: len(coming) == 2)
+        before = list(coming)
+        first.sendall(whole[1:2])
+        until(lambda: list(coming) == before[::-1])
+        assert send(gateway.url + CHAT, whole)[0] == 200
+        data = second.recv(1 << 16)
+        assert b" 503 " in data
+        assert b"retry-after: 1" in data
+        first.sendall(whole[2:])
+        assert b" 200 " in first.recv(100)
+
+
+def test_a_refused_body_is_let_go_at_once(gateway: GatewayThread) -> None:
+    """Without a collection of garbage: until that, a hundred of them would fill the memory."""
+    bodies: dict[str, Any] = {
+        "too many values": {"messages": ASK, "metadata": [1] * 30_000},
+        "not for us": {"messages": [{"role": "nobody", "content": "x" * 100_000}]},
+        "not JSON": b"{" + b" " * 100_000,
+        "too large": b" " * 500_000,
+        "too deep": b'{"messages":' + b"[" * 200 + b" " * 100_000 + b"]" * 200 + b"}",
+    }
+    send(gateway.url + CHAT, b"{")
+    gc.collect()
+    gc.disable()
+    try:
+        for name, body in bodies.items():
+            assert send(gateway.url + CHAT, body)[0] in (400, 413), name
+            until(lambda: not any(type(one) is Exchange for one in gc.get_objects()))
+    finally:
+        gc.enable()
+
+
+# -- /v1/parse
+
+
+def test_what_is_parsed_has_bounds(gateway: GatewayThread, monkeypatch: pytest.MonkeyPatch) -> None:
+    for body in ({"text": "x" * 110_000}, {"chunks": ["x"] * 2000}, {"chunks": ["x" * 60_000] * 2}):
+        status, data, _ = send(f"{gateway.url}/v1/parse", {"dialect": "hermes", **body})
+        assert (status, error_of(data)["code"]) == (413, "parse_too_large"), data
+    monkeypatch.setattr(parsing, "_SECONDS", 0.0)
+    status, data, _ = send(f"{gateway.url}/v1/parse", {"dialect": "hermes", "text": "x"})
+    assert status == 413
+    assert "seconds" in error_of(data)["message"]
+
+
+def test_a_long_text_is_parsed_as_a_short_one_is(
+    gateway: GatewayThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "<think>a</think>" + 'b <tool_call>{"name": "f", "arguments": {"x": "y"}}</tool_call>' * 20
+    monkeypatch.setattr(parsing, "_PIECE", 7)
+    found = post(f"{gateway.url}/v1/parse", {"text": text, "dialect": "hermes"})
+    parser = Parser("hermes")
+    events = normalise(parser.feed(text)) + parser.finish()
+    assert [(one["event"], one["start"], one["end"]) for one in found["events"]] == [
+        (type(one).__name__, one.start, one.end) for one in events
+    ]

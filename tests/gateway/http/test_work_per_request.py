@@ -1,0 +1,460 @@
+"""The work for a request grows as its body does, and no faster, whichever field is large."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import pytest
+
+pytest.importorskip("starlette")
+pytest.importorskip("aiohttp")
+pytest.importorskip("msgspec")
+
+import msgspec
+
+from gateways import EngineProcess
+from request_walk import Answered, anything, ask, distinct, keys_of, kinds_of, large
+from unspool._core.scan.runs import COMPILED
+from unspool.gateway import Settings, build
+from unspool.gateway.apis import media
+from unspool.gateway.apis import parse as parsing
+from unspool.gateway.apis import passthrough as passing
+from unspool.gateway.apis.chat import request as body
+from unspool.gateway.apis.messages import blocks as message_blocks
+from unspool.gateway.apis.messages import request as from_messages
+from unspool.gateway.apis.messages import tools as message_tools
+from unspool.gateway.apis.ollama import request as from_ollama
+from unspool.gateway.apis.responses import request as from_responses
+from unspool.gateway.apis.responses import stored
+from unspool.gateway.apis.responses import tools as response_tools
+from unspool.gateway.http import request_body as intake
+from unspool.gateway.state import history as past
+
+pytestmark = pytest.mark.skipif(COMPILED, reason="the lines of a compiled module are not seen")
+
+Value: TypeAlias = Callable[[int], Any]
+"""A body, by the size of one of its fields."""
+Case: TypeAlias = tuple[str, Value]
+"""A path and a body."""
+
+SIZE: Final = 40
+FASTER: Final = {"lines": 4.3, "bytes allocated": 6, "elements scanned": 6}
+"""Four times the field may make so many times the work; quadratic work would be sixteen times as much."""
+SLACK: Final = {"lines": 500, "bytes allocated": 600_000, "elements scanned": 20_000}
+"""Work that is not counted: tables that are filled once, checks from a certain size on."""
+SLACK_OF_BYTE: Final = {"lines": 0, "bytes allocated": 6, "elements scanned": 4}
+"""The same for each byte of a body."""
+MOST_OF_BYTE: Final = {"lines": 12, "bytes allocated": 300, "elements scanned": 40}
+"""Work for each byte of a body, beyond the work for the least one."""
+
+HELLO: Final = [{"role": "user", "content": "Hi"}]
+TEXT: Final = "x" * 400
+
+
+# -- fields that have types
+
+TYPED: Final[dict[str, tuple[str, Any, dict[str, Any]]]] = {
+    "chat": ("/v1/chat/completions", body.ChatBody, {"messages": HELLO}),
+    "responses": ("/v1/responses", from_responses.ResponsesBody, {"input": "Hi"}),
+    "messages": ("/v1/messages", from_messages.MessagesBody, {"messages": HELLO, "max_tokens": 5}),
+    "count_tokens": ("/v1/messages/count_tokens", from_messages.MessagesBody, {"messages": HELLO}),
+    "ollama": ("/api/chat", from_ollama.ChatBody, {"messages": HELLO, "stream": False}),
+    "ollama_generate": ("/api/generate", from_ollama.GenerateBody, {"prompt": "Hi", "stream": False}),
+    "parse": ("/v1/parse", parsing.ParseBody, {"text": "Hi", "dialect": "hermes"}),
+    "tokenize": ("/tokenize", passing._Tokenize, {"prompt": "Hi"}),
+    "detokenize": ("/detokenize", passing._Detokenize, {"tokens": [1]}),
+    "embed": ("/api/embed", passing._Embed, {"input": "Hi"}),
+    "conversation": ("/v1/conversations", stored._NewConversation, {}),
+}
+"""By a name: the path, the type of the body, and the least body."""
+
+
+def typed() -> Iterator[tuple[str, Case]]:
+    """Every field, with every value of its type that can be large."""
+    for name, (path, type_, least) in TYPED.items():
+        shape = msgspec.inspect.type_info(type_)
+        for place in dict.fromkeys(place for place, _ in large(shape, 2)):
+            yield f"{name}{place}", (path, _typed(shape, least, place))
+
+
+def _typed(shape: Any, least: Mapping[str, Any], place: str) -> Value:
+    field = next(one.encode_name for one in shape.fields if place[1:].startswith(one.encode_name))
+    field = max(
+        (one.encode_name for one in shape.fields if place[1:].startswith(one.encode_name)),
+        key=len,
+        default=field,
+    )
+    return lambda size: {**least, field: dict(large(shape, size))[place][field]}
+
+
+# -- objects that are read by hand
+
+ITEMS: Final = (from_responses, past)
+BLOCKS: Final = (message_blocks, media)
+Wrap: TypeAlias = Callable[[list[Any]], Any]
+SLOTS: Final[dict[str, tuple[str, tuple[Any, ...], Wrap]]] = {
+    "input": ("/v1/responses", ITEMS, lambda items: {"input": [*HELLO, *items]}),
+    "input content": (
+        "/v1/responses",
+        (*ITEMS, media),
+        lambda parts: {"input": [{"role": "user", "content": parts}]},
+    ),
+    "assistant input content": (
+        "/v1/responses",
+        (*ITEMS, media),
+        lambda parts: {"input": [{"role": "assistant", "content": parts}]},
+    ),
+    "items": ("/v1/conversations", ITEMS, lambda items: {"items": items}),
+    "response tools": ("/v1/responses", (response_tools,), lambda tools: {"input": "Hi", "tools": tools}),
+    "namespace": (
+        "/v1/responses",
+        (response_tools,),
+        lambda tools: {"input": "Hi", "tools": [{"type": "namespace", "name": "s", "tools": tools}]},
+    ),
+    "allowed tools": (
+        "/v1/responses",
+        (response_tools,),
+        lambda tools: {
+            "input": "Hi",
+            "tools": [one | {"type": "function"} for one in tools],
+            "tool_choice": {"type": "allowed_tools", "tools": tools},
+        },
+    ),
+    "blocks": (
+        "/v1/messages",
+        BLOCKS,
+        lambda blocks: {"messages": [{"role": "user", "content": blocks}], "max_tokens": 5},
+    ),
+    "assistant blocks": (
+        "/v1/messages",
+        BLOCKS,
+        lambda blocks: {"messages": [{"role": "assistant", "content": blocks}, *HELLO], "max_tokens": 5},
+    ),
+    "result blocks": (
+        "/v1/messages",
+        BLOCKS,
+        lambda blocks: {
+            "messages": [
+                {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": blocks}]}
+            ],
+            "max_tokens": 5,
+        },
+    ),
+    "message tools": (
+        "/v1/messages",
+        (message_tools,),
+        lambda tools: {
+            "messages": HELLO,
+            "max_tokens": 5,
+            "tools": [{"name": tool["name"], "type": "custom", "input_schema": {}} for tool in tools],
+        },
+    ),
+    "parts": (
+        "/v1/chat/completions",
+        (media,),
+        lambda parts: {"messages": [{"role": "user", "content": parts}]},
+    ),
+    "functions": (
+        "/v1/chat/completions",
+        (body,),
+        lambda tools: {
+            "messages": HELLO,
+            "tools": [{"type": "function", "function": {"name": tool["name"]}} for tool in tools],
+        },
+    ),
+}
+"""Lists of objects that have no type: where they are, the modules that read them, and a body around them."""
+DEFAULTS: Final[dict[str, Any]] = {
+    "role": "assistant",
+    "arguments": "{}",
+    "source": {"type": "base64", "data": "eA==", "media_type": "text/plain"},
+    "tools": [{"type": "function", "name": "f"}],
+    "parameters": {},
+    "pattern": "x",
+    "input_audio": {"data": "x"},
+    "is_error": False,
+    "tool_calls": [],
+    "function": {"name": "f"},
+}
+"""What keys have that are not text."""
+NEVER_ALONE: Final = (
+    *("json_object", "json_schema", "user", "assistant", "system", "developer", "item_reference", "base64"),
+    *(
+        "url",
+        "file",
+        "local_shell",
+        "shell",
+        "apply_patch",
+        "computer",
+        "computer_use_preview",
+        "tool_search",
+    ),
+    *("allowed_tools", "grammar"),
+)
+"""Kinds that are those of other things than list elements, or refer to something."""
+
+
+def seed(kind: str, modules: Sequence[Any]) -> dict[str, Any]:
+    """An object of a kind, with every key that the code reads."""
+    keys = keys_of(*modules)
+    found = {key: DEFAULTS.get(key, TEXT if key == "content" else "x") for key in keys}
+    return {**found, "type": kind, "name": "f"}
+
+
+def untyped() -> Iterator[tuple[str, Case]]:
+    """Objects of every kind: many, and one with a large value under each key."""
+    for slot, (path, modules, wrap) in SLOTS.items():
+        for kind in kinds_of(*modules) or ["function"]:
+            one = seed(kind, modules)
+            yield f"{slot}: {kind} [n]", (path, _many(wrap, one))
+            for key in one:
+                for place, _ in anything(2):
+                    yield f"{slot}: {kind}.{key}{place}", (path, _one(wrap, one, key, place))
+                    yield f"{slot}: {kind}[n].{key}{place}", (path, _each(wrap, one, key, place))
+
+
+def pairs() -> Iterator[tuple[str, Case]]:
+    """Objects of two kinds: in turns, and the second ones in the reverse order of the first."""
+    for slot, (path, modules, wrap) in SLOTS.items():
+        seeds = {kind: seed(kind, modules) for kind in kinds_of(*modules)}
+        for first, one in seeds.items():
+            for second, other in seeds.items():
+                if first != second:
+                    yield f"{slot}: {first}, {second}", (path, _turns(wrap, one, other))
+                    yield f"{slot}: {first} ... {second}", (path, _backwards(wrap, one, other))
+
+
+def _many(wrap: Wrap, one: dict[str, Any]) -> Value:
+    return lambda size: wrap([distinct(one, number) for number in range(size)])
+
+
+def _one(wrap: Wrap, one: dict[str, Any], key: str, place: str) -> Value:
+    return lambda size: wrap([{**one, key: dict(anything(size))[place]}])
+
+
+def _each(wrap: Wrap, one: dict[str, Any], key: str, place: str) -> Value:
+    return lambda size: wrap([distinct({**one, key: dict(anything(3))[place]}, n) for n in range(size)])
+
+
+def _turns(wrap: Wrap, one: dict[str, Any], other: dict[str, Any]) -> Value:
+    return lambda size: wrap([distinct(each, n) for n in range(size) for each in (one, other)])
+
+
+def _backwards(wrap: Wrap, one: dict[str, Any], other: dict[str, Any]) -> Value:
+    return lambda size: wrap(
+        [*(distinct(one, n) for n in range(size)), *(distinct(other, n) for n in reversed(range(size)))]
+    )
+
+
+def conversations() -> Iterator[tuple[str, Case]]:
+    """Turns of chats whose calls and results belong together, in both orders."""
+    for reverse in (False, True):
+        name = "backwards" if reverse else "forwards"
+        yield f"chat: results {name}", ("/v1/chat/completions", _called(reverse, "chat"))
+        yield f"ollama: results {name}", ("/api/chat", _called(reverse, "ollama"))
+        yield f"ollama: named results {name}", ("/api/chat", _called(reverse, "named"))
+    for role in ("user", "system", "tool"):
+        message = {"role": role, "content": TEXT, "tool_call_id": "c"}
+        yield f"chat: {role} [n]", ("/v1/chat/completions", _said(message))
+
+
+def _called(reverse: bool, form: str) -> Value:
+    def make(size: int) -> Any:
+        numbers = list(range(size))
+        arguments: Any = "{}" if form == "chat" else {}
+        calls = [
+            {"id": f"c{n}", "type": "function", "function": {"name": f"f{n}", "arguments": arguments}}
+            for n in numbers
+        ]
+        keys = ("tool_name", "f") if form == "named" else ("tool_call_id", "c")
+        results = [{"role": "tool", "content": "x", keys[0]: f"{keys[1]}{n}"} for n in numbers]
+        said = {"role": "assistant", "content": "", "tool_calls": calls}
+        return {"messages": [*HELLO, said, *(results[::-1] if reverse else results)], "stream": False}
+
+    return make
+
+
+def _said(message: dict[str, Any]) -> Value:
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    return lambda size: {"messages": [{"role": "assistant", "tool_calls": [call]}, *[message] * size]}
+
+
+# -- the walk
+
+
+class Walked:
+    """A gateway in this thread."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.runner = asyncio.Runner()
+        self.gateway = self.runner.run(build(settings))
+
+    def ask(self, method: str, path: str, given: object = None, *, measure: bool = True) -> Answered:
+        return self.runner.run(ask(self.gateway.app, method, path, given, measure=measure))
+
+    def close(self) -> None:
+        self.runner.run(self.gateway.upstream.stop())
+        self.runner.run(self.gateway.store.stop())
+        self.runner.close()
+
+
+@pytest.fixture(scope="module")
+def walked(engine: EngineProcess, template: str) -> Iterator[Walked]:
+    logger = logging.getLogger("unspool.gateway")
+    logger.disabled = True
+    found = Walked(Settings(upstream="completions", url=engine.url, template=template, dialect="hermes"))
+    yield found
+    found.close()
+    logger.disabled = False
+
+
+def check(walked: Walked, case: Case) -> Answered:
+    """Four times the field makes four times the work, and a byte of it no more than a bound."""
+    path, value = case
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(intake, "SMALL", 0)  # what is checked of large bodies is checked of small ones, too
+        walked.ask("POST", path, value(1), measure=False)
+        least, few, many = (walked.ask("POST", path, value(size)) for size in (1, SIZE, 4 * SIZE))
+    told = [f"{answer.status}: {answer.sent} bytes, {answer.work}" for answer in (least, few, many)]
+    for kind, spent in many.work.each().items():
+        more, most = spent - least.work.each()[kind], many.sent - least.sent
+        usual = FASTER[kind] * max(0, few.work.each()[kind] - least.work.each()[kind])
+        slack = SLACK[kind] + SLACK_OF_BYTE[kind] * most
+        assert more <= usual + slack, f"{kind} grow faster than the body: {told}"
+        assert more <= MOST_OF_BYTE[kind] * most + SLACK[kind], f"too many {kind} for each byte: {told}"
+    return many
+
+
+TYPED_CASES: Final = dict(typed())
+UNTYPED_CASES: Final = dict(untyped())
+_QUICK_SLOTS: Final = ("input", "items", "blocks", "assistant blocks", "response tools", "message tools")
+QUICK: Final = {
+    **{
+        name: case
+        for name, case in UNTYPED_CASES.items()
+        if name.endswith("[n]")
+        and name.partition(": ")[0] in _QUICK_SLOTS
+        and name.partition(": ")[2].removesuffix(" [n]") not in NEVER_ALONE
+    },
+    **dict(conversations()),
+}
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_many_elements_cost_as_much_as_they_are_many(walked: Walked, name: str) -> None:
+    check(walked, QUICK[name])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("api", TYPED)
+def test_fields_that_have_types_cost_as_much_as_they_are_large(walked: Walked, api: str) -> None:
+    for name, case in TYPED_CASES.items():
+        if name.startswith((f"{api}.", f"{api}[")):
+            _check(walked, name, case)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("slot", SLOTS)
+def test_fields_that_have_no_types_cost_as_much_as_they_are_large(walked: Walked, slot: str) -> None:
+    answered = {
+        name: _check(walked, name, case)
+        for name, case in UNTYPED_CASES.items()
+        if name.startswith(f"{slot}: ")
+    }
+    assert any(answer.status == 200 for answer in answered.values()), (
+        "every kind is refused: DEFAULTS lack a key"
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("slot", SLOTS)
+def test_two_kinds_cost_as_much_as_they_are_many(walked: Walked, slot: str) -> None:
+    for name, case in pairs():
+        if name.startswith(f"{slot}: "):
+            _check(walked, name, case)
+
+
+def _check(walked: Walked, name: str, case: Case) -> Answered:
+    try:
+        return check(walked, case)
+    except AssertionError as error:
+        raise AssertionError(f"{name}: {error}") from None
+
+
+# -- what is kept
+
+
+def test_references_cost_no_more_than_a_body_may(walked: Walked) -> None:
+    """A reference of forty bytes stands for an item of any size."""
+    parts = [{"type": "input_text", "text": "x"}] * 500
+    items = [
+        {"id": "large", "role": "user", "content": "x" * 20_000},
+        {"id": "many", "role": "user", "content": parts},
+    ]
+    walked.ask("POST", "/v1/conversations", {"items": items}, measure=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(walked.gateway.intake, "_most_bytes", 200_000)
+        for id in ("large", "many"):
+            reference = {"type": "item_reference", "id": id}
+            walked.ask("POST", "/v1/responses", {"input": [reference]}, measure=False)
+            least = walked.ask("POST", "/v1/responses", {"input": [reference]})
+            assert least.status == 200
+            for count in (2, 600):
+                found = walked.ask("POST", "/v1/responses", {"input": [reference] * count})
+                assert found.status == (200 if count == 2 else 413)
+                for kind, spent in found.work.each().items():
+                    most = least.work.each()[kind] + 10 * (found.sent if count > 2 else 200_000) + SLACK[kind]
+                    assert spent <= most, f"{kind} for {count} times {id}: {spent}, at most {most}"
+
+
+def stored_routes(walked: Walked) -> Iterator[tuple[str, str]]:
+    """Every method and path of what is kept."""
+    for route in walked.gateway.router.routes:
+        path = getattr(route, "path", "")
+        if path.startswith(("/v1/conversations/{id}", "/v1/responses/{id}")):
+            for method in route.endpoint._handlers:  # type: ignore[attr-defined]
+                yield method, path
+
+
+def test_what_is_kept_costs_nothing_until_it_is_read(walked: Walked) -> None:
+    """Nothing but a page is looked at, however long a conversation is."""
+    new = {"items": HELLO, "metadata": {}}
+    routes = list(stored_routes(walked))
+    assert len(routes) >= 11
+    for method, path in routes:
+        spent: list[dict[str, int]] = []
+        for count in (3, 3, 100):  # the first time, tables are filled
+            items = [{"id": f"i{n}", "role": "user", "content": "x" * 10_000} for n in range(count)]
+            if path.startswith("/v1/conversations"):
+                made = walked.ask("POST", "/v1/conversations", {"items": items}, measure=False)
+            else:
+                made = walked.ask("POST", "/v1/responses", {"input": items}, measure=False)
+            place = path.replace("{id}", made.json["id"]).replace("{item}", "i1") + "?limit=1"
+            found = walked.ask(method, place, new if method == "POST" else None)
+            assert found.status == (400 if path.endswith("/cancel") else 200), found.body
+            spent.append(found.work.each())
+        for kind, least in spent[1].items():
+            assert spent[2][kind] <= least + 5_000, f"{method} {path}: {least} and {spent[2][kind]} {kind}"
+
+
+# -- the event loop
+
+STEP: Final = 3_000
+"""The most lines that a large body may add to one step of the event loop."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("api", TYPED)
+def test_large_bodies_are_not_gone_through_on_the_event_loop(walked: Walked, api: str) -> None:
+    path, type_, least = TYPED[api]
+    shape = msgspec.inspect.type_info(type_)
+    walked.ask("POST", path, least, measure=False)
+    usual = walked.ask("POST", path, least).longest.lines
+    for place in dict.fromkeys(place for place, _ in large(shape, 2)):
+        if place.count(".") > 1 or place.count("[") > 1 or place.endswith(" depth"):
+            continue
+        found = walked.ask("POST", path, _typed(shape, least, place)(6_000))
+        assert found.longest.lines <= usual + STEP, f"{api}{place}: {found.longest}, {found.status}"

@@ -1,0 +1,658 @@
+"""The page at ``/``: who may see what, what is kept of requests, and the raw stream beside the parsed one."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("starlette")
+pytest.importorskip("aiohttp")
+pytest.importorskip("msgspec")
+
+from gateways import (
+    SCENARIOS,
+    TOOLS,
+    EngineProcess,
+    GatewayThread,
+    _answer,
+    call_text,
+    events,
+    get,
+    post,
+    send,
+    serving,
+)
+from unspool import plan
+from unspool.gateway import Settings
+from unspool.gateway.http.exchange import Exchange
+from unspool.gateway.page import request_log as notes_module
+from unspool.gateway.page.request_json import read
+from unspool.gateway.page.request_log import MOST_PROMPT, MOST_RAW, MOST_TOLD, RequestLog, RequestRecord
+from unspool.gateway.page.static_files import page_files
+from unspool.gateway.upstreams.base import Batch, CallPiece, Delta
+
+CHAT = "/v1/chat/completions"
+ASK = [{"role": "user", "content": "Hi"}]
+OFFERED = [
+    {"type": "function", "function": {"name": name, "parameters": schema}} for name, schema in TOOLS.items()
+]
+BODIES: dict[str, dict[str, Any]] = {
+    "chat": {"messages": ASK, "tools": OFFERED},
+    "messages": {
+        "messages": ASK,
+        "max_tokens": 50,
+        "tools": [{"name": name, "input_schema": schema} for name, schema in TOOLS.items()],
+    },
+    "responses": {
+        "input": "Hi",
+        "tools": [
+            {"type": "function", "name": name, "parameters": schema, "strict": False}
+            for name, schema in TOOLS.items()
+        ],
+    },
+}
+KEYS = ("first-key", "second-key")
+
+
+@pytest.fixture(scope="module")
+def gateway(engine: EngineProcess, template: str) -> Iterator[GatewayThread]:
+    with serving(upstream="completions", url=engine.url, template=template, last_requests=5) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def locked(engine: EngineProcess, template: str) -> Iterator[GatewayThread]:
+    with serving(upstream="completions", url=engine.url, template=template, api_keys=KEYS) as found:
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def _no_script_is_left(engine: EngineProcess) -> Iterator[None]:
+    yield
+    engine.clear()
+
+
+def fetch(url: str, method: str = "GET", **headers: str) -> tuple[int, bytes, dict[str, str]]:
+    """Status, body and headers; names of headers with underscores."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return _answer(urllib.request.Request(url, headers=named, method=method))  # noqa: S310 - loopback
+
+
+def kept(gateway: GatewayThread, **headers: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(fetch(f"{gateway.url}/playground/requests", **headers)[1])[
+        "requests"
+    ]
+    return found
+
+
+def last(gateway: GatewayThread) -> dict[str, Any]:
+    found: dict[str, Any] = get(f"{gateway.url}/playground/requests/{kept(gateway)[0]['id']}")
+    return found
+
+
+def watch(gateway: GatewayThread, api: str, body: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """The events of a request that is looked on."""
+    status, data, headers = send(f"{gateway.url}/playground/chat", {"api": api, "body": body})
+    assert status == 200, data
+    assert headers["content-type"].startswith("text/event-stream")
+    out = []
+    for block in data.decode().removesuffix("\n\n").split("\n\n"):
+        name, _, value = block.partition("\n")
+        out.append((name.removeprefix("event: "), json.loads(value.removeprefix("data: "))))
+    return out
+
+
+# -- the page itself
+
+
+def test_browsers_get_the_page_and_others_what_they_always_got(gateway: GatewayThread) -> None:
+    status, data, headers = fetch(gateway.url, accept="text/html,application/xhtml+xml,*/*;q=0.8")
+    assert status == 200
+    assert headers["content-type"] == "text/html; charset=utf-8"
+    assert b"<html data-served" in data
+    for accept in ("*/*", "application/json"):
+        status, data, headers = fetch(gateway.url, accept=accept)
+        assert (status, data) == (200, b"unspool is running\n")
+        assert headers["vary"] == "accept"
+
+
+def test_every_file_of_the_page_is_there_and_safe_to_show(gateway: GatewayThread) -> None:
+    files = page_files()
+    assert {"index.html", "served.js", "served.css"} <= files.keys()
+    for path, file in files.items():
+        status, data, headers = fetch(f"{gateway.url}/{path}")
+        assert (status, data, headers["content-type"]) == (200, file.data, file.type)
+        policy = headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "frame-ancestors 'none'" in policy
+        assert "unsafe" not in policy
+        assert "http" not in policy
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["x-frame-options"] == "DENY"
+        assert fetch(f"{gateway.url}/{path}", if_none_match=f'"other", {headers["etag"]}')[:2] == (304, b"")
+
+
+@pytest.mark.parametrize("path", ["/../settings.py", "/%2e%2e/desk.py", "/desk.py", "//etc/passwd", "/page/"])
+def test_nothing_but_the_page_is_served(gateway: GatewayThread, path: str) -> None:
+    assert fetch(gateway.url + path)[0] == 404
+
+
+def test_it_can_be_switched_off(engine: EngineProcess, template: str) -> None:
+    with serving(upstream="completions", url=engine.url, template=template, page=False) as gateway:
+        assert fetch(gateway.url, accept="text/html")[1] == b"unspool is running\n"
+        post(gateway.url + CHAT, {"messages": ASK})
+        for path in ("/served.js", "/playground/about", "/playground/requests"):
+            assert fetch(gateway.url + path)[0] == 404
+        assert send(f"{gateway.url}/playground/answer", {"ask": "dialects"})[0] == 404
+        assert list(gateway.gateway.desk.notes.of("")) == []
+
+
+def test_it_is_said_where_it_is() -> None:
+    from unspool.gateway.command_line import _ways
+
+    assert _ways(Settings(port=9000)).endswith("last requests.")
+    assert "browser" not in _ways(Settings(port=9000, page=False))
+
+
+# -- who may see what
+
+
+def test_without_a_key_there_is_only_what_is_public(locked: GatewayThread) -> None:
+    assert fetch(locked.url, accept="text/html")[0] == 200
+    assert get(f"{locked.url}/playground/about") == {"keys": True, "admitted": False}
+    told = json.loads(fetch(f"{locked.url}/playground/about", authorization=f"Bearer {KEYS[0]}")[1])
+    assert told["admitted"]
+    assert [model["name"] for model in told["models"]] == ["engine-model"]
+    for key in ({}, {"authorization": "Bearer other"}):
+        for path in ("requests", "requests/req_1", "models/engine-model"):
+            assert fetch(f"{locked.url}/playground/{path}", **key)[0] == 401
+        assert fetch(f"{locked.url}/playground/requests", "DELETE", **key)[0] == 401
+        assert send(f"{locked.url}/playground/answer", {"ask": "dialects"}, key)[0] == 401
+        assert send(f"{locked.url}/playground/chat", {"api": "chat", "body": BODIES["chat"]}, key)[0] == 401
+
+
+def test_a_key_shows_the_requests_that_it_made(locked: GatewayThread, engine: EngineProcess) -> None:
+    first, second = ({"authorization": f"Bearer {key}"} for key in KEYS)
+    engine.script("A secret of the first.")
+    send(locked.url + CHAT, {"messages": ASK}, first)
+    (note,) = kept(locked, **first)
+    assert kept(locked, **second) == []
+    assert fetch(f"{locked.url}/playground/requests/{note['id']}", **second)[0] == 404
+    fetch(f"{locked.url}/playground/requests", "DELETE", **second)
+    assert b"secret" in fetch(f"{locked.url}/playground/requests/{note['id']}", **first)[1]
+    fetch(f"{locked.url}/playground/requests", "DELETE", **first)
+    assert kept(locked, **first) == []
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"sec_fetch_site": "cross-site"},
+        {"sec_fetch_site": "same-site", "origin": "http://127.0.0.1:1"},
+        {"origin": "https://evil.example"},
+        {"origin": "null"},
+    ],
+)
+def test_other_web_pages_are_refused(
+    engine: EngineProcess, template: str, headers: dict[str, str], gateway: GatewayThread
+) -> None:
+    for path in ("requests", "models/engine-model"):
+        assert fetch(f"{gateway.url}/playground/{path}", **headers)[0] == 403
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    for path in ("answer", "chat"):
+        assert send(f"{gateway.url}/playground/{path}", {"ask": "dialects"}, named)[0] == 403
+    own = {"sec_fetch_site": "same-origin", "origin": gateway.url}
+    assert fetch(f"{gateway.url}/playground/requests", **own)[0] == 200
+
+
+def test_names_that_point_here_are_refused(gateway: GatewayThread) -> None:
+    for path in ("/", "/served.js", "/playground/about", "/playground/requests"):
+        assert fetch(gateway.url + path, host="evil.example")[0] == 421
+
+
+@pytest.mark.parametrize(
+    ("settings", "kept"),
+    [
+        ({}, True),
+        ({"api_keys": KEYS, "host": "0.0.0.0"}, True),  # noqa: S104 - nothing listens
+        ({"allow_no_keys": True, "host": "0.0.0.0"}, False),  # noqa: S104
+        ({"hosts": ("*",)}, False),
+        ({"hosts": ("chat.example",)}, False),
+        ({"hosts": ("chat.example",), "api_keys": KEYS}, True),
+        ({"last_requests": 0}, False),
+        ({"page": False}, False),
+    ],
+)
+def test_requests_are_kept_only_where_it_is_known_who_looks(
+    engine: EngineProcess, template: str, settings: dict[str, Any], kept: bool
+) -> None:
+    from unspool.gateway.app import Gateway
+    from unspool.gateway.generation.model import load_model
+    from unspool.gateway.generation.served_models import Served
+    from unspool.gateway.upstreams.completions import CompletionsUpstream
+    from unspool.gateway.upstreams.http import Connection
+
+    chosen = Settings(upstream="completions", url=engine.url, template=template, **settings)
+    upstream = CompletionsUpstream(Connection(engine.url, key="", connect=1, idle=1, limit=1))
+    gateway = Gateway(chosen, [Served(chosen, load_model(chosen), upstream)])
+    assert bool(gateway.desk.notes.most) is kept
+    gateway.desk.close()
+    gateway.lanes.close()
+
+
+# -- the last requests
+
+
+@pytest.mark.parametrize("api", BODIES)
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_request_is_kept_with_what_came_of_it(
+    gateway: GatewayThread, engine: EngineProcess, api: str, stream: bool
+) -> None:
+    scenario = SCENARIOS["three calls"]
+    engine.script(*scenario.chunks)
+    paths = {"chat": CHAT, "messages": "/v1/messages", "responses": "/v1/responses"}
+    send(gateway.url + paths[api], {**BODIES[api], "stream": stream})
+    found = last(gateway)
+    assert (found["api"], found["status"], found["stream"], found["running"]) == (api, 200, stream, False)
+    assert found["dialect"] == "hermes"
+    (choice,) = found["choices"]
+    assert choice["raw"] == "".join(scenario.chunks)
+    assert choice["message"]["reasoning_content"] == scenario.seen.reasoning
+    assert [
+        (call["function"]["name"], json.loads(call["function"]["arguments"]))
+        for call in choice["message"]["tool_calls"]
+    ] == list(scenario.seen.calls)
+    assert (choice["finish_reason"], choice["diagnostics"]) == ("tool_calls", [])
+    assert found["deltas"] == len(scenario.chunks) + 1  # and the end
+    assert 0 <= found["first"] <= found["seconds"]
+    told = found["plan"]
+    assert told["prompt"] == engine.last()["prompt"]
+    assert told["told"]["skip_special_tokens"] == engine.last()["skip_special_tokens"]
+    assert told["why"].keys() >= {"start", "eos", "tool_output"}
+    assert [tool["function"]["name"] for tool in found["offered"]] == list(TOOLS)
+
+
+def test_what_is_wrong_with_an_output_is_told(gateway: GatewayThread, engine: EngineProcess) -> None:
+    engine.script("Well. ", call_text("get_weather", "{'city': 'Oslo'}"))
+    events(gateway.url + CHAT, BODIES["chat"])
+    (choice,) = last(gateway)["choices"]
+    assert [diagnostic["kind"] for diagnostic in choice["diagnostics"]] == ["malformed_call"]
+
+
+def test_requests_that_fail_are_kept_too(gateway: GatewayThread, engine: EngineProcess) -> None:
+    post(gateway.url + CHAT, {"messages": ASK, "temperature": 9})
+    found = last(gateway)
+    assert (found["status"], found["choices"], found["plan"]) == (400, [], None)
+    assert "temperature" in found["error"]
+    engine.script("Half an ", die=True)
+    send(gateway.url + CHAT, {"messages": ASK, "stream": True})
+    found = last(gateway)
+    assert (found["code"], found["choices"][0]["raw"]) == ("upstream_lost", "Half an ")
+    assert found["choices"][0]["message"]["content"] == "Half an "
+
+
+def test_the_newest_come_first_and_the_oldest_go(gateway: GatewayThread, engine: EngineProcess) -> None:
+    for number in range(7):
+        engine.script(f"Answer {number}")
+        post(gateway.url + CHAT, {"messages": ASK})
+    ids = [note["id"] for note in kept(gateway)]
+    raws = [get(f"{gateway.url}/playground/requests/{id}")["choices"][0]["raw"] for id in ids]
+    assert raws == [f"Answer {number}" for number in (6, 5, 4, 3, 2)]
+
+
+def test_what_is_said_about_a_request_is_seen_while_it_goes_on(
+    gateway: GatewayThread, engine: EngineProcess
+) -> None:
+    seen: list[dict[str, Any]] = []
+
+    def look(_: bytes) -> None:
+        if not seen:
+            seen.append(last(gateway))
+            engine.release()
+
+    engine.script("Hello", None, " again")
+    send(gateway.url + CHAT, {"messages": ASK, "stream": True}, watch=look)
+    (found,) = seen
+    assert found["running"]
+    assert all("message" not in choice for choice in found["choices"])
+
+
+def test_a_request_costs_little_memory_whatever_it_brings(
+    gateway: GatewayThread, engine: EngineProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = "a word " * 40_000
+    engine.script(long)
+    tools = [
+        {"type": "function", "function": {"name": f"tool_{number}", "description": "x" * 3_000}}
+        for number in range(100)
+    ]
+    post(gateway.url + CHAT, {"messages": [{"role": "user", "content": long}], "tools": tools, "stop": ["#"]})
+    found = last(gateway)
+    assert len(found["choices"][0]["raw"]) == MOST_RAW
+    assert long.startswith(found["choices"][0]["raw"])
+    assert len(found["plan"]["prompt"]) == MOST_PROMPT < found["plan"]["prompt_length"]
+    assert found["offered"] == []
+    assert len(found["left_out"]) == 3
+    assert "message" not in found["choices"][0]
+    assert all(len(str(value)) < 2 * MOST_TOLD for value in found["plan"]["told"].values())
+    engine.script("Yes.")
+    monkeypatch.setattr(notes_module, "LARGE", 1_000)
+    post(gateway.url + CHAT, {"messages": [{"role": "user", "content": "x" * 1_100}]})
+    found = last(gateway)
+    assert (found["plan"]["prompt"], found["plan"]["told"]) == (None, None)
+    assert found["choices"][0]["message"]["content"] == "Yes."
+
+
+class _Scope:
+    """A request without a server."""
+
+    def __new__(cls, size: int = 0, extensions: Mapping[str, Any] | None = None) -> Exchange:  # type: ignore[misc]
+        scope = {"method": "POST", "path": CHAT, "headers": [], "extensions": dict(extensions or {})}
+        exchange = Exchange(f"req_{size}", scope, None, None)  # type: ignore[arg-type]
+        exchange.size = size
+        return exchange
+
+
+def test_all_of_them_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    import asyncio
+
+    async def keep() -> RequestLog:
+        notes = RequestLog(50)
+        for number in range(40):
+            exchange = _Scope(number)
+            note = notes.begin(exchange)
+            assert note is not None
+            note.take(Batch([Delta(0, "x" * 1_000)]))
+            note.over(exchange, None)
+        return notes
+
+    one = 1_000 + notes_module._SELF
+    monkeypatch.setattr(notes_module, "MOST_ALL", 10 * one + 1)
+    found = [note.id for note in asyncio.run(keep()).of("")]
+    assert found == [f"req_{number}" for number in range(39, 29, -1)]
+    monkeypatch.setattr(notes_module, "MOST_ALL", 1)
+    assert [note.id for note in asyncio.run(keep()).of("")] == ["req_39"]
+
+
+def test_a_plan_is_kept_without_what_may_be_large() -> None:
+    asked = {"messages": ASK, "tools": OFFERED, "tool_choice": "required", "user": "somebody"}
+    kept = plan("hermes", asked).without_request()
+    assert "weather" not in repr((kept.tools, kept.constraint.tools, kept._inputs.request))
+    assert "Hi" not in repr(kept._inputs.request)
+    assert kept.with_tools(OFFERED).tools == tuple(OFFERED)
+
+
+# -- laws: the raw text is what the upstream wrote, and is read as it was
+
+_CALLS = st.builds(
+    lambda number, name, arguments: [CallPiece(number, f"id{number}", name, arguments)],
+    st.integers(0, 2),
+    st.sampled_from(["get_weather", "now"]),
+    st.sampled_from(["{}", '{"city": "Oslo"}', '{"city": ']),
+)
+_TEXTS = st.sampled_from(
+    [
+        "<think>",
+        "</think>",
+        "Hm.",
+        "\n",
+        "<tool_call>",
+        "</tool_call>",
+        '{"name": "now", "arguments": {}}',
+        "ü🎲",
+    ]
+)
+_DELTAS = st.one_of(
+    st.builds(lambda text: Delta(0, text), _TEXTS),
+    st.builds(lambda text, reasoning: Delta(0, text, reasoning=reasoning), _TEXTS, _TEXTS),
+    st.builds(lambda text, calls: Delta(0, text, calls=calls), st.just("") | _TEXTS, _CALLS),
+)
+
+
+@given(st.lists(st.lists(_DELTAS, max_size=4), max_size=6), st.sampled_from(["stop", "length", None]))
+def test_what_is_read_again_is_what_was_read(batches: list[list[Delta]], reason: Any) -> None:
+    from unspool.gateway.generation.reader import Reader
+    from unspool.gateway.http.errors import Failure
+
+    if reason is not None:
+        batches = [*batches, [Delta(0, "", finish=reason)]]
+    decided = plan("hermes", {"messages": ASK, "tools": OFFERED})
+    reader = Reader(decided)
+    fold = reader.planned.fold()
+    note = _noted()
+    try:
+        for batch in batches:
+            note.take(Batch(batch))
+            for delta in batch:
+                fold.push(reader.feed(delta))
+    except Failure:
+        return  # the upstream contradicts itself, and the client was told
+    text = "".join(delta.text for batch in batches for delta in batch)
+    if not batches or not any(batches):
+        return
+    raw = note.raws[0]
+    assert raw.text() == text
+    if reason is not None:
+        again = decided.without_request().with_tools(OFFERED)
+        message = fold.message()
+        found = read(raw, again, ids=False)[1]
+        assert (found.content, found.reasoning, found.finish_reason) == (
+            message.content,
+            message.reasoning,
+            message.finish_reason,
+        )
+        assert [(call.name, call.arguments) for call in found.tool_calls] == [
+            (call.name, call.arguments) for call in message.tool_calls
+        ]
+
+
+def _noted() -> RequestRecord:
+    import asyncio
+
+    async def note() -> RequestRecord:
+        return RequestRecord(_Scope(), None)
+
+    return asyncio.run(note())
+
+
+CUT = "<think>\nHm, Zürich 🎲.\n</think>\n\nOne moment.\n" + call_text("get_weather", '{"city": "Zürich"}')
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 50, 1000])
+@pytest.mark.parametrize("api", BODIES)
+def test_both_streams_come_and_agree_under_any_chunking(
+    gateway: GatewayThread, engine: EngineProcess, api: str, size: int
+) -> None:
+    chunks = [CUT[at : at + size] for at in range(0, len(CUT), size)]
+    engine.script(*chunks, portion=11)
+    found = watch(gateway, api, {**BODIES[api], "stream": True})
+    names = [name for name, _ in found]
+    assert names[0] == "plan"
+    assert names[1] == "head"
+    assert names[-1] == "end"
+    raws = [delta for name, value in found if name == "raw" for delta in value]
+    assert [raw["text"] for raw in raws] == [*chunks, ""]
+    assert raws[-1]["finish"] == "stop"
+    wire = "".join(value for name, value in found if name == "wire")
+    messages = _read_back(api, wire)
+    assert messages == ("One moment.", [("get_weather", {"city": "Zürich"})])
+    end = found[-1][1]
+    assert end["choices"][0]["raw"] == CUT
+    assert end["choices"][0]["message"]["content"] == "One moment."
+    assert end["id"] == found[1][1]["headers"]["x-request-id"] == kept(gateway)[0]["id"]
+
+
+def _read_back(api: str, wire: str) -> tuple[str, list[tuple[str, Any]]]:
+    """What a client makes of it."""
+    text = ""
+    calls: list[list[str]] = []
+    for block in wire.removesuffix("\n\n").split("\n\n"):
+        data = next(line for line in block.split("\n") if line.startswith("data: "))[6:]
+        if data == "[DONE]":
+            continue
+        event = json.loads(data)
+        if api == "chat":
+            for delta in (choice["delta"] for choice in event["choices"]):
+                text += delta.get("content") or ""
+                for call in delta.get("tool_calls", ()):
+                    if "name" in call["function"]:
+                        calls.append([call["function"]["name"], ""])
+                    calls[-1][1] += call["function"]["arguments"]
+        elif event["type"] == "content_block_start" and event["content_block"]["type"] == "tool_use":
+            calls.append([event["content_block"]["name"], ""])
+        elif event["type"] == "content_block_delta":
+            text += event["delta"].get("text", "")
+            if "partial_json" in event["delta"]:
+                calls[-1][1] += event["delta"]["partial_json"]
+        elif event["type"] == "response.output_text.delta":
+            text += event["delta"]
+        elif event["type"] == "response.function_call_arguments.done":
+            calls.append([event["name"], event["arguments"]])
+    return text, [(name, json.loads(arguments)) for name, arguments in calls]
+
+
+def test_raw_text_comes_while_it_is_held_back(gateway: GatewayThread, engine: EngineProcess) -> None:
+    """The client has nothing yet, and the page has seen why."""
+    engine.script("<tool_", None, "call> is a tag.")
+    seen: list[bytes] = []
+
+    def look(data: bytes) -> None:
+        if not seen and b'"<tool_"' in data:
+            seen.append(data)
+            engine.release()
+
+    body = {"api": "chat", "body": {**BODIES["chat"], "stream": True}}
+    _, data, _ = send(f"{gateway.url}/playground/chat", body, watch=look)
+    assert b'content\\":\\"<tool_' not in seen[0]
+    assert b"is a tag" in data
+
+
+def test_a_watched_request_is_refused_in_the_words_of_its_api(gateway: GatewayThread) -> None:
+    found = dict(watch(gateway, "messages", {"messages": ASK}))
+    assert found["head"]["status"] == 400
+    assert json.loads(found["wire"])["error"]["type"] == "invalid_request_error"
+    assert found["end"]["status"] == 400
+    for body in ({}, {"api": "ollama", "body": {}}, {"api": "chat"}, {"api": "chat", "body": []}):
+        status, data, _ = send(f"{gateway.url}/playground/chat", body)
+        assert (status, json.loads(data)["error"]["param"]) == (
+            400,
+            "api" if body.get("api") != "chat" else "body",
+        )
+
+
+def test_a_watched_request_counts_once(engine: EngineProcess, template: str) -> None:
+    with serving(
+        upstream="completions", url=engine.url, template=template, max_concurrency=1, last_requests=0
+    ) as gateway:
+        found = dict(watch(gateway, "chat", {"messages": ASK}))
+        assert found["head"]["status"] == 200
+        assert found["end"]["choices"][0]["raw"] == "Hello!"
+        assert kept(gateway) == []
+        assert get(f"{gateway.url}/playground/about")["why_no_requests"]
+        assert gateway.gateway.metrics.active.value() == 0
+
+
+def test_the_upstream_stops_when_nobody_looks_on_any_more(
+    gateway: GatewayThread, engine: EngineProcess
+) -> None:
+    from gateways import until
+
+    engine.script("Word ", forever="word ")
+    body = json.dumps({"api": "chat", "body": {"messages": ASK, "stream": True}}).encode()
+    headers = {"content-type": "application/json"}
+    request = urllib.request.Request(f"{gateway.url}/playground/chat", body, headers)  # noqa: S310
+    with urllib.request.urlopen(request) as response:  # noqa: S310
+        response.read(2_000)
+    until(lambda: gateway.gateway.metrics.active.value() == 0)
+    assert next(gateway.gateway.desk.notes.of("")).gone == "gone"
+
+
+# -- questions of the playground, and models
+
+
+def test_the_playground_is_answered(gateway: GatewayThread) -> None:
+    asked = {"ask": "play", "text": call_text("now", "{}"), "dialect": "hermes", "chunk": 4}
+    told = post(f"{gateway.url}/playground/answer", asked)
+    assert [call["name"] for call in told["message"]["tool_calls"]] == ["now"]
+    assert "error" in post(f"{gateway.url}/playground/answer", {"ask": "nothing"})
+    asked["text"] = "x" * 300_000
+    assert send(f"{gateway.url}/playground/answer", asked)[0] == 413
+
+
+def test_questions_are_answered_off_the_loop(gateway: GatewayThread, monkeypatch: pytest.MonkeyPatch) -> None:
+    import threading
+
+    from unspool import playground
+
+    threads: list[str] = []
+
+    def look(request: Mapping[str, Any]) -> dict[str, Any]:
+        threads.append(threading.current_thread().name)
+        return {}
+
+    monkeypatch.setattr(playground, "answer", look)
+    post(f"{gateway.url}/playground/answer", {"ask": "dialects"})
+    assert threads[0].startswith("unspool-answering the page")
+
+
+def test_templates_of_others_are_run_where_the_setting_allows_it(
+    gateway: GatewayThread, locked: GatewayThread, template: str, engine: EngineProcess
+) -> None:
+    asked = {"ask": "detect", "text": Path(template).read_text(), "name": "chatml.jinja"}
+    assert post(f"{gateway.url}/playground/answer", asked)["dialect"] == "hermes"  # this machine's own user
+    key = {"authorization": f"Bearer {KEYS[0]}"}
+    status, data, _ = send(f"{locked.url}/playground/answer", asked, key)
+    assert status == 400
+    assert b"request_templates" in data
+
+
+def test_a_modelfile_reads_no_files_of_the_gateways(gateway: GatewayThread, template: str) -> None:
+    asked = {"ask": "detect", "text": f"FROM {template}\nPARAMETER top_k 1\n", "name": "Modelfile"}
+    assert "Modelfile" in post(f"{gateway.url}/playground/answer", asked)["error"]
+
+
+def test_policies_are_told_where_they_differ(engine: EngineProcess, template: str) -> None:
+    with serving(
+        upstream="completions", url=engine.url, template=template, policies={"malformed_call": "repair"}
+    ) as gateway:
+        engine.script(call_text("get_weather", "{'city': 'Oslo'}"))
+        post(gateway.url + CHAT, BODIES["chat"])
+        found = last(gateway)
+    assert found["plan"]["policies"] == {"malformed_call": "repair"}
+    (call,) = found["choices"][0]["message"]["tool_calls"]
+    assert json.loads(call["function"]["arguments"]) == {"city": "Oslo"}
+
+
+def test_a_model_is_examined_once_and_tells_no_places(
+    gateway: GatewayThread, template: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from unspool.gateway.page import routes as desk
+
+    found = get(f"{gateway.url}/playground/models/engine-model")
+    assert (found["dialect"], found["chosen"]) == ("hermes", "by the chat template")
+    doctor = found["doctor"]
+    assert doctor["dialect"] == "hermes"
+    assert doctor["evidence"]
+    assert {finding["level"] for finding in doctor["findings"]} <= {"diagnostic", "warning", "note"}
+    assert str(Path(template).parent) not in json.dumps(found)
+    monkeypatch.setattr(desk, "examined", None)
+    assert get(f"{gateway.url}/playground/models/engine-model") == found
+
+
+def test_a_model_whose_prompts_are_rendered_elsewhere_says_so(engine: EngineProcess) -> None:
+    with serving(upstream="chat", url=engine.url, dialect="hermes") as gateway:
+        found = get(f"{gateway.url}/playground/models/engine-model")
+        assert (found["chosen"], found["doctor"]) == ("by the setting dialect", None)
+        assert "template" in found["why_no_doctor"]
+        engine.script({"delta": {"reasoning_content": "Hm."}}, "Hello.")
+        end = dict(watch(gateway, "chat", {"messages": ASK}))["end"]
+        assert end["choices"][0]["apart"][0]["reasoning"] == "Hm."
+        assert end["choices"][0]["message"]["reasoning_content"] == "Hm."
+        assert end["plan"]["prompt"] is None

@@ -1,0 +1,665 @@
+"""What a gateway does when the upstream, the client or the operator misbehaves."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("starlette")
+pytest.importorskip("aiohttp")
+pytest.importorskip("msgspec")
+
+from gateways import (
+    HOLD,
+    EngineProcess,
+    GatewayThread,
+    MarkerSet,
+    events,
+    fetch,
+    free_port,
+    get,
+    once,
+    post,
+    send,
+    serving,
+    until,
+)
+from unspool.gateway.http.exchange import Exchange
+
+ASK = [{"role": "user", "content": "Hi"}]
+BODIES: dict[str, tuple[str, dict[str, Any]]] = {
+    "chat": ("/v1/chat/completions", {"messages": ASK}),
+    "responses": ("/v1/responses", {"input": "Hi"}),
+    "messages": ("/v1/messages", {"messages": ASK, "max_tokens": 50}),
+}
+APIS = list(BODIES)
+
+
+@pytest.fixture(scope="module")
+def gateway(engine: EngineProcess, template: str) -> Iterator[GatewayThread]:
+    with serving(
+        upstream="completions",
+        url=engine.url,
+        template=template,
+        connect_timeout=2,
+        max_output_bytes=20_000,
+        max_request_bytes=50_000,
+    ) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def hasty(engine: EngineProcess, template: str) -> Iterator[GatewayThread]:
+    """One that soon gives an upstream up; others would give up a slow machine."""
+    with serving(upstream="completions", url=engine.url, template=template, idle_timeout=0.5) as found:
+        yield found
+
+
+def whole(gateway: GatewayThread, api: str, **more: Any) -> tuple[int, dict[str, Any]]:
+    path, body = BODIES[api]
+    status, data, _ = send(gateway.url + path, {**body, **more})
+    return status, json.loads(data)
+
+
+def streamed(gateway: GatewayThread, api: str, watch: MarkerSet | None = None) -> list[Any]:
+    path, body = BODIES[api]
+    return list(events(gateway.url + path, body, watch))
+
+
+def error_of(api: str, body: dict[str, Any]) -> dict[str, Any]:
+    """The error object, in the form that the API has."""
+    if api == "messages":
+        assert body["type"] == "error"
+        assert body["request_id"].startswith("req_")
+    error: dict[str, Any] = body["error"]
+    assert error["message"]
+    assert error["type"]
+    return error
+
+
+def check_failed_stream(api: str, found: list[Any], text: str) -> str:
+    """The stream ends with an error in the API's own form, after what had come; returns the message."""
+    if api == "chat":
+        assert found.pop() == "[DONE]"
+        error = found.pop()["error"]
+        assert all(choice["finish_reason"] is None for chunk in found for choice in chunk["choices"])
+        assert (
+            "".join(choice["delta"].get("content", "") for chunk in found for choice in chunk["choices"])
+            == text
+        )
+        return str(error["message"])
+    if api == "responses":
+        assert [event["sequence_number"] for event in found] == list(range(len(found)))
+        assert [event["type"] for event in found].count("response.completed") == 0
+        last = found[-1]
+        assert last["type"] == "response.failed"
+        assert last["response"]["status"] == "failed"
+        assert last["response"]["id"] == found[0]["response"]["id"]
+        said = "".join(event["delta"] for event in found if event["type"] == "response.output_text.delta")
+        assert said == text
+        return str(last["response"]["error"]["message"])
+    assert not any(event["type"] in ("message_delta", "message_stop") for event in found)
+    said = "".join(e["delta"]["text"] for e in found if e["type"] == "content_block_delta")
+    assert said == text
+    assert found[-1]["type"] == "error"
+    return str(found[-1]["error"]["message"])
+
+
+def hexed(*texts: str | bytes) -> list[str]:
+    return [(text.encode() if isinstance(text, str) else text).hex() for text in texts]
+
+
+MIDWAY: dict[str, tuple[dict[str, Any], str]] = {
+    "it dies": ({"chunks": ["Hello"], "die": True}, "broke"),
+    "it ends without a word": ({"chunks": ["Hello"], "finish": None}, "before the output was over"),
+    "it ends without finish reason or end": (
+        {"chunks": ["Hello"], "finish": None, "no_done": True},
+        "before the output was over",
+    ),
+    "it falls silent": ({"chunks": ["Hello"], "silent": True}, "silent"),
+    "an error object": (
+        {
+            "chunks": ["Hello"],
+            "raw_after": hexed('data: {"error": {"message": "out of memory"}}\n\n'),
+            "finish": None,
+        },
+        "out of memory",
+    ),
+    "an error of vLLM": (
+        {
+            "chunks": ["Hello"],
+            "raw_after": hexed('data: {"object": "error", "message": "engine dead", "code": 500}\n\n'),
+            "finish": None,
+        },
+        "engine dead",
+    ),
+    "an error as text": (
+        {"chunks": ["Hello"], "raw_after": hexed('data: {"error": "boom"}\n\n'), "finish": None},
+        "boom",
+    ),
+    "JSON that is none": (
+        {"chunks": ["Hello"], "raw_after": hexed('data: {"choices": [{"text": \n\n'), "finish": None},
+        "not a chunk",
+    ),
+    "a chunk of the wrong shape": (
+        {"chunks": ["Hello"], "raw_after": hexed('data: {"choices": 5}\n\n'), "finish": None},
+        "not a chunk",
+    ),
+    "bytes that are not UTF-8": (
+        {
+            "chunks": ["Hello"],
+            "raw_after": hexed(b'data: {"choices": [{"text": "\xff\xfe"}]}\n\n'),
+            "finish": None,
+        },
+        "not UTF-8",
+    ),
+    "a finish reason that means failure": ({"chunks": ["Hello"], "finish": "abort"}, "abort"),
+    "a choice that does not exist": (
+        {"chunks": ["Hello", {"index": 3, "text": "x"}]},
+        "choice 3",
+    ),
+    "an event without end": (
+        {"chunks": ["Hello"], "raw_after": hexed("data: " + "x" * 30_000), "finish": None, "silent": True},
+        "without end",
+    ),
+    "too much": ({"chunks": ["Hello"], "forever": "x" * 1000}, "larger than 20000 bytes"),
+}
+
+
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("case", MIDWAY)
+def test_an_upstream_that_fails_midway(
+    engine: EngineProcess, gateway: GatewayThread, hasty: GatewayThread, api: str, case: str
+) -> None:
+    script, expected = MIDWAY[case]
+    if expected == "silent":
+        gateway = hasty
+    # The failure comes when the client has the first text.
+    first, *others = script["chunks"]
+    script = {key: value for key, value in script.items() if key != "chunks"}
+    engine.script(first, HOLD, *others, **script)
+    found = streamed(gateway, api, once(b"Hello", engine.release))
+    if case == "too much":
+        text = json.dumps(found)
+        assert expected in text
+    else:
+        assert expected in check_failed_stream(api, found, "Hello")
+    # A client that waits for the whole cannot tell when; what dies at once may be lost with what it said.
+    engine.script(first, *others, **{"delay": 0.001, **script})
+    status, body = whole(gateway, api)
+    assert status in (502, 504)
+    assert expected in error_of(api, body)["message"]
+
+
+BEFORE: dict[str, tuple[dict[str, Any], int]] = {
+    "it rejects the request": ({"status": 400, "error": {"message": "too long", "object": "error"}}, 400),
+    "it cannot process it": ({"status": 422, "error": {"detail": "what?"}}, 400),
+    "it wants a key": ({"status": 401, "error": {"error": {"message": "no key"}}}, 502),
+    "it knows no such path": ({"status": 404, "error": {}}, 502),
+    "it is busy": ({"status": 429, "error": {"error": "slow down"}}, 429),
+    "it fails": ({"status": 500, "error": {"error": {"message": "oops"}}}, 502),
+    "it is overloaded": ({"status": 503, "error": {}}, 503),
+    "it never answers": ({"wait": 3600}, 504),
+    "it sends a web page": (
+        {"type": "text/html", "raw": hexed("<html>hello</html>\n\n"), "finish": None, "whole": True},
+        502,
+    ),
+    "it sends something else": (
+        {"type": "application/json", "raw": hexed('{"hello": 1}'), "whole": True},
+        502,
+    ),
+}
+
+
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("case", BEFORE)
+def test_an_upstream_that_fails_at_once(
+    engine: EngineProcess, gateway: GatewayThread, hasty: GatewayThread, api: str, case: str
+) -> None:
+    script, expected = BEFORE[case]
+    if "wait" in script:
+        gateway = hasty
+    engine.script(**script)
+    status, body = whole(gateway, api)
+    assert status == expected
+    error_of(api, body)
+    engine.script(**script)
+    path, request = BODIES[api]
+    status, data, _ = send(gateway.url + path, {**request, "stream": True})
+    if "status" in script or "wait" in script:
+        assert status == expected  # nothing had been sent: the status can tell
+        error_of(api, json.loads(data))
+    else:
+        assert b"error" in data
+
+
+def test_an_upstream_that_is_not_there(template: str) -> None:
+    url = f"http://127.0.0.1:{free_port()}"
+    with serving(upstream="completions", url=url, template=template) as gateway:
+        for api in APIS:
+            status, body = whole(gateway, api)
+            assert status == 502
+            assert "cannot reach" in error_of(api, body)["message"]
+        status, data, _ = send(f"{gateway.url}/v1/models", b"{}")  # POST is not GET
+        assert (status, json.loads(data)["error"]["code"]) == (405, "method_not_allowed")
+        assert get(f"{gateway.url}/health") == {"status": "ok"}
+        assert fetch(f"{gateway.url}/ready")[0] == 503
+
+
+def test_an_upstream_that_comes_up_later(template: str, engine: EngineProcess) -> None:
+    """Who it is, is asked when it is there."""
+    with serving(upstream="completions", url=engine.url, template=template) as gateway:
+        upstream: Any = gateway.gateway.upstream
+        upstream.model, upstream._detect = "", True
+        engine.script("Hi")
+        assert whole(gateway, "chat")[0] == 200
+        assert upstream.model == "engine-model"
+
+
+# -- clients
+
+
+def begin(gateway: GatewayThread, api: str, *, stream: bool = True) -> socket.socket:
+    """A client that has sent its request."""
+    path, body = BODIES[api]
+    data = json.dumps({**body, "stream": stream}).encode()
+    client = socket.create_connection(("127.0.0.1", int(gateway.url.rpartition(":")[2])))
+    head = (
+        f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+        f"content-length: {len(data)}\r\n\r\n"
+    )
+    client.sendall(head.encode() + data)
+    return client
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("api", APIS)
+def test_a_client_that_leaves_stops_the_upstream(
+    engine: EngineProcess, gateway: GatewayThread, api: str, stream: bool
+) -> None:
+    before = len(engine.seen())
+    engine.script(forever="x", delay=0.05)
+    client = begin(gateway, api, stream=stream)
+    until(lambda: len(engine.seen()) > before and engine.seen()[-1]["sent"] > 2)
+    assert not engine.seen()[-1]["gone"]
+    client.close()
+    until(lambda: engine.seen()[-1]["gone"])
+
+
+def test_a_client_that_leaves_before_the_first_byte(engine: EngineProcess, gateway: GatewayThread) -> None:
+    before = len(engine.seen())
+    engine.script(wait=3600)
+    with serving(upstream="completions", url=engine.url, template=gateway._settings.template) as patient:
+        client = begin(patient, "chat")
+        until(lambda: len(engine.seen()) > before)
+        client.close()
+        until(lambda: engine.seen()[-1]["gone"])
+        until(lambda: patient.gateway.metrics.clients_gone.value() == 1)
+        assert patient.gateway.metrics.active.value() == 0
+
+
+def test_a_client_that_does_not_read_is_not_buffered_for(engine: EngineProcess, template: str) -> None:
+    with serving(
+        upstream="completions",
+        url=engine.url,
+        template=template,
+        client_timeout=1.0,
+        max_output_bytes=1 << 30,
+    ) as gateway:
+        before = len(engine.seen())
+        engine.script(forever="x" * 4096)
+        client = begin(gateway, "chat")
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        until(lambda: len(engine.seen()) > before)
+        # The engine is held up, then given up.
+        until(lambda: engine.seen()[-1]["gone"])
+        until(lambda: gateway.gateway.metrics.clients_gone.value() == 1)
+        client.close()
+
+
+def test_requests_have_a_limit(gateway: GatewayThread) -> None:
+    for api in APIS:
+        status, body = whole(gateway, api, metadata={"x": "y" * 60_000})
+        assert status == 413
+        error_of(api, body)
+
+
+def test_a_request_without_length_has_a_limit_too(gateway: GatewayThread) -> None:
+    client = socket.create_connection(("127.0.0.1", int(gateway.url.rpartition(":")[2])))
+    client.sendall(
+        b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+        b"transfer-encoding: chunked\r\n\r\n"
+    )
+    try:
+        for _ in range(100):
+            client.sendall(b"1000\r\n" + b"x" * 4096 + b"\r\n")
+    except ConnectionError:
+        pass
+    assert b" 413 " in client.recv(100)
+    client.close()
+
+
+def test_requests_at_once_have_a_limit(engine: EngineProcess, template: str) -> None:
+    with serving(upstream="completions", url=engine.url, template=template, max_concurrency=1) as gateway:
+        before = len(engine.seen())
+        engine.script(forever="x", delay=0.05)
+        client = begin(gateway, "chat")
+        until(lambda: len(engine.seen()) > before)
+        status, body = whole(gateway, "chat")
+        assert (status, body["error"]["code"]) == (503, "overloaded")
+        client.close()
+        until(lambda: gateway.gateway.metrics.active.value() == 0)
+        engine.script("Hi")
+        assert whole(gateway, "chat")[0] == 200
+
+
+# -- who may come in
+
+
+def test_keys(engine: EngineProcess, template: str) -> None:
+    settings = {
+        "upstream": "completions",
+        "url": engine.url,
+        "template": template,
+        "api_keys": ("right", "other"),
+    }
+    with serving(**settings) as gateway:
+        path, body = BODIES["chat"]
+        for headers in (
+            {},
+            {"authorization": "Bearer wrong"},
+            {"authorization": "Basic right"},
+            {"x-api-key": ""},
+        ):
+            status, data, _ = send(gateway.url + path, body, headers)
+            assert status == 401
+            assert json.loads(data)["error"]["code"] == "invalid_api_key"
+        for headers in ({"authorization": "Bearer right"}, {"x-api-key": "other"}):
+            engine.script("Hi")
+            assert send(gateway.url + path, body, headers)[0] == 200
+        assert get(f"{gateway.url}/health")
+        assert send(f"{gateway.url}/v1/parse", {"text": "x"})[0] == 401
+
+
+def test_web_pages_need_leave(engine: EngineProcess, gateway: GatewayThread, template: str) -> None:
+    path, body = BODIES["chat"]
+    origin = {"origin": "https://chat.example"}
+    engine.script("Hi")
+    assert "access-control-allow-origin" not in send(gateway.url + path, body, origin)[2]
+    assert send(gateway.url + path, body, {"content-type": "text/plain"})[0] == 415
+    assert send(gateway.url + path, body, {"host": "evil.example"})[0] == 421
+    settings = {"upstream": "completions", "url": engine.url, "template": template}
+    with serving(**settings, cors_origins=("https://chat.example",)) as other:
+        engine.script("Hi")
+        headers = send(other.url + path, body, origin)[2]
+        assert headers["access-control-allow-origin"] == "https://chat.example"
+
+
+def test_it_listens_on_the_loopback_address(gateway: GatewayThread) -> None:
+    assert gateway.url.startswith("http://127.0.0.1:")
+
+
+# -- the operator
+
+
+@contextmanager
+def process(
+    engine: EngineProcess, template: str, tmp_path: Path, *, shutdown_timeout: int
+) -> Iterator[tuple[subprocess.Popen[bytes], str, Path]]:
+    port = free_port()
+    log = tmp_path / "log"
+    with log.open("wb") as stderr:
+        found = subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "unspool",
+                "serve",
+                "--upstream",
+                "completions",
+                "--template",
+                template,
+            ],
+            env=os.environ
+            | {
+                "UNSPOOL_URL": engine.url,
+                "UNSPOOL_PORT": str(port),
+                "UNSPOOL_SHUTDOWN_TIMEOUT": str(shutdown_timeout),
+            },
+            stderr=stderr,
+        )
+    try:
+        until(lambda: b'"listening"' in log.read_bytes() and _open(port))
+        yield found, f"http://127.0.0.1:{port}", log
+    finally:
+        found.kill()
+        found.wait()
+
+
+def _open(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
+def stopped_in_a_stream(
+    server: subprocess.Popen[bytes], url: str, then: Callable[[], object] = lambda: None
+) -> bytes:
+    """What a client still gets if the server is told to stop while it streams."""
+    path, body = BODIES["chat"]
+    data = json.dumps({**body, "stream": True}).encode()
+    with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2]))) as client:
+        client.sendall(
+            f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+            f"content-length: {len(data)}\r\n\r\n".encode()
+            + data
+        )
+        got = client.recv(10_000)
+        server.send_signal(signal.SIGTERM)
+        then()
+        while portion := client.recv(10_000):
+            got += portion
+    return got
+
+
+def test_streams_are_finished_before_it_stops(engine: EngineProcess, template: str, tmp_path: Path) -> None:
+    with process(engine, template, tmp_path, shutdown_timeout=300) as (server, url, log):
+        engine.script("secret", HOLD, " words")
+        got = stopped_in_a_stream(server, url, engine.release)
+        server.wait()
+    assert b'"finish_reason":"stop"' in got
+    assert b"data: [DONE]" in got
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [line["event"] for line in lines] == ["listening", "request"]
+    assert lines[1]["completion_tokens"] == 5
+    assert "secret" not in log.read_text()
+
+
+def test_a_stream_that_does_not_end_is_ended_in_form(
+    engine: EngineProcess, template: str, tmp_path: Path
+) -> None:
+    with process(engine, template, tmp_path, shutdown_timeout=2) as (server, url, log):
+        engine.script(forever="x", delay=0.05)
+        got = stopped_in_a_stream(server, url)
+        server.wait()
+    assert b"shutting down" in got
+    assert b'"finish_reason":"stop"' not in got
+    assert "Traceback" not in log.read_text()
+
+
+def test_clients_that_do_not_read_do_not_keep_it_from_stopping(
+    engine: EngineProcess, template: str, tmp_path: Path
+) -> None:
+    with process(engine, template, tmp_path, shutdown_timeout=1) as (server, url, log):
+        before = len(engine.seen())
+        engine.script(forever="x" * 4096)
+        path, body = BODIES["chat"]
+        data = json.dumps({**body, "stream": True}).encode()
+        with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2]))) as client:
+            head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+            client.sendall(f"{head}content-length: {len(data)}\r\n\r\n".encode() + data)
+            until(lambda: len(engine.seen()) > before and engine.seen()[-1]["sent"] > 500)
+            server.send_signal(signal.SIGTERM)
+            server.wait()
+    assert "Traceback" not in log.read_text()
+
+
+def test_metrics(engine: EngineProcess, template: str) -> None:
+    with serving(upstream="completions", url=engine.url, template=template) as gateway:
+        engine.script("<think>a", "b</think>c <tool", '_call>{"name": "f", "arguments": {}}</tool_call>')
+        tool = {"type": "function", "function": {"name": "f"}}
+        path, body = BODIES["chat"]
+        post(gateway.url + path, {**body, "tools": [tool]})
+        engine.script("x", die=True)
+        whole(gateway, "messages")
+        status, data, _ = fetch(f"{gateway.url}/metrics")
+    assert status == 200
+    lines = data.decode().splitlines()
+    for line in (
+        'unspool_requests_total{api="chat",status="200"} 1',
+        'unspool_requests_total{api="messages",status="502"} 1',
+        'unspool_outputs_total{api="chat",finish_reason="tool_calls"} 1',
+        'unspool_tokens_total{kind="prompt"} 7',
+        'unspool_tokens_total{kind="reasoning"} 1',
+        'unspool_parse_outcomes_total{dialect="hermes",outcome="complete"} 1',
+        'unspool_upstream_errors_total{code="upstream_lost"} 1',
+        'unspool_time_to_first_delta_seconds_count{api="chat"} 1',
+    ):
+        assert line in lines
+    held = [line for line in lines if line.startswith("unspool_held_back_characters_sum")]
+    assert float(held[0].rpartition(" ")[2]) >= 5
+    for line in lines:
+        assert line.startswith(("# HELP ", "# TYPE ", "unspool_"))
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_a_stream_shows_that_it_lives(engine: EngineProcess, template: str, api: str) -> None:
+    with serving(upstream="completions", url=engine.url, template=template, ping_interval=0.1) as gateway:
+        engine.script("a", HOLD, "b")
+        path, body = BODIES[api]
+        ping = b": ping\n\n" if api != "messages" else b'event: ping\ndata: {"type":"ping"}\n\n'
+        # It goes on when the client has heard twice that it lives.
+        watch = once(ping + ping, engine.release)
+        _, data, _ = send(gateway.url + path, {**body, "stream": True}, watch=watch)
+    assert data.count(ping) >= 2
+    blocks = data.decode().split("\n\n")
+    assert all(block == "" or block.startswith(("data: ", "event: ", ": ping")) for block in blocks)
+
+
+def test_a_body_that_does_not_come(engine: EngineProcess, template: str) -> None:
+    with serving(upstream="completions", url=engine.url, template=template, client_timeout=0.3) as gateway:
+        client = socket.create_connection(("127.0.0.1", int(gateway.url.rpartition(":")[2])))
+        client.sendall(
+            b"POST /v1/messages HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+            b"content-length: 100\r\n\r\n{"
+        )
+        assert b" 408 " in client.recv(1000)
+        client.close()
+
+
+# -- many at once
+
+
+STREAMS = 200
+
+
+async def received(gateway: GatewayThread, api: str, began: asyncio.Event | None = None) -> bytes:
+    """All that a client of a stream gets, to the end of the response."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(gateway.url.rpartition(":")[2]))
+    path, body = BODIES[api]
+    data = json.dumps({**body, "stream": True}).encode()
+    writer.write(
+        f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+        f"content-length: {len(data)}\r\n\r\n".encode()
+        + data
+    )
+    got = b""
+    while not got.endswith(b"0\r\n\r\n"):
+        portion = await reader.read(1 << 16)
+        assert portion, "the connection ended before the response did"
+        got += portion
+        if began is not None and b"xyz" in got:
+            began.set()
+    writer.close()
+    await writer.wait_closed()
+    return got
+
+
+async def killed(gateway: GatewayThread, engine: EngineProcess) -> list[bytes]:
+    """What clients get whose upstream is killed while all of them are being answered."""
+    began = [asyncio.Event() for _ in range(STREAMS)]
+    clients = [
+        asyncio.create_task(received(gateway, APIS[number % len(APIS)], event))
+        for number, event in enumerate(began)
+    ]
+    for event in began:
+        await event.wait()
+    engine.stop()
+    return await asyncio.gather(*clients)
+
+
+def waiting(gateway: GatewayThread) -> int:
+    """Tasks of the gateway."""
+    return len(asyncio.all_tasks(gateway.loop))
+
+
+def test_an_upstream_that_is_killed_under_many_streams(
+    template: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL, "unspool.gateway")  # what is captured is kept
+    port = free_port()
+    engine = EngineProcess("vllm", port)
+    memory: list[int] = []
+    with serving(upstream="completions", url=engine.url, template=template) as gateway:
+        engine.script("Hi")
+        whole(gateway, "chat")
+        tasks = waiting(gateway)
+        tracemalloc.start()
+        try:
+            # Three times: what the first leaves behind are caches.
+            for _ in range(3):
+                for _ in range(STREAMS):
+                    engine.script(forever="xyz ", delay=0.05)
+                answers = asyncio.run(killed(gateway, engine))
+                assert len(answers) == STREAMS
+                for number, answer in enumerate(answers):
+                    assert answer.startswith(b"HTTP/1.1 200 ")
+                    api = APIS[number % len(APIS)]
+                    end = {
+                        "chat": b'{"error":',
+                        "responses": b"event: response.failed",
+                        "messages": b"event: error",
+                    }
+                    assert answer.count(end[api]) == 1
+                    assert b"broke" in answer
+                    assert (b"data: [DONE]\n\n" in answer) == (api == "chat")
+                until(lambda: waiting(gateway) <= tasks)
+                until(lambda: not gateway._server.server_state.connections)
+                assert gateway.gateway.metrics.active.value() == 0
+                assert not gateway.gateway._active
+                del answers, answer
+                gc.collect()
+                memory.append(tracemalloc.get_traced_memory()[0])
+                assert not [one for one in gc.get_objects() if type(one) is Exchange]
+                engine = EngineProcess("vllm", port)
+                # The pool has forgotten the connections, so the next request finds the new engine.
+                engine.script("Hello", " again")
+                status, body = whole(gateway, "chat")
+                assert (status, body["choices"][0]["message"]["content"]) == (200, "Hello again")
+        finally:
+            tracemalloc.stop()
+            engine.stop()
+        assert memory[2] - memory[1] < 200_000, memory

@@ -1,0 +1,326 @@
+"""Several workers behind one port: what they share, and what one of them cannot do to the others."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("starlette")
+pytest.importorskip("aiohttp")
+pytest.importorskip("msgspec")
+
+from gateways import HOLD, EngineProcess, fetch, free_port, get, post, template_file, until
+from unspool import UsageError
+from unspool.gateway import Settings
+from unspool.gateway.server.metrics import NOTHING, Metrics, added
+from unspool.gateway.server.workers import supervise
+
+linux = pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="looks into /proc")
+PATH = "/v1/chat/completions"
+BODY = {"messages": [{"role": "user", "content": "Hi"}]}
+
+
+class Process:
+    """A gateway with workers, started as users start it."""
+
+    def __init__(self, folder: Path, config: str, *command: str) -> None:
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.config = folder / "gateway.toml"
+        self.config.write_text(config, encoding="utf-8")
+        self.log = folder / "log"
+        command = command or ("unspool", "serve", "--workers", "2", "--port", str(self.port))
+        with self.log.open("wb") as stderr:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", *command],
+                env=os.environ | {"UNSPOOL_CONFIG": str(self.config), "UNSPOOL_LOG_FORMAT": "json"},
+                stderr=stderr,
+            )
+
+    def logged(self, event: str) -> list[dict[str, Any]]:
+        lines = [json.loads(line) for line in self.log.read_text(encoding="utf-8").splitlines()]
+        return [line for line in lines if line["event"] == event]
+
+    def pids(self) -> set[int]:
+        """Of the workers."""
+        path = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        return {int(pid) for pid in path.read_text(encoding="ascii").split()}
+
+    def serving(self, count: int) -> None:
+        """Wait until so many workers have said that they serve, since the beginning."""
+        until(lambda: self.process.poll() is not None or len(self.logged("worker serves")) >= count)
+        assert self.process.poll() is None, self.log.read_text(encoding="utf-8")
+
+    def stream(self) -> socket.socket:
+        """A client that has sent its request."""
+        client = socket.create_connection(("127.0.0.1", self.port))
+        data = json.dumps({**BODY, "stream": True}).encode()
+        client.sendall(
+            f"POST {PATH} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+            f"content-length: {len(data)}\r\n\r\n".encode()
+            + data
+        )
+        return client
+
+    def number(self, name: str) -> float:
+        """A number of ``/metrics``."""
+        found = re.search(
+            rf"^{re.escape(name)} (\S+)$", fetch(f"{self.url}/metrics")[1].decode(), re.MULTILINE
+        )
+        return float(found[1]) if found else 0.0
+
+
+@contextmanager
+def running(folder: Path, config: str, *command: str) -> Iterator[Process]:
+    found = Process(folder, config, *command)
+    try:
+        yield found
+    finally:
+        if found.process.poll() is None:
+            found.process.send_signal(signal.SIGTERM)
+            found.process.wait()
+
+
+def config_for(engine: EngineProcess, folder: Path) -> str:
+    return f'upstream = "completions"\nurl = "{engine.url}"\ntemplate = "{template_file(folder)}"\n'
+
+
+@pytest.fixture(scope="module")
+def gateway(engine: EngineProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    folder = tmp_path_factory.mktemp("workers")
+    with running(folder, config_for(engine, folder)) as found:
+        found.serving(2)
+        yield found
+
+
+@linux
+def test_what_a_killed_gateway_kept_is_removed_by_the_next_one(
+    engine: EngineProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    with running(tmp_path, config_for(engine, tmp_path)) as killed:
+        killed.serving(2)
+        workers = killed.pids()
+        (folder,) = temporary.glob("unspool-kept-*")
+        other = temporary / "unspool-kept-not-ours"
+        other.mkdir()
+        with running(tmp_path, config_for(engine, tmp_path)) as beside:
+            beside.serving(2)
+            assert folder.exists()
+        killed.process.kill()
+        killed.process.wait()
+        until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
+    with running(tmp_path, config_for(engine, tmp_path)) as found:
+        found.serving(2)
+        assert not folder.exists()
+        assert other.exists()
+    assert list(temporary.glob("unspool-*")) == [other]
+
+
+@linux
+def test_the_first_worker_may_be_killed_before_it_serves(engine: EngineProcess, tmp_path: Path) -> None:
+    with running(tmp_path, config_for(engine, tmp_path)) as found:
+        until(lambda: bool(found.pids()))
+        os.kill(found.pids().pop(), signal.SIGKILL)
+        found.serving(2)
+
+
+def read(client: socket.socket, until_seen: bytes = b"\0") -> bytes:
+    """What comes, up to this, or to the end."""
+    data = b""
+    try:
+        while until_seen not in data and (portion := client.recv(1 << 16)):
+            data += portion
+    except ConnectionError:
+        pass
+    return data
+
+
+# -- what they share
+
+
+def test_all_workers_find_what_one_has_kept(gateway: Process) -> None:
+    made = post(f"{gateway.url}/v1/responses", {"input": "Hi"})
+    for _ in range(20):  # every request is another connection, dealt out by chance
+        assert get(f"{gateway.url}/v1/responses/{made['id']}") == made
+
+
+def test_every_worker_has_a_door(gateway: Process) -> None:
+    for _ in range(20):
+        with socket.create_connection(("127.0.0.1", gateway.port)) as client:
+            client.sendall(b"GET /health HTTP/1.1\r\n" + b"x: y\r\n" * 101 + b"\r\n")
+            assert read(client).startswith(b"HTTP/1.1 431 ")
+
+
+def test_any_worker_tells_what_all_have_counted(gateway: Process) -> None:
+    name = 'unspool_outputs_total{api="chat",finish_reason="stop"}'
+    before = gateway.number(name)
+    for _ in range(20):
+        post(gateway.url + PATH, BODY)
+    until(lambda: gateway.number(name) >= before + 20)
+    assert {gateway.number(name) for _ in range(10)} == {before + 20}
+
+
+def clients_of(pid: int, port: int) -> set[int]:
+    """The ports of the clients that are connected to this process."""
+    inodes = {str(one.readlink()) for one in Path(f"/proc/{pid}/fd").iterdir() if one.is_symlink()}
+    found: set[int] = set()
+    for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]:
+        fields = line.split()
+        established = fields[3] == "01" and int(fields[1].rpartition(":")[2], 16) == port
+        if established and f"socket:[{fields[9]}]" in inodes:
+            found.add(int(fields[2].rpartition(":")[2], 16))
+    return found
+
+
+@linux
+def test_a_worker_that_is_killed_ends_only_its_own_streams(gateway: Process, engine: EngineProcess) -> None:
+    streams = 200
+    name = 'unspool_outputs_total{api="chat",finish_reason="stop"}'
+    before = gateway.number(name)
+    for _ in range(streams):
+        engine.script("Hello", HOLD, " there.")
+    clients = {client.getsockname()[1]: client for client in (gateway.stream() for _ in range(streams))}
+    heads = {port: read(client, b'"Hello"') for port, client in clients.items()}
+    victim, other = gateway.pids()
+    lost, kept = clients_of(victim, gateway.port), clients_of(other, gateway.port)
+    assert lost | kept == clients.keys()
+    assert lost
+    assert kept
+    served = len(gateway.logged("worker serves"))
+    os.kill(victim, signal.SIGKILL)
+    for port in lost:
+        assert b"[DONE]" not in heads[port] + read(clients[port])
+    for _ in range(streams):
+        engine.release()
+    for port in kept:
+        whole = heads[port] + read(clients[port], b"[DONE]")
+        assert b'" there."' in whole
+        assert b'"finish_reason":"stop"' in whole
+    for client in clients.values():
+        client.close()
+    gateway.serving(served + 1)
+    assert gateway.pids() > {other}
+    for _ in range(10):
+        assert post(gateway.url + PATH, BODY)["choices"]
+    # What the dead had counted included; the living tell now and then what they counted.
+    until(lambda: gateway.number(name) >= before + len(kept))
+
+
+@linux
+def test_a_restart_lets_streams_finish(gateway: Process, engine: EngineProcess) -> None:
+    old, served = gateway.pids(), len(gateway.logged("worker serves"))
+    engine.script("Hello", HOLD, " there.")
+    with gateway.stream() as client:
+        head = read(client, b'"Hello"')
+        gateway.config.write_text(gateway.config.read_text(encoding="utf-8") + 'model = "renamed"\n')
+        gateway.process.send_signal(signal.SIGHUP)
+        gateway.serving(served + 2)
+        until(lambda: len(old & gateway.pids()) == 1)  # one has nothing to do any more
+        for _ in range(10):
+            assert post(gateway.url + PATH, BODY)["model"] == "renamed"
+        engine.release()
+        assert b'"finish_reason":"stop"' in head + read(client, b"[DONE]")
+    until(lambda: not old & gateway.pids())
+    assert not gateway.logged("worker died")[1:]
+
+
+# -- the beginning and the end
+
+
+@linux
+def test_settings_that_do_not_work_leave_the_old_workers_and_all_finish_when_told_to(
+    engine: EngineProcess, tmp_path: Path
+) -> None:
+    config = config_for(engine, tmp_path)
+    with running(tmp_path, config) as gateway:
+        gateway.serving(2)
+        old = gateway.pids()
+        for changed, told in (
+            ("no TOML", "not restarted"),
+            (
+                config.replace("chatml.jinja", "missing.jinja"),
+                "the new settings do not work; the old workers stay",
+            ),
+        ):
+            gateway.config.write_text(changed)
+            gateway.process.send_signal(signal.SIGHUP)
+            until(lambda told=told: bool(gateway.logged(told)))  # type: ignore[misc]
+            assert gateway.pids() == old
+        engine.script("Hello", HOLD, " there.")
+        with gateway.stream() as client:
+            head = read(client, b'"Hello"')
+            gateway.process.send_signal(signal.SIGTERM)
+            engine.release()
+            assert b'"finish_reason":"stop"' in head + read(client, b"[DONE]")
+        assert gateway.process.wait() == 0
+
+
+def test_settings_that_do_not_work_are_told_once(engine: EngineProcess, tmp_path: Path) -> None:
+    config = config_for(engine, tmp_path).replace("chatml.jinja", "missing.jinja")
+    gateway = Process(tmp_path, config)
+    assert gateway.process.wait() == 2
+    told = gateway.logged("worker cannot start")
+    assert len(told) == 1
+    assert "missing.jinja" in told[0]["reason"]
+
+
+def test_an_embedded_model_is_not_loaded_again_and_again() -> None:
+    with pytest.raises(UsageError, match="run llama"):
+        supervise(Settings(workers=2), lambda *_: 0)
+
+
+def test_a_factory_for_any_server(engine: EngineProcess, tmp_path: Path) -> None:
+    port = str(free_port())
+    command = ("uvicorn", "--factory", "unspool.gateway:create_app", "--port", port, "--workers", "1")
+    with running(tmp_path, config_for(engine, tmp_path), *command) as gateway:
+        url = f"http://127.0.0.1:{port}"
+
+        def answers() -> bool:
+            try:
+                return fetch(f"{url}/health")[0] == 200
+            except OSError:
+                return False
+
+        until(answers)
+        assert post(url + PATH, BODY)["choices"][0]["message"]["content"] == "Hello!"
+        assert gateway.process.poll() is None
+
+
+# -- numbers of several processes
+
+
+counts = st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("cd"), st.floats(0, 400)), max_size=8)
+
+
+@given(st.lists(counts, min_size=1, max_size=4))
+def test_numbers_add_up_in_any_order(workers: list[list[tuple[str, str, float]]]) -> None:
+    together, apart = Metrics(), [Metrics() for _ in workers]
+    for metrics, steps in zip(apart, workers, strict=True):
+        for api, status, seconds in steps:
+            for one in (metrics, together):
+                one.requests.add(api, status)
+                one.clients_gone.add()
+                one.duration.observe(float(round(seconds)), api)
+    first, *others = apart
+    shown = set(first.text([other.snapshot() for other in others]).splitlines())
+    assert shown == set(together.text().splitlines())
+    total = NOTHING
+    for metrics in apart:
+        total = added(total, metrics.snapshot())
+    assert set(Metrics().text([total]).splitlines()) == shown

@@ -1,0 +1,254 @@
+"""``unspool serve MODEL``: what it takes to serve a model is found out, and said."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gguf_files import write_gguf
+from ollama_store import Store
+from scripted_server import answering
+from unspool import UsageError
+from unspool.cli import main
+from unspool.gateway import model_source as finding
+from unspool.gateway.model_source import settle
+from unspool.gateway.settings import Settings, load_settings
+
+pytest.importorskip("gguf")
+pytest.importorskip("jinja2")
+
+HERMES = """{%- for message in messages %}<|im_start|>{{ message.role }}
+{{ message.content or '' }}
+{%- for call in message.tool_calls or [] %}
+{{- '\\n<tool_call>\\n' + call.function | tojson + '\\n</tool_call>' }}
+{%- endfor %}<|im_end|>
+{% endfor %}
+{%- if add_generation_prompt %}<|im_start|>assistant
+{% endif %}"""
+
+
+@pytest.fixture(autouse=True)
+def nothing_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setenv("OLLAMA_MODELS", str(tmp_path / "models"))
+
+
+def changed(**given: Any) -> dict[str, object]:
+    """What is set in the end."""
+    return settle(Settings(**given)).settings.shown()
+
+
+def test_nothing_is_asked_of_settings_that_say_all() -> None:
+    settings = Settings(upstream="chat", url="http://127.0.0.1:9", dialect="hermes")
+    assert settle(settings).settings is settings
+    assert not settle(settings).said
+
+
+def test_a_gguf_runs_here(tmp_path: Path) -> None:
+    path = write_gguf(tmp_path / "Qwen3-8B-Q4_K_M.gguf", HERMES)
+    assert changed(source=str(path)) == {"file": str(path), "model": "Qwen3-8B", "dialect": "hermes"}
+    said = settle(Settings(source=str(path))).said
+    assert said[0] == f"Qwen3-8B: a GGUF file, architecture qwen3, made for 4,096 tokens ({path})."
+    assert "runs in this process, by llama.cpp, with 4,096 tokens" in said[1]
+    assert said[2].startswith("It writes calls as hermes: hermes recovers the calls")
+
+
+def test_what_is_set_stays(tmp_path: Path) -> None:
+    path = write_gguf(tmp_path / "m.gguf", HERMES)
+    found = changed(source=str(path), model="mine", dialect="qwen3_coder", context=512)
+    assert found == {"file": str(path), "model": "mine", "dialect": "qwen3_coder", "context": 512}
+
+
+EIGHT_BILLION = {
+    "add_block_count": (36,),
+    "add_head_count_kv": (8,),
+    "add_key_length": (128,),
+    "add_value_length": (128,),
+}
+
+
+@pytest.mark.parametrize(
+    ("gigabytes", "length", "context", "slots"),
+    [
+        (64, 2048, 2048, 2),
+        (64, 40960, 32768, 2),
+        (24, 40960, 32768, 1),
+        (16, 40960, 28672, 1),
+        (16, 8192, 8192, 2),
+        (1, 40960, 4096, 1),
+    ],
+)
+def test_the_context_is_what_agents_need_and_memory_has_room_for(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    gigabytes: int,
+    length: int,
+    context: int,
+    slots: int,
+) -> None:
+    monkeypatch.setattr(finding, "memory_bytes", lambda: gigabytes << 30)
+    path = write_gguf(tmp_path / "m.gguf", HERMES, context_length=length, more=EIGHT_BILLION)
+    found = settle(Settings(source=str(path))).settings
+    assert (found.context, found.slots) == (context, slots)
+    assert settle(Settings(source=str(path), context=512)).settings.context == 512
+
+
+def test_the_machine_has_memory() -> None:
+    assert finding.memory_bytes() > 1 << 28
+
+
+def test_a_model_of_ollamas_runs_here(tmp_path: Path) -> None:
+    Store(tmp_path / "models").add("registry.ollama.ai/library/qwen3/8b", jinja=HERMES)
+    found = changed(source="qwen3:8b")
+    assert found["model"] == "qwen3:8b"
+    assert str(found["file"]).startswith(str(tmp_path / "models" / "blobs" / "sha256-"))
+
+
+def test_a_template_that_has_no_place_for_tools(tmp_path: Path) -> None:
+    template = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
+    path = write_gguf(tmp_path / "m.gguf", template)
+    settled = settle(Settings(source=str(path)))
+    assert settled.settings.dialect == "auto"  # what it is told in words decides
+    assert settled.said[2].startswith("Its template has no place for tools")
+    hinted = write_gguf(tmp_path / "h.gguf", template + "{# <tool_call> </tool_call> #}")
+    assert (
+        settle(Settings(source=str(hinted)))
+        .said[2]
+        .startswith("It writes calls as hermes: its template speaks")
+    )
+
+
+def test_a_template_that_is_set_tells_the_dialect(tmp_path: Path) -> None:
+    path = write_gguf(tmp_path / "m.gguf", "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}")
+    file = tmp_path / "chat_template.jinja"
+    file.write_text(HERMES, encoding="utf-8")
+    settled = settle(Settings(source=str(path), template=str(file)))
+    assert settled.settings.dialect == "hermes"
+    assert settled.said[2].startswith("It writes calls as hermes: hermes recovers")
+
+
+def test_weights_without_a_template_are_not_prompted_by_chance(tmp_path: Path) -> None:
+    Store(tmp_path / "models").add("registry.ollama.ai/library/qwen3/8b", go="{{ .Prompt }}")
+    with pytest.raises(UsageError, match=r"has no chat template.*or give the address of Ollama"):
+        settle(Settings(source="qwen3:8b"))
+    file = tmp_path / "chat_template.jinja"
+    file.write_text(HERMES, encoding="utf-8")
+    assert changed(source="qwen3:8b", template=str(file))["template"] == str(file)
+
+
+def test_a_model_without_a_gguf_needs_an_engine(tmp_path: Path) -> None:
+    (tmp_path / "chat_template.jinja").write_text(HERMES, encoding="utf-8")
+    with pytest.raises(UsageError, match="start an engine with it"):
+        settle(Settings(source=str(tmp_path)))
+    found = changed(source=str(tmp_path), url="http://127.0.0.1:9")
+    assert found == {
+        "upstream": "completions",
+        "url": "http://127.0.0.1:9",
+        "model_dir": str(tmp_path),
+        "dialect": "hermes",
+    }
+
+
+def test_standard_input_cannot_be_served() -> None:
+    with pytest.raises(UsageError, match="not standard input"):
+        settle(Settings(source="-"))
+
+
+# -- servers
+
+PROPS = {"default_generation_settings": {"n_ctx": 8192}, "chat_template": HERMES, "model_path": "/x.gguf"}
+
+
+def card(name: str, root: str) -> dict[str, Any]:
+    return {"/v1/models": {"data": [{"id": name, "owned_by": "vllm", "root": root, "max_model_len": 4096}]}}
+
+
+def test_llama_cpp() -> None:
+    with answering({"/props": PROPS}) as url:
+        expected = {"upstream": "completions", "url": url, "engine": "llamacpp", "dialect": "hermes"}
+        assert changed(source=f"{url}/v1") == expected
+        said = settle(Settings(source=url)).said
+    assert said[1].startswith(f"Requests go to {url} (llama.cpp); the prompt is written here")
+
+
+def test_vllm_with_its_files_here(tmp_path: Path) -> None:
+    (tmp_path / "chat_template.jinja").write_text(HERMES, encoding="utf-8")
+    with answering(card("m", str(tmp_path))) as url:
+        assert changed(source=url) == {
+            "upstream": "completions",
+            "url": url,
+            "engine": "vllm",
+            "upstream_model": "m",
+            "model_dir": str(tmp_path),
+            "dialect": "hermes",
+        }
+
+
+def test_vllm_with_its_files_elsewhere() -> None:
+    with answering(card("m", "Qwen/Qwen3-Coder-30B")) as url:
+        expected = {"upstream": "chat", "url": url, "engine": "vllm", "upstream_model": "m"}
+        assert changed(source=url) == {**expected, "dialect": "qwen3_coder"}
+        assert changed(source=url, dialect="hermes") == {**expected, "dialect": "hermes"}
+    with answering(card("m", "mine")) as url:
+        with pytest.raises(UsageError, match=r"No dialect is known by these names: m, mine.*Set dialect"):
+            settle(Settings(source=url))
+        assert changed(source=url, dialect="hermes")["dialect"] == "hermes"
+
+
+def test_sglang_was_told_a_parser() -> None:
+    info = {"model_path": "mine", "is_generation": True, "tool_call_parser": "qwen3_coder"}
+    with answering({"/model_info": info}) as url:
+        found = changed(source=url)
+    assert (found["upstream"], found["engine"], found["dialect"]) == ("chat", "sglang", "qwen3_coder")
+
+
+def test_ollama_elsewhere_is_asked_for_chats() -> None:
+    answers = {
+        "/api/version": {"version": "0.13.0"},
+        "/api/tags": {"models": [{"model": "qwen3:8b"}]},
+        "/api/show": {"template": "{{ .Prompt }}", "details": {"family": "qwen3"}},
+    }
+    with answering(answers) as url:
+        expected = {"upstream": "chat", "url": url, "engine": "ollama", "upstream_model": "qwen3:8b"}
+        assert changed(source=url) == {**expected, "dialect": "hermes"}
+
+
+# -- where it may be said
+
+
+def test_each_model_of_a_file_may_have_one(tmp_path: Path) -> None:
+    path = write_gguf(tmp_path / "m.gguf", HERMES)
+    config = tmp_path / "unspool.toml"
+    config.write_text(
+        f'[models.small]\nsource = "{path}"\n\n[models.large]\nupstream = "chat"\nurl = "http://h"\n'
+        'dialect = "hermes"\n',
+        encoding="utf-8",
+    )
+    settled = settle(load_settings(environment={}, config=str(config)))
+    small, large = settled.settings.each()
+    assert (small.model, small.file, small.dialect, small.source) == ("small", str(path), "hermes", "")
+    assert large.url == "http://h"
+    assert len(settled.said) == 3
+
+
+def test_the_command_says_what_it_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_gguf(tmp_path / "m.gguf", HERMES)
+    assert main(["serve", str(path), "--host", "203.0.113.1", "--api-keys", "k"]) == 2
+    said = capsys.readouterr().err
+    assert "m: a GGUF file" in said
+    assert "Point an agent at http://203.0.113.1:8765/v1" in said
+    assert main(["serve", "no/such"]) == 2
+    assert capsys.readouterr().err.startswith("unspool: no/such does not exist")
+
+
+def test_json_can_be_made_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_gguf(tmp_path / "m.gguf", HERMES)
+    for command in ("detect", "doctor"):
+        assert main([command, "--json", str(path)]) == 0
+        source = json.loads(capsys.readouterr().out)["source"]
+        assert (source["kind"], source["context_length"], source["end_ids"]) == ("gguf", 4096, [3])
+        assert source["tokens"]["3"] == {"text": "<|im_end|>", "kind": "special"}
+        assert source["tokens"]["4"] == {"text": "<tool_call>", "kind": "token"}

@@ -1,0 +1,298 @@
+"""Chat endpoints that have told calls apart by themselves, in all the ways in which servers do it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("starlette")
+pytest.importorskip("aiohttp")
+pytest.importorskip("msgspec")
+
+from gateways import EngineProcess, GatewayThread, events, post, send, serving
+from unspool import CallArgs, CallEnd, CallStart, Event, Text
+from unspool.gateway.generation.upstream_calls import ForeignCalls
+from unspool.gateway.http.errors import Failure
+from unspool.gateway.upstreams.base import CallPiece
+from unspool.gateway.upstreams.completions import SplitCharacters
+from unspool.wire import ChatStreamDecoder
+
+Call = tuple[str, str]
+P = CallPiece
+
+
+def read(pieces: Sequence[CallPiece | Text], reason: Any = "stop") -> list[Call | str]:
+    """What comes out: calls as name and arguments, and texts, each whole before the next."""
+    calls = ForeignCalls()
+    found: list[Event] = []
+    for piece in pieces:
+        if isinstance(piece, Text):
+            found += calls.follow([piece], 0)
+        else:
+            found += calls.take([piece], 0)
+    found += calls.finish(reason, [], 0)
+    out: list[Call | str] = []
+    name, arguments = "", ""
+    open_: int | None = None
+    for event in found:
+        if isinstance(event, CallStart):
+            assert open_ is None
+            open_, name, arguments = event.index, event.name, ""
+            assert event.index == sum(isinstance(one, tuple) for one in out)
+        elif isinstance(event, CallArgs):
+            assert event.index == open_
+            arguments += event.json
+        elif isinstance(event, CallEnd):
+            assert event.index == open_
+            out.append((name, arguments if event.status == "complete" else f"{event.status}: {event.raw}"))
+            open_ = None
+        elif isinstance(event, Text):
+            assert open_ is None
+            out.append(event.text)
+    assert open_ is None
+    return out
+
+
+SHAPES: dict[str, tuple[list[CallPiece | Text], list[Call | str]]] = {
+    "as documented": (
+        [P(0, "a", "f", ""), P(0, "", "", '{"x"'), P(0, "", "", ": 1}"), P(1, "b", "g", "{}")],
+        [("f", '{"x": 1}'), ("g", "{}")],
+    ),
+    "id and name with every piece": (
+        [P(0, "a", "f", ""), P(0, "a", "f", '{"x"'), P(0, "a", "f", ": 1}"), P(0, "a", "f", "")],
+        [("f", '{"x": 1}')],
+    ),
+    "only the name with every piece": (
+        [P(0, "", "f", '{"x"'), P(0, "", "f", ": 1}"), P(0, "", "f", "")],
+        [("f", '{"x": 1}')],
+    ),
+    "a new id with every piece": (
+        [P(0, "a", "f", '{"x"'), P(0, "b", "f", ": 1}")],
+        [("f", '{"x": 1}')],
+    ),
+    "every call is number 0": (
+        [P(0, "a", "f", "{}"), P(0, "b", "f", "{}"), P(0, "c", "g", "{}")],
+        [("f", "{}"), ("f", "{}"), ("g", "{}")],
+    ),
+    "every call is number 0, without ids": (
+        [P(0, "", "f", "{}"), P(0, "", "f", '{"x": "}"}'), P(0, "", "g", "")],
+        [("f", "{}"), ("f", '{"x": "}"}'), ("g", "")],
+    ),
+    "two calls without arguments": ([P(0, "a", "f", ""), P(0, "b", "f", "")], [("f", ""), ("f", "")]),
+    "parallel calls, interleaved": (
+        [
+            P(0, "a", "f", ""),
+            P(1, "b", "g", ""),
+            P(0, "", "", '{"x": '),
+            P(1, "", "", '{"y": "}\\"'),
+            P(0, "", "", "1}"),
+            P(1, "", "", '"}'),
+        ],
+        [("f", '{"x": 1}'), ("g", '{"y": "}\\""}')],
+    ),
+    "text in the middle of a call": (
+        [P(0, "a", "f", '{"x"'), Text("content", "Well.", 0, 0), P(0, "", "", ": 1}")],
+        [("f", '{"x": 1}'), "Well."],
+    ),
+    "a blank behind the opener": (
+        [P(0, "a", "f", ""), Text("content", "\n", 0, 0), P(0, "", "", "{}"), Text("content", "!", 0, 0)],
+        [("f", "{}"), "\n", "!"],
+    ),
+    "text behind a call without arguments": (
+        [P(0, "a", "f", ""), Text("content", "Well.", 0, 0)],
+        [("f", ""), "Well."],
+    ),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_call_is_one_call_however_the_server_writes_it(shape: str) -> None:
+    pieces, expected = SHAPES[shape]
+    assert read(pieces) == expected
+
+
+def test_calls_that_are_cut_off_are_not_complete() -> None:
+    pieces = [P(0, "a", "f", '{"x": '), P(1, "b", "g", '{"y"')]
+    assert read(pieces, "length") == [("f", 'truncated: {"x": '), ("g", 'truncated: {"y"')]
+    assert read(pieces) == [("f", 'malformed: {"x": '), ("g", 'malformed: {"y"')]
+
+
+def test_more_of_a_call_that_is_over_is_an_error() -> None:
+    calls = ForeignCalls()
+    calls.take([P(0, "a", "f", "{}"), P(1, "b", "g", "")], 0)
+    calls.take([P(0, "", "", " ")], 0)
+    with pytest.raises(Failure, match="was over"):
+        calls.take([P(0, "", "", "{")], 0)
+
+
+def test_the_first_call_streams_while_others_come_in() -> None:
+    calls = ForeignCalls()
+    calls.take([P(0, "a", "f", '{"x": '), P(1, "b", "g", "{")], 0)
+    (more,) = calls.take([P(0, "", "", '"long')], 0)
+    assert isinstance(more, CallArgs)
+
+
+values = st.dictionaries(st.text(max_size=3), st.text(max_size=6) | st.lists(st.integers(), max_size=2))
+
+
+@given(st.lists(values, min_size=1, max_size=4), st.data())
+def test_every_interleaving_amounts_to_the_same_calls(arguments: list[Any], data: st.DataObject) -> None:
+    texts = [json.dumps(value) for value in arguments]
+    left = [[P(i, f"c{i}", f"f{i}", ""), *(P(i, "", "", c) for c in text)] for i, text in enumerate(texts)]
+    pieces: list[CallPiece] = [own.pop(0) for own in left]
+    while any(left):
+        own = data.draw(st.sampled_from([own for own in left if own]))
+        pieces.append(own.pop(0))
+    assert read(pieces) == [(f"f{i}", text) for i, text in enumerate(texts)]
+
+
+# -- through the gateway
+
+
+@pytest.fixture(scope="module")
+def gateway(engine: EngineProcess) -> Iterator[GatewayThread]:
+    with serving(
+        upstream="chat", url=engine.url, dialect="hermes", engine="openai", model="m", upstream_model="e"
+    ) as found:
+        yield found
+
+
+USER = [{"role": "user", "content": "Hi"}]
+TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
+
+
+def calls_of(index: int, arguments: str, **more: Any) -> dict[str, Any]:
+    return {"delta": {"tool_calls": [{"index": index, "function": {"arguments": arguments}, **more}]}}
+
+
+def test_half_a_character_waits_for_the_other_half(engine: EngineProcess, gateway: GatewayThread) -> None:
+    """Servers that count in UTF-16 cut a character in two: strict readers of JSON refuse that."""
+    opener = {"delta": {"tool_calls": [{"index": 0, "id": "c", "function": {"name": "f", "arguments": ""}}]}}
+    raw = [
+        json.dumps({"choices": [{"index": 0, **delta}]})
+        for delta in (
+            {"delta": {"content": "Ha\ud83d"}},
+            {"delta": {"content": "\ude00!"}},
+            opener,
+            calls_of(0, '{"x": "\ud83d'),
+            calls_of(0, '\ude00"}'),
+        )
+    ]
+    engine.script(raw=[f"data: {line}\n\n".encode().hex() for line in raw], finish="tool_calls")
+    answer = post(f"{gateway.url}/v1/chat/completions", {"messages": USER, "tools": [TOOL]})
+    message = answer["choices"][0]["message"]
+    assert message["content"] == "Ha\U0001f600!"
+    assert message["tool_calls"][0]["function"]["arguments"] == '{"x": "\U0001f600"}'
+
+
+def test_text_that_may_begin_a_marker_stays_before_the_call(
+    engine: EngineProcess, gateway: GatewayThread
+) -> None:
+    """Nothing shows that it begins one but a call behind it, which is not the text's."""
+    call = calls_of(0, "{}", id="c", type="function")
+    call["delta"]["tool_calls"][0]["function"]["name"] = "f"
+    own = '<tool_call>\n{"name": "f", "arguments": {"x": 1}}\n</tool_call>'
+    script = {"chunks": ["1 is ", "<", call, " 2 <tool_c", own], "finish": "tool_calls"}
+    engine.script(**script)
+    client = ChatStreamDecoder()
+    seen = ""
+    for chunk in events(f"{gateway.url}/v1/chat/completions", {"messages": USER, "tools": [TOOL]})[:-1]:
+        assert isinstance(chunk, dict)
+        client.feed(chunk)
+        delta = chunk["choices"][0]["delta"] if chunk["choices"] else {}
+        seen += (delta.get("content") or "") + "|" * len(delta.get("tool_calls") or ())
+    assert seen.startswith("1 is <|")
+    message = client.message()
+    assert message.content == "1 is < 2 <tool_c"
+    assert [json.loads(one.arguments) for one in message.tool_calls] == [{}, {"x": 1}]
+
+    engine.script(**script)
+    whole = post(f"{gateway.url}/v1/chat/completions", {"messages": USER, "tools": [TOOL]})
+    assert whole["choices"][0]["message"]["content"] == message.content
+
+
+def test_halves_of_different_places_do_not_meet() -> None:
+    halves = SplitCharacters()
+    first = halves.joined({"choices": [{"index": 1, "text": "a\ud83d"}]})
+    other = halves.joined({"choices": [{"index": 0, "text": "b"}]})
+    last = halves.joined({"choices": [{"index": 1, "text": "\ude00c"}]})
+    assert [one["choices"][0]["text"] for one in (first, other, last)] == ["a", "b", "\U0001f600c"]
+
+
+@pytest.mark.parametrize(
+    ("limit", "reason"),
+    [({}, "stop"), ({"max_tokens": 5}, "length")],  # the engine says that it was 5 tokens
+)
+def test_an_unknown_server_may_end_without_a_reason(
+    engine: EngineProcess, gateway: GatewayThread, limit: dict[str, int], reason: str
+) -> None:
+    engine.script("Hello", finish=None)
+    answer = post(f"{gateway.url}/v1/chat/completions", {"messages": USER, **limit})
+    assert answer["choices"][0]["finish_reason"] == reason
+
+
+def test_a_stream_that_breaks_off_is_no_end(engine: EngineProcess, gateway: GatewayThread) -> None:
+    engine.script("Hello", finish=None, no_done=True)
+    assert send(f"{gateway.url}/v1/chat/completions", {"messages": USER})[0] == 502
+
+
+def test_usage_is_null_in_all_chunks_but_the_last(engine: EngineProcess, gateway: GatewayThread) -> None:
+    engine.script("Hel", "lo")
+    body = {"messages": USER, "stream_options": {"include_usage": True}}
+    *before, last, done = events(f"{gateway.url}/v1/chat/completions", body)
+    assert done == "[DONE]"
+    assert isinstance(last, dict)
+    assert last["usage"]["total_tokens"] == 12
+    for chunk in before:
+        assert isinstance(chunk, dict)
+        assert chunk["usage"] is None
+
+
+@pytest.mark.parametrize(("engine_name", "streamed", "top"), [("llamacpp", False, 1), ("openai", True, None)])
+def test_log_probabilities_with_tools_are_asked_for_as_the_engine_gives_them(
+    engine: EngineProcess, engine_name: str, *, streamed: bool, top: int | None
+) -> None:
+    entry = {
+        "token": "Hi",
+        "logprob": -0.5,
+        "bytes": [72, 105],
+        "top_logprobs": [{"token": "Hi", "logprob": -1}],
+    }
+    choice = {"index": 0, "finish_reason": "stop", "logprobs": {"content": [entry]}}
+    with serving(
+        upstream="chat", url=engine.url, dialect="hermes", engine=engine_name, model="m", upstream_model="e"
+    ) as found:
+        if streamed:
+            engine.script({"delta": {"content": "Hi"}, **choice}, finish=None)
+        else:
+            whole = {"choices": [{"message": {"content": "Hi"}, **choice}]}
+            engine.script(type="application/json", raw=[json.dumps(whole).encode().hex()], whole=True)
+        body = {"messages": USER, "tools": [TOOL], "logprobs": True}
+        answer = post(f"{found.url}/v1/chat/completions", body)
+    asked = engine.last()
+    assert (asked["stream"], asked["logprobs"], asked.get("top_logprobs")) == (streamed, True, top)
+    (told,) = answer["choices"][0]["logprobs"]["content"]
+    assert (told["logprob"], told["top_logprobs"]) == (-0.5, [])
+
+
+def test_a_call_in_the_text_that_the_upstream_breaks_off_with_one_of_its_own() -> None:
+    from unspool import plan
+    from unspool.gateway.generation.reader import Reader
+    from unspool.gateway.upstreams.base import Delta
+
+    tools = [{"type": "function", "function": {"name": name}} for name in ("now", "get_weather")]
+    reader = Reader(plan("hermes", {"messages": [{"role": "user", "content": "Hi"}], "tools": tools}))
+    found = reader.feed(Delta(0, '<tool_call>{"name": "now", "arguments": {"a": '))
+    found += reader.feed(Delta(0, "", calls=[P(0, "id0", "get_weather", "{}")]))
+    found += reader.feed(Delta(0, '<tool_call>{"name": "now", "arguments": {}}</tool_call>'))
+    found += reader.feed(Delta(0, "", finish="stop"))
+    ends = [(event.index, event.status) for event in found if isinstance(event, CallEnd)]
+    starts = [(event.index, event.name) for event in found if isinstance(event, CallStart)]
+    assert starts == [(0, "now"), (1, "get_weather"), (2, "now")]
+    assert [index for index, _ in ends] == [0, 1, 2]
+    assert ends[0][1] != "complete"

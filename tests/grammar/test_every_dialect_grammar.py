@@ -1,0 +1,437 @@
+"""Every dialect's grammar, held against the real engines' matchers.
+
+What the dialect itself would write is accepted; a tool that does not exist and
+arguments of the wrong type are not.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Any, Literal, TypeAlias
+
+import pytest
+from test_sampled_texts import WITH_CALLS
+
+import unspool
+from matchers import Llama, XGrammar, has_llama, has_xgrammar, needs_llama, needs_xgrammar
+from unspool import Dialect, Message, Names, ToolCall, UsageError
+from unspool.grammar import Choice, Grammar, Start, grammar_for
+
+WEATHER = {
+    "type": "object",
+    "properties": {
+        "city": {"type": "string"},
+        "days": {"type": "integer"},
+        "unit": {"type": "string", "enum": ["c", "f"]},
+        "rain": {"type": "boolean"},
+        "ratio": {"type": "number"},
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "where": {
+            "type": "object",
+            "properties": {"lat": {"type": "number"}, "name": {"type": "string"}},
+            "required": ["lat"],
+        },
+        "note": {"type": ["string", "null"]},
+    },
+    "required": ["city", "days"],
+}
+TOOLS: list[dict[str, Any]] = [
+    {"type": "function", "function": {"name": "get_weather", "parameters": WEATHER}},
+    {"type": "function", "function": {"name": "now", "parameters": {"type": "object", "properties": {}}}},
+]
+ALL = {
+    "city": 'Zürich "x" <b>\n</b>',
+    "days": 3,
+    "unit": "c",
+    "rain": True,
+    "ratio": -1.5,
+    "tags": ["a", "b c"],
+    "where": {"lat": 2, "name": "x"},
+    "note": None,
+}
+FEW = {"city": "Paris", "days": 0}
+WRONG: dict[str, dict[str, Any]] = {
+    "string for an integer": {"city": "Paris", "days": "three"},
+    "number for an integer": {"city": "Paris", "days": 1.5},
+    "not in the enum": {"city": "Paris", "days": 1, "unit": "k"},
+    "string for a boolean": {"city": "Paris", "days": 1, "rain": "maybe"},
+    "item of the wrong type": {"city": "Paris", "days": 1, "tags": [[1]]},
+    "member of the wrong type": {"city": "Paris", "days": 1, "where": {"lat": "x"}},
+    "member missing": {"city": "Paris", "days": 1, "where": {}},
+    "parameter missing": {"city": "Paris"},
+    "unknown parameter": {"city": "Paris", "days": 1, "extra": 1},
+}
+
+every_dialect = pytest.mark.parametrize("dialect", WITH_CALLS, ids=lambda dialect: dialect.name)
+
+
+def written(dialect: Dialect, *calls: tuple[str, dict[str, Any]], **text: str) -> str:
+    """What the model would write."""
+    made = [
+        ToolCall(dialect.id_format.new(name, index), name, json.dumps(arguments, ensure_ascii=False))
+        for index, (name, arguments) in enumerate(calls)
+    ]
+    out = unspool.render(dialect, Message(tool_calls=tuple(made), **text))  # type: ignore[arg-type]
+    if dialect.name == "sarashina":  # its envelope is a Python literal
+        out = out.replace(": true", ": True").replace(": null", ": None")
+    return out
+
+
+def thinks(dialect: Dialect) -> bool:
+    if dialect.frame is not None:
+        return any(route.into == "reasoning" and route.header for route in dialect.frame.routes)
+    return bool(dialect.reasoning)
+
+
+Matcher: TypeAlias = Llama | XGrammar
+
+
+def matchers(grammar: Grammar) -> tuple[Matcher, ...]:
+    found: list[Matcher] = []
+    if has_llama:
+        found.append(Llama(grammar.gbnf()))
+    if has_xgrammar:
+        found.append(XGrammar.from_tag(grammar.structural_tag()))
+    if not found:
+        pytest.skip("neither xllamacpp nor xgrammar is installed")
+    return tuple(found)
+
+
+@cache
+def standard(
+    dialect: Dialect,
+    choice: Literal["auto", "required", "now"],
+    *,
+    parallel: bool = True,
+    reasoning: bool = True,
+    start: Start = "message",
+) -> tuple[Matcher, ...]:
+    """Matchers for the tools above."""
+    wanted: Choice = {"name": "now"} if choice == "now" else choice
+    return matchers(
+        grammar_for(dialect, TOOLS, choice=wanted, parallel=parallel, reasoning=reasoning, start=start)
+    )
+
+
+def accepts(found: Grammar | tuple[Matcher, ...], *texts: str) -> None:
+    for match in matchers(found) if isinstance(found, Grammar) else found:
+        for text in texts:
+            assert not match.explain(text)
+
+
+def rejects(found: Grammar | tuple[Matcher, ...], *texts: str) -> None:
+    for match in matchers(found) if isinstance(found, Grammar) else found:
+        for text in texts:
+            assert not match(text), text
+
+
+# --- laws
+
+
+@every_dialect
+@pytest.mark.parametrize("choice", ["auto", "required"])
+def test_what_the_model_writes_is_accepted(dialect: Dialect, choice: Literal["auto", "required"]) -> None:
+    texts = [
+        written(dialect, ("get_weather", ALL)),
+        written(dialect, ("get_weather", FEW)),
+        written(dialect, ("now", {})),
+        written(dialect, ("get_weather", FEW), ("now", {}), ("get_weather", ALL)),
+    ]
+    if thinks(dialect):
+        texts.append(written(dialect, ("now", {}), reasoning="I wonder < what > to do."))
+    if choice == "auto":
+        texts.append(written(dialect, content="Hello, [world] {of} <b>tags</b>."))
+        if not dialect.section[0].startswith("^"):
+            texts.append(written(dialect, ("now", {}), content="Let me see."))
+    accepts(standard(dialect, choice), *texts)
+
+
+@every_dialect
+def test_a_misspelt_tool_is_rejected(dialect: Dialect) -> None:
+    texts = [written(dialect, (name, FEW)) for name in ("get_wether", "get_weather2", "get", "Get_weather")]
+    rejects(standard(dialect, "required"), *texts)
+    rejects(standard(dialect, "auto"), *texts)
+
+
+@every_dialect
+def test_arguments_of_the_wrong_type_are_rejected(dialect: Dialect) -> None:
+    texts = [written(dialect, ("get_weather", arguments)) for arguments in WRONG.values()]
+    rejects(standard(dialect, "required"), *texts)
+    rejects(standard(dialect, "auto"), *texts)
+
+
+@every_dialect
+def test_required_means_a_call(dialect: Dialect) -> None:
+    rejects(standard(dialect, "required"), "", "Hello.", written(dialect, content="Hello."))
+
+
+@every_dialect
+def test_one_call_or_several(dialect: Dialect) -> None:
+    one, two = written(dialect, ("now", {})), written(dialect, ("now", {}), ("now", {}))
+    single = standard(dialect, "required", parallel=False)
+    accepts(single, one)
+    rejects(single, two)
+    named = standard(dialect, "now")
+    accepts(named, one)
+    rejects(named, two, written(dialect, ("get_weather", FEW)))
+
+
+@every_dialect
+def test_reasoning_only_where_it_may_be(dialect: Dialect) -> None:
+    if not thinks(dialect):
+        pytest.skip("does not reason")
+    text = written(dialect, ("now", {}), reasoning="Hm.")
+    accepts(standard(dialect, "required"), text)
+    rejects(standard(dialect, "required", reasoning=False), text)
+    rest = text[text.index("Hm.") :]
+    accepts(standard(dialect, "required", start="reasoning"), rest)
+    accepts(standard(dialect, "auto", start="reasoning"), rest)
+    rejects(standard(dialect, "required", start="reasoning"), written(dialect, ("now", {})))
+
+
+@needs_llama
+@needs_xgrammar
+@every_dialect
+def test_xgrammar_reads_our_gbnf_as_well(dialect: Dialect) -> None:
+    match = XGrammar.from_gbnf(grammar_for(dialect, TOOLS, choice="required").gbnf())
+    assert not match.explain(written(dialect, ("get_weather", ALL), ("now", {})))
+    assert not match(written(dialect, ("get_weather", WRONG["parameter missing"])))
+
+
+@every_dialect
+def test_one_tool(dialect: Dialect) -> None:
+    for choice in ("auto", "required"):
+        grammar = grammar_for(dialect, TOOLS[:1], choice=choice)
+        accepts(grammar, *(written(dialect, *[("get_weather", ALL)] * count) for count in (1, 2)))
+        rejects(grammar, written(dialect, ("now", {})))
+
+
+XGRAMMAR_MODELS = {
+    "deepseek_v3": "deepseek_r1",
+    "deepseek_v3_1": "deepseek_v3_1",
+    "deepseek_v3_2": "deepseek_v3_2",
+    "deepseek_v4": "deepseek_v4",
+    "deepseek_v41": "deepseek_v4_1",
+    "glm47": "glm_4_7",
+    "hermes": "qwen_3",
+    "kimi_k2": "kimi",
+    "llama3_json": "llama",
+    "minimax_m2": "minimax",
+    "minimax_m3": "minimax_m3",
+    "qwen3_coder": "qwen_3_coder",
+}
+"""Dialects for which xgrammar has a structural tag of its own."""
+
+
+@needs_xgrammar
+@pytest.mark.parametrize("name", XGRAMMAR_MODELS)
+def test_what_the_model_writes_is_what_xgrammar_thinks_it_writes(name: str) -> None:
+    dialect = unspool.get_dialect(name)
+    white_space = dialect.section[0][: len(dialect.section[0]) - len(dialect.section[0].lstrip())]
+    match = XGrammar.built_in(XGRAMMAR_MODELS[name], TOOLS)
+    for calls in ([("get_weather", FEW)], [("get_weather", FEW), ("get_weather", {**FEW, "tags": ["a"]})]):
+        text = written(dialect, *calls)
+        assert match(text) or not match.explain(white_space + text)
+
+
+# --- what a grammar is asked
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {"name": "now"},
+        {"type": "function", "name": "now"},
+        {"type": "function", "function": {"name": "now"}},
+        {"type": "tool", "name": "now"},
+    ],
+)
+def test_every_spelling_of_a_named_choice(choice: dict[str, Any]) -> None:
+    expected = grammar_for("hermes", TOOLS, choice={"name": "now"})
+    assert grammar_for("hermes", TOOLS, choice=choice).root == expected.root
+
+
+def test_tools_in_the_shape_of_messages() -> None:
+    search = {"type": "web_search_20250305", "name": "web_search"}
+    tools: list[dict[str, Any]] = [{"name": "get_weather", "input_schema": WEATHER}, search]
+    text = written(unspool.get_dialect("hermes"), ("get_weather", FEW))
+    accepts(grammar_for("hermes", tools, choice="required"), text)
+    assert "web_search" not in grammar_for("hermes", tools).gbnf()
+
+
+def test_a_tool_that_is_not_strict_takes_any_arguments() -> None:
+    tools = [
+        {"type": "function", "function": {"name": "get_weather", "parameters": WEATHER, "strict": False}}
+    ]
+    for name in ("hermes", "qwen3_coder", "pythonic", "gemma4", "minimax_m3"):
+        dialect = unspool.get_dialect(name)
+        grammar = grammar_for(dialect, tools, choice="required")
+        accepts(
+            grammar,
+            written(dialect, ("get_weather", {"anything": "x"})),
+            written(dialect, ("get_weather", {})),
+        )
+        rejects(grammar, written(dialect, ("get_wether", {})))
+
+
+def test_a_tool_without_parameters_takes_none() -> None:
+    for tool in ({"name": "now"}, {"name": "now", "parameters": None}, {"name": "now", "parameters": {}}):
+        dialect = unspool.get_dialect("hermes")
+        grammar = grammar_for(dialect, [tool], choice="required")
+        accepts(grammar, written(dialect, ("now", {})))
+        rejects(grammar, written(dialect, ("now", {"a": 1})))
+
+
+def test_a_dialect_and_the_reasoning_of_another() -> None:
+    grammar = grammar_for("llama3_json+deepseek_r1", TOOLS, choice="required")
+    accepts(grammar, '<think>\nHm.\n</think>\n\n{"name": "now", "parameters": {}}')
+
+
+def test_the_prompt_may_have_opened_content() -> None:
+    dialect = unspool.get_dialect("kimi_k3")
+    call = written(dialect, ("now", {}))
+    grammar = grammar_for(dialect, TOOLS, choice="required", start="content")
+    accepts(grammar, "<|close|>response<|sep|>" + call, "Hm.<|close|>response<|sep|>" + call)
+    rejects(grammar, call)
+    # Kimi K3 writes an answer before its calls, if only an empty one.
+    accepts(
+        grammar_for(dialect, TOOLS, choice="required"),
+        "<|open|>think<|sep|>Hm.<|close|>think<|sep|><|open|>response<|sep|><|close|>response<|sep|>" + call,
+    )
+
+
+def test_the_prompt_may_have_opened_a_message() -> None:
+    call = "<|channel|>commentary to=functions.now <|constrain|>json<|message|>{}"
+    harmony = unspool.get_dialect("harmony")
+    answers = ("Hello.", "Hello.<|return|>")
+    accepts(standard(harmony, "auto", start="content"), f"Hm.<|end|><|start|>assistant{call}", *answers)
+    accepts(standard(harmony, "required", start="content"), f"Hm.<|end|><|start|>assistant{call}")
+    rejects(standard(harmony, "required", start="content"), *answers)
+    functionary = unspool.get_dialect("functionary_v32")
+    accepts(standard(functionary, "required", start="content"), "Hm.>>>now\n{}")
+
+
+def test_an_envelope_with_an_id() -> None:
+    call = '{"tool_call_id": "0", "tool_name": "now", "parameters": {}}'
+    grammar = grammar_for("cohere", TOOLS, choice="required")
+    accepts(grammar, f"<|START_ACTION|>[\n    {call}\n]<|END_ACTION|>")
+
+
+def test_values_that_may_be_text_or_a_list() -> None:
+    schema = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
+    tools = [{"name": "f", "parameters": {"type": "object", "properties": {"x": schema}, "required": ["x"]}}]
+    for name in ("qwen3_coder", "glm47", "minicpm5"):
+        dialect = unspool.get_dialect(name)
+        grammar = grammar_for(dialect, tools, choice="required")
+        accepts(grammar, *(written(dialect, ("f", {"x": x})) for x in ("", "a [b]", ["a"], [])))
+        # It would be read as a list, and one of the wrong items.
+        rejects(grammar, *(written(dialect, ("f", {"x": x})) for x in ("[1]", " [1]", '{"a": 1}')))
+
+
+def test_patterns_hold_between_tags() -> None:
+    schema = {"type": "string", "pattern": "^[A-Z]{3}$"}
+    tools = [{"name": "f", "parameters": {"type": "object", "properties": {"x": schema}, "required": ["x"]}}]
+    dialect = unspool.get_dialect("qwen3_coder")
+    grammar = grammar_for(dialect, tools, choice="required")
+    accepts(grammar, written(dialect, ("f", {"x": "ABC"})))
+    rejects(grammar, written(dialect, ("f", {"x": "abc"})))
+
+
+def test_names_that_python_cannot_write_as_keywords() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"content-type": {"type": "string"}, "n": {"type": "integer"}},
+        "required": ["n"],
+    }
+    dialect = unspool.get_dialect("pythonic")
+    grammar = grammar_for(dialect, [{"name": "f", "parameters": schema}], choice="required")
+    accepts(
+        grammar, written(dialect, ("f", {"n": 1})), written(dialect, ("f", {"content-type": "x", "n": 1}))
+    )
+    rejects(grammar, written(dialect, ("f", {"content-type": "x"})))
+
+
+def test_a_schema_that_contains_itself() -> None:
+    tree = {
+        "type": "object",
+        "properties": {"sub": {"$ref": "#/$defs/T"}, "n": {"type": "integer"}},
+        "required": ["n"],
+    }
+    tools = [{"name": "f", "parameters": {**tree, "$defs": {"T": tree}}}]
+    deep = {"sub": {"sub": {"n": 1}, "n": 2}, "n": 3}
+    for name in ("hermes", "pythonic", "qwen3_coder"):
+        dialect = unspool.get_dialect(name)
+        grammar = grammar_for(dialect, tools, choice="required")
+        accepts(grammar, written(dialect, ("f", deep)))
+        rejects(grammar, written(dialect, ("f", {"sub": {"sub": {}, "n": 2}, "n": 3})))
+
+
+def test_names_are_escaped_where_the_dialect_says_so() -> None:
+    dialect = unspool.get_dialect("kimi_k3")
+    assert dialect.values.unescape
+    schema = {"type": "object", "properties": {"a&b": {"type": "string"}}}
+    accepts(
+        grammar_for(dialect, [{"name": "f", "parameters": schema}], choice="required"),
+        written(dialect, ("f", {"a&b": "x"})),
+    )
+
+
+# --- what cannot be asked
+
+
+@pytest.mark.parametrize("name", ["kimi", "passthrough", "minimax_append_think"])
+def test_a_dialect_without_calls(name: str) -> None:
+    with pytest.raises(UsageError, match="has no tool calls"):
+        grammar_for(name, TOOLS, choice="required")
+
+
+def test_there_must_be_functions() -> None:
+    with pytest.raises(UsageError, match="no function among the tools"):
+        grammar_for("hermes", [{"type": "web_search"}])
+
+
+def test_a_choice_that_is_none() -> None:
+    for choice in ("none", 1, {"type": "function"}):
+        with pytest.raises(UsageError, match='choice is "auto"'):
+            grammar_for("hermes", TOOLS, choice=choice)  # type: ignore[arg-type]
+
+
+def test_a_choice_of_a_tool_that_is_not_offered() -> None:
+    with pytest.raises(UsageError, match="'later', which is not offered; there are: get_weather, now"):
+        grammar_for("hermes", TOOLS, choice={"name": "later"})
+
+
+@pytest.mark.parametrize(
+    ("name", "start"), [("llama3_json", "reasoning"), ("hermes", "content"), ("functionary_v32", "reasoning")]
+)
+def test_a_start_that_the_dialect_does_not_have(name: str, start: Any) -> None:
+    with pytest.raises(UsageError, match="so the output cannot start in it"):
+        grammar_for(name, TOOLS, start=start)
+
+
+def test_names_that_a_dialect_cannot_write() -> None:
+    for dialect in ("kimi_k2", "harmony"):
+        with pytest.raises(UsageError, match="cannot write the tool name 'two words'"):
+            grammar_for(dialect, [{"name": "two words"}])
+    schema = {"type": "object", "properties": {"a>b": {"type": "string"}}}
+    with pytest.raises(UsageError, match="cannot write the parameter name 'a>b'"):
+        grammar_for("qwen3_coder", [{"name": "f", "parameters": schema}])
+
+
+def test_values_in_tags_that_never_end() -> None:
+    tree = {"type": "object", "properties": {"sub": {"$ref": "#/$defs/T"}}}
+    with pytest.raises(UsageError, match="the schema of T contains itself"):
+        grammar_for("minimax_m3", [{"name": "f", "parameters": {**tree, "$defs": {"T": tree}}}])
+
+
+def test_raw_code() -> None:
+    with pytest.raises(UsageError, match="raw code"):
+        grammar_for(Dialect("coder", call=("<code name={name}>{code}</code>",)), TOOLS)
+
+
+def test_a_dialect_of_one_function() -> None:
+    dialect = Dialect("one", call=("<c>{args}</c>",), names=Names(fixed="now"))
+    accepts(grammar_for(dialect, TOOLS, choice="required"), "<c>{}</c>")
+    with pytest.raises(UsageError, match="calls 'now' only"):
+        grammar_for(dialect, TOOLS[:1])

@@ -1,0 +1,233 @@
+"""The corpus: what models wrote, and what must come out, in whatever pieces it arrives."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import cast
+
+import pytest
+
+import corpus_cases
+from corpus_cases import Vector
+from standard_scenarios import callers, vectors_of
+from unspool import (
+    CallArgs,
+    CallEnd,
+    CallStart,
+    Dialect,
+    Names,
+    Parser,
+    Policies,
+    ReasoningSplitter,
+    UnknownDialect,
+    from_response_template,
+    get_dialect,
+    parse,
+)
+from unspool.dialects._templates import parse_template, split_at, split_marks
+from unspool.events import FinishReason
+from unspool.testing import Case, Reading, assert_laws, chunkings, comparable, read
+
+PLAN = "what the request told the chat template is the plan's business: tests/planning/test_plan.py"
+BLANKS = "reasoning does not end in blanks, in any dialect"
+J12B = "an unterminated string ends nowhere: to know, one would have to hold the output to its end"
+RULINGS = {
+    **{
+        (dialect, "M14 Unterminated string, then the close marker"): J12B
+        for dialect in (
+            "apriel",
+            "dots",
+            "ernie45",
+            "granite4",
+            "hermes",
+            "hunyuan_a13b",
+            "internlm2",
+            "jamba",
+            "k2_horizon",
+            "longcat",
+            "nemotron_json",
+            "trinity",
+        )
+    },
+    ("mistral", "M17 Name in front of the marker (tools: bash)"): (
+        "the call is read; to take the name as well, prose would be held back at every tool's name"
+    ),
+    ("nemotron_v3", "nemotron, thinking disabled, leading opener (PRE.6)"): PLAN,
+    ("nemotron_v3", "nemotron, force_nonempty_content, reasoning only"): PLAN,
+    ("granite", "granite"): BLANKS,
+    ("granite", "E12 Granite 3.2 reasoning phrases"): BLANKS,
+    ("pythonic", "text before and after (our choice)"): "blanks before a call are framing",
+    ("sarashina", "M1 Truncated"): "the name is complete, so there is a call, and it is cut",
+    ("response_template", "cut call region"): "arguments stream, so what came of them is shown",
+    ("minicpmv", "Newline repair"): "rewriting text is a filter behind the parser, not parsing",
+}
+"""Vectors where we rule otherwise, and why.  They must fail: a ruling that no longer applies goes."""
+
+
+def dialect_of(vector: Vector) -> Dialect | None:
+    """The dialect that a vector is about; None if it is not registered."""
+    if vector.response_template is not None:
+        return from_response_template(vector.response_template)
+    found = _registered(vector)
+    if found is not None and isinstance(vector.tool_choice, dict):
+        # Guided output of a named choice: the whole object is the arguments.
+        return replace(
+            found, call=("{args}",), section=("^{calls}",), names=Names(fixed=vector.tool_choice["name"])
+        )
+    return found
+
+
+def _registered(vector: Vector) -> Dialect | None:
+    names = [vector.dialect]
+    if vector.variant is not None:
+        variant = vector.variant.replace(".", "")
+        names = [f"{vector.dialect}{variant}", f"{vector.dialect}_{variant}", variant, vector.dialect]
+    for name in names:
+        try:
+            return get_dialect(name)
+        except UnknownDialect:
+            continue
+    return None
+
+
+def case_of(vector: Vector, dialect: Dialect) -> Case:
+    """The vector as a request and its answer."""
+    return Case(
+        vector.raw,
+        tools=vector.tools,
+        prompt=_prompt(vector, dialect),
+        policies=Policies(**vector.policies) if vector.policies else None,  # type: ignore[arg-type]
+        finish_reason=cast("FinishReason | None", vector.finish),
+    )
+
+
+def _prompt(vector: Vector, dialect: Dialect) -> str | None:
+    """A prompt that leaves the parser where the vector starts."""
+    if vector.prefix is not None:
+        return vector.prefix
+    wrappers = {"reasoning": dialect.reasoning, "think": dialect.reasoning, "response": dialect.content}
+    templates = wrappers.get(vector.start, ())
+    if not templates:
+        return None
+    before, _, _ = split_at(parse_template(split_marks(templates[0])[1]), "text")
+    return "".join(piece.text for piece in before)
+
+
+def difference(vector: Vector, reading: Reading) -> str:
+    """What did not come out as the vector says; empty if everything did."""
+    message = reading.message
+    if message is None:
+        return "no message"
+    found = []
+    for channel, expected in (("content", vector.content), ("reasoning", vector.reasoning)):
+        got = message.content if channel == "content" else message.reasoning
+        if got != expected:
+            found.append(f"{channel}\n    expected: {expected!r}\n    got:      {got!r}")
+    calls = _streamed(reading)
+    if len(calls) != len(vector.calls):
+        found.append(f"calls\n    expected: {vector.calls}\n    got:      {calls}")
+    else:
+        for (name, arguments, native, status), call in zip(calls, vector.calls, strict=True):
+            same = call.cut == (status == "truncated") and name == call.name and call.accepts(arguments)
+            if not same or call.id not in (None, native):
+                got = f"{name} {arguments} {status} id={native}"
+                found.append(f"call\n    expected: {call}\n    got:      {got}")
+    kept = [(call.name, call.arguments) for call in message.tool_calls]
+    complete = [(name, arguments) for name, arguments, _, status in calls if status == "complete"]
+    if kept != complete:
+        found.append(f"calls of the message\n    streamed: {complete}\n    folded:   {kept}")
+    cut = sum(call.cut for call in vector.calls)
+    diagnostics = [diagnostic.kind for diagnostic in message.diagnostics]
+    if diagnostics.count("truncated_call") != cut:
+        found.append(f"{cut} cut calls, problems: {diagnostics}")
+    heads = "cut_head" in diagnostics
+    finish = "length" if cut or heads else "tool_calls" if vector.calls else vector.finish or "stop"
+    if message.finish_reason != finish:
+        found.append(f"finish_reason\n    expected: {finish}\n    got:      {message.finish_reason}")
+    return "\n".join(found)
+
+
+def _streamed(reading: Reading) -> Sequence[tuple[str, str, str, str]]:
+    """Name, arguments, id and status of every call that was not malformed, as a stream shows them."""
+    names: dict[int, tuple[str, str]] = {}
+    arguments: dict[int, str] = {}
+    out = []
+    for event in reading.events:
+        if isinstance(event, CallStart):
+            names[event.index] = event.name, event.id
+            arguments[event.index] = ""
+        elif isinstance(event, CallArgs):
+            arguments[event.index] += event.json
+        elif isinstance(event, CallEnd) and event.status != "malformed":
+            name, native = names[event.index]
+            out.append((name, arguments[event.index], native, event.status))
+    return out
+
+
+def registered() -> list[tuple[Vector, Dialect]]:
+    """Every vector of a dialect that is there."""
+    found = ((vector, dialect_of(vector)) for vector in corpus_cases.load())
+    return [(vector, dialect) for vector, dialect in found if dialect is not None]
+
+
+def parameters(pairs: Sequence[tuple[Vector, Dialect]]) -> list[object]:
+    return [pytest.param(vector, dialect, id=str(vector)) for vector, dialect in pairs]
+
+
+def key(vector: Vector) -> tuple[str, str]:
+    return vector.dialect, vector.title
+
+
+REGISTERED = registered()
+
+
+@pytest.mark.parametrize(
+    ("vector", "dialect"), parameters([pair for pair in REGISTERED if key(pair[0]) not in RULINGS])
+)
+def test_vector(vector: Vector, dialect: Dialect) -> None:
+    case = case_of(vector, dialect)
+    for chunks in chunkings(case.text, splits=0, random=1):
+        reading = read(dialect, case, chunks)
+        wrong = difference(vector, reading)
+        if wrong:
+            events = "\n    ".join(map(str, comparable(reading.events, case.text)))
+            reading.fail(f"{vector.file}:{vector.line}", f"{vector.title}\n{wrong}\n  events:\n    {events}")
+
+
+@pytest.mark.parametrize(
+    ("vector", "dialect"), parameters([pair for pair in REGISTERED if key(pair[0]) in RULINGS])
+)
+def test_ruling_still_applies(vector: Vector, dialect: Dialect) -> None:
+    case = case_of(vector, dialect)
+    reading = assert_laws(dialect, case, chunkings(case.text, splits=0))
+    assert difference(vector, reading), f"{vector} comes out as the corpus says: remove the ruling"
+
+
+def test_rulings_are_about_vectors() -> None:
+    assert RULINGS.keys() <= {key(vector) for vector in corpus_cases.load()}
+
+
+@pytest.mark.parametrize("name", sorted({*corpus_cases.dialects(), *(dialect.name for dialect in callers())}))
+def test_two_halves_read_what_the_parser_reads(name: str) -> None:
+    found = [(vector, dialect) for vector, dialect in REGISTERED if vector.dialect == name]
+    if name in {dialect.name for dialect in callers()}:
+        found += [(vector, get_dialect(name)) for vector in vectors_of(name)]
+    for vector, dialect in found:
+        if vector.policies or not vector.reasoning:
+            continue
+        case = case_of(vector, dialect)
+        whole = parse(
+            case.text, dialect, tools=case.tools, prompt=case.prompt, finish_reason=case.finish_reason
+        )
+        for chunks in ([case.text], re.findall(r"(?s).{1,7}", case.text)):
+            half = ReasoningSplitter(dialect, tools=case.tools, prompt=case.prompt)
+            tools = Parser(dialect, tools=case.tools, start_channel="content")
+            pieces = [*map(half.feed, chunks), half.finish(case.finish_reason)]
+            events = [event for piece in pieces for event in tools.feed(piece.rest)]
+            message = tools.message(events + tools.finish(case.finish_reason))
+            assert "".join(piece.reasoning for piece in pieces) == (whole.reasoning or ""), str(vector)
+            assert message.content == whole.content, str(vector)
+            calls = [(call.name, call.arguments) for call in message.tool_calls]
+            assert calls == [(call.name, call.arguments) for call in whole.tool_calls], str(vector)

@@ -1,0 +1,605 @@
+"""Each law, for each dialect that is registered.
+
+``unspool.testing`` states the laws; here they meet everything we have: the
+corpus, broken variants of it, and invented messages.  A dialect is tested by
+existing.
+
+The broken texts are the same in every run, so that a change is judged by what it
+changes; ``UNSPOOL_SEED`` gives others.  The slow tests try many more.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from functools import cache
+from itertools import product
+from random import Random
+from zlib import crc32
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from test_corpus import case_of, dialect_of
+
+import corpus_cases
+import standard_scenarios
+from unspool import (
+    CallArgs,
+    CallEnd,
+    CallStart,
+    Diagnostic,
+    Dialect,
+    Event,
+    Finish,
+    FinishReason,
+    Message,
+    Parser,
+    Policies,
+    Text,
+    ToolCall,
+    UsageError,
+    get_dialect,
+    list_dialects,
+    parse,
+    render,
+)
+from unspool._core.arguments.select import compile_dialect
+from unspool._core.ledger import BLOCK
+from unspool.dialects._templates import parse_template, split_at, split_marks
+from unspool.testing import (
+    POLICIES,
+    Case,
+    Reading,
+    Sample,
+    assert_argument_prefixes,
+    assert_chunking_invariant,
+    assert_continuations,
+    assert_cuts,
+    assert_hold_bound,
+    assert_laws,
+    assert_never_raises,
+    assert_order,
+    assert_places,
+    assert_policy,
+    assert_quotations,
+    assert_round_trip,
+    assert_tiles,
+    assert_wires,
+    check_dialect,
+    chunkings,
+    comparable,
+    markers,
+    messages,
+    mutate,
+    read,
+)
+from unspool.testing._policy_laws import Wording
+from unspool.testing._prompt_laws import every_policy
+
+SEED = os.environ.get("UNSPOOL_SEED", "0")
+NAMES = [dialect.name for dialect in list_dialects()]
+each_dialect = pytest.mark.parametrize("name", NAMES)
+# The strategies of 80 dialects are slow to build and quick to use.
+patient = [HealthCheck.too_slow]
+
+
+@cache
+def cases(name: str) -> tuple[Case, ...]:
+    """What models of a dialect wrote; for one with little or nothing in the corpus, messages in its words."""
+    dialect = get_dialect(name)
+    found = [vector for vector in corpus_cases.load() if (of := dialect_of(vector)) and of.name == name]
+    # The standard patterns are much alike, and have laws of their own in test_standard_scenarios.py.
+    found = [vector for vector in found if not vector.file.endswith("/standard_scenarios.md")]
+    if len(found) <= 8:
+        found = (found + standard_scenarios.vectors_of(name))[:20]
+    if found:
+        return tuple(case_of(vector, dialect) for vector in found)
+    return tuple(Case(render(dialect, message)) for message in _plain_messages(dialect))
+
+
+def _plain_messages(dialect: Dialect) -> Iterator[Message]:
+    calls = (ToolCall("call_1", "get_weather", '{"city": "Paris"}'), ToolCall("call_2", "now", "{}"))
+    for message in (
+        Message(content="Hello there."),
+        Message(reasoning="Let me see.", content="Hello."),
+        Message(tool_calls=calls[:1]),
+        Message(content="Let me check.", tool_calls=calls),
+    ):
+        try:
+            render(dialect, message)
+        except UsageError:
+            continue  # not every dialect can say everything
+        yield message
+
+
+def rng_for(what: str) -> Random:
+    return Random(crc32(f"{what} {SEED}".encode()))  # noqa: S311 - reproducible, not secret
+
+
+def splits(text: str, number: int) -> Iterator[list[str]]:
+    """The text in single characters, in two at random places, and in random pieces."""
+    yield from chunkings(text, splits=0, random=1)
+    rng = rng_for(text)
+    for at in rng.sample(range(1, len(text)), min(number, len(text) - 1)) if text else ():
+        yield [text[:at], text[at:]]
+
+
+def broken(name: str, number: int) -> Iterator[Case]:
+    """Cases of a dialect with one to three things wrong with them, under any policy."""
+    rng = rng_for(name)
+    marks = markers(name)
+    for _ in range(number):
+        case = rng.choice(cases(name))
+        text = case.text
+        for _ in range(rng.randint(1, 3)):
+            text = mutate(text, rng, marks)
+        yield replace(
+            case,
+            text=text,
+            policies=rng.choice((None, None, *POLICIES.values())),
+            tools=rng.choice((case.tools, case.tools, None, ())),
+            finish_reason=rng.choice((case.finish_reason, None, "stop", "length")),
+        )
+
+
+@cache
+def invented(name: str) -> st.SearchStrategy[Sample]:
+    return messages(name)
+
+
+# -- texts
+
+
+@each_dialect
+def test_corpus_in_pieces(name: str) -> None:
+    for case in cases(name):
+        assert_laws(name, case, splits(case.text, 12))
+
+
+@each_dialect
+def test_corpus_under_policies(name: str) -> None:
+    """Each case under two of the policies, with tools unknown or none; all of them over the corpus."""
+    ways = list(product(POLICIES.values(), (None, ())))
+    for number, case in enumerate(cases(name)):
+        for policies, tools in (ways[number % len(ways)], ways[(number * 7 + 5) % len(ways)]):
+            known = case.tools if number % 3 else tools
+            changed = replace(case, policies=policies, tools=known)
+            assert_laws(name, changed, chunkings(case.text, splits=0, random=1))
+
+
+@pytest.mark.parametrize("name", ["hermes", "mistral", "qwen3_coder", "deepseek_v3_2", "harmony"])
+def test_corpus_in_two_pieces_cut_everywhere(name: str) -> None:
+    """One dialect of each kind at every place; the others are cut so in the long run."""
+    for case in cases(name):
+        assert_laws(name, case, chunkings(case.text, splits=10_000, random=0))
+
+
+@pytest.mark.slow
+@each_dialect
+def test_corpus_under_every_split_and_policy(name: str) -> None:
+    for case in cases(name):
+        assert_laws(name, case, chunkings(case.text, splits=10_000, random=30))
+        for policies, tools in product(POLICIES.values(), (case.tools, None, ())):
+            changed = replace(case, policies=policies, tools=tools)
+            assert_laws(name, changed, splits(case.text, 20))
+
+
+@each_dialect
+def test_broken_text(name: str) -> None:
+    for case in broken(name, 100):
+        assert_laws(name, case, chunkings(case.text, splits=0, random=2))
+
+
+@pytest.mark.slow
+@each_dialect
+def test_much_broken_text(name: str) -> None:
+    for case in broken(name, 2000):
+        assert_laws(name, case, chunkings(case.text, splits=40, random=3))
+
+
+def on_the_wires(name: str, given: Iterable[Case]) -> None:
+    """Each case under another policy, and with another end."""
+    for number, case in enumerate(given):
+        policies = list(POLICIES.values())[number % len(POLICIES)]
+        reason: FinishReason = ("stop", "length")[number // len(POLICIES) % 2]
+        assert_wires(name, replace(case, policies=policies, finish_reason=reason), [[case.text]])
+
+
+@each_dialect
+def test_clients_run_what_the_model_wrote(name: str) -> None:
+    on_the_wires(name, broken(name, 40))
+    for case in cases(name):
+        assert_wires(name, case, [list(case.text)])
+        on_the_wires(name, cut(case, max(1, len(case.text) // 18)))
+
+
+@pytest.mark.slow
+@each_dialect
+def test_clients_run_what_the_model_wrote_however_broken(name: str) -> None:
+    on_the_wires(name, broken(name, 1500))
+    for case in cases(name):
+        on_the_wires(name, cut(case, 1))
+
+
+def cut(case: Case, step: int) -> Iterator[Case]:
+    """The case, cut off in many places."""
+    for end in range(len(case.text), 0, -step):
+        yield replace(case, text=case.text[:end], finish_reason="length")
+
+
+@each_dialect
+def test_nothing_raises(name: str) -> None:
+    for number, case in enumerate(broken(name, 6)):
+        assert_never_raises(name, case, list(case.text) if number % 2 else None)
+
+
+@each_dialect
+@settings(max_examples=25, suppress_health_check=patient)
+@given(data=st.data())
+def test_random_markup(name: str, data: st.DataObject) -> None:
+    text = "".join(data.draw(_markup(name)))
+    assert_laws(name, text, chunkings(text, splits=0, random=1))
+
+
+@cache
+def _markup(name: str) -> st.SearchStrategy[list[str]]:
+    words = ("x", " ", "\n", '"', "get_weather", "{", "}", "[", "]", "(", ")", ":", ",", "=", "1", "`")
+    return st.lists(st.sampled_from((*markers(name), *words)) | st.text(max_size=3), max_size=12)
+
+
+@each_dialect
+def test_a_cut_is_a_cut(name: str) -> None:
+    for case in cases(name):
+        assert_cuts(name, case)
+
+
+TAGGED = [dialect.name for dialect in list_dialects() if dialect.param and Wording(dialect).params]
+
+
+@pytest.mark.parametrize("name", TAGGED)
+@pytest.mark.parametrize("reason", ["length", "stop", None])
+def test_parameters_that_nothing_closed(name: str, reason: FinishReason | None) -> None:
+    """Values between tags do not say which is the last: a call that is not closed may lack some."""
+    wording = Wording(get_dialect(name))
+    (tool,) = wording.tools(city="string", days="integer")
+    parameters = {**tool["function"]["parameters"], "required": ["city", "days"]}  # type: ignore[index]
+    tool = {"name": wording.call().name, "parameters": parameters}
+    closers = {form.closers[-1] for form in compile_dialect(wording.spec).forms if form.closers}
+    text = wording.write()
+    unclosed = 0
+    for at in range(len(text)):
+        for end in ("", *wording.spec.stop) if reason != "length" else ("",):
+            message = read(name, Case(text[:at] + end, tools=(tool,), finish_reason=reason)).message
+            assert message is not None
+            for call in message.tool_calls:
+                assert json.loads(call.arguments) == {"city": "Oslo", "days": 3}, text[:at] + end
+            diagnostics = [(diagnostic.kind, diagnostic.detail) for diagnostic in message.diagnostics]
+            unclosed += any(("missing_closer", closer) in diagnostics for closer in closers)
+    if reason == "length":
+        assert not unclosed, "generation was stopped, so more may have been to come"
+    elif closers:
+        assert unclosed, "who ends a turn has said all that was to be said"
+
+
+IN_JSON = [
+    dialect.name
+    for dialect in list_dialects()
+    if (dialect.call or dialect.frame) and Wording(dialect).notation == "json"
+]
+
+
+@pytest.mark.parametrize("name", IN_JSON)
+def test_arguments_are_an_object(name: str) -> None:
+    wording = Wording(get_dialect(name))
+    text = wording.write()
+    for value in ("[1]", "5", "true", '"Oslo"', '"[1]"', '[{"city": "Oslo"}]'):
+        # Where nothing else ends the call, a number may go on.
+        policies = Policies(truncated_call="text")
+        case = Case(text.replace(wording.arguments, value), wording.tools(city="string"), policies=policies)
+        reading = assert_laws(name, case, chunkings(case.text, splits=0, random=1))
+        assert reading.message is not None
+        assert not reading.message.tool_calls
+        assert value in (reading.message.content or "") + (reading.message.reasoning or "")
+        for end in range(len(case.text)):
+            sent = [event.json for event in Parser(name).feed(case.text[:end]) if isinstance(event, CallArgs)]
+            assert not any(sent) or text[: text.index(wording.arguments)] + value in case.text[:end]
+
+
+@pytest.mark.parametrize("name", IN_JSON)
+@pytest.mark.parametrize("value", ["null", '""', '"{\\"city\\": \\"Oslo\\"}"'])
+def test_what_stands_for_arguments(name: str, value: str) -> None:
+    """Nothing at all, or an object in a string: models write both, and mean arguments."""
+    wording = Wording(get_dialect(name))
+    if wording.ability.payload != "envelope":
+        return
+    message = read(name, wording.write().replace(wording.arguments, value)).message
+    assert message is not None
+    assert [call.arguments for call in message.tool_calls] == [
+        '{"city": "Oslo"}' if "Oslo" in value else "{}"
+    ]
+
+
+@pytest.mark.parametrize("name", IN_JSON)
+@pytest.mark.parametrize("policies", ["default", "repair", "strict"])
+def test_brackets_behind_a_call_are_framing(name: str, policies: str) -> None:
+    wording = Wording(get_dialect(name))
+    text = wording.write()
+    end = text.index(wording.arguments) + len(wording.arguments) + (wording.ability.payload == "envelope")
+    case = Case(text[:end] + "}" + text[end:], policies=POLICIES[policies])
+    message = assert_laws(name, case, chunkings(case.text, splits=0, random=1)).message
+    assert message is not None
+    assert [json.loads(call.arguments) for call in message.tool_calls] == [json.loads(wording.arguments)]
+    assert message.content is None
+    assert {diagnostic.kind for diagnostic in message.diagnostics} & {"stray_closer", "trailing_data"}
+
+
+VALUES = ("VALUE-A", "VALUE-B", "VALUE-C")
+
+
+@pytest.mark.parametrize("name", TAGGED)
+def test_an_argument_that_was_written_is_not_missing(name: str) -> None:
+    """However the markup is broken: what stands inside a complete call is in its arguments."""
+    wording = Wording(get_dialect(name))
+    text = wording.write(wording.call(json.dumps(dict(zip(("city", "days", "unit"), VALUES, strict=True)))))
+    tools = wording.tools(city="string", days="string", unit="string")
+    rng = rng_for(name)
+    pieces = (*markers(name), "<", "</", ">", "=", "\n")
+    for number in range(150):
+        broken_text = mutate(text, rng, pieces)
+        reading = read(name, Case(broken_text, tools=tools if number % 3 else None, finish_reason="stop"))
+        begins = 0
+        arguments = ""
+        for event in reading.events:
+            if isinstance(event, CallStart):
+                begins, arguments = event.end, ""
+            elif isinstance(event, CallArgs):
+                arguments += event.json
+            elif isinstance(event, CallEnd) and event.status == "complete":
+                written = broken_text[begins : event.start]
+                missing = [value for value in VALUES if value in written and value not in arguments]
+                assert reading.message is not None
+                twice = [p for p in reading.message.diagnostics if p.kind == "duplicate_argument"]
+                assert not missing or twice, (broken_text, arguments)
+
+
+# -- messages
+
+
+@each_dialect
+@settings(max_examples=25, suppress_health_check=patient)
+@given(data=st.data())
+def test_round_trip(name: str, data: st.DataObject) -> None:
+    assert_round_trip(name, data.draw(invented(name)))
+
+
+@each_dialect
+@settings(max_examples=8, suppress_health_check=patient)
+@given(data=st.data())
+def test_rendered_messages_obey_the_laws(name: str, data: st.DataObject) -> None:
+    sample = data.draw(invented(name))
+    text = render(name, sample.message, check=False)
+    cut = text[: data.draw(st.integers(0, len(text)))]
+    for case in (Case(text, sample.tools), Case(text), Case(cut, sample.tools)):
+        assert_laws(name, case, chunkings(case.text, splits=0, random=2))
+
+
+@pytest.mark.slow
+@each_dialect
+@settings(suppress_health_check=patient)
+@given(data=st.data())
+def test_many_round_trips(name: str, data: st.DataObject) -> None:
+    sample = data.draw(invented(name))
+    text = assert_round_trip(name, sample)
+    assert_laws(name, Case(text, sample.tools), chunkings(text, splits=0, random=2))
+
+
+@each_dialect
+def test_reasoning_that_the_prompt_opened(name: str) -> None:
+    dialect = get_dialect(name)
+    for template in dialect.reasoning:
+        marks, body = split_marks(template)
+        before, _, after = split_at(parse_template(body), "text")
+        if "^" in marks:
+            continue
+        opener = "".join(piece.text for piece in before)
+        closer = "".join(piece.text for piece in after)
+        message = parse(f"Let me see.{closer}Hello.", dialect, prompt=f"Hi there.\n{opener}")
+        assert (message.reasoning, message.content) == ("Let me see.", "Hello."), template
+
+
+@each_dialect
+def test_quotations_in_a_prompt_say_nothing(name: str) -> None:
+    assert_quotations(name)
+
+
+@pytest.mark.slow
+@each_dialect
+def test_quotations_say_nothing_under_any_policy(name: str) -> None:
+    assert_quotations(name, policies=every_policy())
+
+
+@each_dialect
+def test_only_continued_turns_continue(name: str) -> None:
+    assert_continuations(name)
+
+
+@each_dialect
+def test_the_prompt_may_end_anywhere(name: str) -> None:
+    """A prefilled answer, thought or call: events are about the output only, whatever the prompt began."""
+    rng = rng_for(name)
+    for case in cases(name):
+        at = rng.randint(0, len(case.text))
+        prompt = (case.prompt or "") + case.text[:at]
+        for policies, continues in product((case.policies, Policies(commit="call")), (True, False)):
+            changed = replace(
+                case, text=case.text[at:], prompt=prompt, policies=policies, continues=continues
+            )
+            assert_laws(name, changed, chunkings(changed.text, splits=0, random=1))
+
+
+@pytest.mark.parametrize("long", [0, 300, 70_000])
+@pytest.mark.parametrize("name", [dialect.name for dialect in list_dialects() if dialect.frame is not None])
+def test_a_framed_message_of_the_prompt_that_is_over_says_nothing(name: str, long: int) -> None:
+    """However long ago it began, and whatever ended it: the output begins as after no prompt at all."""
+    dialect = get_dialect(name)
+    assert dialect.frame is not None
+    written = [dialect.prompt.start + render(dialect, message) for message in _plain_messages(dialect)]
+    for before in written:
+        prompt = before.replace("Hello", "Hello" + " there" * (long // 6))
+        # Without an end of its own a message is over where the turn is.
+        ends = (*dialect.stop, "<|im_end|>", "<|im_end|>\n<|im_start|>assistant\n")
+        for end in ("", *ends) if dialect.frame.ends else ends:
+            for text in (*written, *(text.removeprefix(dialect.prompt.start) for text in written), "Hello."):
+                fresh = read(name, Case(text, prompt=""))
+                found = read(name, Case(text, prompt=prompt + end))
+                assert comparable(found.events, text) == comparable(fresh.events, text), (prompt[-80:], end)
+
+
+@pytest.mark.parametrize("name", [dialect.name for dialect in list_dialects() if dialect.frame is not None])
+def test_a_header_with_more_than_fields(name: str) -> None:
+    """Words, or another field, anywhere in the header of a call: name and arguments keep their places."""
+    wording = Wording(get_dialect(name))
+    frame = wording.spec.frame
+    assert frame is not None
+    text = wording.write()
+    header = text[: text.index(frame.sep)]
+    tools = wording.tools(city="string", days="integer")
+    marks = [parse_template(field)[0].text for field in frame.fields]
+    fields = [mark + wording.name for mark in marks]
+    called = 0
+    for piece in ("t", " t ", "to", *fields, *(f"t{mark}" for mark in marks)):
+        for at in range(len(header) + 1):
+            for known in (tools, None):
+                case = Case(text[:at] + piece + text[at:], known)
+                reading = assert_laws(name, case, [list(case.text)])
+                assert reading.message is not None
+                for call in reading.message.tool_calls:
+                    called += 1
+                    assert call.name != wording.name or "Oslo" in call.arguments, case.text
+    assert called
+
+
+def test_python_literals_that_happen_to_be_json_are_spelt_as_json() -> None:
+    """Only their end shows that they are, so nothing could be sent as it is written before that."""
+    text = '<|tool_calls|>[{"name": "f", "arguments": {"a":[1,2], "b" :"é\\n"}}]'
+    message = assert_laws("sarashina", text, chunkings(text)).message
+    assert message is not None
+    assert [call.arguments for call in message.tool_calls] == ['{"a": [1, 2], "b": "é\\n"}']
+
+
+def test_a_field_that_contradicts_another_is_noted() -> None:
+    for fields, kinds in (("to=functions.f to=functions.g", ["broken_header"]), ("to=functions.g", [])):
+        text = f"<|channel|>commentary {fields}<|message|>{{}}<|call|>"
+        message = parse(text, "harmony")
+        assert [call.name for call in message.tool_calls] == ["g"]
+        assert [diagnostic.kind for diagnostic in message.diagnostics] == kinds
+
+
+@each_dialect
+@pytest.mark.parametrize("policy", ["malformed_call", "truncated_call"])
+def test_the_text_of_a_broken_call_is_whole_however_long(name: str, policy: str) -> None:
+    """It is kept in pieces, which are joined whenever there are many."""
+    shown = assert_policy(name, policy)
+    if shown is None:
+        return  # it has no calls
+    for size in (BLOCK + 1, 3 * BLOCK + 7):
+        value = "Oslo" * (size // 4)
+        case = replace(shown, text=shown.text.replace("Oslo", value))
+        for chunk in (size * 2, 50):
+            text = case.text
+            reading = read(name, case, [text[at : at + chunk] for at in range(0, len(text), chunk)])
+            assert_tiles(reading)
+            ends = [event for event in reading.events if isinstance(event, CallEnd)]
+            assert [f"{end.status}_call" for end in ends] == [policy]
+            assert value in ends[0].raw
+
+
+# -- the tests themselves
+
+
+@each_dialect
+def test_corpus_has_calls(name: str) -> None:
+    """A dialect that can write calls reads one in its corpus, or the laws above are about prose."""
+    dialect = get_dialect(name)
+    if dialect.call or dialect.frame is not None:
+        messages_ = [read(name, case).message for case in cases(name)]
+        assert any(message is not None and message.tool_calls for message in messages_)
+
+
+def test_check_dialect() -> None:
+    good = Dialect("good", call=("<c>{envelope}</c>",))
+    check_dialect(good, ["Hi <c>", Case('<c>{"name": "f"}</c>', tools=())], examples=10, mutations=5)
+    # A model that thinks "H" would write "<<HmH", of which "Hm" is dropped, and nothing closes it.
+    ambiguous = Dialect("ambiguous", reasoning=("<<{text}mH",), drop=("Hm",))
+    with pytest.raises(AssertionError, match="round trip"):
+        check_dialect(ambiguous, examples=300)
+
+
+HELLO = read("hermes", "Hello")
+CALLED = read("hermes", '<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call>')
+
+
+@pytest.mark.parametrize(
+    ("law", "reading"),
+    [
+        (assert_tiles, replace(HELLO, events=HELLO.events[1:])),
+        (assert_tiles, replace(HELLO, events=HELLO.events * 2)),
+        (assert_tiles, replace(HELLO, events=[Text("content", "Hallo", 0, 5), Finish(None, 5)])),
+        (assert_tiles, replace(HELLO, events=[*HELLO.events, Diagnostic("bad_id", "", 6, 6)])),
+        (assert_tiles, replace(CALLED, events=[*CALLED.events[:-2], CallEnd(0, "malformed", "x", 47, 59)])),
+        (assert_places, replace(CALLED, events=[CallStart(0, "f", "x", 0, 23, 19, 20)])),
+        (assert_places, replace(CALLED, events=[CallStart(0, "f", "x", 0, 23, 21, 24)])),
+        *(
+            (assert_places, replace(CALLED, events=[CALLED.events[0], *CALLED.events[1:-2], end]))
+            for end in (
+                CallEnd(0, "complete", "", 47, 59, 38, 48),
+                CallEnd(0, "complete", "", 47, 59, 37, 46),
+                CallEnd(0, "complete", "", 47, 59, 21, 46),
+                CallEnd(0, "complete", "", 47, 59, 46, 46),
+            )
+        ),
+        (assert_order, replace(HELLO, events=HELLO.events[:-1])),
+        (assert_order, replace(HELLO, events=[*HELLO.events, Finish(None, 5)])),
+        (assert_order, replace(CALLED, events=CALLED.events[1:])),
+        (assert_order, replace(CALLED, events=[*CALLED.events[:1], *CALLED.events])),
+        (assert_order, replace(CALLED, events=[CallStart(1, "f", "x", 0, 5), Finish(None, 5)])),
+        (assert_hold_bound, replace(HELLO, feeds=[replace(HELLO.feeds[0], pending=100)])),
+        (assert_hold_bound, replace(HELLO, feeds=[replace(HELLO.feeds[0], covered=4)])),
+        (
+            assert_argument_prefixes,
+            replace(CALLED, events=[CallArgs(0, "{", 0, 5), CallEnd(0, "complete", "", 5, 5)]),
+        ),
+    ],
+)
+def test_laws_can_be_broken(law: Callable[[Reading], None], reading: Reading) -> None:
+    for intact in (HELLO, CALLED):
+        law(intact)
+    with pytest.raises(AssertionError, match=reading.dialect.name):
+        law(reading)
+
+
+def test_a_different_chunking_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    feed = Parser.feed
+
+    def hasty(parser: Parser, text: str) -> list[Event]:
+        return feed(parser, text.replace("<tool_call>", "<Tool_call>"))
+
+    monkeypatch.setattr(Parser, "feed", hasty)
+    with pytest.raises(AssertionError, match="chunking") as caught:
+        assert_chunking_invariant("hermes", CALLED.case.text)
+    assert "chunks:  ['<tool_call', '>{" in str(caught.value), "one cut is enough to show it"
+
+
+def test_arguments_of_another_reading_are_no_prefix() -> None:
+    other = read("hermes", CALLED.case.text.replace("1", "2"))
+    with pytest.raises(AssertionError, match="no prefix"):
+        assert_argument_prefixes(CALLED, other)
+
+
+def test_policies_exercise_every_choice() -> None:
+    for field in Policies.__slots__:
+        if field not in ("reasoning_field", "forced_finish_reason"):  # of the wire
+            assert len({getattr(policies, field) for policies in POLICIES.values()}) > 1, field

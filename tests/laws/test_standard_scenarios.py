@@ -1,0 +1,186 @@
+"""The ten standard patterns in every dialect: what was meant comes out, however the text is cut.
+
+The texts are rendered here and now, and nothing that a parser once found is kept: what must come out is
+what went in.  That ``render`` writes what models write is tested in ``test_render.py``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import jsonschema  # type: ignore[import-untyped]
+import pytest
+from test_corpus import case_of, difference
+
+import corpus_cases
+import standard_scenarios
+from corpus_cases import CORPUS, Vector
+from standard_scenarios import Case
+from unspool import Dialect, Message, Parser, TextPart, ToolCall, get_dialect
+from unspool.conformance._cases import CallAt, Stretch
+from unspool.conformance._scenarios.capabilities import Able
+from unspool.conformance._scenarios.message_parts import STANDARD_TOOLS
+from unspool.conformance._scenarios.standard import PATTERNS, SCENARIOS
+from unspool.testing import assert_laws, chunkings, read
+from unspool.wire import ChatStream, ChatStreamDecoder
+
+NAMES = [dialect.name for dialect in standard_scenarios.callers()]
+TYPES = {
+    tool["function"]["name"]: jsonschema.Draft202012Validator(tool["function"]["parameters"])
+    for tool in STANDARD_TOOLS
+}
+FILES = ("harmony", "hermes", "qwen3_coder")
+"""A dialect of each form, messages with headers, JSON and tags, has its scenarios as a file for people."""
+each_dialect = pytest.mark.parametrize("name", NAMES)
+
+
+@each_dialect
+def test_every_pattern_is_there(name: str) -> None:
+    there = {case.pattern for case in standard_scenarios.cases(name)}
+    lacks = Able(get_dialect(name)).lacks
+    assert there >= set(range(1, len(PATTERNS) + 1)) - ({3} if "parallel" in lacks else set())
+
+
+@each_dialect
+def test_what_was_meant_comes_out(name: str) -> None:
+    """The laws hold, at once, in single characters and in random pieces; and so does the message."""
+    dialect = get_dialect(name)
+    for case in standard_scenarios.cases(name):
+        given = case_of(case.vector, dialect)
+        reading = assert_laws(dialect, given, chunkings(case.raw, splits=0, random=1))
+        if wrong := difference(case.vector, reading):
+            reading.fail(case.vector.title, wrong)
+        assert reading.message is not None
+        assert order_of(reading.message) == meant_order(case), case.vector.title
+        for call in reading.message.tool_calls:
+            TYPES[call.name].validate(json.loads(call.arguments))
+
+
+def order_of(message: Message) -> list[tuple[str, str]]:
+    """Channels and texts, and the names of calls, as they follow on each other."""
+    return [
+        (part.channel, part.text.strip()) if isinstance(part, TextPart) else ("call", part.name)
+        for part in message.parts
+        if isinstance(part, TextPart | ToolCall)
+    ]
+
+
+def meant_order(case: Case) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    for part in case.test.expected_order:
+        if isinstance(part, Stretch):
+            found.append((part.channel, part.text.strip()))
+        elif isinstance(part, CallAt):
+            found.append(("call", case.test.expected_tool_calls[part.index].function.name))
+    return found
+
+
+def cut_cases(name: str) -> list[Case]:
+    """The cases that say how to cut them."""
+    found = [case for case in standard_scenarios.cases(name) if case.sizes or case.splits]
+    assert {case.pattern for case in found} == {9, 10}
+    return found
+
+
+def ways(case: Case) -> Iterator[list[str]]:
+    """The chunks that a case asks for: of every size, at every place, and at all places at once."""
+    for size in case.sizes:
+        yield list(pieces(case.raw, range(size, len(case.raw), size)))
+    for place in case.splits:
+        yield list(pieces(case.raw, [place]))
+    if case.splits:
+        yield list(pieces(case.raw, case.splits))
+
+
+def pieces(text: str, places: Sequence[int]) -> Iterator[str]:
+    return (text[start:end] for start, end in pairwise([0, *sorted(places), len(text)]))
+
+
+@each_dialect
+def test_cuts(name: str) -> None:
+    dialect = get_dialect(name)
+    for case in cut_cases(name):
+        for chunks in ways(case):
+            reading = read(dialect, case_of(case.vector, dialect), chunks)
+            if wrong := difference(case.vector, reading):
+                reading.fail(case.vector.title, wrong)
+
+
+@each_dialect
+def test_a_client_puts_the_cuts_together(name: str) -> None:
+    dialect = get_dialect(name)
+    for case in cut_cases(name):
+        vector = case.vector
+        for chunks in ways(case):
+            message = received(dialect, vector, chunks)
+            assert (message.content, message.reasoning) == (vector.content, vector.reasoning)
+            assert [call.name for call in message.tool_calls] == [call.name for call in vector.calls]
+            for got, call in zip(message.tool_calls, vector.calls, strict=True):
+                assert call.accepts(got.arguments)
+                assert call.id in {None, got.id}
+            assert message.finish_reason == "tool_calls"
+
+
+def received(dialect: Dialect, vector: Vector, chunks: Sequence[str]) -> Message:
+    """What a client of Chat Completions makes of the stream."""
+    parser = Parser(dialect, tools=vector.tools)
+    chat, client = ChatStream(parser), ChatStreamDecoder()
+    for events in (*(parser.feed(chunk) for chunk in chunks), parser.finish("stop")):
+        for chunk in chat.encode(events):
+            client.feed(chunk)
+    return client.message()
+
+
+@each_dialect
+def test_what_is_wrong_is_told(name: str) -> None:
+    """Malformed text does not pass for good."""
+    dialect = get_dialect(name)
+    for case in standard_scenarios.cases(name):
+        title = case.vector.title
+        message = read(dialect, case_of(case.vector, dialect)).message
+        assert message is not None
+        kinds = [diagnostic.kind for diagnostic in message.diagnostics]
+        if case.unfinished is None:
+            assert kinds == [], title
+        elif case.unfinished.kind == "malformed":
+            assert kinds.count("malformed_call") == 1, title
+        else:
+            kind = {"fragment": "cut_head", "truncated": "truncated_call"}[case.unfinished.kind]
+            assert kind in kinds, title
+            assert message.finish_reason == "length", title
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_files_for_people_have_every_scenario(name: str) -> None:
+    """They are read with the rest of the corpus; here, that they and the scenarios say the same."""
+    written = {v.title: v for v in corpus_cases.load(name) if v.file == f"{name}/standard.md"}
+    meant = {vector.title: vector for vector in standard_scenarios.vectors_of(name)}
+    assert written.keys() == meant.keys()
+    for title, vector in meant.items():
+        assert said(written[title]) == said(vector), title
+
+
+def said(vector: Vector) -> tuple[object, ...]:
+    """What a vector is about, but for where it stands."""
+    calls = [
+        (call.name, call.text if call.cut else json.dumps(call.value), call.cut, call.id)
+        for call in vector.calls
+    ]
+    return vector.raw, vector.content, vector.reasoning, calls, vector.tools, vector.finish, vector.policies
+
+
+def test_there_are_no_other_files() -> None:
+    assert sorted(path.parent.name for path in CORPUS.glob("*/standard.md")) == sorted(FILES)
+
+
+def test_the_tools_of_the_patterns_are_those_of_the_corpus() -> None:
+    assert list(STANDARD_TOOLS) == json.loads((CORPUS / "tools.json").read_text("utf-8"))
+
+
+def test_every_pattern_has_scenarios() -> None:
+    assert {standard_scenarios.pattern(scenario) for scenario in SCENARIOS} == set(
+        range(1, len(PATTERNS) + 1)
+    )
+    assert len({scenario.name for scenario in SCENARIOS}) == len(SCENARIOS)

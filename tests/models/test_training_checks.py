@@ -1,0 +1,172 @@
+"""What the doctor says for training: prefixes, marks of what the model wrote, blocks that prompts supply."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paths import TEMPLATES, real
+from unspool.chat_templates import ChatTemplate, ChatTemplateLimit
+from unspool.chat_templates import _prefix_stability as prefix
+from unspool.cli import main
+from unspool.models._detection.probe_messages import FLAT_TOOLS
+from unspool.models._detection.template_probe import Probe
+from unspool.models._doctor.doctor import diagnose
+from unspool.models._doctor.training_checks import CASES, MaskMarks, Training, training
+
+CHATML = r"""
+{%- for message in messages %}<|im_start|>{{ message.role }}
+{% if message.role == 'assistant' %}{% generation %}{{ message.content or '' }}
+{%- for call in message.tool_calls or [] %}
+{{- '\n<tool_call>\n' + call.function | tojson + '\n</tool_call>' }}
+{%- endfor %}<|im_end|>{% endgeneration %}{% else %}{{ message.content }}<|im_end|>{% endif %}
+
+{% endfor %}
+{%- if add_generation_prompt %}<|im_start|>assistant
+{% endif %}"""
+FORGETS = CHATML.replace(
+    "{{ message.content or '' }}",
+    "{% if loop.last and message.reasoning_content %}"
+    "<think>{{ message.reasoning_content }}</think>{% endif %}"
+    "{{ message.content or '' }}",
+)
+
+
+def tried(source: str) -> Training:
+    return training(Probe(source, {}), FLAT_TOOLS)
+
+
+def verdicts(found: Training) -> dict[tuple[str, bool], str]:
+    return {(case.appended, case.thinking): case.verdict for case in found.prefixes}
+
+
+def test_a_template_that_writes_every_message_alike_keeps_all() -> None:
+    assert verdicts(tried(CHATML)) == {(case, False): "kept" for case in CASES}
+
+
+def test_reasoning_that_is_written_in_the_last_message_only_breaks_all() -> None:
+    found = tried(FORGETS)
+    assert verdicts(found) == {
+        (case, thinking): "broken" if thinking else "kept" for case in CASES for thinking in (False, True)
+    }
+    difference = found.prefixes[-1].difference
+    assert difference is not None
+    assert difference.was[difference.at :].startswith("<think>Unspool's thought.")
+
+
+def test_a_block_that_only_prompts_have_breaks_turns_without_reasoning() -> None:
+    found = tried(FORGETS.replace("<|im_start|>assistant\n", "<|im_start|>assistant\n<think></think>"))
+    assert found.empty_block == "<think></think>"
+    assert verdicts(found)["the next question", False] == "broken"
+
+
+def test_a_prompt_that_opens_reasoning_leaves_no_turn_without() -> None:
+    opens = FORGETS.replace("<|im_start|>assistant\n", "<|im_start|>assistant\n<think>")
+    found = tried(opens)
+    assert verdicts(found)["the next question", False] == "opens"
+    assert found.empty_block == ""
+
+
+def test_another_end_of_turn_is_a_break() -> None:
+    ends = CHATML.replace("<|im_end|>{% endg", "{{ '<|return|>' if loop.last else '<|im_end|>' }}{% endg")
+    found = tried(ends).prefixes[-1]
+    assert found.difference is not None
+    assert found.difference.was.endswith("Unspool's answer.<|return|>")
+
+
+# -- marks
+
+
+def test_marks_cover_what_they_enclose() -> None:
+    assert tried(CHATML).mask == MaskMarks(answer=True, end_of_turn=True, calls=True)
+
+
+def test_an_end_of_turn_outside_of_the_marks_is_found() -> None:
+    outside = CHATML.replace("<|im_end|>{% endgeneration %}", "{% endgeneration %}<|im_end|>")
+    assert tried(outside).mask == MaskMarks(answer=True, end_of_turn=False, calls=True)
+
+
+def test_no_marks_no_mask() -> None:
+    bare = CHATML.replace("{% generation %}", "").replace("{% endgeneration %}", "")
+    assert tried(bare).mask == MaskMarks(answer=False)
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_a_block_that_the_template_writes_is_marked_or_not(inside: bool) -> None:
+    block = "{{ '<think></think>' if not message.reasoning_content }}"
+    pair = f"{{% generation %}}{block}" if inside else f"{block}{{% generation %}}"
+    assert tried(FORGETS.replace("{% generation %}", pair)).mask.empty_block is inside
+
+
+def test_spans_are_what_the_marks_enclose() -> None:
+    messages = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
+    text, spans = ChatTemplate(CHATML).written(messages, add_generation_prompt=False)
+    assert text == ChatTemplate(CHATML).render(messages, add_generation_prompt=False)
+    assert [text[start:end] for start, end in spans] == ["Hello<|im_end|>"]
+
+
+# -- real templates
+
+KEPT, BROKEN, OPENS = "kept", "broken", "opens"
+REAL = {
+    "Qwen-Qwen3-0.6B": (BROKEN, BROKEN, BROKEN, KEPT, KEPT, BROKEN),
+    "Qwen-Qwen2.5-7B-Instruct": (KEPT, KEPT, KEPT),
+    "ByteDance-Seed-OSS": (KEPT,) * 6,
+    "CohereForAI-c4ai-command-r-plus-tool_use": (BROKEN,) * 3,  # instructions that stay at the end
+    "GLM-4.6": (KEPT, KEPT, KEPT, KEPT, KEPT, BROKEN),
+    "MiniMax-M2": (OPENS, OPENS, OPENS, KEPT, KEPT, BROKEN),
+    "Mistral-Small-3.2-24B-Instruct-2506": (KEPT, KEPT, BROKEN),  # tools stand before the last question
+    "NousResearch-Hermes-2-Pro-Llama-3-8B-tool_use": (KEPT, BROKEN, KEPT),  # a line feed behind a result
+    "deepseek-ai-DeepSeek-V3.1": (KEPT, KEPT, KEPT, KEPT, KEPT, BROKEN),
+    "google-gemma-4-31B-it": (BROKEN, KEPT, BROKEN, KEPT, KEPT, BROKEN),
+    "meta-llama-Llama-3.2-3B-Instruct": (KEPT, KEPT, KEPT),
+    "openai-gpt-oss-120b": (KEPT, KEPT, BROKEN, KEPT, KEPT, BROKEN),  # <|return|> becomes <|end|>
+}
+
+
+@real
+@pytest.mark.parametrize("name", REAL)
+def test_real_templates(name: str) -> None:
+    found = tried(TEMPLATES[name].read_text("utf-8"))
+    assert tuple(case.verdict for case in found.prefixes) == REAL[name]
+
+
+# -- the report
+
+
+def test_the_report_shows_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "chat_template.jinja"
+    path.write_text(FORGETS, "utf-8")
+    page = diagnose(path).markdown()
+    assert "| the next question | kept | **broken** |" in page
+    assert "<think>Unspool's thought." in page
+    assert "^\n~~~~" in page
+    assert "`{% generation %}` marks what the model says." in page
+    main(["doctor", "--json", str(path)])
+    report: dict[str, Any] = json.loads(capsys.readouterr().out)["training"]
+    assert report["generation"].pop("empty_block") is None
+    assert set(report["generation"].values()) == {True}
+    broken = [case for case in report["prefix"] if case["verdict"] == "broken"]
+    assert {case["appended"] for case in broken} == set(CASES)
+    assert all(len(case["difference"]["was"]) <= 60 for case in broken)
+
+
+# -- hostile renderings: each of these takes hours where a run of tags is looked at from each of its tags
+
+
+def test_a_long_run_of_tags_is_looked_at_once() -> None:
+    run = "<think>" * 300_000
+    assert prefix._seed(f"{run}x", prefix.Marks("<think>", "</think>")) == ""
+    assert prefix._seed(f"{run}x<think>\n", prefix.Marks("<think>", "</think>")) == "<think>\n"
+    follower = prefix.Follower(Probe(CHATML, {}), None, {})
+    called = {"role": "assistant", "content": "", "tool_calls": [{}]}
+    assert follower._end(called, f"{run}x") == ""
+    assert follower._end(called, f"{run}x</tool_call>\n<|im_end|>\n") == "</tool_call>\n<|im_end|>\n"
+
+
+def test_what_a_probe_writes_is_bounded() -> None:
+    with pytest.raises(ChatTemplateLimit, match="max_length"):
+        Probe("{{ 'x' * 99999 }}", {}).render([])

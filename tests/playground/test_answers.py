@@ -1,0 +1,305 @@
+"""What the playground's page is told: laws over every dialect's recording, and errors that are answers."""
+
+from __future__ import annotations
+
+import base64
+import json
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paths import TEMPLATES, real
+from unspool import (
+    Parser,
+    dialect_to_json,
+    get_dialect,
+    list_dialects,
+    normalise,
+    parse,
+    seeded_ids,
+)
+from unspool.conformance import TestCase, unspool_adapter
+from unspool.conformance._runner import Runner
+from unspool.events import event_fields
+from unspool.playground import answer
+from unspool.playground.token_labels import _File
+from unspool.sample_outputs import recordings, tools
+from unspool.wire import ChatStream, ChatStreamDecoder
+
+NAMES = [dialect.name for dialect in list_dialects()]
+BROKEN = '<tool_call>\n{"name": "now", "arguments": {"a": 3.}}\n</tool_call>'
+
+
+def play(**request: Any) -> dict[str, Any]:
+    found = answer({"ask": "play", "tools": tools(), **request})
+    assert json.loads(json.dumps(found)) is not None, "JSON values"
+    return found
+
+
+def recorded(name: str) -> dict[str, Any]:
+    (recording,) = recordings([name])
+    return {"text": recording.output, "dialect": name, "prompt": recording.prompt, "finish_reason": "stop"}
+
+
+def parser(name: str) -> Parser:
+    (recording,) = recordings([name])
+    return Parser(name, tools=tools(), prompt=recording.prompt, new_id=seeded_ids("playground", name))
+
+
+# -- laws
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_spans_tile_the_text(name: str) -> None:
+    asked = recorded(name)
+    steps = play(**asked)["steps"]
+    for position in (None, *range(0, steps, 1 + steps // 3)):
+        seen = play(**asked, position=position, apis=[])
+        ends = [0, *(end for _, end, _, _ in seen["spans"])]
+        assert [start for start, _, _, _ in seen["spans"]] == ends[:-1]
+        assert ends[-1] == seen["decided"]
+        assert seen["decided"] + seen["pending"] == seen["fed"]
+    assert play(**asked)["decided"] == len(asked["text"])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_events_are_those_of_the_parser_at_every_position(name: str) -> None:
+    asked = recorded(name)
+    size = 1 + len(asked["text"]) // 7
+    reading = parser(name)
+    so_far: list[Any] = []
+    for position in range(len(range(0, len(asked["text"]), size)) + 2):
+        seen = play(**asked, chunk=size, position=position, window=10_000, apis=[])
+        if position > seen["steps"]:
+            so_far += reading.finish("stop")
+        elif position:
+            so_far += reading.feed(asked["text"][(position - 1) * size : position * size])
+        told = [{key: value for key, value in event.items() if key != "step"} for event in seen["events"]]
+        assert told == [event_fields(event) for event in so_far]
+        assert seen["mode"] == ("finished" if position > seen["steps"] else reading.mode)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_came_long_ago_may_come_at_once(name: str) -> None:
+    """A window is only a quicker way to the same sight."""
+    asked = recorded(name)
+    position = play(**asked)["steps"] * 2 // 3
+    quick, slow = (play(**asked, position=position, window=window, apis=[]) for window in (1, 10_000))
+    for key in ("fed", "decided", "pending", "max_pending", "mode", "spans", "message", "diagnostics"):
+        assert quick[key] == slow[key], key
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_message_at_the_end_is_the_parsed_one(name: str) -> None:
+    asked = recorded(name)
+    message = parse(
+        asked["text"], name, tools=tools(), prompt=asked["prompt"], finish_reason="stop",
+        new_id=seeded_ids("playground", name),
+    )  # fmt: skip
+    seen = play(**asked)["message"]
+    assert (seen["reasoning"], seen["content"]) == (message.reasoning, message.content)
+    assert seen["tool_calls"] == [
+        {"id": call.id, "name": call.name, "arguments": call.arguments} for call in message.tool_calls
+    ]
+    assert seen["finish_reason"] == message.finish_reason
+
+
+def test_the_chunks_are_those_that_a_server_sends() -> None:
+    asked = recorded("hermes")
+    seen = play(**asked, chunk=5, window=10_000)
+    client = ChatStreamDecoder()
+    reading = parser("hermes")
+    wire = ChatStream(reading, model="playground", id="chatcmpl-0", created=0)
+    sent: list[Any] = []
+    for at in range(0, len(asked["text"]), 5):
+        sent += wire.encode(reading.feed(asked["text"][at : at + 5]))
+    sent += wire.encode(reading.finish("stop"))
+    assert [one["chunk"] for one in seen["chunks"]["chat"]] == sent
+    for chunk in sent:
+        client.feed(chunk)
+    assert client.message().content == seen["message"]["content"]
+    assert seen["chunks"]["messages"][-1]["chunk"]["type"] == "message_stop"
+    assert seen["chunks"]["responses"][-1]["chunk"]["type"] == "response.completed"
+
+
+# -- examples
+
+
+def test_the_place_of_a_broken_call_has_a_caret() -> None:
+    seen = play(text=BROKEN, dialect="hermes")
+    (diagnostic,) = seen["diagnostics"]
+    assert BROKEN[diagnostic["at"]] == "}"
+    line, caret = diagnostic["caret"].split("\n")
+    assert line[len(caret) - 1] == "}"
+    assert [part["status"] for part in seen["message"]["parts"]] == ["malformed"]
+    assert all(broken for _, _, kind, broken in seen["spans"] if kind == "arguments")
+
+
+def test_policies_that_call_an_output_an_error_still_show_it() -> None:
+    seen = play(text=BROKEN, dialect="hermes", policies={"malformed_call": "error"})
+    assert seen["message"] is None
+    assert "expected a digit" in seen["diagnostics"][0]["error"]
+    assert seen["decided"] == len(BROKEN)
+
+
+def test_a_character_names_the_position_when_pieces_change() -> None:
+    assert play(text="abcdefgh", dialect="hermes", chunk=3, at=4)["position"] == 2
+    assert play(text="abcdefgh", dialect="hermes", chunk=3, at=0)["position"] == 0
+    assert play(text="abcdefgh", dialect="hermes", chunk=3)["position"] == 4
+
+
+def test_a_dialect_may_be_a_declaration() -> None:
+    declared = dialect_to_json(get_dialect("hermes"))
+    assert play(text=BROKEN, dialect=declared)["spans"] == play(text=BROKEN, dialect="hermes")["spans"]
+
+
+def test_an_open_call_is_seen_as_far_as_it_has_come() -> None:
+    text = '<tool_call>{"name": "now", "arguments": {"city": "Os'
+    seen = play(text=text, dialect="hermes", position=1, chunk=1000)
+    assert seen["message"]["parts"][0] == {
+        "kind": "call", "id": seen["message"]["parts"][0]["id"], "name": "now", "arguments": '{"city": "Os',
+        "status": "open", "raw": "",
+    }  # fmt: skip
+    assert [text[start:end] for start, end, kind, _ in seen["spans"] if kind == "name"] == ["now"]
+
+
+def test_every_dialect_has_outputs_to_pick() -> None:
+    start = answer({"ask": "dialects"})
+    assert [dialect["name"] for dialect in start["dialects"]] == NAMES
+    found = answer({"ask": "examples", "dialect": "harmony"})
+    assert found["recording"]["text"] == recorded("harmony")["text"]
+    assert {"The ten standard patterns", "Malformed calls"} <= {group["title"] for group in found["groups"]}
+    for preset in start["presets"]:
+        assert bool(play(**preset)["diagnostics"]) == (
+            preset["title"] in ("A broken call", "Cut off in a call")
+        )
+
+
+# -- cases
+
+
+@pytest.mark.parametrize("name", ["hermes", "qwen3_coder", "harmony", "kimi_k2", "pythonic"])
+def test_what_is_copied_is_a_case_that_we_pass(name: str) -> None:
+    found = answer({"ask": "examples", "dialect": name})
+    outputs = [found["recording"], *(case for group in found["groups"] for case in group["cases"][:3])]
+    copied: list[TestCase] = []
+    for output in outputs:
+        made = answer({"ask": "case", **output, "dialect": name, "tools": found["tools"][output["tools"]]})
+        copied.append(TestCase.from_json(made["case"]))
+        assert made["line"] == copied[-1].to_line()
+    report = Runner(unspool_adapter(), ["whole", "characters"], minimise=False).run(copied)
+    assert [(result.case.model_output, result.worst) for result in report.failed] == []
+    assert len(report.results) == len(copied)
+
+
+# -- detection, labels
+
+
+@real
+def test_a_template_tells_the_dialect_and_why() -> None:
+    path = next(path for name, path in TEMPLATES.items() if "hermes" in name.lower())
+    found = answer({"ask": "detect", "name": "t.jinja", "text": path.read_text(encoding="utf-8")})
+    assert found["use"] == "hermes"
+    assert found["evidence"]
+    config = {"chat_template": path.read_text(encoding="utf-8")}
+    asked = {"ask": "detect", "name": "tokenizer_config.json", "text": json.dumps(config)}
+    assert answer(asked)["use"] == "hermes"
+
+
+def test_half_a_header_asks_for_more() -> None:
+    data = base64.b64encode(b"GGUF\x03\x00\x00\x00" + bytes(8)).decode()
+    assert answer({"ask": "detect", "base64": data})["kind"] == "CutHeader"
+
+
+def added(id: int, content: str, *, special: bool = False) -> dict[str, Any]:
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    return {"id": id, "content": content, "special": special, **flags}
+
+
+TOKENIZER = json.dumps(
+    {
+        "added_tokens": [
+            added(2, "<tool_call>"),
+            added(3, "</tool_call>"),
+            added(4, "<|im_end|>", special=True),
+        ],
+        "decoder": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
+        "model": {"type": "BPE", "merges": [], "vocab": {"Hi": 0, '{"name":Ġ"now",Ġ"arguments":Ġ{}}': 1}},
+    }
+)
+
+
+def test_every_token_has_a_label() -> None:
+    asked = {"ask": "labels", "dialect": "hermes", "text": "Hi", "tokenizer_json": TOKENIZER}
+    found = answer({**asked, "ids": [0, 2, 1, 3, 4]})
+    assert [token["kind"] for token in found["tokens"]] == ["content", "call", "call", "call", "end"]
+    assert found["tokens"][2]["shared"]
+    assert "".join(token["text"] for token in found["tokens"]).startswith("Hi<tool_call>{")
+
+
+def test_a_tokenizer_is_read_without_its_package() -> None:
+    from tokenizers import Tokenizer
+
+    from unspool._core.token_ids.tokenizers import as_tokenizer
+
+    ours, theirs = as_tokenizer(_File(json.loads(TOKENIZER))), as_tokenizer(Tokenizer.from_str(TOKENIZER))
+    assert ours.special_tokens() == theirs.special_tokens()
+    assert [ours.token_bytes(id) for id in (0, 1)] == [theirs.token_bytes(id) for id in (0, 1)]
+
+
+# -- errors are answers
+
+VALUES = st.one_of(
+    st.none(), st.booleans(), st.integers(-3, 40), st.text(max_size=20), st.lists(st.integers(), max_size=2),
+    st.dictionaries(
+        st.sampled_from(["name", "preset", "commit", "function"]), st.text(max_size=5), max_size=2
+    ),
+)  # fmt: skip
+FIELDS = (
+    """text tools policies prompt finish_reason chunk position window apis at ids tokenizer_json base64"""
+)
+REQUESTS = st.fixed_dictionaries(
+    {"ask": st.sampled_from(["play", "case", "labels", "detect", "examples", "dialects", "what"])},
+    optional={
+        **dict.fromkeys(FIELDS.split(), VALUES),
+        "dialect": st.one_of(VALUES, st.sampled_from(NAMES)),
+    },
+)
+
+
+@given(REQUESTS)
+def test_no_request_is_an_exception(request: dict[str, Any]) -> None:
+    json.dumps(answer(request))
+
+
+@pytest.mark.parametrize(
+    ("request_", "told"),
+    [
+        ({"ask": "paly"}, "choose one of dialects, examples, play"),
+        ({"ask": "play", "text": "a", "dialect": "hermez"}, "did you mean hermes"),
+        ({"ask": "play", "text": 3, "dialect": "hermes"}, "text must be a text, got int"),
+        ({"ask": "play", "dialect": "hermes", "policies": {"commit": "late"}}, "choose one of name, call"),
+        ({"ask": "play", "dialect": "hermes", "tools": {"a": 1}}, "tools must be a list"),
+        ({"ask": "detect", "text": "no template"}, "not a chat template"),
+        ({"ask": "labels", "dialect": "hermes", "tokenizer_json": "{}"}, "it has no model"),
+    ],
+)
+def test_errors_say_what_to_do(request_: dict[str, Any], told: str) -> None:
+    assert told in answer(request_)["error"]
+
+
+def test_normalised_events_are_the_same_for_every_length_of_pieces() -> None:
+    asked = recorded("qwen3_coder")
+
+    def events(chunk: int) -> list[Any]:
+        reading = parser("qwen3_coder")
+        pieces = [asked["text"][at : at + chunk] for at in range(0, len(asked["text"]), chunk)]
+        return normalise([event for piece in pieces for event in reading.feed(piece)])
+
+    for one, other in pairwise([1, 3, 8]):
+        assert events(one) == events(other)
+        spans = [play(**asked, chunk=chunk, apis=[])["spans"] for chunk in (one, other)]
+        assert spans[0] == spans[1]

@@ -1,0 +1,164 @@
+"""The ten standard patterns of the conformance suite as vectors, in the words of every dialect.
+
+``unspool.conformance`` says what the scenarios mean, ``render`` writes them in a dialect, and what must come
+out follows from what was meant: no parser is asked.  Nothing is stored.  Three dialects have the result as a
+file for people, ``corpus/<dialect>/standard.md``; those are reviewed by hand, and no program writes them.
+
+A scenario that a dialect cannot express is left out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import takewhile
+from typing import Final
+
+from corpus_cases import Call, Vector
+from unspool import Dialect, Message, get_dialect, list_dialects, render
+from unspool.conformance._cases import TestCase, Unfinished
+from unspool.conformance._scenarios.capabilities import Able
+from unspool.conformance._scenarios.scenario import Scenario, rendered
+from unspool.conformance._scenarios.standard import PATTERNS, SCENARIOS, SIZES
+
+BETWEEN = ("", "")
+"""The place behind the first call."""
+CUTS: Final = {
+    "inside name, key and value": (
+        ("get_weather", "get_wea"),
+        ("city", "ci"),
+        ("Reykjavik", "Reyk"),
+        ("unit", "uni"),
+        ("celsius", "c"),
+    ),
+    "inside the names, and between the calls": (
+        ("set_all", "set"),
+        ("first", "first"),
+        BETWEEN,
+        ("get_weather", ""),
+        ("get_weather", "g"),
+        ("Reykjavik", "R"),
+    ),
+}
+"""Where pattern 10 cuts: a word of the text and its first half."""
+
+
+def pattern(scenario: Scenario) -> int:
+    """The number of the pattern that a scenario belongs to."""
+    return int(scenario.name.split(" ")[0])
+
+
+def title(scenario: Scenario) -> str:
+    """The title of a scenario, without that of its pattern."""
+    return scenario.name.partition(": ")[2]
+
+
+def callers() -> list[Dialect]:
+    """Every dialect that has calls."""
+    return [dialect for dialect in list_dialects() if Able(dialect).calls]
+
+
+# -- a scenario in a dialect
+
+
+@dataclass(frozen=True)
+class Case:
+    """A scenario in the words of a dialect."""
+
+    scenario: Scenario
+    test: TestCase
+    vector: Vector
+    splits: Sequence[int]  # offsets in the text
+
+    @property
+    def raw(self) -> str:
+        return self.test.model_output
+
+    @property
+    def pattern(self) -> int:
+        return pattern(self.scenario)
+
+    @property
+    def sizes(self) -> Sequence[int]:
+        """The length of all chunks."""
+        return SIZES if PATTERNS[self.pattern - 1] == "streaming" else ()
+
+    @property
+    def unfinished(self) -> Unfinished | None:
+        """The call that is cut or broken."""
+        return _unfinished(self.test)
+
+
+@cache
+def cases(name: str) -> tuple[Case, ...]:
+    """Every scenario that the dialect can express."""
+    able = Able(get_dialect(name))
+    tests = ((scenario, scenario.case(able)) for scenario in SCENARIOS)
+    return tuple(
+        Case(scenario, test, _vector(test, scenario), _places(test, scenario, able))
+        for scenario, test in tests
+        if isinstance(test, TestCase)
+    )
+
+
+def vectors_of(name: str) -> list[Vector]:
+    """The scenarios of a dialect, in the form in which the corpus has its cases; none without calls."""
+    return [case.vector for case in cases(name)] if Able(get_dialect(name)).calls else []
+
+
+def _vector(test: TestCase, scenario: Scenario) -> Vector:
+    """The same as a case of the corpus."""
+    calls = [
+        Call(
+            call.function.name,
+            call.function.arguments if call.verbatim else None,
+            json.loads(call.function.arguments),
+            id=call.id,
+        )
+        for call in test.expected_tool_calls
+    ]
+    unfinished = _unfinished(test)
+    if unfinished is not None and unfinished.kind == "truncated":
+        calls.append(Call(unfinished.name, unfinished.arguments, cut=True))
+    broken = unfinished is not None and unfinished.kind == "malformed"
+    return Vector(
+        dialect=test.dialect,
+        title=scenario.name,
+        file="the standard scenarios",
+        line=0,
+        raw=test.model_output,
+        content=test.expected_content,
+        reasoning=test.expected_reasoning,
+        calls=tuple(calls),
+        finish="length" if test.finish_reason == "length" else None,
+        tools=tuple(test.tools),
+        policies={"malformed_call": "drop"} if broken else {},
+    )
+
+
+def _unfinished(test: TestCase) -> Unfinished | None:
+    return next((part for part in test.expected_order if isinstance(part, Unfinished)), None)
+
+
+def _places(test: TestCase, scenario: Scenario, able: Able) -> list[int]:
+    return [_place(test, scenario, able, cut) for cut in CUTS.get(title(scenario), ())]
+
+
+def _place(case: TestCase, scenario: Scenario, able: Able, cut: tuple[str, str]) -> int:
+    """Behind the first half of the word; a function's name may also stand in a header before the call."""
+    raw = case.model_output
+    if cut == BETWEEN:
+        return _end_of_first(raw, scenario, able)
+    word, half = cut
+    start = raw.rindex(word) if word in {"get_weather", "set_all"} else raw.index(word)
+    return start + len(half)
+
+
+def _end_of_first(raw: str, scenario: Scenario, able: Able) -> int:
+    """Behind the first call: at its end marker, or as far as the text is that of this call alone."""
+    alone = render(able.dialect, Message(parts=tuple(rendered(scenario.parts[:1], able))), check=False)
+    different = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(raw, alone, strict=False)))
+    end = raw.find(able.end, raw.index("first"))
+    return min(different, end + len(able.end)) if able.end and end >= 0 else different

@@ -1,0 +1,176 @@
+"""Each policy makes a difference in each dialect that has what it is about.
+
+``unspool.testing`` states the law and finds the outputs; here it meets every
+dialect.  The two policies of the wire are shown on the wire.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from functools import partial
+from typing import Any, get_args, get_type_hints
+
+import pytest
+
+from paths import ROOT
+from unspool import (
+    Dialect,
+    Message,
+    Parser,
+    Policies,
+    UsageError,
+    Values,
+    get_dialect,
+    list_dialects,
+    render,
+)
+from unspool.testing import _outputs as readings
+from unspool.testing import assert_policy
+from unspool.testing._policy_laws import EFFECTS, Wording
+from unspool.wire import ChatStream
+
+NAMES = [dialect.name for dialect in list_dialects()]
+CHOICES = {field.name: get_args(get_type_hints(Policies)[field.name]) for field in fields(Policies)}
+ON_THE_WIRE = {"reasoning_field", "forced_finish_reason"}
+each_dialect = pytest.mark.parametrize("name", NAMES)
+each_policy = pytest.mark.parametrize("policy", EFFECTS)
+
+
+@each_dialect
+@each_policy
+def test_every_value_shows(policy: str, name: str) -> None:
+    assert_policy(name, policy)
+
+
+@each_policy
+def test_the_law_is_about_many_dialects(policy: str) -> None:
+    """Where a dialect has nothing that a policy is about is derived, and must not become everywhere."""
+    wordings = [wording for wording in map(Wording, list_dialects()) if wording.ability.calls]
+    assert sum(map(EFFECTS[policy].applies, wordings)) > len(wordings) // 3
+
+
+@pytest.mark.parametrize("policy", CHOICES)
+def test_no_value_is_left_out(policy: str) -> None:
+    if policy not in ON_THE_WIRE:
+        assert set(EFFECTS[policy].shows(Wording(get_dialect("hermes")))) == set(CHOICES[policy])
+
+
+@each_policy
+@pytest.mark.parametrize("name", ["cohere", "minimax_m3"])
+def test_a_policy_that_is_ignored_is_noticed(policy: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = assert_policy(name, policy)
+
+    def deaf(*given: Any, policies: Policies, **options: Any) -> Parser:
+        """A parser that knows every policy but one."""
+        heard = {field: getattr(policies, field) for field in CHOICES if field != policy}
+        return Parser(*given, policies=Policies(**heard), **options)
+
+    monkeypatch.setattr(readings, "Parser", deaf)
+    if shown is None:
+        assert assert_policy(name, policy) is None
+        return
+    with pytest.raises(AssertionError, match=f"policies: {policy}=.*makes no difference") as caught:
+        assert_policy(name, policy)
+    assert name in str(caught.value)
+
+
+# -- the policies of the wire
+
+
+def deltas(name: str, text: str, **options: Any) -> Iterator[dict[str, Any]]:
+    """The choices of what a client is sent."""
+    parser = Parser(name, **options)
+    for chunk in ChatStream(parser).encode(parser.feed(text) + parser.finish()):
+        choices: Any = chunk["choices"]
+        yield choices[0]
+
+
+@each_dialect
+def test_reasoning_field(name: str) -> None:
+    try:
+        text = render(name, Message(reasoning="Hm.", content="Hi."))
+    except UsageError:
+        assert not Wording(get_dialect(name)).ability.reasoning
+        return
+    for value, names in {
+        "both": {"reasoning", "reasoning_content"},
+        "reasoning": {"reasoning"},
+        "reasoning_content": {"reasoning_content"},
+    }.items():
+        policies = Policies(reasoning_field=value)  # type: ignore[arg-type]
+        sent = [choice["delta"] for choice in deltas(name, text, policies=policies)]
+        assert {key for delta in sent for key in delta if delta[key] == "Hm."} == names
+
+
+@each_dialect
+def test_forced_finish_reason(name: str) -> None:
+    wording = Wording(get_dialect(name))
+    if not wording.ability.calls:
+        pytest.skip("it has no calls")
+    told = partial(deltas, name, wording.write())
+    for value in ("tool_calls", "stop"):
+        policies = Policies(forced_finish_reason=value)
+        assert [*told(policies=policies, forced=True)][-1]["finish_reason"] == value
+        assert [*told(policies=policies)][-1]["finish_reason"] == "tool_calls"
+
+
+def test_an_attribute_for_the_type_may_have_any_name() -> None:
+    words = ("str", "num", "bool", "null", "list", "obj")
+    dialect = Dialect(
+        "typed",
+        call=('<do what="{name}">{params}</do>',),
+        param=('<v k="{key}" t="{type}">{value}</v>',),
+        values=Values(type_words=words),
+        request="hermes",
+    )
+    assert assert_policy(dialect, "schemaless_value") is not None
+
+
+# -- like another engine
+
+ENGINES = ("vllm", "sglang", "dynamo", "llamacpp", "ollama")
+HEADINGS = {"vllm": "vLLM and SGLang", "sglang": "vLLM and SGLang", "llamacpp": "llama.cpp"}
+PAGE = (ROOT / "docs" / "coming-from.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_page_says_what_is_like_an_engine(engine: str) -> None:
+    sections = re.split(r"^## ", PAGE, flags=re.MULTILINE)
+    heading = HEADINGS.get(engine, engine.capitalize())
+    (section,) = (text for text in sections if text.startswith(heading))
+    if engine in ("vllm", "sglang"):
+        section = section.partition(f"<!-- /{engine} -->")[2].partition("<!-- sglang")[0]
+    # Advice comes after what is said of the set.
+    said = dict(reversed(re.findall(r'`(\w+)="(\w+)"`', section.partition("What no policy gives")[0])))
+    like = Policies.preset(engine)
+    differing = {
+        name: getattr(like, name) for name in CHOICES if getattr(like, name) != getattr(Policies(), name)
+    }
+    assert differing
+    assert differing.items() <= said.items()
+    assert all(getattr(like, name) == value for name, value in said.items() if value not in ADVISED)
+
+
+ADVISED = {"canonical", "error"}
+"""Values that the page mentions beside the sets."""
+
+
+def test_what_is_added_to_a_set_counts_more() -> None:
+    assert Policies.preset("vllm", after_calls="content") == replace(
+        Policies.preset("vllm"), after_calls="content"
+    )
+    assert Policies.from_mapping({"preset": "vllm", "commit": "call"}).commit == "call"
+    assert Policies.from_mapping({}) == Policies()
+
+
+def test_sets_and_policies_that_do_not_exist() -> None:
+    with pytest.raises(
+        UsageError, match="preset='tgi': choose one of vllm, sglang, dynamo, llamacpp, ollama"
+    ):
+        Policies.preset("tgi")
+    with pytest.raises(UsageError, match=r"no 'colour': choose from .*preset"):
+        Policies.preset("vllm", colour="red")
+    with pytest.raises(UsageError, match="commit='red': choose one of name, call"):
+        Policies.preset("vllm", commit="red")
