@@ -31,7 +31,7 @@ from unspool import (
 from unspool.conformance import peers
 from unspool.conformance._adapters import ParserFailed, Unsupported
 from unspool.conformance._cases import TestCase
-from unspool.conformance._delta_reader import rebuild
+from unspool.conformance._delta_reader import decode_stream
 from unspool.conformance.stdio import Program
 from unspool.models._doctor.engine_parsers import DEFECTS
 from unspool.testing._round_trip_law import Ability
@@ -267,7 +267,7 @@ def theirs(program: Program, dialect: str, output: Output, topic: Topic, *, stre
     chunks = [text[at : at + 5] for at in range(0, len(text), 5)] if streaming else [text]
     try:
         (answer,) = program.answer(case, [chunks], streaming=streaming)
-        message = rebuild(answer.deltas, answer.finish_reason).message
+        message = decode_stream(answer.deltas, answer.finish_reason).message
     except Unsupported:
         return None
     except ParserFailed:

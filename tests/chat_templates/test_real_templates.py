@@ -19,8 +19,8 @@ import pytest
 from paths import TEMPLATES, real
 from unspool import Diagnostic, Message, Policies, ToolCall, get_dialect, render
 from unspool.chat_templates import ChatTemplate, ChatTemplateError, normalise_history
-from unspool.conformance._scenarios.capabilities import Able
-from unspool.conformance._scenarios.scenario import native_id
+from unspool.conformance._scenarios.capabilities import Capabilities
+from unspool.conformance._scenarios.scenario import make_id
 from unspool.testing import Case, comparable, read
 from unspool.testing._prompt_laws import every_policy, quotations
 
@@ -382,9 +382,9 @@ def test_render_writes_what_templates_write(name: str) -> None:
     rome = "get_weather", {"city": "Rome", "unit": "kelvin"}
     turn = Turn((PARIS,) if name in ONE_CALL else (PARIS, rome))
     _, text = cut_out(name, turn, thinking=False, followed=FAMILIES[name].followed)
-    able = Able(dialect)
+    able = Capabilities(dialect)
     calls = [
-        ToolCall(native_id(able, function, number), function, json.dumps(arguments))
+        ToolCall(make_id(able, function, number), function, json.dumps(arguments))
         for number, (function, arguments) in enumerate(turn.calls)
     ]
     same = render(dialect, Message(tool_calls=calls)).strip() in text

@@ -19,8 +19,8 @@ import standard_scenarios
 from corpus_cases import CORPUS, Vector
 from standard_scenarios import Case
 from unspool import Dialect, Message, Parser, TextPart, ToolCall, get_dialect
-from unspool.conformance._cases import CallAt, Stretch
-from unspool.conformance._scenarios.capabilities import Able
+from unspool.conformance._cases import CallReference, TextSegment
+from unspool.conformance._scenarios.capabilities import Capabilities
 from unspool.conformance._scenarios.message_parts import STANDARD_TOOLS
 from unspool.conformance._scenarios.standard import PATTERNS, SCENARIOS
 from unspool.testing import assert_laws, chunkings, read
@@ -39,7 +39,7 @@ each_dialect = pytest.mark.parametrize("name", NAMES)
 @each_dialect
 def test_every_pattern_is_there(name: str) -> None:
     there = {case.pattern for case in standard_scenarios.cases(name)}
-    lacks = Able(get_dialect(name)).lacks
+    lacks = Capabilities(get_dialect(name)).missing
     assert there >= set(range(1, len(PATTERNS) + 1)) - ({3} if "parallel" in lacks else set())
 
 
@@ -70,9 +70,9 @@ def order_of(message: Message) -> list[tuple[str, str]]:
 def meant_order(case: Case) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     for part in case.test.expected_order:
-        if isinstance(part, Stretch):
+        if isinstance(part, TextSegment):
             found.append((part.channel, part.text.strip()))
-        elif isinstance(part, CallAt):
+        elif isinstance(part, CallReference):
             found.append(("call", case.test.expected_tool_calls[part.index].function.name))
     return found
 
