@@ -1,4 +1,4 @@
-"""Findings: inputs that break a promise, put aside with their tracebacks, a few of each kind."""
+"""Findings: inputs that break a promise, stored with their tracebacks, at most three per kind."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Final
 from fuzz.targets import Target
 
 _MOST: Final = 3
-"""Inputs that are kept of one kind."""
+"""Number of inputs to store per kind."""
 
 
 class Findings:
-    """A target that goes on after a finding."""
+    """Wrapper of a target that stores findings and continues."""
 
     def __init__(self, target: Target, folder: Path) -> None:
         self._target = target
@@ -24,7 +24,7 @@ class Findings:
     def __call__(self, data: bytes) -> None:
         try:
             self._target(data)
-        except Exception as error:  # noqa: BLE001 - any at all is a finding
+        except Exception as error:  # noqa: BLE001 - any exception is a finding
             self._keep(data, error)
 
     def _keep(self, data: bytes, error: Exception) -> None:

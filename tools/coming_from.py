@@ -34,7 +34,7 @@ from unspool.conformance._cases import TestCase
 from unspool.conformance._delta_reader import decode_stream
 from unspool.conformance.stdio import Program
 from unspool.models._doctor.engine_parsers import DEFECTS
-from unspool.testing._round_trip_law import Ability
+from unspool.testing._round_trip_law import MessageCapabilities
 
 PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "coming-from.md"
 ENGINES: Final = {"vllm": "vLLM", "sglang": "SGLang"}
@@ -97,7 +97,7 @@ class Writer:
 
     def __init__(self, dialect: str) -> None:
         self.spec = get_dialect(dialect)
-        self.can = Ability(self.spec)
+        self.can = MessageCapabilities(self.spec)
 
     def write(self, *parts: TextPart | ToolCall) -> str:
         return render(self.spec, Message(parts=parts), check=False)

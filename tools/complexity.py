@@ -117,7 +117,7 @@ def _work(given: argparse.Namespace) -> int:
 def _hostiles(given: argparse.Namespace, rng: Random) -> Iterator[Any]:
     """Every dialect, state and unit once, in an order that shows all of them soon; then pairs of units."""
     from unspool import list_dialects
-    from unspool.testing._complexity import Hostile, states, units
+    from unspool.testing._complexity import HostileText, states, units
     from unspool.testing._parsing_laws import POLICIES
 
     names = given.dialects.split(",") if given.dialects else [dialect.name for dialect in list_dialects()]
@@ -138,7 +138,7 @@ def _hostiles(given: argparse.Namespace, rng: Random) -> Iterator[Any]:
             repeated = unit if not again else unit + rng.choice(all_units[name])
             chosen = rng.choice(policies) if rng.random() < 0.6 else policies[0]
             way: Any = rng.choices(("text", "ids", "decoded", "prompt"), (12, 2, 2, 1))[0]
-            yield Hostile(name, state, before, repeated, chosen, rng.choice((1, 1, 1, 4, 0)), way)
+            yield HostileText(name, state, before, repeated, chosen, rng.choice((1, 1, 1, 4, 0)), way)
         again += 1
 
 
@@ -191,9 +191,9 @@ def counted_instructions(build: str, hostile: dict[str, Any]) -> tuple[int, int]
 
 def _read_marked(told: dict[str, Any]) -> int:
     from unspool import Policies
-    from unspool.testing._complexity import Hostile
+    from unspool.testing._complexity import HostileText
 
-    hostile = Hostile(**{**told, "policies": Policies(**told["policies"])})
+    hostile = HostileText(**{**told, "policies": Policies(**told["policies"])})
     hostile.read(LENGTHS[0])  # what is made once does not count
     gc.disable()
     for length in LENGTHS:
@@ -214,7 +214,7 @@ def _told(hostile: Any) -> str:
     ]
     return ", ".join(
         (hostile.dialect, hostile.state, repr(hostile.unit), " ".join(changed) or "default",
-         str(hostile.step or "all"), hostile.way)
+         str(hostile.step or "all"), hostile.input_form)
     )  # fmt: skip
 
 

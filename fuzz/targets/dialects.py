@@ -1,6 +1,7 @@
-"""Declarations as JSON: refused with words, or a dialect to be written as JSON, explained, and read with.
+"""Target: dialect declarations as JSON. They are refused with an error, or work everywhere.
 
-What is declared comes from outside, so that whatever is accepted must obey the laws.
+An accepted dialect can be exported as JSON, explained and parsed with. It comes from
+outside, so it must obey all laws.
 """
 
 from __future__ import annotations
@@ -14,16 +15,16 @@ from fuzz.choices import Choices
 from fuzz.forgiving import object_of
 from fuzz.outputs import outputs
 from unspool import UnspoolError, dialect_from_json, dialect_to_json, explain
-from unspool.testing import Case, assert_laws
+from unspool.testing import ModelOutput, assert_laws
 
 HEAD: Final = 1
-"""Bytes that choose; JSON follows."""
+"""Number of bytes for choices in front of the JSON."""
 
 
 def run(data: bytes) -> None:
     choices = Choices(data)
     number = Choices(bytes([choices.byte()]))
-    given = object_of(choices.written())
+    given = object_of(choices.utf8_text())
     declared, text = given.get("dialect"), given.get("text")
     if not isinstance(declared, dict):
         return
@@ -35,7 +36,7 @@ def run(data: bytes) -> None:
     with suppress(UnspoolError):
         explain(dialect)
     said = text if isinstance(text, str) else ""
-    assert_laws(dialect, Case(said), [number.chunks(said)])
+    assert_laws(dialect, ModelOutput(said), [number.chunks(said)])
 
 
 def seeds() -> Iterator[bytes]:

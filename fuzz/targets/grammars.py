@@ -1,4 +1,7 @@
-"""Grammars of any tools: refused, or valid GBNF that admits nothing but what is read back as calls."""
+"""Target: grammars of arbitrary tools.
+
+They are refused, or they are valid GBNF that admits only parseable calls.
+"""
 
 from __future__ import annotations
 
@@ -15,18 +18,18 @@ from unspool import UnspoolError, list_dialects, parse
 from unspool.grammar import Choice, grammar_for
 
 support()
-from grammar_sampling import HARMLESS, Sampler  # noqa: E402 - it is among the tests
+from grammar_sampling import HARMLESS, Sampler  # noqa: E402 - a helper of the tests
 
 _CHOICES: tuple[Choice, ...] = ("auto", "required")
 
 HEAD: Final = 4
-"""Bytes that choose; JSON follows."""
+"""Number of bytes for choices in front of the JSON."""
 
 
 def run(data: bytes) -> None:
     choices = Choices(data)
-    dialect, choice, seed = choices.dialect(), choices.among(_CHOICES), choices.byte()
-    given = object_of(choices.written())
+    dialect, choice, seed = choices.dialect(), choices.choose(_CHOICES), choices.byte()
+    given = object_of(choices.utf8_text())
     tools: list[dict[str, Any]] = [{"name": "f", "parameters": given.get("schema")}]
     if seed & 1:
         tools.append({"name": "get_time", "parameters": {"type": "object", "properties": {}}})

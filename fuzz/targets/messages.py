@@ -1,4 +1,4 @@
-"""Messages: what ``render`` writes reads back and obeys the laws; what it does not write it refuses."""
+"""Target: messages. ``render`` refuses them, or writes text that parses back and obeys the laws."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from unspool import (
     parse,
     render,
 )
-from unspool.testing import Case, assert_laws
+from unspool.testing import ModelOutput, assert_laws
 
 HEAD: Final = 3
-"""Bytes that choose; JSON follows."""
+"""Number of bytes for choices in front of the JSON."""
 
 
 def run(data: bytes) -> None:
     choices = Choices(data)
     dialect = choices.dialect()
     number = Choices(bytes([choices.byte()]))
-    given = object_of(choices.written())
+    given = object_of(choices.utf8_text())
     message = Message(
         content=_text(given.get("content")),
         reasoning=_text(given.get("reasoning")),
@@ -37,9 +37,9 @@ def run(data: bytes) -> None:
         text = render(dialect, message)
     except UnspoolError:
         return
-    # Without tools some dialects take a strange name for none.
+    # Without tools, some dialects read an unusual name as no name.
     tools = [{"name": call.name} for call in message.tool_calls] or None
-    assert_laws(dialect, Case(text, tools), [number.chunks(text)])
+    assert_laws(dialect, ModelOutput(text, tools), [number.chunks(text)])
     found = parse(text, dialect, tools=tools)
     assert [call.name for call in found.tool_calls] == [call.name for call in message.tool_calls], text
 

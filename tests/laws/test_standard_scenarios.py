@@ -23,7 +23,7 @@ from unspool.conformance._cases import CallReference, TextSegment
 from unspool.conformance._scenarios.capabilities import Capabilities
 from unspool.conformance._scenarios.message_parts import STANDARD_TOOLS
 from unspool.conformance._scenarios.standard import PATTERNS, SCENARIOS
-from unspool.testing import assert_laws, chunkings, read
+from unspool.testing import assert_laws, chunkings, run_parser
 from unspool.wire import ChatStream, ChatStreamDecoder
 
 NAMES = [dialect.name for dialect in standard_scenarios.callers()]
@@ -103,7 +103,7 @@ def test_cuts(name: str) -> None:
     dialect = get_dialect(name)
     for case in cut_cases(name):
         for chunks in ways(case):
-            reading = read(dialect, case_of(case.vector, dialect), chunks)
+            reading = run_parser(dialect, case_of(case.vector, dialect), chunks)
             if wrong := difference(case.vector, reading):
                 reading.fail(case.vector.title, wrong)
 
@@ -139,7 +139,7 @@ def test_what_is_wrong_is_told(name: str) -> None:
     dialect = get_dialect(name)
     for case in standard_scenarios.cases(name):
         title = case.vector.title
-        message = read(dialect, case_of(case.vector, dialect)).message
+        message = run_parser(dialect, case_of(case.vector, dialect)).message
         assert message is not None
         kinds = [diagnostic.kind for diagnostic in message.diagnostics]
         if case.unfinished is None:

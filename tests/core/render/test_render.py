@@ -28,7 +28,7 @@ from unspool import (
 from unspool.chat_templates import ChatTemplate, normalise_history
 from unspool.conformance._scenarios.capabilities import Capabilities
 from unspool.dialects._templates import split_marks
-from unspool.testing import markers, read
+from unspool.testing import markers, run_parser
 
 NAMES = [dialect.name for dialect in list_dialects()]
 CHANNELS: tuple[Channel, ...] = ("content", "reasoning")
@@ -73,7 +73,7 @@ def test_calls_are_written_as_models_write_them(name: str) -> None:
         dialect = dialect_of(vector)
         if dialect is None or dialect.name != name or len(vector.calls) < most or vector.policies:
             continue
-        message = read(dialect, case_of(vector, dialect)).message
+        message = run_parser(dialect, case_of(vector, dialect)).message
         assert message is not None
         if not message.diagnostics:
             written.append(
