@@ -1,4 +1,4 @@
-"""unspool: pure Python or compiled, whichever this process imports."""
+"""unspool: pure Python or compiled, whichever build this process imports."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _said(message: Message) -> Answer:
 
 
 def reader(dialect: str, scenario: str) -> Reader | None:  # noqa: ARG001
-    """Reads everything."""
+    """Return a reader for every workload."""
     name = "hermes" if dialect == "reasoning" else dialect
     return Reader(
         start=partial(_start, name),
