@@ -1,9 +1,9 @@
-"""Search for outputs whose cost grows faster than they do: ``make complexity``.
+"""Search for outputs whose cost grows faster than linearly: ``make complexity``.
 
-For every dialect, state, unit and policy (``unspool.testing._complexity`` has them) a text is read at several
-lengths, with what is held asked after every piece, a fold and a wire behind the parser.  Processor time
-only chooses whom to look at: what seems to grow too fast, and some that do not, are read again under
-``callgrind``, which counts instructions, the same on every run.  That is the verdict::
+For every dialect, state, unit and policy of ``unspool.testing._complexity``, the tool parses a
+text at several lengths, with a message builder and a wire encoder after the parser. CPU time only
+selects the candidates: texts with suspicious growth, and some others, run again under
+``callgrind``, which counts instructions and is deterministic. These counts decide::
 
     python tools/complexity.py --minutes 5                 # the build in src
     python tools/complexity.py --minutes 5 --build build/compiled
@@ -29,15 +29,15 @@ from typing import Any, Final
 ROOT: Final = Path(__file__).parent.parent
 LENGTHS: Final = (2_000, 32_000)
 MARGIN: Final = 1.3
-"""Sixteen times the text may take so many times sixteen times the instructions."""
+"""Tolerance: sixteen times the text may take sixteen times the instructions times this factor."""
 _SCREEN: Final = ((1_000, 8_000, 1.6), (4_000, 32_000, 1.35))
-"""Lengths to compare by time, and how much more than their ratio is suspicious."""
+"""Pairs of lengths to compare by time, and the factor over linear growth that is suspicious."""
 _MARK: Final = "os_getppid"
-"""The function of the interpreter before which callgrind writes down what it has counted."""
+"""Interpreter function before which callgrind dumps its counts."""
 
 
 def main() -> int:
-    """Search, count, print."""
+    """Search, count instructions and print the result."""
     given = _arguments()
     if given.worker:
         return _work(given)
@@ -65,17 +65,19 @@ def main() -> int:
         failed += bad
         print(f"{few:>11,} {many:>12,} {growth:>7.2f}{' !' if bad else '  '} {one['told']}", flush=True)
     few, many = LENGTHS
-    print(f"\n{failed} grow faster than their text, from {few:,} to {many:,} characters; margin {MARGIN}")
+    print(f"\n{failed} grow faster than linearly, from {few:,} to {many:,} characters; margin {MARGIN}")
     return bool(failed)
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--build", default="src", help="where the package is")
+    parser.add_argument("--build", default="src", help="folder of the package")
     parser.add_argument("--minutes", type=float, default=5)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--most", type=int, default=40, help="count so many, the most suspicious first")
-    parser.add_argument("--dialects", default="", help="some only, separated by commas")
+    parser.add_argument(
+        "--most", type=int, default=40, help="number of texts to count, the most suspicious first"
+    )
+    parser.add_argument("--dialects", default="", help="only these dialects, separated by commas")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--worker", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--count", action="store_true", help=argparse.SUPPRESS)
@@ -85,7 +87,7 @@ def _arguments() -> argparse.Namespace:
 def _start(given: argparse.Namespace, number: int) -> subprocess.Popen[str]:
     command = [sys.executable, __file__, "--worker", str(number + 1), "--jobs", str(given.jobs)]
     command += ["--minutes", str(given.minutes), "--dialects", given.dialects, "--seed", str(given.seed)]
-    return subprocess.Popen(command, env=_environment(given.build), stdout=subprocess.PIPE, text=True)  # noqa: S603 - ourselves
+    return subprocess.Popen(command, env=_environment(given.build), stdout=subprocess.PIPE, text=True)  # noqa: S603 - this program
 
 
 def _environment(build: str) -> dict[str, str]:
@@ -105,7 +107,7 @@ def _work(given: argparse.Namespace) -> int:
             break
         tried += 1
         growth = _growth(hostile)
-        if growth or tried % 997 == 0:  # and now and then one that is not suspicious
+        if growth or tried % 997 == 0:  # also an occasional text that is not suspicious
             told = {"hostile": asdict(hostile), "told": _told(hostile)}
             print(json.dumps({**told, "suspect": bool(growth), "growth": growth}), flush=True)
         if tried % 64 == 0:
@@ -115,7 +117,7 @@ def _work(given: argparse.Namespace) -> int:
 
 
 def _hostiles(given: argparse.Namespace, rng: Random) -> Iterator[Any]:
-    """Every dialect, state and unit once, in an order that shows all of them soon; then pairs of units."""
+    """Yield every dialect, state and unit once in mixed order, then pairs of units."""
     from unspool import list_dialects
     from unspool.testing._complexity import HostileText, states, units
     from unspool.testing._parsing_laws import POLICIES
@@ -143,10 +145,10 @@ def _hostiles(given: argparse.Namespace, rng: Random) -> Iterator[Any]:
 
 
 def _growth(hostile: Any) -> float:
-    """How much faster than its text the time grows, if that is suspicious; else 0."""
+    """Return the growth of time over linear growth if it is suspicious, otherwise 0."""
     growth = 0.0
     for short, long, margin in _SCREEN:
-        for _ in range(2):  # it may have been another's fault
+        for _ in range(2):  # another process may have caused the first result
             growth = _seconds(hostile, long) / _seconds(hostile, short) / (long / short)
             if growth <= margin:
                 return 0.0
@@ -159,15 +161,15 @@ def _seconds(hostile: Any, size: int) -> float:
     return time.thread_time() - before
 
 
-# -- the verdict
+# -- decision
 
 
 def counted_instructions(build: str, hostile: dict[str, Any]) -> tuple[int, int]:
-    """Instructions for both lengths."""
+    """Return the number of instructions for both lengths."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "counts"
         command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", f"--dump-before={_MARK}"]
-        done = subprocess.run(  # noqa: S603 - ourselves
+        done = subprocess.run(  # noqa: S603 - this program
             [*command, sys.executable, __file__, "--count"],
             env=_environment(build),
             input=json.dumps(hostile),
@@ -176,7 +178,7 @@ def counted_instructions(build: str, hostile: dict[str, Any]) -> tuple[int, int]
             check=False,
         )
         if done.returncode:
-            raise SystemExit(f"callgrind has failed:\n{done.stderr[-2000:]}")
+            raise SystemExit(f"callgrind failed:\n{done.stderr[-2000:]}")
         counts = [
             int(match[1])
             for number in range(1, 4)
@@ -194,7 +196,7 @@ def _read_marked(told: dict[str, Any]) -> int:
     from unspool.testing._complexity import HostileText
 
     hostile = HostileText(**{**told, "policies": Policies(**told["policies"])})
-    hostile.read(LENGTHS[0])  # what is made once does not count
+    hostile.read(LENGTHS[0])  # fill the caches, which do not count
     gc.disable()
     for length in LENGTHS:
         os.getppid()
