@@ -86,15 +86,15 @@ def mean(ratios: list[float]) -> float:
 
 def main() -> None:
     """Measure and print the ratios."""
-    options = argparse.ArgumentParser(usage=__doc__)
-    options.add_argument("old", type=Path)
-    options.add_argument("new", type=Path)
-    options.add_argument("--only", default="")
-    options.add_argument("--rounds", type=int, default=5)
-    options.add_argument("--without", default="")
-    given = options.parse_args()
-    wanted = set(filter(None, given.only.split(",")))
-    old, new = Build(given.old), Build(given.new, given.without)
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("old", type=Path)
+    parser.add_argument("new", type=Path)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--without", default="")
+    options = parser.parse_args()
+    wanted = set(filter(None, options.only.split(",")))
+    old, new = Build(options.old), Build(options.new, options.without)
     seen: dict[str, list[float]] = {}
     print(f"{'ns per delta':40}{'old':>8}{'new':>8}{'ratio':>7}")
     for is_hostile, workloads in ((False, streamed()), (True, hostile())):
@@ -102,7 +102,7 @@ def main() -> None:
             scenario = "hostile" if is_hostile else workload.scenario
             if wanted and scenario not in wanted:
                 continue
-            before, after = ratio(old, new, workload, given.rounds)
+            before, after = ratio(old, new, workload, options.rounds)
             seen.setdefault(scenario, []).append(after / before)
             print(f"{workload!s:40}{before:8.0f}{after:8.0f}{after / before:7.2f}", flush=True)
     print()

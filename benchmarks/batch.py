@@ -240,17 +240,17 @@ def main() -> None:
     if sys.argv[1:2] == ["--serve"]:
         serve(*sys.argv[2:])
         return
-    options = argparse.ArgumentParser(usage=__doc__)
-    options.add_argument("dialects", nargs="*", default=DIALECTS)
-    options.add_argument("--rows", type=int, default=1000)
-    options.add_argument("--rounds", type=int, default=5)
-    options.add_argument("--gigabytes", type=float, default=0)
-    options.add_argument("--jobs", type=int, default=2)
-    given = options.parse_args()
-    if given.gigabytes:
-        measure_files(given.gigabytes, given.jobs)
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("dialects", nargs="*", default=DIALECTS)
+    parser.add_argument("--rows", type=int, default=1000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--gigabytes", type=float, default=0)
+    parser.add_argument("--jobs", type=int, default=2)
+    options = parser.parse_args()
+    if options.gigabytes:
+        measure_files(options.gigabytes, options.jobs)
     else:
-        compare_parsers(given.dialects, given.rows, given.rounds)
+        compare_parsers(options.dialects, options.rows, options.rounds)
 
 
 if __name__ == "__main__":

@@ -231,12 +231,12 @@ def table(name: str, figures: dict[str, Any]) -> str:
 
 def main() -> None:
     """Measure every installed engine."""
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    arguments.add_argument("--publish", action="store_true", help="write the tables into docs/speed.md")
-    arguments.add_argument("--inside", choices=ENGINES, help=argparse.SUPPRESS)
-    asked = arguments.parse_args()
-    if asked.inside:
-        print("\n" + json.dumps(measure(asked.inside)))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--publish", action="store_true", help="write the tables into docs/speed.md")
+    parser.add_argument("--inside", choices=ENGINES, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.inside:
+        print("\n" + json.dumps(measure(options.inside)))
         return
     found = {}
     for engine in ENGINES:
@@ -254,7 +254,7 @@ def main() -> None:
         )
         found[engine] = table(engine, json.loads(run.stdout.splitlines()[-1]))
         print(found[engine], flush=True)
-    if asked.publish:
+    if options.publish:
         from parsing.report import put
 
         put(PAGE, {"engines": "\n\n".join(found.values())})

@@ -150,21 +150,21 @@ def rows(
 
 def main() -> int:
     """Print growing costs and a summary of each state."""
-    options = argparse.ArgumentParser(usage=__doc__)
-    options.add_argument("dialects", nargs="*")
-    options.add_argument("--state", choices=STATES)
-    options.add_argument("--large", action="store_true")
-    options.add_argument("--all", action="store_true")
-    samples = options.parse_args()
-    sizes = (*SIZES, LARGE) if samples.large else SIZES
-    dialects = samples.dialects or [dialect.name for dialect in list_dialects()]
-    states = [samples.state] if samples.state else list(STATES)
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("dialects", nargs="*")
+    parser.add_argument("--state", choices=STATES)
+    parser.add_argument("--large", action="store_true")
+    parser.add_argument("--all", action="store_true")
+    options = parser.parse_args()
+    sizes = (*SIZES, LARGE) if options.large else SIZES
+    dialects = options.dialects or [dialect.name for dialect in list_dialects()]
+    states = [options.state] if options.state else list(STATES)
     seen: dict[str, list[float]] = {state: [] for state in states}
     print(f"{'ns per delta':32}" + "".join(f"{size:>11,}" for size in sizes) + f"{'growth':>9}")
     for dialect, state, costs in rows(dialects, states, sizes):
         grown = growth(costs)
         seen[state].append(grown)
-        if samples.all or grown > TOLERANCE:
+        if options.all or grown > TOLERANCE:
             figures = "".join(f"{value:11,.0f}" for value in costs)
             print(f"{dialect + ', ' + state:32}{figures}{grown:+9.0%}", flush=True)
     for state, found in seen.items():

@@ -56,8 +56,11 @@ def post_request(path: str, body: bytes, length: int | None = None) -> bytes:
 def call_body(arguments: str) -> bytes:
     """Return the body of a conversation with a call."""
     call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": arguments}}
-    said = [{"role": "assistant", "tool_calls": [call]}, {"role": "tool", "tool_call_id": "c", "content": ""}]
-    return json.dumps({**FLOOD, "max_tokens": 1, "messages": [*ASK["messages"], *said]}).encode()
+    messages = [
+        {"role": "assistant", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": ""},
+    ]
+    return json.dumps({**FLOOD, "max_tokens": 1, "messages": [*ASK["messages"], *messages]}).encode()
 
 
 def deep_schema(depth: int) -> bytes:

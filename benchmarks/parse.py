@@ -165,23 +165,23 @@ def _measure(contender: Contender, results: Json, files: list[Path]) -> None:
 
 def main() -> None:
     """Measure, print and publish."""
-    options = argparse.ArgumentParser(usage=__doc__)
-    options.add_argument("--only", default="")
-    options.add_argument("--limit", type=float, default=0.5)
-    options.add_argument("--from", dest="kept", type=Path)
-    options.add_argument("--publish", action="store_true")
-    given = options.parse_args()
-    if given.only and given.publish:
-        options.error("--publish needs every contender; omit --only")
-    if given.kept:
-        results = json.loads(given.kept.read_text(encoding="utf-8"))
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--limit", type=float, default=0.5)
+    parser.add_argument("--from", dest="kept", type=Path)
+    parser.add_argument("--publish", action="store_true")
+    options = parser.parse_args()
+    if options.only and options.publish:
+        parser.error("--publish needs every contender; omit --only")
+    if options.kept:
+        results = json.loads(options.kept.read_text(encoding="utf-8"))
     else:
-        results = measure([name for name in given.only.split(",") if name], given.limit)
-        if not given.only:
+        results = measure([name for name in options.only.split(",") if name], options.limit)
+        if not options.only:
             KEPT.parent.mkdir(exist_ok=True)
             KEPT.write_text(json.dumps(results), encoding="utf-8")
     print(report.text(results))
-    if given.publish:
+    if options.publish:
         from parsing import plots
 
         plots.draw(results, ROOT / "docs" / "speed")

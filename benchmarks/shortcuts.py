@@ -111,9 +111,9 @@ SHORT_CUTS: dict[str, Callable[[], None]] = {
 
 def main() -> None:
     """Measure and print the savings."""
-    options = argparse.ArgumentParser(usage=__doc__)
-    options.add_argument("--rounds", type=int, default=2)
-    given = options.parse_args()
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("--rounds", type=int, default=2)
+    options = parser.parse_args()
     workloads = [workload for workload in streamed() if workload.scenario in SCENARIOS]
     openers = [
         replace(workload, scenario="openers")
@@ -131,7 +131,7 @@ def main() -> None:
         usual, without = Build(SOURCES), Build(SOURCES, name)
         seen: dict[str, list[float]] = {}
         for workload in (*workloads, *at_once, *openers):
-            before, after = ratio(usual, without, workload, given.rounds)
+            before, after = ratio(usual, without, workload, options.rounds)
             seen.setdefault(workload.scenario, []).append(after / before)
         means = [mean(seen[title]) for title in titles[:-1]]
         worst = max(max(ratios) for ratios in seen.values())

@@ -62,5 +62,5 @@ def fuzz(name: str, run: Callable[[bytes], None], pool: Sequence[bytes], seconds
 
 if __name__ == "__main__":
     name, folder, limit, *corpora = sys.argv[1:]
-    known = [path.read_bytes() for corpus in corpora for path in Path(corpus).iterdir()]
-    print(fuzz(name, Findings(target(name), Path(folder)), known or [b""], float(limit)))
+    inputs = [path.read_bytes() for corpus in corpora for path in Path(corpus).iterdir()]
+    print(fuzz(name, Findings(target(name), Path(folder)), inputs or [b""], float(limit)))

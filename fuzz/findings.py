@@ -19,7 +19,7 @@ class Findings:
     def __init__(self, target: Target, folder: Path) -> None:
         self._target = target
         self._folder = folder
-        self._seen: dict[str, int] = {}
+        self._counts: dict[str, int] = {}
 
     def __call__(self, data: bytes) -> None:
         try:
@@ -32,8 +32,8 @@ class Findings:
         law = str(error).partition(":")[0][:40] if isinstance(error, AssertionError) else ""
         place = f"{last.filename}:{last.lineno}"
         kind = sha256(f"{type(error).__name__} {law} {place}".encode()).hexdigest()[:8]
-        self._seen[kind] = self._seen.get(kind, 0) + 1
-        if self._seen[kind] > _MOST:
+        self._counts[kind] = self._counts.get(kind, 0) + 1
+        if self._counts[kind] > _MOST:
             return
         self._folder.mkdir(parents=True, exist_ok=True)
         name = f"{kind}-{sha256(data).hexdigest()[:8]}"

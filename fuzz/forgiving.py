@@ -80,9 +80,9 @@ class _Reader:
             self._at += 1
         if self._at >= len(self._text):
             return True
-        over = self._text[self._at] == closer
-        self._at += over
-        return over
+        closed = self._text[self._at] == closer
+        self._at += closed
+        return closed
 
     def _list(self) -> list[Any]:
         out: list[Any] = []

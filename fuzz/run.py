@@ -75,8 +75,8 @@ def fuzz(target: str, build: Build, way: Way, seconds: int) -> Run:
     if way == "guided":
         inputs, coverage, features = _guided(target, found, seconds, folders)
     else:
-        told = _python(build, "fuzz.chance", target, str(found), str(seconds), *folders)
-        inputs, coverage, features = int(told.stdout.strip() or 0), 0, 0
+        output = _python(build, "fuzz.chance", target, str(found), str(seconds), *folders)
+        inputs, coverage, features = int(output.stdout.strip() or 0), 0, 0
     elapsed = time.monotonic() - began
     new = sorted(path.name for path in set(found.iterdir()) - old if path.suffix != ".txt")
     if not inputs and not new:
@@ -87,16 +87,16 @@ def fuzz(target: str, build: Build, way: Way, seconds: int) -> Run:
 
 def _guided(target: str, found: Path, seconds: int, folders: Sequence[str]) -> tuple[int, int, int]:
     """Run libFuzzer; return the number of inputs, and the coverage and features that they reached."""
-    told = _shell(
+    output = _shell(
         target,
         f"-max_total_time={seconds}",
         f"-artifact_prefix={found}/",
         f"-dict={_dictionary()}",
         *folders,
     )
-    (WORK / target / "libfuzzer.log").write_text(told, encoding="utf-8")
-    states = _STATUS.findall(told) or [("0", "0")]
-    units = _UNITS.findall(told) or _PULSE.findall(told) or ["0"]
+    (WORK / target / "libfuzzer.log").write_text(output, encoding="utf-8")
+    states = _STATUS.findall(output) or [("0", "0")]
+    units = _UNITS.findall(output) or _PULSE.findall(output) or ["0"]
     return int(units[-1]), int(states[-1][0]), int(states[-1][1])
 
 

@@ -350,7 +350,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Compare the page with the engines' behaviour, or update it."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--write", action="store_true", help="write the tables")
-    write = parser.parse_args(arguments).write
+    options = parser.parse_args(arguments).options
     page = PAGE.read_text(encoding="utf-8")
     stale: list[str] = []
     defects: list[str] = []
@@ -372,13 +372,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if renewed != page:
             stale.append(engine)
         page = renewed
-    if write:
+    if options:
         PAGE.write_text(page, encoding="utf-8")
     elif stale:
         print(f"docs/coming-from.md is out of date for {', '.join(stale)}; run tools/coming_from.py --write")
     for line in defects:
         print(f"DEFECTS of _models/engines.py is out of date: {line}")
-    return int(bool(defects or (stale and not write)))
+    return int(bool(defects or (stale and not options)))
 
 
 if __name__ == "__main__":

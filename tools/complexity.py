@@ -38,13 +38,15 @@ _MARK: Final = "os_getppid"
 
 def main() -> int:
     """Search, count instructions and print the result."""
-    given = _arguments()
-    if given.worker:
-        return _work(given)
-    if given.count:
+    options = _arguments()
+    if options.worker:
+        return _work(options)
+    if options.count:
         return _read_marked(json.loads(sys.stdin.read()))
-    print(f"searching for {given.minutes:g} minutes in {given.build}, {given.jobs} at a time", flush=True)
-    workers = [_start(given, number) for number in range(given.jobs)]
+    print(
+        f"searching for {options.minutes:g} minutes in {options.build}, {options.jobs} at a time", flush=True
+    )
+    workers = [_start(options, number) for number in range(options.jobs)]
     tried = 0
     chosen: dict[str, dict[str, Any]] = {}
     for worker in workers:
@@ -55,11 +57,11 @@ def main() -> int:
             else:
                 chosen[json.dumps(found["hostile"], sort_keys=True)] = found
     print(f"{tried:,} hostile texts read; {sum(one['suspect'] for one in chosen.values())} look suspicious")
-    suspects = sorted(chosen.values(), key=lambda one: (not one["suspect"], -one["growth"]))[: given.most]
+    suspects = sorted(chosen.values(), key=lambda one: (not one["suspect"], -one["growth"]))[: options.most]
     failed = 0
     print(f"\n{'instructions':>24} {'growth':>7}  dialect, state, unit, policies, characters at a time")
     for one in suspects:
-        few, many = counted_instructions(given.build, one["hostile"])
+        few, many = counted_instructions(options.build, one["hostile"])
         growth = many / few / (LENGTHS[1] / LENGTHS[0])
         bad = growth > MARGIN
         failed += bad
@@ -84,10 +86,17 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _start(given: argparse.Namespace, number: int) -> subprocess.Popen[str]:
-    command = [sys.executable, __file__, "--worker", str(number + 1), "--jobs", str(given.jobs)]
-    command += ["--minutes", str(given.minutes), "--dialects", given.dialects, "--seed", str(given.seed)]
-    return subprocess.Popen(command, env=_environment(given.build), stdout=subprocess.PIPE, text=True)  # noqa: S603 - this program
+def _start(options: argparse.Namespace, number: int) -> subprocess.Popen[str]:
+    command = [sys.executable, __file__, "--worker", str(number + 1), "--jobs", str(options.jobs)]
+    command += [
+        "--minutes",
+        str(options.minutes),
+        "--dialects",
+        options.dialects,
+        "--seed",
+        str(options.seed),
+    ]
+    return subprocess.Popen(command, env=_environment(options.build), stdout=subprocess.PIPE, text=True)  # noqa: S603 - this program
 
 
 def _environment(build: str) -> dict[str, str]:
@@ -97,32 +106,32 @@ def _environment(build: str) -> dict[str, str]:
 # -- the search
 
 
-def _work(given: argparse.Namespace) -> int:
+def _work(options: argparse.Namespace) -> int:
     gc.disable()
-    until = time.monotonic() + 60 * given.minutes
+    until = time.monotonic() + 60 * options.minutes
     tried = 0
-    rng = Random(f"{given.seed} {given.worker}")  # noqa: S311 - reproducible, not secret
-    for hostile in _hostiles(given, rng):
+    rng = Random(f"{options.seed} {options.worker}")  # noqa: S311 - reproducible, not secret
+    for hostile in _hostiles(options, rng):
         if time.monotonic() > until:
             break
         tried += 1
         growth = _growth(hostile)
         if growth or tried % 997 == 0:  # also an occasional text that is not suspicious
-            told = {"hostile": asdict(hostile), "told": _told(hostile)}
-            print(json.dumps({**told, "suspect": bool(growth), "growth": growth}), flush=True)
+            candidate = {"hostile": asdict(hostile), "told": _describe(hostile)}
+            print(json.dumps({**candidate, "suspect": bool(growth), "growth": growth}), flush=True)
         if tried % 64 == 0:
             gc.collect()
     print(json.dumps({"tried": tried}))
     return 0
 
 
-def _hostiles(given: argparse.Namespace, rng: Random) -> Iterator[Any]:
+def _hostiles(options: argparse.Namespace, rng: Random) -> Iterator[Any]:
     """Yield every dialect, state and unit once in mixed order, then pairs of units."""
     from unspool import list_dialects
     from unspool.testing._complexity import HostileText, states, units
     from unspool.testing._parsing_laws import POLICIES
 
-    names = given.dialects.split(",") if given.dialects else [dialect.name for dialect in list_dialects()]
+    names = options.dialects.split(",") if options.dialects else [dialect.name for dialect in list_dialects()]
     all_states = {name: states(name) for name in names}
     all_units = {name: units(name) for name in names}
     policies = list(POLICIES.values())
@@ -133,7 +142,7 @@ def _hostiles(given: argparse.Namespace, rng: Random) -> Iterator[Any]:
         for unit in all_units[name]
     ]
     rng.shuffle(cases)
-    own = cases if given.jobs == 1 else cases[given.worker - 1 :: given.jobs]
+    own = cases if options.jobs == 1 else cases[options.worker - 1 :: options.jobs]
     again = 0
     while True:
         for name, state, before, unit in own:
@@ -191,11 +200,11 @@ def counted_instructions(build: str, hostile: dict[str, Any]) -> tuple[int, int]
     return counts[1], counts[2]
 
 
-def _read_marked(told: dict[str, Any]) -> int:
+def _read_marked(candidate: dict[str, Any]) -> int:
     from unspool import Policies
     from unspool.testing._complexity import HostileText
 
-    hostile = HostileText(**{**told, "policies": Policies(**told["policies"])})
+    hostile = HostileText(**{**candidate, "policies": Policies(**candidate["policies"])})
     hostile.read(LENGTHS[0])  # fill the caches, which do not count
     gc.disable()
     for length in LENGTHS:
@@ -205,7 +214,7 @@ def _read_marked(told: dict[str, Any]) -> int:
     return 0
 
 
-def _told(hostile: Any) -> str:
+def _describe(hostile: Any) -> str:
     from unspool import Policies
 
     default = Policies()

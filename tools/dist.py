@@ -180,11 +180,11 @@ def write(lines: Iterable[str], page: Path = PAGE) -> None:
 
 def main() -> int:
     """Build, inspect, test and report."""
-    options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    options.add_argument("--pure", action="store_true", help="skip compiled wheels, which take a minute each")
-    options.add_argument("--twice", action="store_true", help="compile twice and compare the files")
-    options.add_argument("--write", action="store_true", help="write the table into docs/release.md")
-    chosen = options.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--pure", action="store_true", help="skip compiled wheels, which take a minute each")
+    parser.add_argument("--twice", action="store_true", help="compile twice and compare the files")
+    parser.add_argument("--write", action="store_true", help="write the table into docs/release.md")
+    options = parser.parse_args()
     release = Release(interpreters())
     if not release.found:
         sys.exit("no Python 3.11 or later on PATH; set UNSPOOL_PYTHONS to interpreters separated by :")
@@ -192,14 +192,14 @@ def main() -> int:
     if missing := missing_versions(release.found):
         say(f"missing: Python {', '.join(missing)}; set UNSPOOL_PYTHONS to paths separated by {os.pathsep}")
     try:
-        build(release, compiled=not chosen.pure, twice=chosen.twice)
+        build(release, compiled=not options.pure, twice=options.twice)
         test_files(release)
     except DistError as error:
         sys.exit(str(error))
     (DIST / "SHA256SUMS").write_text(checksums(DIST), encoding="ascii")
     lines = list(table(release))
     print("\n".join(lines))
-    if chosen.write:
+    if options.write:
         write(lines)
     return 0
 

@@ -51,7 +51,7 @@ class Installation:
 
 def try_file(file: Path, interpreter: Interpreter, *, compiled: bool) -> Installation:
     """Install only this file, and use it as users do."""
-    begun = time.monotonic()
+    started = time.monotonic()
     with tempfile.TemporaryDirectory() as name:
         place = Path(name).resolve()
         python = _empty(interpreter, place)
@@ -61,7 +61,7 @@ def try_file(file: Path, interpreter: Interpreter, *, compiled: bool) -> Install
         version = _check_usage(python, place, compiled=compiled)
         tests = _tested(python, compiled=compiled)
         suite = _conformance(python, place)
-    return Installation(file.name, interpreter.title, version, suite, tests, time.monotonic() - begun)
+    return Installation(file.name, interpreter.title, version, suite, tests, time.monotonic() - started)
 
 
 def _empty(interpreter: Interpreter, place: Path) -> Path:
@@ -134,7 +134,7 @@ def chosen_file_for(python: Path, folder: Path, minor: str, platform: str) -> st
 
 def try_pyodide(wheel: Path, python: Path) -> Installation:
     """Run the same tests in WebAssembly in Node.js; only pytest is downloaded, beforehand."""
-    begun = time.monotonic()
+    started = time.monotonic()
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
         pins = ROOT / "requirements" / "slice.txt"
@@ -159,7 +159,7 @@ def try_pyodide(wheel: Path, python: Path) -> Installation:
             "[pytest]\npythonpath = tests/support benchmarks tools .\nmarkers = slow: long\n",
             encoding="utf-8",
         )
-        asked = {
+        job = {
             "pyodide": str(PYODIDE / "node_modules" / "pyodide" / "pyodide.mjs"),
             "wheels": [str(wheel), *map(str, sorted(place.glob("*.whl")))],
             "root": str(ROOT),
@@ -168,7 +168,7 @@ def try_pyodide(wheel: Path, python: Path) -> Installation:
             "tests": [name for name in TESTS if "test_build" not in name],  # it makes environments
         }
         node = shutil.which("node") or "node"
-        printed = run([node, ROOT / "tools" / "dist_pyodide.mjs", json.dumps(asked)])
+        printed = run([node, ROOT / "tools" / "dist_pyodide.mjs", json.dumps(job)])
     report = json.loads(printed.splitlines()[-1])
     return Installation(
         wheel.name,
@@ -176,5 +176,5 @@ def try_pyodide(wheel: Path, python: Path) -> Installation:
         report["version"],
         _count(report["suite"]),
         _count(report["tests"]),
-        time.monotonic() - begun,
+        time.monotonic() - started,
     )

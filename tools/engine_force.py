@@ -56,7 +56,7 @@ class Force(AdapterLogitsProcessor):  # type: ignore[misc]
 
     def new_req_logits_processor(self, params: SamplingParams) -> Any:
         """Return the processor for a request."""
-        asked = params.extra_args or {}
-        free = bool(asked.get("free"))
-        ids = asked.get("force") or []
+        arguments = params.extra_args or {}
+        free = bool(arguments.get("free"))
+        ids = arguments.get("force") or []
         return _Forced(ids, self._end, self._blanks if free else None) if ids or free else None

@@ -110,8 +110,8 @@ def _with_markers(tokenizer: dict[str, Any], dialect: str) -> list[dict[str, Any
 
 def prompt_ends(dialect: str) -> tuple[str, str]:
     """Return the ends of prompts with reasoning on and off; empty means the vocabulary's own template."""
-    known = recordings()
-    recorded = known[dialect].prompt if dialect in known else ""
+    sample_outputs = recordings()
+    recorded = sample_outputs[dialect].prompt if dialect in sample_outputs else ""
     if not recorded:
         facts: Any = dialects()[dialect]
         return facts["prompt"], facts["prompt"]

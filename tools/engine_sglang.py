@@ -306,20 +306,20 @@ def table(version: str, tallies: dict[str, Tally]) -> list[str]:
 def main() -> None:
     """Run the cases, print the faults and write the table."""
     known = [dialect.name for dialect in unspool.list_dialects()]
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("dialects", nargs="*", default=known, help="all of them")
-    arguments.add_argument("--write", action="store_true", help="write the table into docs/engines.md")
-    asked = arguments.parse_args()
-    cases = [*forced_outputs(asked.dialects), *constrained_outputs(asked.dialects)]
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("dialects", nargs="*", default=known, help="all of them")
+    parser.add_argument("--write", action="store_true", help="write the table into docs/engines.md")
+    options = parser.parse_args()
+    cases = [*forced_outputs(options.dialects), *constrained_outputs(options.dialects)]
     version, answers = run_cases(cases)
-    tallies = {name: Tally() for name in asked.dialects}
+    tallies = {name: Tally() for name in options.dialects}
     for case, found in zip(cases, answers, strict=True):
         judge(tallies[case["dialect"]], case, found)
     for name, tally in tallies.items():
         print(*(f"{name}: {line}" for line in tally.wrong), sep="\n", end="\n" if tally.wrong else "")
     lines = table(version, tallies)
     print(*lines, sep="\n")
-    if asked.write:
+    if options.write:
         write_table(PAGE, "engine-sglang", lines)
     if any(tally.wrong for tally in tallies.values()):
         sys.exit(1)

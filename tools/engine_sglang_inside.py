@@ -151,18 +151,18 @@ class Manager:
         }
         done = 0
         for count in range(1, len(self.ids) + 1) if request.stream and self.ids else [len(self.ids)]:
-            over = count == len(self.ids)
+            finished = count == len(self.ids)
             text = self.tokenizer.decode(self.ids[done:count], skip_special_tokens=skip)
-            if text.endswith("\ufffd") and not over:
+            if text.endswith("\ufffd") and not finished:
                 continue  # the character is incomplete
             done = count
             meta = {
                 "id": "1",
-                "finish_reason": last if over else None,
+                "finish_reason": last if finished else None,
                 "prompt_tokens": len(request.input_ids),
                 "completion_tokens": count,
                 "cached_tokens": 0,
-                "reasoning_tokens": self.reasoning_tokens(request.require_reasoning) if over else 0,
+                "reasoning_tokens": self.reasoning_tokens(request.require_reasoning) if finished else 0,
                 "weight_version": "",
             }
             yield {"text": text, "output_ids": self.ids[:count], "meta_info": meta, "index": 0}

@@ -34,14 +34,14 @@ _KEPT: Final = ROOT / ".engines" / f"vllm-{_VLLM}-unspool-{unspool.__version__}.
 def main() -> None:
     """Run the cases, print the faults and write the table."""
     known = recordings()
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument(
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
         "dialects", nargs="*", default=list(known), help="dialects with recordings (default: all)"
     )
-    arguments.add_argument("--write", action="store_true", help="write the table into docs/engines.md")
-    asked = arguments.parse_args()
+    parser.add_argument("--write", action="store_true", help="write the table into docs/engines.md")
+    options = parser.parse_args()
     right = True
-    for dialect in asked.dialects:
+    for dialect in options.dialects:
         model = write_model(ROOT / ".engines" / "models" / dialect, dialect)
         name = "unspool" if dialect in _DETECTED else f"unspool_{dialect}"
         with run_server(model, name) as url:
@@ -53,7 +53,7 @@ def main() -> None:
         print(*(f"  {line}\n" for line in wrong), sep="", end="", flush=True)
         right = right and not wrong
         store_row(dialect, found)
-    if asked.write:
+    if options.write:
         page = _PAGE.read_text(encoding="utf-8")
         pattern = re.compile(f"{re.escape(_BEGIN)}.*?{re.escape(_FINISH)}", re.DOTALL)
         _PAGE.write_text(pattern.sub(lambda _: format_table(load_rows()), page), encoding="utf-8")

@@ -81,14 +81,14 @@ def first_requests() -> dict[str, Any]:
 
 def main() -> int:
     """Build the page and print how to open it."""
-    options = argparse.ArgumentParser(description=main.__doc__)
-    options.add_argument("modules", type=Path, help="the folder of npm's packages")
-    options.add_argument("--into", type=Path, default=ROOT / "build" / "playground")
-    chosen = options.parse_args()
-    build(chosen.into, chosen.modules)
-    size = sum(file.stat().st_size for file in chosen.into.rglob("*") if file.is_file())
-    print(f"{chosen.into}: {size / 1e6:.0f} MB of files, for any file server. To open it here:")
-    print(f"  {Path(sys.executable).name} -m http.server -d {chosen.into} --bind 127.0.0.1 8765")
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("modules", type=Path, help="the folder of npm's packages")
+    parser.add_argument("--into", type=Path, default=ROOT / "build" / "playground")
+    options = parser.parse_args()
+    build(options.into, options.modules)
+    size = sum(file.stat().st_size for file in options.into.rglob("*") if file.is_file())
+    print(f"{options.into}: {size / 1e6:.0f} MB of files, for any file server. To open it here:")
+    print(f"  {Path(sys.executable).name} -m http.server -d {options.into} --bind 127.0.0.1 8765")
     return 0
 
 

@@ -98,17 +98,17 @@ class Measured:
     ) -> None:
         """Run the work; ``disturb`` returns whether the command must be started again."""
         out = self.folder / what.replace(" ", "-")
-        begun, spent = time.monotonic(), machine_seconds()
+        started_at, spent = time.monotonic(), machine_seconds()
         run = start_command(self.source, out, self.size, *options)
         if disturb is not None and disturb(run, out):
             run.wait()
             run = start_command(self.source, out, self.size, *options)
-        said, _ = run.communicate()
+        output, _ = run.communicate()
         if run.returncode:
             print(Path(f"{out}.log").read_text(encoding="utf-8"), file=sys.stderr)
             raise SystemExit(f"{what}: the command failed")
-        elapsed = time.monotonic() - begun
-        seconds = json.loads(said)["seconds"], machine_seconds() - spent
+        elapsed = time.monotonic() - started_at
+        seconds = json.loads(output)["seconds"], machine_seconds() - spent
         written = rows_of(out)
         lost, doubled = self.rows - len(set(written)), len(written) - len(set(written))
         left = len([path for path in out.rglob("*") if path.suffix == ".tmp"])
@@ -126,16 +126,16 @@ class Measured:
 
 def main() -> int:
     """Run everything and write the table."""
-    options = argparse.ArgumentParser(description=main.__doc__)
-    options.add_argument("--rows", type=int, default=20_000)
-    options.add_argument("--write", action="store_true", help="write the table into docs/batch.md")
-    given = options.parse_args()
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--rows", type=int, default=20_000)
+    parser.add_argument("--write", action="store_true", help="write the table into docs/batch.md")
+    options = parser.parse_args()
 
     import ray
     from ray.cluster_utils import Cluster
 
     with tempfile.TemporaryDirectory() as folder:
-        measured = Measured(Path(folder), given.rows)
+        measured = Measured(Path(folder), options.rows)
         measured.run("one process")
         measured.run("three processes", "--jobs", "3")  # the cost of parallel processes without Ray
         cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
@@ -164,14 +164,14 @@ def main() -> int:
         finally:
             cluster.shutdown()
     table = [
-        f"{given.rows:,} rows in {PARTS} parts, Ray {ray.__version__}, a head and two nodes with a CPU each:",
+        f"{options.rows:,} rows in {PARTS} parts, Ray {ray.__version__}, a head and two nodes with one CPU:",
         "",
         "| | rows lost | doubled | same bytes | files left behind | CPU in parts | in all |",
         "|---|---|---|---|---|---|---|",
         *measured.lines,
     ]
     print(*table, sep="\n")
-    if given.write:
+    if options.write:
         before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
         PAGE.write_text("\n".join([before + BEGIN, *table, END + rest.partition(END)[2]]), encoding="utf-8")
     return int(any("| 0 | 0 | yes | 0 |" not in line for line in measured.lines))

@@ -224,16 +224,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Compare the page with the readers, or update it."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--write", action="store_true", help="write the table")
-    write = parser.parse_args(arguments).write
+    options = parser.parse_args(arguments).options
     page = PAGE.read_text(encoding="utf-8")
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     new = f"{before}{begin}\n\n{table()}\n\n{end}{after}"
-    if write:
+    if options:
         PAGE.write_text(new, encoding="utf-8")
     elif new != page:
         print(f"{PAGE} is out of date; run python tools/response_templates.py --write")
-    return int(not write and new != page)
+    return int(not options and new != page)
 
 
 if __name__ == "__main__":

@@ -24,9 +24,9 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final
 
-from soak_log import ResultLog
 from soak_clients import CHAT_TOOLS, Client, RequestResult, read_chat, request, response
 from soak_disturbances import Disturber
+from soak_log import ResultLog
 from soak_script import FAULTS, mark_of, output_of, question
 from soak_world import SETTINGS, TEMPLATE, UPSTREAMS, Engine, Gateway, State
 
@@ -154,7 +154,7 @@ class Soak:
         mark: str,
         fault: str,
         *,
-        known: frozenset[str] = frozenset(),
+        other_marks: frozenset[str] = frozenset(),
         **more: Any,
     ) -> RequestResult:
         result, began, output = RequestResult(), time.monotonic(), output_of(mark)
@@ -169,7 +169,7 @@ class Soak:
         elif way == "openai_completions":
             result.text = "" if output.raw.startswith(result.text.rstrip("x")) else result.text
         self.log.check_result(way, result, output, fault, began, NEEDS[model] | {gateway.name})
-        self.log.check_leak(way, result, {mark, *known})
+        self.log.check_leak(way, result, {mark, *other_marks})
         return result
 
     async def by_socket(self, gateway: Gateway) -> None:
@@ -343,16 +343,16 @@ class Soak:
             return
         more: dict[str, Any] = {"previous_response_id": one.id}
         two = await self.ask(
-            gateway, "openai_responses", model, second, "none", known=frozenset({first}), **more
+            gateway, "openai_responses", model, second, "none", other_marks=frozenset({first}), **more
         )
         result = RequestResult()
 
         async def work() -> None:
             found = await client.json("GET", f"/v1/responses/{one.id}")
-            gone = await client.json("DELETE", f"/v1/responses/{one.id}")
+            deleted = await client.json("DELETE", f"/v1/responses/{one.id}")
             again = await client.json("GET", f"/v1/responses/{one.id}")
-            result.problem = f"{found[0]}, {gone[0]}, {again[0]}"
-            good = (found[0], gone[0], again[0]) == (200, 200, 404) and first in str(found[1])
+            result.problem = f"{found[0]}, {deleted[0]}, {again[0]}"
+            good = (found[0], deleted[0], again[0]) == (200, 200, 404) and first in str(found[1])
             result.ended = "answered" if good else "error"
 
         await self.timed(result, work())

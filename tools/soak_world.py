@@ -141,9 +141,9 @@ class Gateway:
         self.last: deque[str] = deque(maxlen=8)
         """Last lines of its log."""
         environment = {key: value for key, value in os.environ.items() if not key.startswith("UNSPOOL_")}
-        known = () if config is None else ("--config", str(config))
+        config_option = () if config is None else ("--config", str(config))
         self.process = subprocess.Popen(  # noqa: S603 - our own program
-            [sys.executable, "-m", "unspool", "serve", *known, "--port", str(self.port), *flags],
+            [sys.executable, "-m", "unspool", "serve", *config_option, "--port", str(self.port), *flags],
             stderr=subprocess.PIPE,
             env=environment,
         )

@@ -285,9 +285,9 @@ def main() -> int:
     """Print the comparison; return 1 if a difference has no known reason."""
     wrong = 0
     for name, reason in trl_prefixes():
-        known = reason in PREFIX_REASONS.values()
-        wrong += not known
-        print(f"- {name}: {'' if known else 'WRONG: '}{reason}")
+        is_known = reason in PREFIX_REASONS.values()
+        wrong += not is_known
+        print(f"- {name}: {'' if is_known else 'WRONG: '}{reason}")
     for name, verdict in [*bridges(), ("TRL", run_in_trl()), ("verl", run_in_verl()), ("verl", verl_tests())]:
         wrong += verdict.startswith("WRONG")
         print(f"- {name}: {verdict}")

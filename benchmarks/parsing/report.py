@@ -284,14 +284,14 @@ def rewrite(page: Path, results: Json) -> None:
 
 def put(page: Path, tables: Mapping[str, str]) -> None:
     """Insert tables between the markers with their names."""
-    written = page.read_text(encoding="utf-8")
+    content = page.read_text(encoding="utf-8")
     for name, body in tables.items():
         mark = re.compile(rf"(<!-- bench: {re.escape(name)} -->\n).*?(<!-- end -->)", re.DOTALL)
-        head, *places = mark.split(written)
+        head, *places = mark.split(content)
         if len(places) != 3:
             raise ValueError(
                 f"{page.name} needs exactly one place for {name!r}: <!-- bench: {name} --> <!-- end -->"
             )
         opening, closing, rest = places
-        written = f"{head}{opening}\n{body}\n\n{closing}{rest}"
-    page.write_text(written, encoding="utf-8")
+        content = f"{head}{opening}\n{body}\n\n{closing}{rest}"
+    page.write_text(content, encoding="utf-8")

@@ -143,14 +143,14 @@ def pieces(text: str, markers: Sequence[str] = ()) -> list[str]:
     however long the text is.
     """
     parts = re.split("(" + "|".join(map(re.escape, markers)) + ")", text) if markers else [text]
-    known: dict[str, str] = {}
+    unique_pieces: dict[str, str] = {}
     found: list[str] = []
     for part in parts:
         if part in markers:
-            found.append(known.setdefault(part, part))
+            found.append(unique_pieces.setdefault(part, part))
         else:
             cut = [part[at : at + PIECE] for at in range(0, len(part), PIECE)]
-            found += [known.setdefault(piece, piece) for piece in cut]
+            found += [unique_pieces.setdefault(piece, piece) for piece in cut]
     return found
 
 

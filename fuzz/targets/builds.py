@@ -31,13 +31,15 @@ def reading(data: bytes) -> str:
     parser = Parser(
         dialect, tools=case.tools, policies=case.policies, new_id=lambda _, index: f"call_{index}"
     )
-    seen: list[str] = []
+    details: list[str] = []
     events = []
     for chunk in chunks:
         events += parser.feed(chunk)
-        seen.append(f"{parser.pending}/{parser.max_pending}/{parser.mode}")
+        details.append(f"{parser.pending}/{parser.max_pending}/{parser.mode}")
     events += parser.finish(case.finish_reason)
-    return f"{normalise(events)!r} {sha256(' '.join(seen).encode()).hexdigest()} {' '.join(seen)[:2000]}"
+    return (
+        f"{normalise(events)!r} {sha256(' '.join(details).encode()).hexdigest()} {' '.join(details)[:2000]}"
+    )
 
 
 class _Other:

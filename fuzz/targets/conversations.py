@@ -42,6 +42,6 @@ def run(data: bytes) -> None:
 def seeds() -> Iterator[bytes]:
     for number, (dialect, text) in enumerate(outputs()):
         if number % 3 == 0:
-            said = f"<|im_start|>user\nHi.<|im_end|>\n<|im_start|>assistant\n{text}<|im_end|>\n"
-            data = vocabulary(dialect.name, *_TOKENS).data(said * (1 + number % 2))
+            conversation_text = f"<|im_start|>user\nHi.<|im_end|>\n<|im_start|>assistant\n{text}<|im_end|>\n"
+            data = vocabulary(dialect.name, *_TOKENS).data(conversation_text * (1 + number % 2))
             yield choosing(dialect) + bytes([number % 3, 0]) + data

@@ -24,8 +24,8 @@ HEAD: Final = 1
 def run(data: bytes) -> None:
     choices = Choices(data)
     number = Choices(bytes([choices.byte()]))
-    given = object_of(choices.utf8_text())
-    declared, text = given.get("dialect"), given.get("text")
+    declaration = object_of(choices.utf8_text())
+    declared, text = declaration.get("dialect"), declaration.get("text")
     if not isinstance(declared, dict):
         return
     try:
@@ -35,16 +35,16 @@ def run(data: bytes) -> None:
     assert dialect_from_json(dialect_to_json(dialect)) == dialect
     with suppress(UnspoolError):
         explain(dialect)
-    said = text if isinstance(text, str) else ""
-    assert_laws(dialect, ModelOutput(said), [number.chunks(said)])
+    output = text if isinstance(text, str) else ""
+    assert_laws(dialect, ModelOutput(output), [number.chunks(output)])
 
 
 def seeds() -> Iterator[bytes]:
     for number, (dialect, text) in enumerate(outputs()):
         if number % 4 == 0:
-            written = dialect_to_json(dialect)
+            exported = dialect_to_json(dialect)
             empty = dialect_to_json(type(dialect)("x"))
-            own = {key: value for key, value in written.items() if value != empty[key]}
+            own = {key: value for key, value in exported.items() if value != empty[key]}
             own = {
                 key: value for key, value in own.items() if key not in ("family", "request", "also_accepts")
             }

@@ -29,8 +29,8 @@ HEAD: Final = 4
 def run(data: bytes) -> None:
     choices = Choices(data)
     dialect, choice, seed = choices.dialect(), choices.choose(_CHOICES), choices.byte()
-    given = object_of(choices.utf8_text())
-    tools: list[dict[str, Any]] = [{"name": "f", "parameters": given.get("schema")}]
+    request = object_of(choices.utf8_text())
+    tools: list[dict[str, Any]] = [{"name": "f", "parameters": request.get("schema")}]
     if seed & 1:
         tools.append({"name": "get_time", "parameters": {"type": "object", "properties": {}}})
     try:
@@ -44,12 +44,12 @@ def run(data: bytes) -> None:
     drawn = sampler.text()
     message = parse(drawn, dialect, tools=tools)
     diagnostics = [diagnostic for diagnostic in message.diagnostics if diagnostic.kind not in HARMLESS]
-    assert not diagnostics, (dialect.name, given, drawn, diagnostics)
+    assert not diagnostics, (dialect.name, request, drawn, diagnostics)
     called = [call.name for call in message.tool_calls]
-    assert called == sampler.called, (dialect.name, given, drawn, called, sampler.called)
+    assert called == sampler.called, (dialect.name, request, drawn, called, sampler.called)
 
 
 def seeds() -> Iterator[bytes]:
     for number, dialect in enumerate(list_dialects()):
-        given = EXAMPLES[number % len(EXAMPLES)]
-        yield choosing(dialect) + bytes([number % 2, number]) + json.dumps(given).encode()
+        request = EXAMPLES[number % len(EXAMPLES)]
+        yield choosing(dialect) + bytes([number % 2, number]) + json.dumps(request).encode()

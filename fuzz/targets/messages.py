@@ -27,11 +27,11 @@ def run(data: bytes) -> None:
     choices = Choices(data)
     dialect = choices.dialect()
     number = Choices(bytes([choices.byte()]))
-    given = object_of(choices.utf8_text())
+    fields = object_of(choices.utf8_text())
     message = Message(
-        content=_text(given.get("content")),
-        reasoning=_text(given.get("reasoning")),
-        tool_calls=tuple(_call(each) for each in _list(given.get("calls"))),
+        content=_text(fields.get("content")),
+        reasoning=_text(fields.get("reasoning")),
+        tool_calls=tuple(_call(each) for each in _list(fields.get("calls"))),
     )
     try:
         text = render(dialect, message)
@@ -53,10 +53,10 @@ def _list(value: object) -> list[Any]:
 
 
 def _call(value: object) -> ToolCall:
-    given = value if isinstance(value, dict) else {}
-    arguments = given.get("arguments")
-    spelt = arguments if isinstance(arguments, str) else json.dumps(arguments)
-    return ToolCall(_text(given.get("id")) or "", _text(given.get("name")) or "f", spelt)
+    fields = value if isinstance(value, dict) else {}
+    arguments = fields.get("arguments")
+    arguments_json = arguments if isinstance(arguments, str) else json.dumps(arguments)
+    return ToolCall(_text(fields.get("id")) or "", _text(fields.get("name")) or "f", arguments_json)
 
 
 def seeds() -> Iterator[bytes]:
@@ -66,5 +66,5 @@ def seeds() -> Iterator[bytes]:
             {"id": call.id, "name": call.name, "arguments": json.loads(call.arguments)}
             for call in message.tool_calls
         ]
-        given = {"content": message.content, "reasoning": message.reasoning, "calls": calls}
-        yield choosing(dialect) + bytes([number]) + json.dumps(given).encode()
+        fields = {"content": message.content, "reasoning": message.reasoning, "calls": calls}
+        yield choosing(dialect) + bytes([number]) + json.dumps(fields).encode()

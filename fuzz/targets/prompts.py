@@ -41,5 +41,5 @@ def seeds() -> Iterator[bytes]:
     for number, (dialect, text) in enumerate(outputs()):
         turn, at = _TURNS[number % len(_TURNS)], len(text) * (number % 5) // 5
         words = markers(dialect) or ("",)
-        said = f"What is {words[number % len(words)]}?{turn}"
-        yield written_case(dialect, f"{said}{text[:at]}{SEPARATOR}{text[at:]}", number=number)
+        prompt_text = f"What is {words[number % len(words)]}?{turn}"
+        yield written_case(dialect, f"{prompt_text}{text[:at]}{SEPARATOR}{text[at:]}", number=number)

@@ -22,10 +22,10 @@ HEAD: Final = 1
 def run(data: bytes) -> None:
     choices = Choices(data)
     flags = choices.byte()
-    given = value_of(choices.utf8_text())
+    value = value_of(choices.utf8_text())
     reader = ChatStreamDecoder(lenient=bool(flags & 1), check_json=not flags & 2)
     try:
-        for chunk in given if isinstance(given, list) else [given]:
+        for chunk in value if isinstance(value, list) else [value]:
             if isinstance(chunk, dict):
                 reader.feed(chunk)
         reader.message()

@@ -124,8 +124,8 @@ HEAD: Final = 1
 def run(data: bytes) -> None:
     choices = Choices(data)
     path = choices.choose(PATHS)
-    given = object_of(choices.utf8_text())
-    output, body = given.get("output"), given.get("body")
+    body_fields = object_of(choices.utf8_text())
+    output, body = body_fields.get("output"), body_fields.get("body")
     gateway, upstream, loop = _gateway()
     upstream.text = (output if isinstance(output, str) else "") or "."
     sent = loop.run_until_complete(_send_request(gateway, path, json.dumps(body).encode()))
@@ -166,8 +166,8 @@ def _assert_answered(path: str, sent: Sequence[Mapping[str, Any]]) -> None:
         for line in answer.splitlines():
             json.loads(line)
     else:
-        for told in re.findall(rb"^data: (?!\[DONE\])(.*)$", answer, re.MULTILINE):
-            json.loads(told)
+        for event in re.findall(rb"^data: (?!\[DONE\])(.*)$", answer, re.MULTILINE):
+            json.loads(event)
 
 
 def seeds() -> Iterator[bytes]:

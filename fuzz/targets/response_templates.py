@@ -22,16 +22,16 @@ HEAD: Final = 1
 def run(data: bytes) -> None:
     choices = Choices(data)
     number = Choices(bytes([choices.byte()]))
-    given = object_of(choices.utf8_text())
-    template, text = given.get("template"), given.get("text")
+    fields = object_of(choices.utf8_text())
+    template, text = fields.get("template"), fields.get("text")
     if not isinstance(template, dict):
         return
     try:
         dialect = from_response_template(template)
     except UnspoolError:
         return
-    said = text if isinstance(text, str) else ""
-    assert_laws(dialect, ModelOutput(said), [number.chunks(said)])
+    output = text if isinstance(text, str) else ""
+    assert_laws(dialect, ModelOutput(output), [number.chunks(output)])
     try:
         to_response_template(dialect)
     except UnspoolError:

@@ -62,9 +62,9 @@ def run(data: bytes) -> None:
     dialect = choices.dialect()
     policies = choices.choose((None, Policies(schemaless_value="json"), Policies(malformed_call="repair")))
     number = Choices(bytes([choices.byte()]))
-    given = object_of(choices.utf8_text())
-    tools = ({"type": "function", "function": {"name": "f", "parameters": given.get("schema")}},)
-    arguments = given.get("arguments")
+    fields = object_of(choices.utf8_text())
+    tools = ({"type": "function", "function": {"name": "f", "parameters": fields.get("schema")}},)
+    arguments = fields.get("arguments")
     call = ToolCall("call_1", "f", json.dumps(arguments if isinstance(arguments, dict) else {}))
     try:
         text = render(dialect, Message(tool_calls=(call,)), check=False)
@@ -84,5 +84,5 @@ def run(data: bytes) -> None:
 
 def seeds() -> Iterator[bytes]:
     for number, dialect in enumerate(list_dialects()):
-        given = EXAMPLES[number % len(EXAMPLES)]
-        yield choosing(dialect) + bytes([number % 3, number]) + json.dumps(given).encode()
+        fields = EXAMPLES[number % len(EXAMPLES)]
+        yield choosing(dialect) + bytes([number % 3, number]) + json.dumps(fields).encode()

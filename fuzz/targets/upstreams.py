@@ -106,13 +106,13 @@ async def _followed(stream: CompletionStream) -> dict[int | str, Any]:
 
 def _add(out: dict[int | str, Any], batch: Batch) -> None:
     for delta in batch.deltas:
-        said = out.setdefault(delta.choice, {"text": "", "reasoning": "", "calls": {}, "finish": None})
-        said["text"] += delta.text
-        said["reasoning"] += delta.reasoning
+        result = out.setdefault(delta.choice, {"text": "", "reasoning": "", "calls": {}, "finish": None})
+        result["text"] += delta.text
+        result["reasoning"] += delta.reasoning
         for call in delta.calls:
-            name, arguments = said["calls"].get(call.index, ("", ""))
-            said["calls"][call.index] = (name + call.name, arguments + call.arguments)
-        said["finish"] = delta.finish or said["finish"]
+            name, arguments = result["calls"].get(call.index, ("", ""))
+            result["calls"][call.index] = (name + call.name, arguments + call.arguments)
+        result["finish"] = delta.finish or result["finish"]
     if batch.usage is not None:
         out["usage"] = batch.usage
 

@@ -15,8 +15,8 @@ pytest.importorskip("anthropic")
 pytest.importorskip("ollama")
 pytest.importorskip("openai")
 
-from soak_log import ResultLog
 from soak_clients import RequestResult, read_chat
+from soak_log import ResultLog
 from soak_script import FAULTS, HARMLESS, MARK, mark_of, output_of, parse_question, question
 from unspool import parse
 

@@ -50,7 +50,7 @@ def _whole(ids: list[int]) -> Any:
 
 
 def _answer(results: list[Any]) -> Answer:
-    said = {"content": "", "reasoning": ""}
+    texts = {"content": "", "reasoning": ""}
     calls: list[list[str]] = []
     for found in results:
         for part in found if isinstance(found, list) else ():
@@ -61,8 +61,8 @@ def _answer(results: list[Any]) -> Answer:
                 calls = calls or [["", ""]]
                 calls[-1] = [recipient.removeprefix("functions."), calls[-1][1] + text]
             else:
-                said["reasoning" if channel == "analysis" else "content"] += text
-    return Answer(**said, calls=[call for call in calls if call[0]])
+                texts["reasoning" if channel == "analysis" else "content"] += text
+    return Answer(**texts, calls=[call for call in calls if call[0]])
 
 
 def _fields(message: Message) -> tuple[str | None, str | None, str]:

@@ -40,16 +40,16 @@ Result: TypeAlias = tuple[str | None, str | None, list[Any]]
 
 
 def _answer(results: list[Result]) -> Answer:
-    said: list[list[str]] = [[], []]
+    texts: list[list[str]] = [[], []]
     calls: dict[int, list[str]] = {}
     for reasoning, content, found in results:
-        said[0].append(reasoning or "")
-        said[1].append(content or "")
+        texts[0].append(reasoning or "")
+        texts[1].append(content or "")
         for call in found:
             kept = calls.setdefault(call.tool_index, ["", ""])
             kept[0] += call.name or ""
             kept[1] += call.parameters or ""
-    return Answer("".join(said[1]), "".join(said[0]), [calls[index] for index in sorted(calls)])
+    return Answer("".join(texts[1]), "".join(texts[0]), [calls[index] for index in sorted(calls)])
 
 
 class _DetectorChain:

@@ -274,10 +274,10 @@ def _print_summary(report: Report) -> None:
     counts = report.counts
     print(f"{parser['name']} {parser['version']}".strip(), "-", _format_counts(counts), sep=" ")
     for group in GROUPS:
-        mine = [result for result in report.results if result.case.group == group]
-        if mine:
+        group_results = [result for result in report.results if result.case.group == group]
+        if group_results:
             found: dict[str, int] = {}
-            for result in mine:
+            for result in group_results:
                 found[result.status] = found.get(result.status, 0) + 1
             print(f"  {group:<11} {_format_counts(found)}")
     reasons = len({one.reason for one in report.inapplicable})

@@ -69,112 +69,121 @@ MATCH: Final = Difference("match")
 
 def compare(case: TestCase, stream: DecodedStream) -> Difference:
     """Return the worst difference between the expectation of a case and the answer."""
-    found = differences(case, stream)
-    return min(found, key=lambda one: CLASSES.index(one.name), default=MATCH)
+    all_differences = differences(case, stream)
+    return min(all_differences, key=lambda one: CLASSES.index(one.name), default=MATCH)
 
 
 def differences(case: TestCase, stream: DecodedStream) -> list[Difference]:
     """Return all differences between the expectation of a case and the answer."""
     actual = stream.message
     alignment = _CallAlignment(case, actual)
-    found = [*alignment.found]
+    all_differences = [*alignment.differences]
     sent_as_calls = dict(alignment.sent_as_calls)  # unfinished pieces that came out as calls
     order: list[tuple[Channel | Literal["call"], str]] = []
     for channel in get_args(Channel):
-        found += _TextComparison(case, actual, channel, sent_as_calls).found
+        all_differences += _TextComparison(case, actual, channel, sent_as_calls).differences
     for number, part in enumerate(case.expected_order):
         if isinstance(part, TextSegment):
             order.append((part.channel, part.text))
         elif isinstance(part, CallReference) or sent_as_calls.get(number):
             order.append(("call", ""))
-    if all(one.name in ("whitespace", "arguments") for one in found):
+    if all(one.name in ("whitespace", "arguments") for one in all_differences):
         # Extra text is an unfinished piece, whose position does not matter.
-        found += _compare_order(order, stream.positions) if not _has_extra_text(case, actual) else []
+        all_differences += (
+            _compare_order(order, stream.positions) if not _has_extra_text(case, actual) else []
+        )
     finish = case.expected_finish_reason
     if finish == "stop" and actual.finish_reason == "tool_calls" and any(sent_as_calls.values()):
         finish = "tool_calls"  # a client that received a malformed call sees a call
     if actual.finish_reason is not None and finish is not None and actual.finish_reason != finish:
-        found.append(Difference("finish", f"finish_reason {actual.finish_reason}, expected {finish}"))
-    return found
+        all_differences.append(
+            Difference("finish", f"finish_reason {actual.finish_reason}, expected {finish}")
+        )
+    return all_differences
 
 
 # -- calls
 
 
 class _CallAlignment:
-    """Alignment of the expected calls with the actual ones."""
+    """Alignment of the expected calls with the actual ones.
 
-    def __init__(self, case: TestCase, actual: ExtractedToolCallInformation) -> None:
-        self.found: list[Difference] = []
+    Both lists are in order. An expected call takes the next actual call. An unfinished piece
+    takes it only if a stream may send that call for the piece; otherwise the parser dropped the
+    piece or returned it as text, and the call stays for the next expected part.
+    """
+
+    def __init__(self, case: TestCase, message: ExtractedToolCallInformation) -> None:
+        self.differences: list[Difference] = []
         self.sent_as_calls: dict[int, bool] = {}
-        calls = list(actual.tool_calls)
-        expected = [
+        """Result for each unfinished piece, by its index in the expected order."""
+        calls = list(message.tool_calls)
+        parts = [
             (number, part)
             for number, part in enumerate(case.expected_order)
             if isinstance(part, CallReference) or (isinstance(part, Unfinished) and part.name)
         ]
-        wanted = sum(isinstance(part, CallReference) for _, part in expected)
+        expected_count = sum(isinstance(part, CallReference) for _, part in parts)
         at = 0
-        for number, part in expected:
-            got = calls[at] if at < len(calls) else None
+        for number, part in parts:
+            actual = calls[at] if at < len(calls) else None
             if isinstance(part, Unfinished):
-                self.sent_as_calls[number] = got is not None and _may_be_sent_as(part, got)
+                self.sent_as_calls[number] = actual is not None and _may_be_sent_as(part, actual)
                 at += self.sent_as_calls[number]
-                if got is not None and self.sent_as_calls[number] and _runs_as_other(part, got):
-                    self.found.append(
-                        Difference("leak", f"clients can run a broken call: {_format_call(got)}")
-                    )
+                if actual is not None and self.sent_as_calls[number] and _runs_as_other(part, actual):
+                    detail = f"clients can run a broken call: {_format_call(actual)}"
+                    self.differences.append(Difference("leak", detail))
             elif isinstance(part, CallReference):
-                want = case.expected_tool_calls[part.index]
-                if got is None:
-                    self._missing(want, calls)
+                expected = case.expected_tool_calls[part.index]
+                if actual is None:
+                    self._add_missing(expected, calls)
                     continue
                 at += 1
-                self._compare(want, got)
+                self._compare(expected, actual)
         for extra in calls[at:]:
-            self.found.append(Difference("leak", f"unexpected call: {_format_call(extra)}"))
-        if len(calls) > wanted + sum(self.sent_as_calls.values()) or len(calls) < wanted:
+            self.differences.append(Difference("leak", f"unexpected call: {_format_call(extra)}"))
+        if len(calls) > expected_count + sum(self.sent_as_calls.values()) or len(calls) < expected_count:
             # With other numbers of calls the pairs are guesses, so their differences mean little.
-            self.found = [one for one in self.found if one.name not in ("arguments", "whitespace")] or [
-                Difference("loss", f"{len(calls)} calls, expected {wanted}")
-            ]
+            reliable = [one for one in self.differences if one.name not in ("arguments", "whitespace")]
+            count_detail = f"{len(calls)} calls, expected {expected_count}"
+            self.differences = reliable or [Difference("loss", count_detail)]
 
-    def _missing(self, want: ToolCall, calls: Sequence[ToolCall]) -> None:
-        inside = want.function.arguments.strip("{} ")
+    def _add_missing(self, expected: ToolCall, calls: Sequence[ToolCall]) -> None:
+        """Add a missing call, as merged if another call contains its arguments or its name."""
+        inside = expected.function.arguments.strip("{} ")
         merged = inside and any(
-            inside in call.function.arguments and call.function.arguments != want.function.arguments
+            inside in call.function.arguments and call.function.arguments != expected.function.arguments
             for call in calls
         )
         joined = any(
-            want.function.name in call.function.name and want.function.name != call.function.name
+            expected.function.name in call.function.name and expected.function.name != call.function.name
             for call in calls
         )
         if merged or joined:
-            self.found.append(Difference("merge", f"call merged with another: {_format_call(want)}"))
+            detail = f"call merged with another: {_format_call(expected)}"
+            self.differences.append(Difference("merge", detail))
         else:
-            self.found.append(Difference("loss", f"missing call {_format_call(want)}"))
+            self.differences.append(Difference("loss", f"missing call {_format_call(expected)}"))
 
-    def _compare(self, want: ToolCall, got: ToolCall) -> None:
-        if want.function.name != got.function.name:
-            self.found.append(
-                Difference("loss", f"missing call {_format_call(want)}, got {_format_call(got)}")
-            )
+    def _compare(self, expected: ToolCall, actual: ToolCall) -> None:
+        if expected.function.name != actual.function.name:
+            detail = f"missing call {_format_call(expected)}, got {_format_call(actual)}"
+            self.differences.append(Difference("loss", detail))
             return
-        if want.function.arguments != got.function.arguments:
-            self._arguments(want, got)
-        if want.id is not None and got.id is not None and want.id != got.id:
-            self.found.append(Difference("arguments", f"id {got.id!r}, but the model wrote {want.id!r}"))
+        if expected.function.arguments != actual.function.arguments:
+            self._compare_arguments(expected, actual)
+        if expected.id is not None and actual.id is not None and expected.id != actual.id:
+            detail = f"id {actual.id!r}, but the model wrote {expected.id!r}"
+            self.differences.append(Difference("arguments", detail))
 
-    def _arguments(self, want: ToolCall, got: ToolCall) -> None:
-        expected, found = json_value(want.function.arguments), json_value(got.function.arguments)
-        if expected != found:
-            detail = f"{got.function.name}: {got.function.arguments}, expected {want.function.arguments}"
-            self.found.append(Difference("arguments", detail))
-        elif want.verbatim:
-            detail = (
-                f"{got.function.name}: {got.function.arguments}, the model wrote {want.function.arguments}"
-            )
-            self.found.append(Difference("whitespace", detail))
+    def _compare_arguments(self, expected: ToolCall, actual: ToolCall) -> None:
+        arguments = f"{actual.function.name}: {actual.function.arguments}"
+        if json_value(expected.function.arguments) != json_value(actual.function.arguments):
+            detail = f"{arguments}, expected {expected.function.arguments}"
+            self.differences.append(Difference("arguments", detail))
+        elif expected.verbatim:
+            detail = f"{arguments}, the model wrote {expected.function.arguments}"
+            self.differences.append(Difference("whitespace", detail))
 
 
 def _may_be_sent_as(part: Unfinished, call: ToolCall) -> bool:
@@ -259,7 +268,12 @@ def _format_call(call: ToolCall) -> str:
 
 
 class _TextComparison:
-    """Comparison of one channel: each expected segment in turn, and the text between them."""
+    """Comparison of one channel: each expected segment in turn, and the text between them.
+
+    The comparison searches the segments from left to right. Between two of them there may be
+    whitespace and the raw text of unfinished pieces; anything else is a leak. A malformed call
+    that did not come out as a call must be there as text, at least in part.
+    """
 
     def __init__(
         self,
@@ -268,7 +282,7 @@ class _TextComparison:
         channel: Channel,
         sent_as_calls: dict[int, bool],
     ) -> None:
-        self.found: list[Difference] = []
+        self.differences: list[Difference] = []
         self.channel = channel
         text = (actual.content if channel == "content" else actual.reasoning) or ""
         self.text = text
@@ -300,7 +314,7 @@ class _TextComparison:
             self._add("loss", "the broken call is missing as a call and as text")
 
     def _add(self, name: DifferenceClass, detail: str) -> None:
-        self.found.append(Difference(name, f"{self.channel}: {detail}"))
+        self.differences.append(Difference(name, f"{self.channel}: {detail}"))
 
     def _check_gap(self, gap: str, allowed: Sequence[Unfinished], *, first: bool, last: bool) -> None:
         """Check the text between two segments: only whitespace and unfinished pieces may be there."""
@@ -312,17 +326,17 @@ class _TextComparison:
         if not any(_is_raw(rest, part) for part in allowed):
             self._add("leak", repr(rest))
 
-    def _find(self, wanted: str, at: int) -> tuple[int, int]:
+    def _find(self, segment: str, at: int) -> tuple[int, int]:
         """Find a segment after ``at``, if necessary with different whitespace in it."""
-        start = self.text.find(wanted, at)
+        start = self.text.find(segment, at)
         if start >= 0:
-            return start, start + len(wanted)
-        loose = re.compile(r"\s*".join(map(re.escape, wanted.split())))
-        found = loose.search(self.text, at)
-        if found is None or not wanted.strip():
+            return start, start + len(segment)
+        loose = re.compile(r"\s*".join(map(re.escape, segment.split())))
+        match = loose.search(self.text, at)
+        if match is None or not segment.strip():
             return -1, -1
-        self._add("whitespace", f"{_shorten(found[0])!r}, expected {_shorten(wanted)!r}")
-        return found.span()
+        self._add("whitespace", f"{_shorten(match[0])!r}, expected {_shorten(segment)!r}")
+        return match.span()
 
 
 def _is_raw(text: str, part: Unfinished) -> bool:
@@ -337,8 +351,8 @@ def _is_raw(text: str, part: Unfinished) -> bool:
 def _has_extra_text(case: TestCase, actual: ExtractedToolCallInformation) -> bool:
     """Return whether an unfinished piece came out as text."""
     return any(
-        count_visible([got or ""]) != count_visible([want or ""])
-        for got, want in (
+        count_visible([actual_text or ""]) != count_visible([expected_text or ""])
+        for actual_text, expected_text in (
             (actual.content, case.expected_content),
             (actual.reasoning, case.expected_reasoning),
         )
@@ -387,17 +401,21 @@ def _format_position(state: StreamPosition) -> str:
 
 def diff(case: TestCase, actual: ExtractedToolCallInformation | None) -> str:
     """Return a diff of the expected and the actual message, a line for each part, with equal lines."""
-    got = order_lines(actual) if actual is not None else []
+    actual_lines = order_lines(actual) if actual is not None else []
     if actual is not None and actual.finish_reason is None:
-        got += [line for line in order_lines(case.expected) if line.startswith("finish")]
-    wanted = order_lines(case.expected)
+        actual_lines += [line for line in order_lines(case.expected) if line.startswith("finish")]
+    expected_lines = order_lines(case.expected)
     lines: list[str] = []
     # Compare whole lines only: similarity inside long arguments takes minutes.
-    for _, a, b, c, d in difflib.SequenceMatcher(None, wanted, got, autojunk=False).get_opcodes():
-        if wanted[a:b] == got[c:d]:
-            lines += [f"  {line}" for line in wanted[a:b]]
+    for _, a, b, c, d in difflib.SequenceMatcher(
+        None, expected_lines, actual_lines, autojunk=False
+    ).get_opcodes():
+        if expected_lines[a:b] == actual_lines[c:d]:
+            lines += [f"  {line}" for line in expected_lines[a:b]]
         else:
-            lines += [f"- {line}" for line in wanted[a:b]] + [f"+ {line}" for line in got[c:d]]
+            lines += [f"- {line}" for line in expected_lines[a:b]] + [
+                f"+ {line}" for line in actual_lines[c:d]
+            ]
     return "\n".join(lines)
 
 

@@ -49,12 +49,12 @@ def find_reason(case: TestCase, stream: DecodedStream) -> str:
 
 
 def _variants(case: TestCase) -> Iterator[tuple[str, TestCase]]:
-    found: list[tuple[str, TestCase]] = []
+    variants: list[tuple[str, TestCase]] = []
     for entry in POLICY_DIFFERENCES:
         variant = entry.expects(case)
         if variant is not None:
-            found.append((entry.reason, variant))
-    yield from found
+            variants.append((entry.reason, variant))
+    yield from variants
 
 
 ONE_BLOCK: Final = "reasoning is parsed only in one block at the beginning"
@@ -119,22 +119,24 @@ def _is_content(part: Part) -> bool:
 
 def _drop_text_after_calls(case: TestCase) -> TestCase | None:
     first = _first_call(case)
-    kept = [p for i, p in enumerate(case.expected_order) if i < first or not _is_content(p)]
-    return with_order(case, kept) if len(kept) < len(case.expected_order) else None
+    remaining = [p for i, p in enumerate(case.expected_order) if i < first or not _is_content(p)]
+    return with_order(case, remaining) if len(remaining) < len(case.expected_order) else None
 
 
 def _drop_text_next_to_calls(case: TestCase) -> TestCase | None:
-    kept = [part for part in case.expected_order if not _is_content(part)]
+    remaining = [part for part in case.expected_order if not _is_content(part)]
     return (
-        with_order(case, kept)
-        if case.expected_tools_called and len(kept) < len(case.expected_order)
+        with_order(case, remaining)
+        if case.expected_tools_called and len(remaining) < len(case.expected_order)
         else None
     )
 
 
 def _drop_broken_calls(case: TestCase) -> TestCase | None:
-    kept = [part for part in case.expected_order if not isinstance(part, Unfinished)]
-    return with_order(case, kept) if case.group == "malformed" or "broken" in case.scenario_name else None
+    remaining = [part for part in case.expected_order if not isinstance(part, Unfinished)]
+    return (
+        with_order(case, remaining) if case.group == "malformed" or "broken" in case.scenario_name else None
+    )
 
 
 def _repair_broken_calls(case: TestCase) -> TestCase | None:
@@ -215,9 +217,9 @@ def _keep_calls_in_reasoning(case: TestCase) -> TestCase | None:
     if not case.expected_tools_called or not isinstance(thought, TextSegment):
         return None
     remainder = case.model_output.partition(thought.text)[2]
-    kept, closer, _ = remainder.partition(reasoning_markers(capabilities_of(case.dialect))[1])
+    remaining, closer, _ = remainder.partition(reasoning_markers(capabilities_of(case.dialect))[1])
     answer = [part for part in case.expected_order if _is_content(part)] if closer else []
-    return with_order(case, [TextSegment("reasoning", (thought.text + kept).rstrip()), *answer])
+    return with_order(case, [TextSegment("reasoning", (thought.text + remaining).rstrip()), *answer])
 
 
 def _start_with_reasoning(case: TestCase) -> TestCase | None:

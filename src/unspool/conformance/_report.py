@@ -312,8 +312,8 @@ def _details(
 
 
 def _case(case: Mapping[str, Any], tools: _Numbering) -> dict[str, Any]:
-    kept = {key: value for key, value in case.items() if value not in (None, "", [])}
-    return kept | {"tools": tools[json.dumps(case["tools"])]}
+    fields = {key: value for key, value in case.items() if value not in (None, "", [])}
+    return fields | {"tools": tools[json.dumps(case["tools"])]}
 
 
 def _entry(entry: Mapping[str, Any], case: Mapping[str, Any]) -> dict[str, Any]:

@@ -73,21 +73,21 @@ def abbreviate_list(items: Sequence[str]) -> list[str]:
 
 def merge_results(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Merge the results of several runs; the last run of each parser counts."""
-    unsupported = [found for found in results if found.get("format") != FORMAT]
+    unsupported = [result for result in results if result.get("format") != FORMAT]
     if unsupported:
         raise UsageError(f"unsupported result format {unsupported[0].get('format')!r}; run the suite again")
     out: dict[str, Any] = dict(results[-1])
-    last = {parser["name"]: number for number, found in enumerate(results) for parser in found["parsers"]}
+    last = {parser["name"]: number for number, result in enumerate(results) for parser in result["parsers"]}
 
     def keep_last(key: str, name: str) -> list[Any]:
-        return [item for i, found in enumerate(results) for item in found[key] if last[item[name]] == i]
+        return [item for i, result in enumerate(results) for item in result[key] if last[item[name]] == i]
 
     out["parsers"] = keep_last("parsers", "name")
     out["cells"] = keep_last("cells", "parser")
     out["results"] = keep_last("results", "parser")
     for key, names in (("dialects", ("name",)), ("inapplicable", ("dialect", "scenario"))):
-        unique = {tuple(item[name] for name in names): item for found in results for item in found[key]}
+        unique = {tuple(item[name] for name in names): item for result in results for item in result[key]}
         out[key] = [unique[name] for name in sorted(unique)]
-    out["chunkings"] = list(dict.fromkeys(way for found in results for way in found["chunkings"]))
-    out["cases"] = {key: case for found in results for key, case in found["cases"].items()}
+    out["chunkings"] = list(dict.fromkeys(way for result in results for way in result["chunkings"]))
+    out["cases"] = {key: case for result in results for key, case in result["cases"].items()}
     return out

@@ -65,10 +65,10 @@ def _shrink_scenario(
     while shrunk and budget.left:
         shrunk = False
         for parts in _smaller_parts(scenario.parts):
-            found = _render_failing(replace(scenario, parts=parts), case, chunking, budget)
-            if found is not None:
+            failure = _render_failing(replace(scenario, parts=parts), case, chunking, budget)
+            if failure is not None:
                 scenario = replace(scenario, parts=parts)
-                case, chunks = found
+                case, chunks = failure
                 shrunk = True
                 break
     return case, chunks

@@ -228,7 +228,7 @@ def markers(dialect: str | Dialect) -> tuple[str, ...]:
     ]
     if spec.frame is not None:
         templates += [*spec.frame.open, spec.frame.sep, *spec.frame.ends, *spec.frame.fields]
-    found = {text for template in templates for text in literals(parse_template(split_marks(template)[1]))}
+    texts = {text for template in templates for text in literals(parse_template(split_marks(template)[1]))}
     # Models may omit a bracket next to the calls.
-    found |= {text.removesuffix("[").removeprefix("]") for text in found}
-    return tuple(sorted(text for text in found if len(text.strip()) > 1))
+    texts |= {text.removesuffix("[").removeprefix("]") for text in texts}
+    return tuple(sorted(text for text in texts if len(text.strip()) > 1))

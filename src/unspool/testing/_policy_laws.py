@@ -151,7 +151,7 @@ EFFECTS: Final[Mapping[str, _Effect]] = {
             "text": lambda outcome: outcome.is_removed and sample.name in outcome.reasoning,
         },
         lambda sample: (ModelOutput(sample.write(TextPart("reasoning", f"Hm.{sample.write()}"))),),
-        # The header of a call ends the message before it, and text ends the position for anchored calls.
+        # The header of a call ends the message before it, and no text may precede an anchored call.
         lambda sample: (
             sample.capabilities.reasoning and sample.spec.frame is None and not sample.capabilities.anchored
         ),

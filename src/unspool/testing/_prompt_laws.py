@@ -44,8 +44,8 @@ def every_policy() -> list[Policies]:
     """Return the policies with every single value, and every engine's preset."""
     values = [(name, value) for name, allowed in policy_choices().items() for value in allowed]
     settings: list[dict[str, Any]] = [{name: value} for name, value in values]
-    found = [Policies(**each) for each in settings] + [Policies.preset(engine) for engine in ENGINES]
-    return list(dict.fromkeys([*found, STRICT]))
+    every = [Policies(**each) for each in settings] + [Policies.preset(engine) for engine in ENGINES]
+    return list(dict.fromkeys([*every, STRICT]))
 
 
 def assert_quotations(

@@ -42,8 +42,8 @@ def _cut_inside(kind: str, part: int, share: float) -> CutPosition:
         if number < 0:
             return None
         length = len(draft.pieces[number].text)
-        kept = round(length * share)
-        return number, min(max(kept, 1), length - 1) if 0 < share < 1 else kept
+        kept_length = round(length * share)
+        return number, min(max(kept_length, 1), length - 1) if 0 < share < 1 else kept_length
 
     return locate
 
@@ -54,8 +54,8 @@ def _cut_after(word: str, part: int, offset: int = 0) -> CutPosition:
     def locate(draft: Draft) -> tuple[int, int] | None:
         for number, piece in enumerate(draft.pieces):
             if piece.part == part and word in piece.text:
-                kept = piece.text.index(word) + len(word) + offset
-                return (number, kept) if 0 < kept <= len(piece.text) else None
+                kept_length = piece.text.index(word) + len(word) + offset
+                return (number, kept_length) if 0 < kept_length <= len(piece.text) else None
         return None
 
     return locate
@@ -66,15 +66,15 @@ def _truncate(locate: CutPosition) -> DraftEdit:
         found = locate(draft)
         if found is None:
             return "it has no text at this position"
-        number, kept = found
-        draft.order = _parts_before_cut(draft, number, kept)
+        number, kept_length = found
+        draft.order = _parts_before_cut(draft, number, kept_length)
         pieces = draft.pieces[:number]
         last = draft.pieces[number]
-        draft.pieces = [*pieces, RenderedPiece(last.kind, last.text[:kept], last.part)]
+        draft.pieces = [*pieces, RenderedPiece(last.kind, last.text[:kept_length], last.part)]
         draft.finish_reason = "length"
         broken = [part for part in draft.order if isinstance(part, Unfinished)]
         called = any(isinstance(part, ExpectedCall) for part in draft.order)
-        closing = last.kind == "tail" or (last.kind == "payload" and kept == len(last.text))
+        closing = last.kind == "tail" or (last.kind == "payload" and kept_length == len(last.text))
         # A parser may report the complete call or the cut after it in its finish reason.
         draft.any_finish = bool(broken) and (called or closing)
         return None
@@ -82,25 +82,25 @@ def _truncate(locate: CutPosition) -> DraftEdit:
     return edit
 
 
-def _parts_before_cut(draft: Draft, number: int, kept: int) -> list[ExpectedPart]:
+def _parts_before_cut(draft: Draft, number: int, kept_length: int) -> list[ExpectedPart]:
     """Return the expected parts for the pieces before the cut."""
     piece = draft.pieces[number]
     outcomes = _expected_by_part(draft)
     order = [outcome for part, outcome in outcomes.items() if part < piece.part and outcome is not None]
     expected = outcomes.get(piece.part)
-    whole_piece = kept == len(piece.text)
+    whole_piece = kept_length == len(piece.text)
     match piece.kind:
         case "text":
-            if kept and isinstance(expected, TextSegment):
+            if kept_length and isinstance(expected, TextSegment):
                 echo = expected.text.removesuffix(piece.text.strip())
-                order.append(TextSegment(expected.channel, echo + piece.text[:kept].strip()))
+                order.append(TextSegment(expected.channel, echo + piece.text[:kept_length].strip()))
             return order
         case "close":
             order += [expected] if expected is not None else []
-            return order if whole_piece else [*order, Unfinished("fragment", piece.text[:kept])]
+            return order if whole_piece else [*order, Unfinished("fragment", piece.text[:kept_length])]
         case "open":
-            return order if whole_piece else [*order, Unfinished("fragment", piece.text[:kept])]
-    return order + _call_before_cut(draft, number, kept, expected)
+            return order if whole_piece else [*order, Unfinished("fragment", piece.text[:kept_length])]
+    return order + _call_before_cut(draft, number, kept_length, expected)
 
 
 def _expected_by_part(draft: Draft) -> dict[int, ExpectedPart | None]:
@@ -111,15 +111,15 @@ def _expected_by_part(draft: Draft) -> dict[int, ExpectedPart | None]:
 
 
 def _call_before_cut(
-    draft: Draft, number: int, kept: int, expected: ExpectedPart | None
+    draft: Draft, number: int, kept_length: int, expected: ExpectedPart | None
 ) -> list[ExpectedPart]:
     piece = draft.pieces[number]
-    whole_piece = kept == len(piece.text)
+    whole_piece = kept_length == len(piece.text)
     first = min(i for i, other in enumerate(draft.pieces) if other.part == piece.part)
-    raw = "".join(other.text for other in draft.pieces[first:number]) + piece.text[:kept]
+    raw = "".join(other.text for other in draft.pieces[first:number]) + piece.text[:kept_length]
     if not isinstance(expected, ExpectedCall):
         return []
-    sent = _sendable_arguments(expected.call, draft.capabilities, piece.text[:kept])
+    sent = _sendable_arguments(expected.call, draft.capabilities, piece.text[:kept_length])
     truncated = Unfinished("truncated", raw, expected.call.name, sent)
     match piece.kind:
         case "section_open" | "separator":
@@ -134,11 +134,11 @@ def _call_before_cut(
         case "tail":
             closed = whole_piece or not draft.capabilities.tagged
             return (
-                [expected, *([] if whole_piece else [Unfinished("fragment", piece.text[:kept])])]
+                [expected, *([] if whole_piece else [Unfinished("fragment", piece.text[:kept_length])])]
                 if closed
                 else [truncated]
             )
-    return [expected, *([] if whole_piece else [Unfinished("fragment", piece.text[:kept])])]
+    return [expected, *([] if whole_piece else [Unfinished("fragment", piece.text[:kept_length])])]
 
 
 def _sendable_arguments(call: Call, capabilities: Capabilities, text: str) -> str:

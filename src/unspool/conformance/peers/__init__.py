@@ -107,12 +107,12 @@ def dialects() -> dict[str, object]:
     from ...dialects._request_facts import MODEL
     from ...dialects._templates import dialect_texts
 
-    found: dict[str, object] = {}
+    facts_by_dialect: dict[str, object] = {}
     for dialect in list_dialects():
         facts = facts_of(dialect)
         wrappers = [template.lstrip("^").partition("{text}") for template in dialect.reasoning]
         marks = [mark for literal in dialect_texts(dialect) for mark in _CONTROL.findall(literal)]
-        found[dialect.name] = {
+        facts_by_dialect[dialect.name] = {
             "openers": of_one_checkpoint(
                 [re.split(r"\{\w+\}", opener)[0].strip() for opener, _, _ in wrappers]
             ),
@@ -123,7 +123,7 @@ def dialects() -> dict[str, object]:
             "stops": sorted(of_one_checkpoint({*dialect.stop, *(eos for eos in facts.eos if eos != MODEL)})),
             "controls": sorted(set(of_one_checkpoint(marks))),
         }
-    return found
+    return facts_by_dialect
 
 
 def of_one_checkpoint(marks: Collection[str]) -> list[str]:

@@ -51,39 +51,39 @@ class _Stream(PeerStream):
         self._new = True
 
     def feed(self, text: str, finished: bool) -> ChunkOutput:
-        found = [delta for token in _ids(text) for delta in self._process(token)]
+        deltas = [delta for token in _ids(text) for delta in self._process(token)]
         if finished:
             self._parser.process_eos()
-        return found
+        return deltas
 
     def finish(self) -> ChunkOutput:
-        found = [delta for token in _ids(self._stop) for delta in self._process(token)]
+        deltas = [delta for token in _ids(self._stop) for delta in self._process(token)]
         self._parser.process_eos()
-        return found
+        return deltas
 
     def _process(self, token: int) -> list[Json]:
         parser = self._parser
         parser.process(token)
-        found: list[Json] = []
+        deltas: list[Json] = []
         if len(parser.messages) > self._messages:
             self._messages = len(parser.messages)
             recipient = parser.messages[-1].recipient or ""
             if recipient.startswith(_FUNCTIONS) and not self._open:  # the call had no arguments
-                found += self._call(recipient, "")
+                deltas += self._call(recipient, "")
             self._open = False
             self._new = True
         text = parser.last_content_delta
         if not text:
-            return found
+            return deltas
         recipient = parser.current_recipient or ""
         if recipient.startswith(_FUNCTIONS):
-            return found + self._call(recipient, text)
+            return deltas + self._call(recipient, text)
         channel = _channel(parser.current_channel)
         # The parser does not join messages; batch below joins them in the same way.
         separator = "\n" if self._new and channel in self._seen else ""
         self._new = False
         self._seen.add(channel)
-        return [*found, {channel: separator + text}]
+        return [*deltas, {channel: separator + text}]
 
     def _call(self, recipient: str, arguments: str) -> list[Json]:
         call: Json = {"index": self._calls, "arguments": arguments}

@@ -271,16 +271,16 @@ class _Stream(PeerStream):
 
 def _drain(chunks: AsyncIterator[str]) -> list[str]:
     """Return the items of an asynchronous generator that never suspends."""
-    found: list[str] = []
+    items: list[str] = []
 
     async def collect() -> None:
-        found.extend([chunk async for chunk in chunks])
+        items.extend([chunk async for chunk in chunks])
 
     coroutine = collect()
     try:
         coroutine.send(None)
     except StopIteration:
-        return found
+        return items
     raise RuntimeError("the server suspended unexpectedly")
 
 

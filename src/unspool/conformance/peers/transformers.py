@@ -45,17 +45,17 @@ def _prefix(request: ProtocolRequest) -> str:
 
 def _deltas(events: list[Json], calls: int) -> list[Json]:
     """Return the deltas that the server sends for these events after ``calls`` earlier calls."""
-    found: list[Json] = []
+    deltas: list[Json] = []
     for item in serving.response_events_to_chunks(events):
         if isinstance(item, serving.ToolCall):
             call = {"index": calls, "name": item.name, "arguments": item.arguments}
             calls += 1
-            found.append({"tool_calls": [call]})
+            deltas.append({"tool_calls": [call]})
         elif isinstance(item, serving.ReasoningText):
-            found.append({"reasoning": str(item)})
+            deltas.append({"reasoning": str(item)})
         else:
-            found.append({"content": item})
-    return found
+            deltas.append({"content": item})
+    return deltas
 
 
 class _Stream(PeerStream):
@@ -67,18 +67,18 @@ class _Stream(PeerStream):
         self._calls = 0
 
     def feed(self, text: str, finished: bool) -> ChunkOutput:
-        found = self._send(self._parser.feed(text))
-        return found + self._send(self._parser.finalize()[1]) if finished else found
+        deltas = self._send(self._parser.feed(text))
+        return deltas + self._send(self._parser.finalize()[1]) if finished else deltas
 
     def finish(self) -> ChunkOutput:
         # The parser still needs the token that ends the turn.
-        found = self._send(self._parser.feed(self._stop))
-        return found + self._send(self._parser.finalize()[1])
+        deltas = self._send(self._parser.feed(self._stop))
+        return deltas + self._send(self._parser.finalize()[1])
 
     def _send(self, events: list[Any]) -> list[Json]:
-        found = _deltas(events, self._calls)
-        self._calls += sum("tool_calls" in delta for delta in found)
-        return found
+        deltas = _deltas(events, self._calls)
+        self._calls += sum("tool_calls" in delta for delta in deltas)
+        return deltas
 
     @property
     def finish_reason(self) -> str | None:

@@ -439,10 +439,10 @@ class _Vllm(PeerProgram):
         )
         if not chat_request.tools or chat_request.tool_choice == "none":
             calls = []
-        found = [_call(index, call.id, call) for index, call in enumerate(calls or ())]
+        tool_calls = [_call(index, call.id, call) for index, call in enumerate(calls or ())]
         forced = chat_request.tool_choice == "required" and request.finish_reason == "stop"
-        finish = "tool_calls" if forced or (found and not request.named) else request.finish_reason
-        return {"content": content, "reasoning": reasoning, "tool_calls": found}, finish
+        finish = "tool_calls" if forced or (tool_calls and not request.named) else request.finish_reason
+        return {"content": content, "reasoning": reasoning, "tool_calls": tool_calls}, finish
 
 
 def _check_forced(chat_request: ChatCompletionRequest, request: ProtocolRequest) -> None:
