@@ -59,9 +59,8 @@ def outputs(dialect: str, rows: int) -> Iterator[str]:
         content = "" if dialect in ("llama3_json", "pythonic") else filled(PROSE, 200 + number * 37 % 1500)
         first = {"location": f"Oslo {number}", "unit": "C", "days": number % 7}
         second = {"path": f"{number}.py", "content": filled(CODE, 300 + number * 53 % 900)}
-        new_id = get_dialect(dialect).id_format.seeded(
-            number
-        )  # some parsers accept only ids in their own format
+        # Some parsers accept only ids in their own format.
+        new_id = get_dialect(dialect).id_format.seeded(number)
         calls = [ToolCall(new_id("get_weather", 0), "get_weather", json.dumps(first))]
         if number % 3:
             calls.append(ToolCall(new_id("write_file", 1), "write_file", json.dumps(second)))

@@ -167,9 +167,8 @@ async def load(port: int, path: str, body: dict[str, Any], streams: int) -> tupl
     ended = max(client.parts[-1][0] for client in clients)
     latencies: list[float] = []
     for client in clients:
-        result = list(delta_latencies(client.parts))[
-            : Load.deltas
-        ]  # the end may repeat some after all deltas
+        # The end may repeat some after all deltas.
+        result = list(delta_latencies(client.parts))[: Load.deltas]
         if [number for number, _ in result] != list(range(Load.deltas)):
             raise SystemExit(f"a stream was damaged: {client.parts[-1][1][-300:]!r}")
         latencies += [latency for _, latency in result]

@@ -103,10 +103,11 @@ def _guided(target: str, found: Path, seconds: int, folders: Sequence[str]) -> t
 def _shell(target: str, *options: str) -> str:
     """Run a target under libFuzzer and return its output."""
     limits = [f"-max_len={_LONGEST}", f"-rss_limit_mb={_MEGABYTES}"]
+    # Generous, because the machine may be busy.
     limits += [
         f"-timeout={_SECONDS}",
         f"-report_slow_units={_SECONDS}",
-    ]  # generous, because the machine may be busy
+    ]
     found = str(WORK / target / "findings-pure")
     return _python("pure", "fuzz.shell", target, found, "-print_final_stats=1", *limits, *options).stderr
 

@@ -238,7 +238,7 @@ def _differs(right: Answer, api: str, mode: str, answer: dict[str, Any]) -> str:
 
 
 def _is_countable(output: Output, reasoning: str) -> bool:
-    """Return whether everything before the end of reasoning is reasoning, since SGLang counts it all."""
+    """Return whether all tokens before the end of reasoning are reasoning, as SGLang assumes."""
     known: Any = _facts()[output.dialect]
     if not known["closers"]:
         return False

@@ -148,9 +148,8 @@ class Program:
         except OSError as error:
             raise UsageError(f"cannot run {' '.join(self._command)}: {error}") from error
         if isinstance(self._process.stdout, TextIOWrapper):
-            self._process.stdout.reconfigure(
-                newline="\n"
-            )  # a carriage return is whitespace in JSON, not the end of a line
+            # A carriage return is whitespace in JSON, not the end of a line.
+            self._process.stdout.reconfigure(newline="\n")
         self._lines = queue.Queue()
         threading.Thread(target=_read_output, args=(self._process, self._lines), daemon=True).start()
         hello = self._read_line(START_LIMIT).get("hello")

@@ -99,9 +99,8 @@ def _assert_arguments_in_place(run: ParseRun, head: CallStart, tail: CallEnd, jo
         run.fail("places", f"the span of the arguments starts with whitespace: {span_text!r}")
     if tail.status != "complete":
         return
-    if not span_text and any(
-        json.loads(joined).values()
-    ):  # an empty text stands for no arguments, or for empty code
+    # An empty text stands for no arguments, or for empty code.
+    if not span_text and any(json.loads(joined).values()):
         run.fail("places", f"the arguments {joined!r} have an empty span")
     if span_text.startswith('{"') and is_json(span_text) and span_text != joined:
         # Python literals are converted to JSON. This text is both, and only its end shows which.

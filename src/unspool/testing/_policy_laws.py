@@ -96,7 +96,7 @@ class _Effect:
     cases: Callable[[SampleCall], Iterable[ModelOutput]] = lambda sample: (ModelOutput(sample.write()),)
     """Outputs to try; in one of them every value must show."""
     applies: Callable[[SampleCall], bool] = lambda _: True
-    """Predicate: the dialect, which has calls, also has the feature."""
+    """Predicate that selects the dialects with the feature, among those with calls."""
     streamed: bool = False
     """True if the effect shows only in the stream, not in the message."""
 
@@ -277,9 +277,8 @@ def assert_policy(dialect: str | Dialect, policy: str) -> ModelOutput | None:
     """
     spec = find(dialect)
     sample, effect = SampleCall(spec), EFFECTS[policy]
-    is_code = (
-        sample.capabilities.payload == "code"
-    )  # code is never malformed or truncated, and has no parameters
+    # Code is never malformed or truncated, and has no parameters.
+    is_code = sample.capabilities.payload == "code"
     if is_code or not sample.capabilities.calls or not effect.applies(sample):
         return None
     predicates = effect.predicates(sample)
