@@ -308,7 +308,7 @@ function aligned(expected, actual) {
 
 const words = (text) => text.match(/[\p{L}\p{N}_]+|\s|./gsu) ?? [];
 
-// The two texts as nodes, what differs in <del> and <ins>.
+// Return the two texts as nodes, with their differences in <del> and <ins>.
 function marked(left, right) {
   const [a, b] = [words(left), words(right)];
   let start = 0;
@@ -335,7 +335,7 @@ function marked(left, right) {
   ];
 }
 
-// Without the blanks that say nothing: all of a text, in arguments those outside of strings.
+// Remove insignificant whitespace: all of it in text, outside of strings in arguments.
 const unblanked = ({ kind, text }) => kind === "call" ? text.replace(/("(?:[^"\\]|\\.)*")|\s+/gs, "$1") : withoutWhitespace(text);
 
 function eventCell(event, nodes, absent) {
