@@ -81,11 +81,13 @@ def vllm() -> tuple[str, dict[str, Callable[[TokenizedOutput], Contenders]]]:
     def steps(case: TokenizedOutput, tools: str, reasoning: str) -> Steps:
         parser = ParserManager.get_parser(tools, reasoning, enable_auto_tools=True, model_name="tiny")
         assert parser is not None  # noqa: S101 - both names are given
-        asked = ChatCompletionRequest(
+        chat_request = ChatCompletionRequest(
             model="tiny", messages=[{"role": "user", "content": "Hi"}], tools=TOOLS, stream=True
         )
         off = {"enable_thinking": False, "thinking": False}
-        request = parser(case.tokenizer, asked.tools, chat_template_kwargs=off).adjust_request(asked)
+        request = parser(case.tokenizer, chat_request.tools, chat_template_kwargs=off).adjust_request(
+            chat_request
+        )
         prompt = case.tokenizer.encode("<think></think>", add_special_tokens=False)
 
         def begin() -> Step:
@@ -204,13 +206,13 @@ def _measure_in_turns(contenders: Contenders, case: TokenizedOutput) -> Iterator
 
 def _round(step: Step, case: TokenizedOutput) -> float:
     last = len(case.ids) - 1
-    begun = time.thread_time()
+    started = time.thread_time()
     for place, (text, id) in enumerate(zip(case.texts, case.ids, strict=True)):
         step(text, id, place == last)
-        if not place % 256 and time.thread_time() - begun > LIMIT:
+        if not place % 256 and time.thread_time() - started > LIMIT:
             last = place
             break
-    return (time.thread_time() - begun) / (last + 1)
+    return (time.thread_time() - started) / (last + 1)
 
 
 # -- the table

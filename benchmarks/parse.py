@@ -56,8 +56,8 @@ class Contender:
     @property
     def python(self) -> Path:
         """Path of the interpreter."""
-        given = self.environment and ROOT / ".peers" / self.environment / "bin" / "python"
-        return Path(given or sys.executable)
+        peer_python = self.environment and ROOT / ".peers" / self.environment / "bin" / "python"
+        return Path(peer_python or sys.executable)
 
     @property
     def missing(self) -> str:

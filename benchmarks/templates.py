@@ -61,12 +61,12 @@ def main() -> None:
     template = ChatTemplate(source)
     print(f"{'microseconds':32}{'here':>16}{'there':>16}{'more':>8}")
     for name, messages in PROMPTS.items():
-        asked = [dict(message) for message in messages] + TURN[:1]
+        conversation = [dict(message) for message in messages] + TURN[:1]
         taken: dict[str, list[float]] = {"here": [], "there": []}
         for _ in range(max(5, options.rounds // len(messages))):
             for where, times in taken.items():
                 vars(renderers)["_renderers"] = None if where == "here" else processes
-                times.append(timed(lambda asked=asked: template.render(asked, [TOOL])))  # type: ignore[misc]
+                times.append(timed(lambda conversation=conversation: template.render(conversation, [TOOL])))  # type: ignore[misc]
         here, there = (sorted(times)[1:] for times in taken.values())
         row = "".join(f"{f'{median(times):,.0f} ({times[0]:,.0f})':>16}" for times in (here, there))
         print(f"{name:32}{row}{median(there) - median(here):>8,.0f}")

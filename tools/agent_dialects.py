@@ -23,10 +23,10 @@ def _hermes(name: str, arguments: Arguments) -> str:
 
 
 def _qwen3_coder(name: str, arguments: Arguments) -> str:
-    written = "".join(
+    rendered = "".join(
         f"<parameter={key}>\n{_plain(value)}\n</parameter>\n" for key, value in arguments.items()
     )
-    return f"<tool_call>\n<function={name}>\n{written}</function>\n</tool_call>"
+    return f"<tool_call>\n<function={name}>\n{rendered}</function>\n</tool_call>"
 
 
 def _harmony(name: str, arguments: Arguments) -> str:
@@ -37,10 +37,10 @@ def _harmony(name: str, arguments: Arguments) -> str:
 
 
 def _glm47(name: str, arguments: Arguments) -> str:
-    written = "".join(
+    rendered = "".join(
         f"<arg_key>{key}</arg_key><arg_value>{_plain(value)}</arg_value>" for key, value in arguments.items()
     )
-    return f"<tool_call>{name}{written}</tool_call>"
+    return f"<tool_call>{name}{rendered}</tool_call>"
 
 
 def _kimi_k2(name: str, arguments: Arguments) -> str:
@@ -51,13 +51,13 @@ def _kimi_k2(name: str, arguments: Arguments) -> str:
 
 
 def _deepseek_v3_2(name: str, arguments: Arguments) -> str:
-    written = "".join(
+    rendered = "".join(
         f'<｜DSML｜parameter name="{key}" string="{"true" if isinstance(value, str) else "false"}">'
         f"{_plain(value)}</｜DSML｜parameter>\n"
         for key, value in arguments.items()
     )
     return (
-        f'\n\n<｜DSML｜function_calls>\n<｜DSML｜invoke name="{name}">\n{written}</｜DSML｜invoke>\n'
+        f'\n\n<｜DSML｜function_calls>\n<｜DSML｜invoke name="{name}">\n{rendered}</｜DSML｜invoke>\n'
         "</｜DSML｜function_calls>"
     )
 
@@ -76,14 +76,14 @@ class ModelFormat:
 
     def write(self, call: tuple[str, Arguments] | None, text: str, prompt: str) -> str:
         """Write a turn: the call if there is one, otherwise an answer."""
-        written = self.call(*call) if call else self.answer.format(text)
+        rendered = self.call(*call) if call else self.answer.format(text)
         if prompt.rstrip().endswith("<think>"):
-            return f"The next step.\n</think>\n\n{written}"
+            return f"The next step.\n</think>\n\n{rendered}"
         thought = "<think>\nThe next step.\n</think>\n\n"
         return (
-            thought + written
+            thought + rendered
             if self.opens_reasoning and not prompt.rstrip().endswith("</think>")
-            else written
+            else rendered
         )
 
 

@@ -314,11 +314,11 @@ def changed(engine: str, outcomes: Outcomes) -> list[str]:
     """Return differences between the observations and ``DEFECTS``, which the doctor reports."""
     wrong = []
     for defect in DEFECTS:
-        for streaming, said in ((False, defect.whole), (True, defect.streamed)):
+        for streaming, outcome_text in ((False, defect.whole), (True, defect.streamed)):
             message: set[str] = set()
             for outcome in defect.outcomes:
                 message |= outcomes.get((defect.topic, outcome, streaming), set())
-            if defect.engine == engine and message != said:
+            if defect.engine == engine and message != outcome_text:
                 where = "streamed" if streaming else "whole"
                 wrong.append(f"{engine}, {defect.text}, {where}: {' '.join(sorted(message))}")
     return wrong

@@ -63,8 +63,8 @@ def _printed(command: list[str]) -> str:
 
 
 def _programs(environment: Mapping[str, str]) -> Iterator[str]:
-    if given := environment.get("UNSPOOL_PYTHONS"):
-        yield from given.split(os.pathsep)
+    if configured := environment.get("UNSPOOL_PYTHONS"):
+        yield from configured.split(os.pathsep)
         return
     for folder in environment.get("PATH", "").split(os.pathsep):
         yield from (str(Path(folder, f"python{version}")) for version in VERSIONS)

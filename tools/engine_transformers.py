@@ -91,14 +91,14 @@ class Bench:
                     counter[self.outcome(forced, api, stream=stream)] += 1
 
     def cases(self) -> Iterator[ForcedOutput]:
-        written = [
+        rendered = [
             EXAMPLE,
             replace(EXAMPLE, content=None),
             replace(EXAMPLE, reasoning=None),
             replace(EXAMPLE, tool_calls=()),
             Message(content="Blåbær & 雪: it is noon."),
         ]
-        texts = [render(self.dialect, message) for message in written]
+        texts = [render(self.dialect, message) for message in rendered]
         for text in texts:
             yield self.forced("what models write", text)
         (recording,) = recordings.recordings([self.dialect.name])
@@ -162,8 +162,8 @@ class Bench:
             "eos_token_id": self.end,
             "do_sample": False,
         }
-        said = {"messages": [{"role": "user", "content": "Hi"}]} if api == "chat" else {"input": "Hi"}
-        return {"model": str(self.model), "generation_config": json.dumps(config), **said}
+        input_fields = {"messages": [{"role": "user", "content": "Hi"}]} if api == "chat" else {"input": "Hi"}
+        return {"model": str(self.model), "generation_config": json.dumps(config), **input_fields}
 
 
 def _comparable(answer: Answer) -> tuple[str, str, list[tuple[str, object]]]:

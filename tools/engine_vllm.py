@@ -33,10 +33,10 @@ _KEPT: Final = ROOT / ".engines" / f"vllm-{_VLLM}-unspool-{unspool.__version__}.
 
 def main() -> None:
     """Run the cases, print the faults and write the table."""
-    known = recordings()
+    dialects = recordings()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "dialects", nargs="*", default=list(known), help="dialects with recordings (default: all)"
+        "dialects", nargs="*", default=list(dialects), help="dialects with recordings (default: all)"
     )
     parser.add_argument("--write", action="store_true", help="write the table into docs/engines.md")
     options = parser.parse_args()
@@ -45,7 +45,7 @@ def main() -> None:
         model = write_model(ROOT / ".engines" / "models" / dialect, dialect)
         name = "unspool" if dialect in _DETECTED else f"unspool_{dialect}"
         with run_server(model, name) as url:
-            bench = Bench(url, model, known[dialect])
+            bench = Bench(url, model, dialects[dialect])
             bench.run()
         found = {kind: str(tally) for kind, tally in bench.tallies.items()}
         wrong = [line for tally in bench.tallies.values() for line in tally.wrong]

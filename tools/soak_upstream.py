@@ -57,7 +57,7 @@ class Upstream:
         name = f"soak-{self.kind}"
         owner = {"vllm": "vllm", "llamacpp": "llamacpp"}.get(self.kind, "somebody")
         text = str(body.get("prompt") or body.get("content") or "")
-        given = body.get("input")
+        texts = body.get("input")
         answers: dict[str, Any] = {
             "/v1/models": {"data": [{"id": name, "owned_by": owner}]},
             "/health": {},
@@ -69,7 +69,7 @@ class Upstream:
             "/v1/embeddings": {
                 "data": [
                     {"index": at, "embedding": [float(len(one)), 0.5]}
-                    for at, one in enumerate([given] if isinstance(given, str) else given or ())
+                    for at, one in enumerate([texts] if isinstance(texts, str) else texts or ())
                 ],
                 "usage": {"prompt_tokens": 3},
             },
@@ -100,8 +100,12 @@ class Generation:
         self.body = body
         self.reader = reader
         self.writer = writer
-        said = body.get("prompt")
-        prompt = said if isinstance(said, str) else json.dumps(body.get("messages"), ensure_ascii=False)
+        prompt_field = body.get("prompt")
+        prompt = (
+            prompt_field
+            if isinstance(prompt_field, str)
+            else json.dumps(body.get("messages"), ensure_ascii=False)
+        )
         self.mark, self.fault = parse_question(prompt)
         self.output = output_of(self.mark)
         # For every second mark, act as a server that parses tool calls itself.

@@ -123,12 +123,12 @@ def _dialects(results: Json, ink: str) -> Figure:
         _floor(axes, results, dialect, ink)
         for contender in (*PEERS, PURE, COMPILED):
             _line(axes, results, contender, dialect)
-    known: dict[str, Any] = {}
+    lines_by_label: dict[str, Any] = {}
     for axes in panels.flat:
         for line, label in zip(*axes.get_legend_handles_labels(), strict=True):
-            known.setdefault(label, line)
-    order = [label for label in (*PEERS, PURE, COMPILED, "floor") if label in known]
-    handles = [known[label] for label in order]
+            lines_by_label.setdefault(label, line)
+    order = [label for label in (*PEERS, PURE, COMPILED, "floor") if label in lines_by_label]
+    handles = [lines_by_label[label] for label in order]
     figure.legend(handles, order, loc="upper left", bbox_to_anchor=(0.005, 0.91), ncols=7, frameon=False)
     figure.text(0.012, 0.955, "Cost of the next four characters", fontsize=13, fontweight="bold")
     figure.text(0.012, 0.92, "CPU time per delta; a cross marks a run stopped at the time limit", fontsize=10)

@@ -178,14 +178,14 @@ def measure_all() -> dict[str, dict[str, float]]:
     alone = ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1)
     return {
         "creation": {
-            f"{dialect}, {name}": creation(dialect, **given)
+            f"{dialect}, {name}": creation(dialect, **parser_options)
             for dialect in ("hermes", "qwen3_coder", "harmony")
-            for name, given in options.items()
+            for name, parser_options in options.items()
         },
         "tokens": tokens(),
         "folding": folding(),
         "retaining": retaining() | writing(),
-        "idle": {name: idle(**given) for name, given in options.items()},
+        "idle": {name: idle(**parser_options) for name, parser_options in options.items()},
         "peak": {
             f"{dialect}, keep_raw={keep}": alone.submit(memory_growth, dialect, keep).result()
             for dialect in _HEADS

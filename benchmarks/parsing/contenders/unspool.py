@@ -20,7 +20,7 @@ def _start(dialect: str) -> tuple[Callable[[str], list[Event]], Callable[[], lis
     return parser.feed, partial(parser.finish, "stop")
 
 
-def _said(message: Message) -> Answer:
+def _answer(message: Message) -> Answer:
     calls = tuple((call.name, call.arguments) for call in message.tool_calls)
     return Answer(message.content or "", message.reasoning or "", calls)
 
@@ -30,7 +30,7 @@ def reader(dialect: str, scenario: str) -> Reader | None:  # noqa: ARG001
     name = "hermes" if dialect == "reasoning" else dialect
     return Reader(
         start=partial(_start, name),
-        answer=lambda results: _said(
+        answer=lambda results: _answer(
             results[0]
             if isinstance(results[0], Message)
             else Parser(name).message(chain.from_iterable(results))
