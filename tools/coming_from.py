@@ -312,16 +312,16 @@ def rows(program: Program, engine: str, outcomes: Outcomes) -> Iterator[str]:
 
 def changed(engine: str, outcomes: Outcomes) -> list[str]:
     """Return differences between the observations and ``DEFECTS``, which the doctor reports."""
-    wrong = []
+    differences = []
     for defect in DEFECTS:
-        for streaming, outcome_text in ((False, defect.whole), (True, defect.streamed)):
-            message: set[str] = set()
+        for streaming, expected in ((False, defect.whole), (True, defect.streamed)):
+            observed: set[str] = set()
             for outcome in defect.outcomes:
-                message |= outcomes.get((defect.topic, outcome, streaming), set())
-            if defect.engine == engine and message != outcome_text:
+                observed |= outcomes.get((defect.topic, outcome, streaming), set())
+            if defect.engine == engine and observed != expected:
                 where = "streamed" if streaming else "whole"
-                wrong.append(f"{engine}, {defect.text}, {where}: {' '.join(sorted(message))}")
-    return wrong
+                differences.append(f"{engine}, {defect.text}, {where}: {' '.join(sorted(observed))}")
+    return differences
 
 
 def output_of(topic: Topic, dialect: str) -> Output | None:
