@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from .._core.scan.control_tokens import is_control_token
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -23,9 +25,6 @@ _PIECE: Final = re.compile(
     r"|\{(?P<hole>\w+)(?::(?P<notation>\w+))?\}"
     r"|(?P<space>\n[ \n]*)"
 )
-_CONTROL: Final = re.compile(r"[|｜\ud800-\udfff]|^\[/?[A-Z_]{3,}\]$")
-# A token may stand inside a tag, too: </｜DSML｜invoke>.
-_TOKEN_AHEAD: Final = re.compile(r"(?=<[|｜\ud800-\udfff])|(?<![</])(?=[\ud800-\udfff])")
 _ATTRIBUTE: Final = re.compile(r' ([\w:.-]+)="\{(\w+)\}"')
 _ANYONES: Final = re.compile(r"(?:[\[\]\s]|```(?:json)?)*")
 
@@ -183,19 +182,9 @@ def first_literal(pieces: Sequence[Piece]) -> str:
     return ""
 
 
-def tokens_apart(literal: str) -> list[str]:
-    """The control tokens in a literal, and the text around them: a model may put white space between them."""
-    return [part for part in _TOKEN_AHEAD.split(literal) if part]
-
-
 def is_marker(literal: str) -> bool:
     """Whether it means something wherever it stands: a lone bracket and a code fence are in prose as well."""
-    return is_control(literal) or len(literal.strip("`")) > 1
-
-
-def is_control(literal: str) -> bool:
-    """Whether a marker looks like a control token, which nobody writes in prose."""
-    return _CONTROL.search(literal) is not None
+    return is_control_token(literal) or len(literal.strip("`")) > 1
 
 
 def is_anyones(literal: str) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING, Final, NoReturn
 
+from .._core.scan.control_tokens import is_control_token
 from ..errors import SpecError
 from ._declaration import (
     Dialect,
@@ -27,7 +28,6 @@ from ._templates import (
     Hole,
     Piece,
     first_literal,
-    is_control,
     literals,
     parse_template,
     split_at,
@@ -387,7 +387,7 @@ def _contradiction(dialect: Dialect, facts: RequestFacts) -> str:
         )
     if thinking.seed == HEADER and not dialect.prompt.start:
         return "thinking.seed is 'header', but nothing says where output begins: say prompt=Prompt(start=...)"
-    if facts.answers_special == "no" and frame is not None and any(map(is_control, frame.open)):
+    if facts.answers_special == "no" and frame is not None and any(map(is_control_token, frame.open)):
         return f"answers come in messages that {frame.open[0]!r} opens: say answers_special='yes'"
     return ""
 

@@ -7,9 +7,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from .._core.render.message import render
+from .._core.scan.control_tokens import CONTROL_TOKEN
 from ..dialects._declaration import Dialect
 from ..dialects._registry import find
 from ..dialects._templates import (
@@ -164,10 +165,6 @@ def messages(dialect: str | Dialect, *, max_calls: int = 3) -> SearchStrategy[Sa
     return _Inventor(Ability(find(dialect))).samples(max_calls)
 
 
-_CONTROL_TOKEN: Final = re.compile(r"<[|｜][^<>\s]*[|｜]>")
-"""Part of a marker, but no longer something that people write."""
-
-
 class _Inventor:
     """Strategies for what a dialect can express, each built once."""
 
@@ -236,7 +233,7 @@ class _Inventor:
         def is_prose(text: str) -> bool:
             # Nor does a marker that follows begin inside the text.
             whole = any((text + marker).find(marker) < len(text) for marker in ability.markers)
-            return not whole and not _CONTROL_TOKEN.search(text) and not openers & set(text)
+            return not whole and not CONTROL_TOKEN.search(text) and not openers & set(text)
 
         return st.lists(atoms, max_size=6).map("".join).filter(is_prose)
 

@@ -25,8 +25,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, runtime_checkable
 from weakref import WeakKeyDictionary
 
-from ...dialects._templates import is_control
 from ...errors import UsageError
+from ..scan.control_tokens import is_control_token
 from .token_texts import TokenTexts
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def more_code_points(taken: Mapping[str, str], tokenizer: Tokenizer) -> dict[str
     others = {
         token
         for token in learnt.literals
-        if len(token) > 1 and token not in taken and (token in learnt.control or is_control(token))
+        if len(token) > 1 and token not in taken and (token in learnt.control or is_control_token(token))
     }
     room = range(_FIRST_SURROGATE + len(taken), _FIRST_SURROGATE + _SURROGATES)
     return {token: chr(number) for number, token in zip(room, sorted(others), strict=False)}

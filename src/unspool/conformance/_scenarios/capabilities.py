@@ -6,17 +6,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
+from ..._core.scan.control_tokens import is_control_token
 from ...dialects._declaration import Dialect
 from ...dialects._registry import facts_of
-from ...dialects._templates import (
-    PAYLOADS,
-    Hole,
-    is_control,
-    literals,
-    parse_template,
-    split_at,
-    split_marks,
-)
+from ...dialects._templates import PAYLOADS, Hole, literals, parse_template, split_at, split_marks
 from .message_parts import Call, Say, Thought
 
 ONE_CALL: Final = {"gigachat3": "a turn has one call"}
@@ -158,7 +151,7 @@ class Able:
     @staticmethod
     def is_control(marker: str) -> bool:
         """Whether nobody writes this marker in prose."""
-        return is_control(marker)
+        return is_control_token(marker)
 
 
 def _name_is_open(template: str) -> bool:
