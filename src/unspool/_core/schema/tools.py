@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Final, TypeGuard
-from urllib.parse import unquote
 
 from ...errors import UsageError
+from .json_pointer import resolve_reference
 
 _NAME: Final = re.compile(r"[\w.:/-]{1,256}")
 """What some API would accept as a function's name.  Letters of any script: local engines take them."""
@@ -241,7 +241,7 @@ class ValueType:
                 found += _list(part.get("required"))
                 todo += _list(part.get("allOf"))
                 if "$ref" in part:
-                    todo.append(_resolve(part["$ref"], self._root))
+                    todo.append(resolve_reference(part["$ref"], self._root))
         return frozenset(key for key in found if isinstance(key, str))
 
     def _look_for(self, key: str) -> ValueType:
@@ -323,7 +323,7 @@ def _types(schema: object, root: object, seen: dict[int, frozenset[str]], depth:
     seen[id(schema)] = _NOTHING  # what a cycle adds to itself
     named = [_own_types(schema)]
     if "$ref" in schema:
-        named.append(_types(_resolve(schema["$ref"], root), root, seen, depth + 1))
+        named.append(_types(resolve_reference(schema["$ref"], root), root, seen, depth + 1))
     named += [_types(branch, root, seen, depth + 1) for branch in _list(schema.get("allOf"))]
     for keyword in ("anyOf", "oneOf"):
         branches = [_types(b, root, seen, depth + 1) for b in _list(schema.get(keyword))]
@@ -386,27 +386,10 @@ def _parts(schema: object, root: object) -> list[Mapping[str, object]]:
             seen.add(id(part))
             parts.append(part)
             if "$ref" in part:
-                todo.append(_resolve(part["$ref"], root))
+                todo.append(resolve_reference(part["$ref"], root))
             for keyword in ("allOf", "anyOf", "oneOf"):
                 todo.extend(_list(part.get(keyword)))
     return parts
-
-
-def _resolve(reference: object, root: object) -> object:
-    """The target of a JSON pointer into ``root``; without one, a schema that says nothing."""
-    if not isinstance(reference, str) or not f"{reference}/".startswith("#/"):
-        return True
-    target = root
-    for step in unquote(reference).split("/")[1:]:
-        key = step.replace("~1", "/").replace("~0", "~")
-        if isinstance(target, (list, tuple)):
-            index = int(key) if len(key) < 9 and key.isdecimal() else len(target)
-            target = target[index] if index < len(target) else True
-        elif isinstance(target, Mapping) and key in target:
-            target = target[key]
-        else:
-            return True
-    return target
 
 
 def _list(value: object) -> list[object]:
