@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, runtime_checkable
@@ -94,28 +94,37 @@ def as_tokenizer(obj: object) -> Tokenizer:
     adapter = _ADAPTERS.get(type(obj))
     if adapter is not None:
         return adapter(obj)
-    inner = obj
-    for _ in range(4):  # processor -> transformers -> tokenizers, with one to spare
-        if isinstance(inner, Tokenizer):
-            return inner
+    for layer in unwrap_tokenizer(obj):
+        if isinstance(layer, Tokenizer):
+            return layer
         for protocol, adapter in _SOURCES:
-            if isinstance(inner, protocol):
-                if inner is obj:
+            if isinstance(layer, protocol):
+                if layer is obj:
                     _ADAPTERS[type(obj)] = adapter
-                return adapter(inner)
-        if isinstance(inner, _HasBackend):
-            inner = inner.backend_tokenizer
-        elif isinstance(inner, _HasInstruct):
-            inner = inner.instruct_tokenizer
-        elif isinstance(inner, _HasTokenizer):
-            inner = inner.tokenizer
-        else:
-            break
+                return adapter(layer)
     raise UsageError(
         f"cannot read token ids with an object of type {type(obj).__module__}.{type(obj).__qualname__}: "
         "pass a tokenizers.Tokenizer, a fast tokenizer of transformers, a tokenizer of mistral_common, "
         "or an object with the methods token_bytes(id) and special_tokens()"
     )
+
+
+def unwrap_tokenizer(obj: object) -> Iterator[object]:
+    """Yield an object, the tokenizer that it holds, the one that this one holds, and so on.
+
+    Processors hold tokenizers of ``transformers``, and these hold one of ``tokenizers``;
+    ``mistral_common`` and engines have wrappers of their own.
+    """
+    for _ in range(4):  # the longest known chain has three
+        yield obj
+        if isinstance(obj, _HasBackend):
+            obj = obj.backend_tokenizer
+        elif isinstance(obj, _HasInstruct):
+            obj = obj.instruct_tokenizer
+        elif isinstance(obj, _HasTokenizer):
+            obj = obj.tokenizer
+        else:
+            return
 
 
 # --- private code points ---
