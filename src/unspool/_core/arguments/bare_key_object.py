@@ -38,7 +38,7 @@ from ..scan.markers import MarkerSet, ValueMarkerSet
 from ..scan.runs import BOUND, behind_space, escaped
 from ..schema.keywords import LOOSE_WORDS
 from ..schema.tools import UNKNOWN, ValueType
-from ..schema.typed_values import spelling, spelt_value
+from ..schema.typed_values import value_by_spelling, word_or_number
 from .json_value import json_kind
 
 _WHITESPACE: Final = frozenset(" \t\r\n")
@@ -410,7 +410,7 @@ class BareKeyObject(Codec):
             return pos
         if not item and char in (",", level.closer):
             # A detokenizer dropped the delimiters of an empty string.
-            self._out.append(spelt_value("", self._kind))
+            self._out.append(value_by_spelling("", self._kind))
             self._state = _NEXT
             return pos
         if char in ",]}" or (char == ")" and self._closers[0] == ")"):
@@ -575,7 +575,7 @@ class BareKeyObject(Codec):
             self._state = _NEXT
             self._spaces.clear()
             self._inner_closers.clear()
-            self._out.append('"' if self._streams else spelt_value("".join(self._raw), self._kind))
+            self._out.append('"' if self._streams else value_by_spelling("".join(self._raw), self._kind))
             self._raw.clear()
         return pos
 
@@ -595,7 +595,7 @@ class BareKeyObject(Codec):
         if level.closer == "]":
             return _NO if inner else _YES
         if not self._streams:
-            if spelling("".join(self._raw)):
+            if word_or_number("".join(self._raw)):
                 return _YES
             self._make_string()
         return self._separates(level, buf, pos + 1, pos + BOUND)

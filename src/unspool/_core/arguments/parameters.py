@@ -63,9 +63,9 @@ class Parameters(Codec):
             return False
         return self._new_matcher().run(buf, pos, False) == NEED
 
-    def _lacks(self, given: AbstractSet[str]) -> bool:
-        """Return whether a required parameter of the function is not among the given ones."""
-        return not self._tools.required(self._function) <= given
+    def _lacks(self, keys: AbstractSet[str]) -> bool:
+        """Return whether a required parameter of the function is not among the keys ones."""
+        return not self._tools.required(self._function) <= keys
 
     def _wait_for_turn_end(self, buf: str, end: int, final: bool) -> None:
         """Treat the call as truncated: the turn seems to end at ``end``, but a required parameter is missing.

@@ -58,7 +58,7 @@ _QUOTES: Final = "'\""
 _PREFIXES: Final = frozenset(("r", "b", "u", "f", "rb", "br", "rf", "fr"))
 _PREFIX_LETTERS: Final = "rbufRBUF"
 _ESCAPE: Final = re.compile(
-    r"\\(?:(?P<begun>(?:[0-7]{1,2}|x[0-9a-fA-F]?|u[0-9a-fA-F]{0,3}|U[0-9a-fA-F]{0,7}"
+    r"\\(?:(?P<partial>(?:[0-7]{1,2}|x[0-9a-fA-F]?|u[0-9a-fA-F]{0,3}|U[0-9a-fA-F]{0,7}"
     r"|N(?:\{[A-Za-z0-9 -]{0,90})?|\r)\Z)"
     r"|(?P<octal>[0-7]{1,3})|x(?P<byte>[0-9a-fA-F]{2})|u(?P<half>[0-9a-fA-F]{4})|U(?P<full>[0-9a-fA-F]{8})"
     r"|N\{(?P<name>[A-Za-z0-9 -]{1,90})\}|(?P<continued>\r\n?)|(?P<other>.))"
@@ -485,7 +485,7 @@ class PythonValue(Value):
             return pos + 2
         escape = _ESCAPE.match(buf, pos)
         assert escape is not None  # noqa: S101 - any character may follow
-        if escape.lastgroup == "begun":
+        if escape.lastgroup == "partial":
             return -1
         self._sink.append(_escape_to_json(escape))
         return escape.end()
