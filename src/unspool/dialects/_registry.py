@@ -22,7 +22,7 @@ from dataclasses import replace as changed
 from functools import lru_cache
 from threading import RLock
 
-from .._core.token_ids.tokenizers import AnyTokenizer, as_tokenizer, learnt_of
+from .._core.token_ids.tokenizers import AnyTokenizer, as_tokenizer, facts_of_tokenizer
 from ..errors import SpecError, UnknownDialect, UsageError
 from ._declaration import Dialect
 from ._request_facts import ANY, RequestFacts, Thinking
@@ -219,7 +219,7 @@ def find(dialect: str | Dialect, tokenizer: object | None = None) -> Dialect:
         raise UsageError(f"a dialect is a Dialect value or a name, got {type(found).__name__}")
     variants = found.family.variants
     if tokenizer is not None and variants:
-        tokens = learnt_of(as_tokenizer(tokenizer)).literals
+        tokens = facts_of_tokenizer(as_tokenizer(tokenizer)).literals
         for token, variant in variants:
             if token in tokens:
                 return get_dialect(variant)
