@@ -1,8 +1,6 @@
-"""The pieces of a template: what readers and writers share.
+"""Parsing of templates into pieces: literals, whitespace, holes and runs of attributes.
 
-A template is cut into literals, white space, holes and runs of attributes.
-That is all the structure there is: the room ``syntax`` turns pieces into steps
-of the machine, ``render`` fills them with values.
+``_core/compiler`` turns the pieces into steps of the machine, and ``render`` fills them with values.
 """
 
 from __future__ import annotations
@@ -16,9 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 PAYLOADS: Final = ("args", "envelope", "params", "code")
-"""Holes that hold a call's arguments."""
+"""Holes that contain the arguments of a call."""
 _LOOSE: Final = frozenset(("args", "envelope", "params", "calls", "name", "id", "index", "key"))
-"""Holes next to which white space is flexible without being written."""
+"""Holes next to which any whitespace is accepted, even if the template has none."""
 
 _PIECE: Final = re.compile(
     r'(?P<attributes>(?:\ [\w:.-]+="\{\w+\}")+)'
@@ -26,11 +24,11 @@ _PIECE: Final = re.compile(
     r"|(?P<space>\n[ \n]*)"
 )
 _ATTRIBUTE: Final = re.compile(r' ([\w:.-]+)="\{(\w+)\}"')
-_ANYONES: Final = re.compile(r"(?:[\[\]\s]|```(?:json)?)*")
+_ORDINARY: Final = re.compile(r"(?:[\[\]\s]|```(?:json)?)*")
 
 
 class Piece:
-    """One part of a template; ``text`` is what a writer puts there."""
+    """One part of a template; ``text`` is the text that ``render`` writes for it."""
 
     __slots__ = ("text",)
 
@@ -42,25 +40,25 @@ class Piece:
 
 
 class Literal(Piece):
-    """Text that must stand there."""
+    """Text that must match exactly."""
 
     __slots__ = ()
 
 
 class Space(Piece):
-    """White space: any amount of it, none included."""
+    """Any amount of whitespace, or none."""
 
     __slots__ = ()
 
 
 class LineFeed(Piece):
-    """One optional line feed; more of them are data."""
+    """One optional newline; further ones are data."""
 
     __slots__ = ()
 
 
 class Hole(Piece):
-    """A place for a value; ``text`` is the hole as declared."""
+    """Place for a value; ``text`` is the hole as declared."""
 
     __slots__ = ("field", "notation")
 
@@ -71,7 +69,7 @@ class Hole(Piece):
 
 
 class Attributes(Piece):
-    """A run of ``key="{hole}"``: any order, any quotes, unknown ones skipped."""
+    """Run of ``key="{hole}"``: in any order, with any quotes; unknown attributes are skipped."""
 
     __slots__ = ("fields",)
 
@@ -81,13 +79,13 @@ class Attributes(Piece):
 
 
 def split_marks(template: str) -> tuple[str, str]:
-    """Marks in front of a template (``^``, ``?``, ``!``), and the template without them."""
+    """Split a template into the marks in front (``^``, ``?``, ``!``) and the rest."""
     body = template.lstrip("^?!")
     return template[: len(template) - len(body)], body
 
 
 def parse_template(template: str) -> tuple[Piece, ...]:
-    """The pieces of a template as it is written."""
+    """Return the pieces of a template as ``render`` writes them."""
     pieces: list[Piece] = []
     at = 0
     for match in _PIECE.finditer(template):
@@ -106,13 +104,13 @@ def parse_template(template: str) -> tuple[Piece, ...]:
 
 
 def reading_pieces(template: str, exact: str = "") -> tuple[Piece, ...]:
-    """The pieces as a reader sees them.
+    """Return the pieces of a template as the parser reads them.
 
-    White space is flexible next to payloads and names; around the hole
-    ``exact`` a line break is one optional line feed.
+    Next to payloads and names any whitespace is accepted.  Next to the hole ``exact`` a line break in the
+    template is one optional newline.
     """
     out: list[Piece] = []
-    pieces = _blanks_apart(parse_template(template))
+    pieces = _split_off_spaces(parse_template(template))
     for i, piece in enumerate(pieces):
         before = pieces[i - 1] if i else None
         after = pieces[i + 1] if i + 1 < len(pieces) else None
@@ -128,8 +126,8 @@ def reading_pieces(template: str, exact: str = "") -> tuple[Piece, ...]:
     return tuple(out)
 
 
-def _blanks_apart(pieces: tuple[Piece, ...]) -> tuple[Piece, ...]:
-    """Blanks between a marker and a flexible hole are white space, not part of the marker."""
+def _split_off_spaces(pieces: tuple[Piece, ...]) -> tuple[Piece, ...]:
+    """Turn spaces between a marker and a loose hole into whitespace instead of a part of the marker."""
     out: list[Piece] = []
     for i, piece in enumerate(pieces):
         text = piece.text
@@ -160,7 +158,7 @@ def _is_hole(piece: Piece | None, field: str) -> bool:
 def split_at(
     pieces: Sequence[Piece], *fields: str
 ) -> tuple[tuple[Piece, ...], Hole | None, tuple[Piece, ...]]:
-    """What stands before, in and behind the first of these holes."""
+    """Split pieces at the first of these holes: before, the hole, after."""
     for i, piece in enumerate(pieces):
         if isinstance(piece, Hole) and piece.field in fields:
             return tuple(pieces[:i]), piece, tuple(pieces[i + 1 :])
@@ -168,12 +166,12 @@ def split_at(
 
 
 def literals(pieces: Sequence[Piece]) -> tuple[str, ...]:
-    """The literal texts among the pieces, in order."""
+    """Return the literal texts among the pieces, in order."""
     return tuple(piece.text for piece in pieces if isinstance(piece, Literal))
 
 
 def first_literal(pieces: Sequence[Piece]) -> str:
-    """The literal a reader meets first, or nothing if a hole comes before it."""
+    """Return the literal that pieces begin with, or an empty string if a hole comes first."""
     for piece in pieces:
         if isinstance(piece, Literal):
             return piece.text
@@ -183,10 +181,10 @@ def first_literal(pieces: Sequence[Piece]) -> str:
 
 
 def is_marker(literal: str) -> bool:
-    """Whether it means something wherever it stands: a lone bracket and a code fence are in prose as well."""
+    """Return whether a literal is markup by itself; a bracket or a code fence also occurs in prose."""
     return is_control_token(literal) or len(literal.strip("`")) > 1
 
 
 def is_anyones(literal: str) -> bool:
-    """Whether an answer that is no call may have it: brackets, a code fence."""
-    return _ANYONES.fullmatch(literal) is not None
+    """Return whether a literal consists of brackets and code fences, which any answer may contain."""
+    return _ORDINARY.fullmatch(literal) is not None
