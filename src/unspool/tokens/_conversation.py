@@ -148,11 +148,14 @@ def _marks(
     found = [_Mark("system", 0, 0, False, len(ids))]
     for match in re.finditer("|".join(map(re.escape, sorted(roles, key=len, reverse=True))), text):
         role = roles[match[0]]
-        place, behind = decoder.offsets.to_text(match.start()), decoder.offsets.to_text(match.end())
-        start, after = bisect_left(starts, place), bisect_left(starts, behind)
+        opener_start, opener_end = (
+            decoder.offsets.to_text(match.start()),
+            decoder.offsets.to_text(match.end()),
+        )
+        start, after = bisect_left(starts, opener_start), bisect_left(starts, opener_end)
         last = found[-1]
         if role == last.role == "assistant" and ends.isdisjoint(ids[last.start + last.length : start]):
             continue  # another message of the same turn, whose header the model wrote
         found[-1] = last._replace(end=start)
-        found.append(_Mark(role, start, after - start, starts[after] != behind, len(ids)))
+        found.append(_Mark(role, start, after - start, starts[after] != opener_end, len(ids)))
     return (mark for mark in found if mark.start < mark.end)

@@ -106,19 +106,19 @@ def extend(
     offered = None if tools is None else list(tools)
     try:
         return _Extender(ids, new, template, as_encoder(tokenizer), known, offered, variables).extension()
-    except _NoAnswer as reason:
+    except _NoExtension as reason:
         return Extension(None, why=reason.why, difference=reason.difference)
 
 
-class _NoAnswer(Exception):
+class _NoExtension(Exception):
     def __init__(self, why: str, difference: Difference | None = None) -> None:
         self.why = why
         self.difference = difference
 
 
-def _refused(error: ChatTemplateError | None) -> _NoAnswer:
+def _rejection(error: ChatTemplateError | None) -> _NoExtension:
     reason = "without a reason" if error is None else error.reason.strip().rstrip(".")
-    return _NoAnswer(f"The template rejects such a conversation: {reason}.")
+    return _NoExtension(f"The template rejects such a conversation: {reason}.")
 
 
 class _Conversation(NamedTuple):
@@ -131,10 +131,10 @@ class _Conversation(NamedTuple):
     """Assumption of this variant, for the error message; empty for the basic variant."""
 
 
-_Behind: TypeAlias = Literal["question", "result", "either"]
+_Preceding: TypeAlias = Literal["question", "result", "either"]
 
 
-class _Written(NamedTuple):
+class _LastTurn(NamedTuple):
     """The model's last turn, as far as the ids show it."""
 
     text: str
@@ -142,9 +142,9 @@ class _Written(NamedTuple):
     """Text before the answer: an empty block of reasoning, or nothing; None if there is reasoning."""
     turns_before: bool
     """Whether the model had turns before."""
-    thought_before: bool
+    reasoned_before: bool
     """Whether one of these contains reasoning."""
-    behind: _Behind
+    preceded_by: _Preceding
     """Kind of the message before the turn."""
 
 
@@ -161,14 +161,18 @@ class _Extender:
     variables: Mapping[str, Any]
 
     def extension(self) -> Extension:
-        written = self.written()
+        last_turn = self.last_turn()
         found: Continuation | None = None
         refusal: ChatTemplateError | None = None
-        for conversation in self.conversations(written):
+        for conversation in self.conversations(last_turn):
             follower = Follower(self.template, conversation.tools or None, self.variables)
             try:
                 each = follower.follow(
-                    conversation.history, conversation.turn, self.new, lead=written.lead, begun=written.text
+                    conversation.history,
+                    conversation.turn,
+                    self.new,
+                    lead=last_turn.lead,
+                    begun=last_turn.text,
                 )
             except ChatTemplateError as error:
                 refusal = refusal or error
@@ -177,48 +181,48 @@ class _Extender:
                 found = each
             self.check(each, found, conversation.depends)
         if found is None:
-            raise _refused(refusal)
-        return self.joined(written.text, found, calls=bool(self.called()))
+            raise _rejection(refusal)
+        return self.joined(last_turn.text, found, calls=bool(self.called()))
 
     def check(self, each: Continuation, first: Continuation, depends: str) -> None:
         end = list(self.tokenizer.encode(each.end.strip()))
         difference = each.difference(closed=self.ids[-len(end) :] == end)
         unless = f" if {depends}: pass messages= to settle it" if depends else ""
         if difference is not None:
-            raise _NoAnswer(f"The template changes text that is in the ids{unless}.", difference)
+            raise _NoExtension(f"The template changes text that is in the ids{unless}.", difference)
         if each.rest != first.rest:
-            raise _NoAnswer(
+            raise _NoExtension(
                 f"The text that the template writes after the turn differs{unless}.",
                 first_difference(first.rest, each.rest),
             )
 
     # -- facts that the ids show
 
-    def written(self) -> _Written:
+    def last_turn(self) -> _LastTurn:
         marks = marks_of(self.template)
         headers = self.headers()
         code_points = assign_code_points([*headers.values(), *(marks[:2] if marks else ())], self.tokenizer)
         text = Detokenizer(self.tokenizer, code_points).whole(self.ids)
-        places: list[tuple[int, _Behind]] = []
+        places: list[tuple[int, _Preceding]] = []
         turns = 0
-        for behind, header in headers.items():
+        for preceded_by, header in headers.items():
             coded = substitute(header, code_points)
             turns += text.count(coded)
             if coded in text:
-                places.append((text.rfind(coded) + len(coded), behind))
+                places.append((text.rfind(coded) + len(coded), preceded_by))
         if not places:
             shown = " or ".join(map(repr, headers.values()))
-            raise _NoAnswer(f"The ids have no turn of the model that begins as in this template: {shown}.")
-        start, behind = max(places)
+            raise _NoExtension(f"The ids have no turn of the model that begins as in this template: {shown}.")
+        start, preceded_by = max(places)
         back = {char: token for token, char in code_points.items()}
-        lead, thought_before = _reasoning(text[:start], text[start:], marks, code_points)
+        lead, reasoned_before = _reasoning(text[:start], text[start:], marks, code_points)
         lead = None if lead is None else restore(lead, back)
         last = restore(text[start:], back)
         if not last.removeprefix(lead or "").strip():
-            raise _NoAnswer("The ids end with a prompt: the model has written nothing after it.")
-        return _Written(last, lead, turns > 1, thought_before, behind)
+            raise _NoExtension("The ids end with a prompt: the model has written nothing after it.")
+        return _LastTurn(last, lead, turns > 1, reasoned_before, preceded_by)
 
-    def headers(self) -> dict[_Behind, str]:
+    def headers(self) -> dict[_Preceding, str]:
         """Return the texts that begin a turn of the model, by the kind of the message before it."""
         wants = self.template.wants
         follower = Follower(self.template, self.tools or None, self.variables)
@@ -226,7 +230,7 @@ class _Extender:
         try:
             first = follower.header(question)
         except ChatTemplateError as error:
-            raise _refused(error) from None
+            raise _rejection(error) from None
         try:
             other = follower.header([*question, *self.round(thought=False)])
         except ChatTemplateError:
@@ -235,29 +239,33 @@ class _Extender:
 
     # -- facts that the ids do not show
 
-    def conversations(self, written: _Written) -> Iterator[_Conversation]:
+    def conversations(self, last_turn: _LastTurn) -> Iterator[_Conversation]:
         if self.messages is not None:
-            yield self.known(self.messages, written)
+            yield self.known(self.messages, last_turn)
             return
         wants = self.template.wants
         tools = self.tools
         question = said(wants, "user", QUESTION)
-        before = self.round(thought=written.thought_before)
-        base = [question, *before] if written.turns_before or written.behind == "result" else [question]
-        if written.turns_before and written.behind == "question":
-            base = [*base, self.turn(thought=written.thought_before), question]
-        last = self.turn(thought=written.lead is None, calls=self.called())
+        before = self.round(thought=last_turn.reasoned_before)
+        base = (
+            [question, *before] if last_turn.turns_before or last_turn.preceded_by == "result" else [question]
+        )
+        if last_turn.turns_before and last_turn.preceded_by == "question":
+            base = [*base, self.turn(thought=last_turn.reasoned_before), question]
+        last = self.turn(thought=last_turn.lead is None, calls=self.called())
         yield _Conversation(base, last, tools, "")
         system = said(wants, "system", "Unspool's instructions.")
         yield _Conversation([system, *base], last, tools, "the conversation began with a system message")
-        if written.turns_before:
-            longer = [*base, *before] if written.behind == "result" else [*base[:1], *before, *base[1:]]
+        if last_turn.turns_before:
+            longer = (
+                [*base, *before] if last_turn.preceded_by == "result" else [*base[:1], *before, *base[1:]]
+            )
             yield _Conversation(longer, last, tools, "there were more turns before")
         if tools is None:
             yield _Conversation(base, last, [PROBED_TOOL], "tools were offered (tools=)")
         others = self.called(other=True)
         if others != self.called():
-            other = self.turn(thought=written.lead is None, calls=others)
+            other = self.turn(thought=last_turn.lead is None, calls=others)
             hint = "the call has another name or id (name and tool_call_id of the result)"
             yield _Conversation(base, other, tools, hint)
 
@@ -269,7 +277,7 @@ class _Extender:
         call = Call("unspool77", _NAMES[0])
         return a_round(self.template.wants, marks_of(self.template), thought=thought, call=call)
 
-    def known(self, messages: Sequence[ChatMessage], written: _Written) -> _Conversation:
+    def known(self, messages: Sequence[ChatMessage], last_turn: _LastTurn) -> _Conversation:
         """Return the caller's conversation, with a placeholder for the model's last turn."""
         *history, last = messages
         if last.get("role") != "assistant":
@@ -279,7 +287,7 @@ class _Extender:
             for call in last.get("tool_calls") or ()
         ]
         self.compare_prompt(history)
-        stand_in = self.turn(thought=written.lead is None, calls=calls or self.called())
+        stand_in = self.turn(thought=last_turn.lead is None, calls=calls or self.called())
         return _Conversation(history, stand_in, self.tools, "")
 
     def compare_prompt(self, history: Sequence[ChatMessage]) -> None:
@@ -292,7 +300,7 @@ class _Extender:
         expected = list(self.tokenizer.encode(prompt.header))
         if self.ids[: len(expected)] != expected:
             given = Detokenizer(self.tokenizer, {}).whole(self.ids[: len(expected) + 20])
-            raise _NoAnswer(
+            raise _NoExtension(
                 "The ids do not begin with the prompt that the template writes for these messages.",
                 first_difference(given, prompt.header),
             )
@@ -321,13 +329,13 @@ class _Extender:
         ending = list(self.tokenizer.encode(rest))
         usual = list(self.tokenizer.encode(found.end.removeprefix(gap).rstrip()))
         run = len(usual) if ending[: len(usual)] == usual else 0
-        while run < len(ending) and (ending[run] in special or self.blank(ending[run])):
+        while run < len(ending) and (ending[run] in special or self.is_whitespace(ending[run])):
             run += 1
-        begun, end = _overlap(self.ids, ending[:run], special)
+        begin, end = _overlap(self.ids, ending[:run], special)
         if end == 0:
             self.check_open(found, calls=calls)
-        if gap and begun == 0 and not _without(text, special, self.ids[len(self.ids) - end :]).endswith(gap):
-            raise _NoAnswer(
+        if gap and begin == 0 and not _without(text, special, self.ids[len(self.ids) - end :]).endswith(gap):
+            raise _NoExtension(
                 f"The template writes {gap!r} between the model's text and the end of its turn, and the ids "
                 "have something else there."
             )
@@ -342,7 +350,7 @@ class _Extender:
         at = re.compile(literals).search(found.rest)
         gap = found.rest[: at.start()] if at and at[0] else found.rest
         if not at or not at[0] or (gap.strip() and not found.end.startswith(gap)):
-            raise _NoAnswer(
+            raise _NoExtension(
                 f"After the model's text the template writes {gap[:40]!r}, which is not a special token: "
                 "tokens could merge across the boundary."
             )
@@ -355,14 +363,14 @@ class _Extender:
         last = special.get(self.ids[-1], "")
         usual = special.get(ends[-1], "") if ends else ""
         if last and last not in found.own:
-            raise _NoAnswer(
+            raise _NoExtension(
                 f"The ids end with {last}, where the template writes {usual or found.rest[:20]!r}: "
                 "remove it if it only ended the generation."
             )
         if calls and len(ends) > 1 and last not in {special[id] for id in ends}:
-            raise _NoAnswer(f"The ids do not end as the template ends a turn with calls: {found.end!r}.")
+            raise _NoExtension(f"The ids do not end as the template ends a turn with calls: {found.end!r}.")
 
-    def blank(self, id: int) -> bool:
+    def is_whitespace(self, id: int) -> bool:
         return not self.tokenizer.token_bytes(id).strip()
 
 
@@ -392,7 +400,7 @@ def _reasoning(
     opened = last.rfind(opener)
     closed = last.rfind(closer) if marks.own or opened >= 0 else -1
     if opened >= 0 and closed < opened:
-        raise _NoAnswer("The model's turn was cut inside its reasoning: no template can render it.")
+        raise _NoExtension("The model's turn was cut inside its reasoning: no template can render it.")
     inside = last[opened + len(opener) : closed] if opened >= 0 else last[:closed]
     lead = "" if closed < 0 else None if inside.strip() else last[: closed + len(closer)]
     return lead, opener in emptied

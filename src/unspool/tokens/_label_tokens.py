@@ -94,10 +94,10 @@ class Reading:
             at = bisect_left(starts, start)
             return at, at
         first = max(bisect_right(starts, start) - 1, 0)
-        behind = bisect_left(starts, end)
-        while behind < len(starts) and not widths[behind]:
-            behind += 1
-        return first, behind
+        last = bisect_left(starts, end)
+        while last < len(starts) and not widths[last]:
+            last += 1
+        return first, last
 
     @cached_property
     def spans(self) -> list[Span]:

@@ -15,7 +15,7 @@ from ..events import Channel, Event, Text
 from ..parser import Parser
 
 _WINDOW = 96
-"""Number of ids before a step that may belong to the marker that ends reasoning in it."""
+"""Number of ids before a step that are searched for the beginning of a marker that the step completes."""
 
 
 class ReasoningIds:

@@ -129,7 +129,7 @@ def test_round_trip(code: str) -> None:
     "arguments", ["", "{}", "[]", '{"code": 1}', '{"code": "x", "n": 1}', '{"text": "x"}', '{"code": "x"']
 )
 def test_encode_wants_code(arguments: str) -> None:
-    with pytest.raises(UsageError, match="raw text"):
+    with pytest.raises(UsageError, match="raw code"):
         encode_code(arguments)
 
 

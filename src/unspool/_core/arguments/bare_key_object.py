@@ -103,7 +103,7 @@ class _Patterns:
 
 
 def _certain_end(buf: str, pos: int, markers: MarkerSet) -> int:
-    """Return the end of the certain text, after which one of the literals may have begun."""
+    """Return the position after which one of the literals may have begun, without being complete."""
     n = len(buf)
     at = max(pos, n - markers.longest + 1)
     while True:
@@ -458,8 +458,8 @@ class BareKeyObject(Codec):
         limit = min(self._n, pos + BOUND)
         match = _SINGLE.match(buf, pos, limit)
         if match is None or match["rest"] != "'":
-            begun = match is not None and match.end() == limit < pos + BOUND
-            return -1 if begun and not self._final else 0
+            is_partial = match is not None and match.end() == limit < pos + BOUND
+            return -1 if is_partial and not self._final else 0
         answer = self._closes_string(buf, match.end())
         return match.end() if answer == _YES else 0 if answer == _NO else -1
 

@@ -272,7 +272,7 @@ class JsonValue(Value):
                 start = begin = pos = self._repair_at(buf, pos)
             else:
                 self.error = self._describe_expected(buf[pos])
-        if self.error and self._state == _PYTHON_WORD:  # the word was not Python's: show what was read of it
+        if self.error and self._state == _PYTHON_WORD:  # it was another word: show the part that was read
             self._out.append(self._word[: self._word_at])
         if self._out:
             self._out.append(buf[start:pos])

@@ -178,8 +178,8 @@ class PythonValue(Value):
         self._stack: list[int] = []
         self._comma = False
         self._simple = False  # the last value is a scalar, so it may be a key
-        # Output: what is certain, and what is held back, with marks at the undecided brackets.  _sink is one
-        # of the two lists.
+        # Output: the certain part, and the part that is held back, with marks at the undecided brackets.
+        # _sink is one of the two lists.
         self._out: list[str] = []
         self._held: list[str] = []
         self._marks: list[int] = []
@@ -395,7 +395,7 @@ class PythonValue(Value):
         return pos + 1
 
     def _close_bracket(self) -> None:
-        """Close the innermost bracket, and decide what it was if that is still open."""
+        """Close the innermost bracket; one that is still undecided becomes a list, an object or nothing."""
         top = self._stack.pop()
         if top in (_DICT, _MEMBERS):
             self._objects.pop()
@@ -718,7 +718,7 @@ def _skip_whitespace(buf: str, at: int, end: int) -> int:
 
 
 def _fits_after_call(buf: str, at: int, n: int, undecided: int) -> int:
-    """Return whether the text after a closing parenthesis fits after a call."""
+    """Return whether the text after a closing parenthesis can follow a call."""
     at = _skip_whitespace(buf, at, n)
     if at == n:
         return undecided
@@ -730,13 +730,13 @@ def _fits_after_call(buf: str, at: int, n: int, undecided: int) -> int:
             return undecided if at == n else _YES if buf[at] == "(" else _NO
         if at == n:
             return undecided
-    blank = False
+    has_space = False
     if buf[at] == "]":
         at += 1
         if at == n:
             return undecided
-        blank = buf[at] in _WHITESPACE
-    return _YES if blank or buf[at] == "<" or _SURROGATE.match(buf[at]) else _NO
+        has_space = buf[at] in _WHITESPACE
+    return _YES if has_space or buf[at] == "<" or _SURROGATE.match(buf[at]) else _NO
 
 
 def _escape_to_json(escape: re.Match[str]) -> str:

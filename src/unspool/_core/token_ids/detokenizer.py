@@ -79,9 +79,9 @@ class OffsetMap:
         start: i64 = event.start
         end: i64 = event.end
         first = self.to_text(start)
-        behind = self.to_text(end)
-        move(event, first, behind)
-        return behind - first > end - start
+        last = self.to_text(end)
+        move(event, first, last)
+        return last - first > end - start
 
 
 class Detokenizer:
@@ -92,9 +92,9 @@ class Detokenizer:
     """
 
     __slots__ = (
-        "_begun",
-        "_begun_in",
         "_code_points",
+        "_incomplete",
+        "_incomplete_in",
         "_known",
         "_length",
         "_special",
@@ -122,8 +122,8 @@ class Detokenizer:
             known = TokenTexts() if code_points else facts.texts
         self._known: Final = known
         self._code_points = code_points
-        self._begun = b""  # bytes of an incomplete character
-        self._begun_in = 0  # number of the token in which that character begins
+        self._incomplete = b""  # bytes of an incomplete character
+        self._incomplete_in = 0  # number of the token in which that character begins
         self._length = 0  # length of the text returned so far
 
     def feed(self, ids: Iterable[int]) -> str:
@@ -136,14 +136,14 @@ class Detokenizer:
         widths = self._known.widths
         size = len(texts)
         # Fast path: most calls have one token of whole characters.
-        if not self._begun and self.widths is None and isinstance(ids, list) and len(ids) == 1:
+        if not self._incomplete and self.widths is None and isinstance(ids, list) and len(ids) == 1:
             only: int = ids[0]
             first = texts[only] if 0 <= only < size else None
             if first is not None and not _is_code_point(first):
                 self._length += len(first)
                 return first
-        before = self._begun
-        begun = len(before) > 0
+        before = self._incomplete
+        incomplete = len(before) > 0
         measured = self.widths is not None
         passed = len(self.widths) if self.widths is not None else 0
         out: list[str] = []
@@ -154,13 +154,13 @@ class Detokenizer:
         given: list[int] = ids if isinstance(ids, list) else list(ids)
         for id in given:
             known = texts[id] if 0 <= id < size else None
-            if known is None or begun:
+            if known is None or incomplete:
                 try:
                     known = self._decode_other(id, passed + len(out), length, special, others)
                 except UsageError:
-                    self._begun = before
+                    self._incomplete = before
                     raise
-                begun = len(self._begun) > 0
+                incomplete = len(self._incomplete) > 0
                 size = len(texts)
                 if measured:
                     wide.append(len(known))
@@ -188,7 +188,7 @@ class Detokenizer:
     def measure(self) -> list[int]:
         """Start to record widths, and return the list that grows with each token."""
         if self.widths is None:
-            if self._length or self._begun:
+            if self._length or self._incomplete:
                 raise UsageError(
                     "measure_tokens() must be called before the first ids: make a new Parser for it"
                 )
@@ -200,13 +200,13 @@ class Detokenizer:
         text = self._flush_incomplete()
         self._length += len(text)
         if text and self.widths is not None:
-            self.widths[self._begun_in] += len(text)
+            self.widths[self._incomplete_in] += len(text)
         return text
 
     def _flush_incomplete(self) -> str:
         """Return the replacement for an incomplete character: one or more U+FFFD, as in one-pass decoding."""
-        begun, self._begun = self._begun, b""
-        return utf_8_decode(begun, "replace", True)[0]
+        incomplete, self._incomplete = self._incomplete, b""
+        return utf_8_decode(incomplete, "replace", True)[0]
 
     def _decode_other(
         self, id: int, number: int, at: int, special: list[tuple[int, int]], others: list[tuple[int, int]]
@@ -219,22 +219,22 @@ class Detokenizer:
         :param others: receives corrections of widths.
         """
         piece = self._piece(id)
-        begun = self._begun
+        incomplete = self._incomplete
         if isinstance(piece, bytes):
-            piece = begun + piece
+            piece = incomplete + piece
             text, end = utf_8_decode(piece, "replace", False)
             if text:
-                if begun:  # the first character began in an earlier token
-                    others += ((self._begun_in, 1), (number, -1))
+                if incomplete:  # the first character began in an earlier token
+                    others += ((self._incomplete_in, 1), (number, -1))
                 elif end == len(piece):
                     self._known.remember(id, text, len(text))
-            if text or not begun:
-                self._begun_in = number
-            self._begun = piece[end:]
+            if text or not incomplete:
+                self._incomplete_in = number
+            self._incomplete = piece[end:]
             return text
         text = self._flush_incomplete()
         if text:
-            others += ((self._begun_in, len(text)), (number, -len(text)))
+            others += ((self._incomplete_in, len(text)), (number, -len(text)))
         code_point = self._code_points.get(piece)
         self._known.remember(id, code_point or piece, len(piece))
         if code_point is None:

@@ -109,9 +109,9 @@ def labels_of(widths: list[int], found: list[Stretch]) -> bytes:
     start: i64 = 0  # the offset of that token
     shared: i64 = -1  # label of the token in which the last stretch ended, not yet written; else -1
     last: i64 = 0
-    for behind, found_label in found:
-        end: i64 = behind
-        label: i64 = found_label
+    for stretch_end, stretch_label in found:
+        end: i64 = stretch_end
+        label: i64 = stretch_label
         if end <= last:
             continue
         last = end

@@ -101,7 +101,7 @@ class TokenReader(Detokenizer):
     def align(self, text: str, ids: Iterable[int]) -> str:
         """Return text for the machine, from text that the caller decoded and its ids."""
         if self.alignment is None:
-            if self._length or self._begun:
+            if self._length or self._incomplete:
                 raise UsageError(
                     "feed_tokens() was called without text before: give text with all ids, or with none"
                 )
