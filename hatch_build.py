@@ -34,6 +34,7 @@ CORE = (
     "_core/scan/cache",
     "_core/scan/runs",
     "_core/scan/markers",
+    "_core/schema/json_pointer",
     "_core/schema/tools",
     "_core/schema/typed_values",
     "_core/compiler/codec",

@@ -225,7 +225,7 @@ CONTRADICTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "the name behind the payload": ({"call": ("<c>{args}{name}</c>",)}, "before the payload"),
     "params without a param": ({"call": PARAMS}, "param=('<arg {key}>{value}</arg>',)"),
     "nothing to search for": ({"call": ("{id}<c>{name}{args}</c>",)}, "begins with a hole"),
-    "an id behind the payload": ({"call": ("<c>{name}{args}{id}</c>",)}, "{id} stands behind {args}"),
+    "an id behind the payload": ({"call": ("<c>{name}{args}{id}</c>",)}, "{id} comes after {args}"),
     "nothing to search for but white space": ({"call": ("\n  {name}{args}\n",)}, "no opener"),
     "nothing to search for in a bare section": ({"call": ("{name}{args}",)}, "'^' in front"),
     "a section without calls": ({"call": CALL, "section": ("<calls></calls>",)}, "{calls}"),
@@ -235,26 +235,29 @@ CONTRADICTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "a separator with a hole": ({"call": CALL, "sep": ("{_}",)}, "unknown hole"),
     "a param without value": ({"call": PARAMS, "param": ("<p={key}></p>",)}, "{value}"),
     "a param without key": ({"call": PARAMS, "param": ("<p>{value}</p>",)}, "{key}"),
-    "a value without an end": ({"call": PARAMS, "param": ("<p={key}>{value}",)}, "behind it"),
+    "a value without an end": ({"call": PARAMS, "param": ("<p={key}>{value}",)}, "after it"),
     "a value that a line break ends": ({"call": PARAMS, "param": ("- {key}: {value}\n",)}, "line breaks"),
     "a value that a line break ends, for which there is a way": (
         {"call": PARAMS, "param": ("- {key}: {value}\n",)},
         "{code}",
     ),
-    "a value without a begin": ({"call": PARAMS, "param": ("{key}{value}</p>",)}, "before it"),
-    "a value that blanks begin": ({"call": PARAMS, "param": ("  {key}={value};",)}, "are white space"),
+    "a value without a begin": ({"call": PARAMS, "param": ("{key}{value}</p>",)}, "before the hole"),
+    "a value that blanks begin": (
+        {"call": PARAMS, "param": ("  {key}={value};",)},
+        "whitespace does not count",
+    ),
     "a key behind the value": ({"call": PARAMS, "param": ("<{key}>{value}</{key}>",)}, "Values(nested=True)"),
     "a param that nothing uses": ({"param": ("<p={key}>{value}</p>",)}, "no call template"),
     "reasoning without text": ({"reasoning": ("<think></think>",)}, "{text}"),
-    "reasoning without an end": ({"reasoning": ("<think>{text}",)}, "behind it"),
+    "reasoning without an end": ({"reasoning": ("<think>{text}",)}, "after it"),
     "reasoning without a begin": ({"reasoning": ("{text}</think>",)}, "before it"),
-    "reasoning that a line break ends": ({"reasoning": ("Thought: {text}\n",)}, "are white space"),
+    "reasoning that a line break ends": ({"reasoning": ("Thought: {text}\n",)}, "whitespace does not count"),
     "content without text": ({"content": ("<answer></answer>",)}, "{text}"),
     "furniture with a name": ({"drop": ("<x {name}>",)}, "{name}"),
     "furniture that begins with a hole": ({"drop": ("{_}<x>",)}, "begin with text"),
     "a stop with a hole": ({"stop": ("<end {_}>",)}, "unknown hole"),
     "an empty stop": ({"stop": ("",)}, "begin with text"),
-    "a line break as a stop": ({"stop": ("\n",)}, "are white space"),
+    "a line break as a stop": ({"stop": ("\n",)}, "whitespace does not count"),
     "a name without a name": ({"call": CALL, "names": Names(forms=("f:{index}",))}, "add {name}"),
     "a string instead of a family": ({"call": CALL, "family": "Mine"}, "family=Family(...)"),
     "no form of a name": ({"call": CALL, "names": Names(forms=())}, "forms=('{name}',)"),
@@ -279,11 +282,11 @@ def test_a_contradiction_shows_its_template(declaration: dict[str, Any], says: s
 
 FRAME = Frame(("<|start|>",), "<|message|>", ("<|end|>",), ("to={to}",), (Route("", "content"),))
 FRAMES: dict[str, tuple[Frame, str]] = {
-    "nothing that opens": (replace(FRAME, open=()), "what begins a header"),
+    "nothing that opens": (replace(FRAME, open=()), "that begin a header"),
     "nothing that ends a header": (replace(FRAME, sep=""), "what ends a header"),
     "a string instead of a tuple": (replace(FRAME, ends=WRONG), "frame.ends must be a tuple"),
     "a route to nowhere": (replace(FRAME, routes=(Route("", "thoughts"),)), "reasoning, content, drop"),
-    "an end that is no text": (replace(FRAME, ends=("",)), "ends nothing"),
+    "an end that is no text": (replace(FRAME, ends=("",)), "cannot end a body"),
     "a route by no field": (replace(FRAME, routes=(Route("chanel=a", "drop"),)), "frame.fields are to"),
     "a route that compares nothing": (replace(FRAME, routes=(Route("to", "drop"),)), "field=value"),
     "a header with a name that is not there": (
@@ -301,7 +304,7 @@ def test_calls_stand_in_a_section() -> None:
 
 @pytest.mark.parametrize("length", [0, -1, 257, 2**70])
 def test_ids_of_a_length_that_nobody_has_use_for_are_refused(length: int) -> None:
-    assert "from 1 to 256" in message_of(SpecError, lambda: IdFormat("{random}", length=length))
+    assert "1 to 256" in message_of(SpecError, lambda: IdFormat("{random}", length=length))
 
 
 @pytest.mark.parametrize(("frame", "says"), FRAMES.values(), ids=list(FRAMES))

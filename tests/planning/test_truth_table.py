@@ -78,7 +78,7 @@ def test_a_row_without_a_cell_cannot_be_built(missing: str) -> None:
 
 def test_a_dialect_without_a_row_is_refused() -> None:
     newcomer = Dialect("newcomer", call=("<call>{envelope}</call>",))
-    with pytest.raises(SpecError, match=r"declare request='hermes' if .*request=RequestFacts"):
+    with pytest.raises(SpecError, match=r"declare request='hermes' to share .*request=RequestFacts"):
         register(newcomer)
     with pytest.raises(SpecError, match=r"request='hermse': no dialect .*did you mean hermes"):
         register(replace(newcomer, request="hermse"))
@@ -93,17 +93,17 @@ def test_facts_can_be_shared_by_name() -> None:
     pair = register(Dialect("pair", call=call, request="llama3_json+hermes"))
     assert facts_of(pair).thinking is hermes.thinking
     assert facts_of(pair).eos == facts_of(get_dialect("llama3_json")).eos
-    with pytest.raises(SpecError, match="does not say what requests must know"):
+    with pytest.raises(SpecError, match="has no request facts"):
         register(replace(first, request="second"), replace=True)
 
 
 @pytest.mark.parametrize(
     ("dialect", "wrong"),
     [
-        (replace(get_dialect("hermes"), call=()), "say calls_special='n/a'"),
+        (replace(get_dialect("hermes"), call=()), "write calls_special='n/a'"),
         (replace(get_dialect("hermes"), reasoning=()), "it has no reasoning: .*llama3_json"),
         (replace(get_dialect("glm47"), reasoning=("<thought>{text}</thought>",)), "opens none"),
-        (replace(get_dialect("inkling"), prompt=Prompt()), r"say prompt=Prompt\(start=\.\.\.\)"),
+        (replace(get_dialect("inkling"), prompt=Prompt()), r"add prompt=Prompt\(start=\.\.\.\)"),
     ],
 )
 def test_a_row_that_contradicts_its_dialect_is_refused(dialect: Dialect, wrong: str) -> None:

@@ -126,7 +126,7 @@ def test_a_further_message_of_a_turn_is_the_models() -> None:
 def test_turns_that_words_begin_are_refused() -> None:
     with pytest.raises(UsageError, match="no special token"):
         conversation([65], "hermes", tokenizer=bytes_for("hermes"), openers={"Assistant:": "assistant"})
-    with pytest.raises(UsageError, match="where do turns begin"):
+    with pytest.raises(UsageError, match="beginnings of turns are not known"):
         conversation([65], "hermes", tokenizer=bytes_for("hermes"))
 
 

@@ -59,5 +59,5 @@ def test_a_terminal_shows_every_token() -> None:
 
 
 def test_labels_of_other_ids_are_an_error() -> None:
-    with pytest.raises(UsageError, match="belong together"):
+    with pytest.raises(UsageError, match="one label for each id"):
         to_html([65], b"", bytes_for("hermes"))

@@ -196,8 +196,8 @@ def rollouts(name: str, begin: str = "<s>", end: str = "</s>") -> Iterator[Rollo
 
 # -- laws
 
-DEPENDS = "give messages="
-NO_BORDER = "which is no special token"
+DEPENDS = "pass messages="
+NO_BORDER = "which is not a special token"
 
 
 def obeys(rollout: Rollout, tokenizer: Encoder, texts: tuple[str, str, str]) -> bool:
@@ -328,11 +328,15 @@ def test_reasoning_that_goes_at_the_next_question_is_shown() -> None:
 @pytest.mark.parametrize(
     ("written", "new", "why"),
     [
-        ("", [NEXT], "nothing behind it"),
+        ("", [NEXT], "nothing after it"),
         ("<think>Rain?", [NEXT], "cut inside its reasoning"),
         ("It is raining.<|endoftext|>", [NEXT], "The ids end with <|endoftext|>"),
         ('<tool_call>\n{"name": "get', [RESULT], "do not end as the template ends a turn with calls"),
-        ("It is raining.", [{"role": "assistant", "content": "It is raining."}], "holds a turn of the model"),
+        (
+            "It is raining.",
+            [{"role": "assistant", "content": "It is raining."}],
+            "contains a turn of the model",
+        ),
     ],
 )
 def test_no_prompt_without_a_reason(written: str, new: list[dict[str, Any]], why: str) -> None:
@@ -344,7 +348,7 @@ def test_no_prompt_without_a_reason(written: str, new: list[dict[str, Any]], why
 
 def test_another_template_s_ids_are_not_extended() -> None:
     found = extend(encode("User: Weather in Oslo?\nModel: It is raining."), [NEXT], CHATML, small())
-    assert "no turn of the model as this template begins one" in found.why
+    assert "no turn of the model that begins as in this template" in found.why
 
 
 def test_a_border_that_is_no_special_token_is_none() -> None:

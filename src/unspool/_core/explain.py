@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ..dialects._control_tokens import is_control_token
 from ..dialects._registry import find
-from ..dialects._templates import is_control
 from .arguments.select import compile_dialect
 from .compiler import programs as t
 from .compiler.compiled_dialect import CompiledDialect
@@ -39,7 +39,7 @@ def state_diagram(dialect: str | Dialect) -> str:
 
 def markers(dialect: str | Dialect) -> tuple[str, ...]:
     """Every marker of the dialect that looks like a control token."""
-    return tuple(sorted(filter(is_control, syntax_of(find(dialect)).markers.literals)))
+    return tuple(sorted(filter(is_control_token, syntax_of(find(dialect)).markers.literals)))
 
 
 def hold_back(dialect: str | Dialect) -> int:

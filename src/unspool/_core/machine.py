@@ -27,11 +27,10 @@ Three rules make every result independent of chunking, and the work linear:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from ..dialects._templates import is_control
+from ..dialects._control_tokens import CONTROL_TOKEN, is_control_token
 from .arguments.select import make_codec
 from .call import PHASE_NAMES, OpenCall, behind_closers
 from .call_ids import CallIds
@@ -67,7 +66,6 @@ AHEAD: Final = 2
 """How many characters behind a marker are looked at before a trial begins."""
 CODE_FUNCTION: Final = "python"
 """The function that raw code is for."""
-_CONTROL_TOKEN: Final = re.compile(r"<[|｜][^<>|｜\s]+[|｜]>|[\ud800-\udfff]")
 
 
 class Machine:
@@ -294,7 +292,7 @@ class Machine:
             if at < 0:
                 break
             if final and not literal:
-                if _CONTROL_TOKEN.match(buf, at):  # a piece of framing, not of text
+                if CONTROL_TOKEN.match(buf, at):  # a piece of framing, not of text
                     self._show_text(at)
                     ledger.markup("dropped", len(buf) - at)
                     return False
@@ -658,7 +656,7 @@ class Machine:
         if trial.at_end and not text[header.end :].strip(" "):
             return trial.offset
         opener = len(trial.program.trigger)
-        if not is_control(text[header.begin : header.end]):  # words, which nothing tells from text
+        if not is_control_token(text[header.begin : header.end]):  # words, which nothing tells from text
             return opener
         rest = text[max(header.end, opener) :]
         return len(text) - len(rest.lstrip(" "))
@@ -673,7 +671,7 @@ class Machine:
         assert frame is not None  # noqa: S101 - only frames have headers
         fields = trial.fields
         opener = trial.program.trigger
-        if opener == frame.sep or trial.program.control or is_control(fields["ended"]):
+        if opener == frame.sep or trial.program.control or is_control_token(fields["ended"]):
             return True
         text = opener + fields["header"]
         header = frame.read_header(text)

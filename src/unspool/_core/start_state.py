@@ -12,10 +12,10 @@ whose words may stand in it:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from ..dialects._control_tokens import CONTROL_TOKEN
 from ..errors import UsageError
 from ..events import CallArgs, CallEnd, CallStart, Channel, Event, Markup, Text
 from .compiler.compiled_dialect import Start
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from .compiler.compiled_dialect import CompiledDialect
     from .machine import Machine
 
-_CONTROL_TOKEN: Final = re.compile(r"<[|｜][^<>\s]*[|｜]>|\[/?[A-Z_]{3,}\]|<(?:start|end)_of_turn>|</?s>")
 _NEAR: Final = 256
 """How far back to look first: nearly always the last turn begins there."""
 _REACH: Final = 65536
@@ -189,7 +188,7 @@ def _behind_foreign(text: str, syntax: CompiledDialect) -> int:
         at = max(angle, square)
         if at < 0:
             return 0
-        match = _CONTROL_TOKEN.match(text, at)
+        match = CONTROL_TOKEN.match(text, at)
         if match is not None and not syntax.knows(match.group()):
             return match.end()
         if at == angle:
@@ -220,6 +219,6 @@ def _message(text: str, syntax: CompiledDialect) -> tuple[bool, str]:
             start, opener = at, literal
     behind = text[start + len(opener) :]
     over = any(marker in behind for marker in (*dialect.stop, *dialect.prompt.turn))
-    foreign = (match.group() for match in _CONTROL_TOKEN.finditer(behind))
+    foreign = (match.group() for match in CONTROL_TOKEN.finditer(behind))
     over = over or any(not syntax.knows(token) for token in foreign)
     return bounded, "" if over else opener + behind

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 import pyarrow as pa
 
-from .._core.render.message import written
+from .._core.render.message import render_checked
 from ..dialects._declaration import Dialect
 from ..dialects._registry import find
 from ..errors import UsageError
@@ -66,7 +66,7 @@ class Writer:
         return beside(batch, kept, self.schema, [strings(found), *verdict(errors)])
 
     def _text(self, message: Message, tools: ToolList | None) -> str:
-        text, wrong = written(self.to, message, prove=self.verify, tools=tools)
+        text, wrong = render_checked(self.to, message, prove=self.verify, tools=tools)
         if wrong:
             raise RowError(f"{self.to.name} cannot write this so that it reads back: {wrong}")
         return text

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from os.path import commonprefix
 from typing import TYPE_CHECKING, Any, Final
 
+from ..dialects._control_tokens import is_control_token
 from ..dialects._registry import ends_of_turn, find
-from ..dialects._templates import is_control
 from ..errors import UsageError
 from ._capabilities import PROBED_TOOL, ChatMessage
 from ._chat_template import ChatTemplate, ChatTemplateError
@@ -103,6 +103,6 @@ def _behind_end(opener: str, ends: frozenset[str]) -> str:
     opener = opener.lstrip()
     for end in ends:
         rest = opener.removeprefix(end).lstrip()
-        if rest != opener and any(map(is_control, re.findall(TAG, rest))):
+        if rest != opener and any(map(is_control_token, re.findall(TAG, rest))):
             return rest
     return opener

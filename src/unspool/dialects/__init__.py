@@ -1,1 +1,1 @@
-"""The built-in dialects: data only, a module per family of models."""
+"""Dialects: the declaration language, the registry, and the families of built-in dialects."""

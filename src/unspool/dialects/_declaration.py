@@ -1,28 +1,29 @@
-"""Dialect: how a family of models writes, as one value.
+"""Declaration language for dialects: the output format of a family of models, as one value.
 
-A dialect is written the way the model writes it: templates with holes.
+A dialect consists of templates that look like the model's output, with holes for the parts that vary:
 
 ===============  ==============================================================
-``{name}``       the function's name; ``{id}``, ``{index}``: its id, its number
-``{args}``       the arguments in the dialect's notation; ``{args:python}`` in
-                 a notation of its own
-``{envelope}``   an object that holds name and arguments
+``{name}``       name of the function; ``{id}`` and ``{index}`` are the id and
+                 the number of the call
+``{args}``       arguments in the notation of the dialect; ``{args:python}``
+                 selects another notation
+``{envelope}``   object that contains the name and the arguments
 ``{params}``     any number of ``param`` templates
-``{code}``       raw text, handed over under the key ``code``
-``{key}``        a parameter's name; ``{value}`` its text; ``{type}`` and
-                 ``{string}`` say what the text is
-``{calls}``      the calls of a section
+``{code}``       raw text, which becomes the argument ``code``
+``{key}``        name of a parameter; ``{value}`` is its text, ``{type}`` and
+                 ``{string}`` tell the type of the text
+``{calls}``      calls of a section
 ``{text}``       reasoning or content between its markers
-``{_}``          anything but markup, ignored
+``{_}``          any text except markup; it is ignored
 ===============  ==============================================================
 
-White space is what ``render`` writes.  A reader accepts any amount of it where
-the template has a line break, and between a marker and the hole of a payload;
-only around ``{value}`` (and the ``{text}`` of a content wrapper) a line break
-means exactly one optional line feed, because there white space is data.
+``render`` writes the whitespace of a template as it stands.  The parser accepts any amount of
+whitespace where the template has a line break, and between a marker and the hole of a payload.
+Around ``{value}``, and around ``{text}`` in a wrapper of content, whitespace is data: there a line
+break in the template matches one optional newline.
 
-A run of ``key="{hole}"`` is read as attributes: any order, any quotes, unknown
-ones skipped.  A hole that occurs twice must repeat its text.
+A run of ``key="{hole}"`` is read as attributes: in any order, with any quotes, and unknown attributes are
+skipped.  If a template contains a hole twice, both must have the same text.
 """
 
 from __future__ import annotations
@@ -34,189 +35,218 @@ from ._id_format import OPENAI_ID, IdFormat
 from ._request_facts import RequestFacts
 
 Notation: TypeAlias = Literal["json", "python", "loose", "bare"]
-"""How arguments are written: JSON, Python keywords, Python without escapes,
-objects with bare keys."""
+"""Notation of arguments.
+
+- ``json``: JSON.
+- ``python``: keyword arguments of a Python call.
+- ``loose``: the same, but strings are not escaped.
+- ``bare``: an object with unquoted keys, and strings between delimiters.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """What the body of a framed message is, decided by its header."""
+    """Rule that decides by the header of a framed message what its body is."""
 
     when: str
-    """Conditions on header fields, all of which must hold: ``to=functions.{name}``,
-    ``channel=analysis``; empty: always."""
+    """Conditions on header fields, such as ``to=functions.{name}`` or ``channel=analysis``.
+
+    Spaces separate them.  All of them must hold.  If empty, the route always applies.
+    """
     into: str
-    """``reasoning``, ``content``, ``drop``, or the hole of a payload:
-    ``{args}``, ``{params}``, ``{calls}``."""
+    """Meaning of the body: ``reasoning``, ``content``, ``drop``, or a hole for calls.
+
+    The holes are ``{args}``, ``{params}`` and ``{calls}``.
+    """
     header: str = ""
-    """The header as the model writes it, for rendering; empty: never rendered."""
+    """Header that ``render`` writes; if empty, ``render`` does not use this route."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Messages whose header decides what the body is."""
+    """Messages with headers that tell what their bodies are, as in gpt-oss."""
 
     open: tuple[str, ...]
-    """What begins a header; ``^`` in front: only where a message may begin."""
+    """Markers that begin a header.  With ``^`` in front, a marker counts only where a message may begin."""
     sep: str
-    """What ends the header."""
+    """Marker that ends the header."""
     ends: tuple[str, ...]
-    """What ends the body; the next header does, too."""
+    """Markers that end the body; the next header ends it, too."""
     fields: tuple[str, ...]
-    """Templates of header fields, anywhere in the header, the last one counts."""
+    """Templates of header fields, which may stand anywhere in the header; the last match counts."""
     routes: tuple[Route, ...]
-    """Tried in order."""
+    """Rules for the bodies; the first one that applies counts."""
     call_end: str = ""
-    """What the model writes after a call, where that differs from ``ends[0]``."""
+    """Marker that the model writes after a call, if it differs from ``ends[0]``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Whose dialect it is: what it is found by, and told from its look-alikes."""
+    """Models that use a dialect, and the names by which it is found."""
 
     models: str = ""
-    """Which models write it, for readers."""
+    """Description of the models, for people."""
     model_names: tuple[str, ...] = ()
-    """What these models' names begin with, or hold: ``Qwen3 Coder`` is found in ``qwen3-coder:30b``; a ``*``
-    stands for the rest of a word.  Of several families the longest name counts."""
+    """Names that select this dialect if the name of a model contains them.
+
+    ``Qwen3 Coder`` matches ``qwen3-coder:30b``; a ``*`` stands for the rest of a word.  If several
+    families match, the longest name counts.
+    """
     aliases: tuple[str, ...] = ()
-    """Other names engines know it by."""
+    """Other names of the dialect, such as those of tool parsers in engines."""
     reasoning_aliases: tuple[str, ...] = ()
-    """Names of reasoning parsers that mean this dialect's reasoning."""
+    """Names of reasoning parsers in engines that read this dialect's reasoning."""
     fingerprint: tuple[str, ...] = ()
-    """Text of chat templates, or ``model_type: NAME`` of config.json, that tells this
-    family from those that write calls alike; any one of them will do."""
+    """Texts that distinguish this family from others with the same format of calls; one match is enough.
+
+    Each is a part of the chat template, or ``model_type: NAME`` from ``config.json``.
+    """
     variants: tuple[tuple[str, str], ...] = ()
-    """Special tokens, and the dialect to use where a vocabulary has them; the first one counts."""
+    """Pairs of a special token and the dialect to use instead if the vocabulary has this token.
+
+    The first pair that applies counts.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """The object in an ``{envelope}`` hole.  The first of its keys is what is written."""
+    """Keys of the object in an ``{envelope}`` hole.
+
+    The parser accepts all keys of a tuple, and ``render`` writes the first one.
+    """
 
     name_keys: tuple[str, ...] = ("name",)
-    """Keys of the function's name ..."""
+    """Keys of the function's name."""
     args_keys: tuple[str, ...] = ("arguments", "parameters")
-    """... of its arguments ..."""
+    """Keys of the arguments."""
     id_keys: tuple[str, ...] = ("id",)
-    """... and of the call's id."""
+    """Keys of the call's id."""
     order: tuple[Literal["name", "args", "id"], ...] = ("name", "args")
-    """What it is written with, in order."""
+    """Members that ``render`` writes, in order."""
     keyed: bool = False
-    """It is ``{"function name": {arguments}}`` instead."""
+    """Whether the object is ``{"function name": {arguments}}`` instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """How values are spelt, beyond what the notation says."""
+    """Spelling of values, in addition to the notation."""
 
     python: bool = False
-    """A ``{value}`` may be spelt as in Python: ``True``, ``None``, ``{'k': 1}``."""
+    """Whether a ``{value}`` may be a Python literal: ``True``, ``None``, ``{'k': 1}``."""
     nested: bool = False
-    """A ``{value}`` may itself be made of params."""
+    """Whether a ``{value}`` may consist of further parameters."""
     list_key: str = ""
-    """Nested params of this name are the items of a list."""
+    """Name of nested parameters that are the items of a list."""
     type_words: tuple[str, ...] = ("string", "number", "boolean", "null", "array", "object")
-    """What a ``{type}`` hole is written as, in the order of JSON's types here."""
+    """Words that ``render`` writes into a ``{type}`` hole, in the order of the JSON types in the default."""
     unescape: bool = False
-    """Attributes are XML-escaped."""
+    """Whether attributes are XML-escaped."""
     spelt_breaks: bool = False
-    """A line break between tags may be spelt out, as a backslash and an ``n``."""
+    """Whether a line break between tags may be spelled out, as a backslash and an ``n``."""
     wrappers: tuple[str, ...] = ()
-    """Params that hold all arguments as one object, unless the tool has one of that name."""
+    """Names of parameters that hold all arguments as one JSON object, unless the tool declares the name."""
     quote: str = '"'
-    """String delimiter of the ``bare`` notation."""
+    """String delimiter in the ``bare`` notation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What the functions are called."""
+    """Names of functions, and numbers of calls."""
 
     forms: tuple[str, ...] = ("{name}",)
-    """What a ``{name}`` hole may hold; the first form that fits refines it."""
+    """Forms of the text in a ``{name}`` hole, such as ``functions.{name}``; the first match counts."""
     first_index: int = 0
-    """The number of the first call in an ``{index}`` hole."""
+    """Number of the first call in an ``{index}`` hole."""
     fixed: str = ""
-    """Every payload is the arguments of this function."""
+    """Name of the function that all calls are for, in dialects whose calls have no name."""
     null_calls: tuple[str, ...] = ()
-    """Function names that mean 'no call'."""
+    """Function names by which the model says that it calls nothing; such calls are dropped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What the prompt holds of the turn that the model goes on with."""
+    """Part of the model's turn that the prompt already contains."""
 
     start: str = ""
-    """Its tail, to assume where the caller gives no prompt."""
+    """Tail of the prompt, which the parser assumes if the caller gives no prompt."""
     echo: str = ""
-    """Text to put before the output: it is in the prompt, and clients want to see it."""
+    """Text to add in front of the output, because it is in the prompt and clients expect to see it."""
     turn: tuple[str, ...] = ()
-    """What begins a turn of the model and does not look like a control token of others: nothing that
-    stands before it, such as the words of a user, says anything about the output."""
+    """Markers that begin a turn of the model, if they do not look like control tokens.
+
+    Text before the last of them, such as a message of the user, does not affect how the output is read.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How one family of models writes reasoning, content and tool calls.
+    """Format in which a family of models writes reasoning, content and tool calls.
 
-    The first template of each tuple is canonical: it is what ``render`` and
-    the grammars write.  The others are accepted as well.
+    The first template of each tuple is canonical: ``render`` and the grammars use it.  The parser
+    accepts the others as well.
     """
 
     name: str
     """Name in the registry."""
     family: Family = Family()
-    """Which models write it, and what else it is known by."""
+    """Models that use the dialect, and its other names."""
 
     call: tuple[str, ...] = ()
     """Templates of one call."""
     section: tuple[str, ...] = ("{calls}",)
-    """What surrounds calls.  ``^`` in front: only where no visible text came
-    before; ``?``: only for declared tools; ``!``: its opener ends reasoning."""
+    """Templates of the markup around calls.
+
+    Characters in front of a template restrict it.  ``^``: no visible text may come before;
+    ``?``: only declared tools count; ``!``: its opener ends reasoning.
+    """
     sep: tuple[str, ...] = ("\n",)
-    """What may stand between two calls of a section."""
+    """Separators between two calls of a section."""
     section_per_call: bool = False
-    """The model writes a section of its own for each call, with ``sep`` between them."""
+    """Whether the model writes a separate section for each call, with ``sep`` in between."""
     param: tuple[str, ...] = ()
     """Templates of one parameter in ``{params}``."""
     also_accepts: tuple[Dialect, ...] = ()
-    """Dialects whose calls are read as well, with a note, and never written: families that
-    share a marker take over each other's calls, too."""
+    """Dialects whose calls are accepted as well, with a diagnostic, but never rendered.
+
+    Models of families that share a marker sometimes mix up the formats inside it.
+    """
     reasoning: tuple[str, ...] = ("<think>\n{text}\n</think>\n\n",)
-    """Wrappers of reasoning."""
+    """Templates of the markers around reasoning."""
     content: tuple[str, ...] = ()
-    """Wrappers of content."""
+    """Templates of the markers around content."""
     drop: tuple[str, ...] = ()
-    """Furniture that vanishes wherever it stands; with ``{text}``, what is between its markers as well.
-    With ``{calls}`` it is the calls of a section, repeated directly behind it."""
+    """Markers that are removed wherever they occur.
+
+    With ``{text}``, the text between two markers is removed as well.  With ``{calls}``, a repetition of
+    the calls right after their section is removed.
+    """
     stop: tuple[str, ...] = ()
-    """End-of-turn markers: vanish, and never enter a value."""
+    """Markers that end the turn.  They are removed, and never become part of a value."""
     frame: Frame | None = None
-    """For dialects of messages with headers."""
+    """Format of messages with headers, in dialects that have them."""
 
     args: Notation = "json"
     """Notation of ``{args}`` and ``{envelope}``."""
     envelope: Envelope = Envelope()
-    """The keys of ``{envelope}``."""
+    """Keys of the object in ``{envelope}``."""
     values: Values = Values()
-    """How values are spelt."""
+    """Spelling of values."""
     names: Names = Names()
-    """What the functions are called."""
+    """Names of functions, and numbers of calls."""
     id_format: IdFormat = OPENAI_ID
-    """How ids look."""
+    """Format of call ids."""
 
     after_calls: Literal["content", "drop"] = "content"
-    """What text after a call is, unless a policy says otherwise."""
+    """Treatment of text after a call, unless a policy overrides it."""
     keep_whitespace: bool = False
-    """White space before a call is content: the template adds no separator."""
+    """Whether whitespace before a call is content, because the template adds no separator there."""
     prompt: Prompt = Prompt()
-    """Where the output begins."""
+    """Part of the model's turn that the prompt contains."""
     request: RequestFacts | str | None = None
-    """What the request side must know of the family: its facts, or the name of a
-    dialect that shares them."""
+    """Facts about the family for building requests, or the name of a dialect with the same facts."""
 
     def __hash__(self) -> int:
-        # Grammars are looked up by dialect, for every parser; dialects of one name are rare.
+        # Every parser looks up its grammar by dialect.  The name is enough, because it is nearly unique.
         return hash(self.name)
 
     def __post_init__(self) -> None:

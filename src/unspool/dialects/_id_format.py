@@ -1,4 +1,4 @@
-"""Call ids: how a family spells them, and which of the model's own are usable."""
+"""Formats of call ids: generated ids, and the check of ids that the model wrote."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from typing import Final
 from .._core.new_ids import new_id, seeded_id, usable
 from ..errors import SpecError
 
-_LONGEST: Final = 256
+_MAX_LENGTH: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
 class IdFormat:
-    """A pattern for ids: ``{random}``, ``{name}`` and ``{index}`` are filled in.
+    """Format of call ids, in which ``{random}``, ``{name}`` and ``{index}`` are filled in.
 
     >>> IdFormat("functions.{name}:{index}").new("search", 2)
     'functions.search:2'
     """
 
     pattern: str
-    """Text of an id, with the holes above."""
+    """Text of an id, with these holes."""
     length: int = 24
-    """How many random alphanumerics ``{random}`` stands for."""
+    """Number of random alphanumeric characters in place of ``{random}``."""
     native_length: int | None = None
-    """A native id counts only if it is this many ASCII alphanumerics."""
+    """Length of valid ids from the model, which must be ASCII alphanumeric; None: any usable id is valid."""
 
     def __post_init__(self) -> None:
         if "{random}" not in self.pattern and "{index}" not in self.pattern:
@@ -34,15 +34,15 @@ class IdFormat:
                 f"id pattern {self.pattern!r} gives every call the same id: add {{random}} or {{index}}"
             )
 
-        if not 0 < self.length <= _LONGEST:
-            raise SpecError(f"ids of {self.length} random characters: from 1 to {_LONGEST} are useful")
+        if not 0 < self.length <= _MAX_LENGTH:
+            raise SpecError(f"length={self.length}: an id needs 1 to {_MAX_LENGTH} random characters")
 
     def new(self, name: str, index: int) -> str:
-        """An id for the call ``index`` of the function ``name``."""
+        """Return a new id for the call with number ``index`` of the function ``name``."""
         return new_id(self.pattern, self.length, name, index)
 
     def seeded(self, seed: object) -> Callable[[str, int], str]:
-        """The same as ``new``, but an id follows from the seed, the name and the index.
+        """Return a function like ``new`` that derives each id from the seed, the name and the index.
 
         >>> IdFormat("call_{random}", length=8).seeded("row 17")("search", 0)
         'call_5GLLi10f'
@@ -50,7 +50,7 @@ class IdFormat:
         return partial(seeded_id, self.pattern, self.length, seed)
 
     def accepts(self, native: str) -> bool:
-        """Whether an id that the model wrote can be used as it is."""
+        """Return whether an id that the model wrote can be used unchanged."""
         return usable(native, self.native_length)
 
 

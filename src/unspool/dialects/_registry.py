@@ -1,14 +1,13 @@
-"""The registry: names to dialects.
+"""Registry of dialects by name.
 
-Built-in dialects and those of other packages (entry points of the group
-``unspool.dialects``) are loaded the same way: a module or object that yields
-``Dialect`` values.  Nothing is imported before a name is asked for.
+Built-in dialects and those of other packages (entry points of the group ``unspool.dialects``) are
+loaded in the same way: from a module or an object that provides ``Dialect`` values.  Nothing is
+imported before the first lookup.
 
-Threads may ask at the same time: what is loaded is loaded once, by whoever
-comes first, and the others wait for it.  There is a lock for each source, held
-while its modules are imported, and one for the tables, held while they change
-and never while something is imported: a module of another package may register
-its dialects by itself, in a thread that imports it while ours does.
+The registry is thread-safe.  Each source has a lock that is held while its modules are imported:
+the first thread loads it, and the others wait.  Another lock protects the tables.  It is never held
+during an import, because a module of another package may register its own dialects in a thread
+that imports it at the same time.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from dataclasses import replace as changed
 from functools import lru_cache
 from threading import RLock
 
-from .._core.token_ids.tokenizers import AnyTokenizer, as_tokenizer, learnt_of
+from .._core.token_ids.tokenizers import AnyTokenizer, as_tokenizer, facts_of_tokenizer
 from ..errors import SpecError, UnknownDialect, UsageError
 from ._declaration import Dialect
 from ._request_facts import ANY, RequestFacts, Thinking
@@ -36,41 +35,41 @@ _reasoning: dict[str, str] = {}
 _checkpoints: dict[str, tuple[str, Thinking]] = {}
 _built_in: set[str] = set()
 _changes = 0
-"""How often the tables changed: what was found before is not looked up again under the next number."""
+"""Number of changes of the tables.  It is part of the keys of caches, so that a change invalidates them."""
 _tables = RLock()
 
 
-class _Once:
-    """Does something once; whoever calls it while it is being done waits, and then finds it done."""
+class _RunOnce:
+    """Function that runs once; concurrent callers wait until the first call has finished."""
 
     def __init__(self, work: Callable[[], None]) -> None:
         self._work = work
         self._lock = RLock()
-        self._begun = False
+        self._started = False
         self._done = False
 
     def __call__(self) -> None:
         if self._done:
             return
         with self._lock:
-            if self._begun:  # by another thread, and done; or by this one, which asks while it does it
+            if self._started:  # finished by another thread, or called again by its own work in this thread
                 return
-            self._begun = True
+            self._started = True
             try:
                 self._work()
             except BaseException:
-                self._begun = False  # the next one tries again
+                self._started = False  # the next call tries again
                 raise
             self._done = True
 
 
 def plain_name(name: str) -> str:
-    """Names are compared without case, and ``-`` is ``_``."""
+    """Return the form in which names are compared: lower case, with ``_`` for ``-`` and spaces."""
     return name.strip().lower().replace("-", "_").replace(" ", "_")
 
 
 def register(dialect: Dialect, *, replace: bool = False) -> Dialect:
-    """Make a dialect known under its name and aliases.
+    """Register a dialect under its name and aliases.
 
     >>> _ = register(Dialect("my_model", call=("<call>{envelope}</call>",), request="hermes"))
     >>> get_dialect("my-model").name
@@ -86,7 +85,7 @@ def register(dialect: Dialect, *, replace: bool = False) -> Dialect:
     with _tables:
         if name in _dialects and not replace and _dialects[name] != dialect:
             raise SpecError(
-                f"a dialect {dialect.name!r} is registered already; pass replace=True to replace it"
+                f"a dialect {dialect.name!r} is already registered; pass replace=True to replace it"
             )
         _dialects[name] = dialect
         for alias in dialect.family.aliases:
@@ -100,7 +99,7 @@ def register(dialect: Dialect, *, replace: bool = False) -> Dialect:
     return dialect
 
 
-@_Once
+@_RunOnce
 def _load_built_ins() -> None:
     from . import families
 
@@ -110,17 +109,17 @@ def _load_built_ins() -> None:
             _built_in.update(plain_name(dialect.name) for dialect in found)
 
 
-@_Once
+@_RunOnce
 def _load_entry_points() -> None:
-    """Dialects of other packages.  One that cannot be loaded is reported and left out."""
-    from importlib.metadata import entry_points  # large, and rarely needed
+    """Load the dialects of other packages.  One that fails to load gives a warning."""
+    from importlib.metadata import entry_points  # a slow import that is rarely needed
 
     for point in entry_points(group=GROUP):
         try:
             _register_all(point.load(), point.name)
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # noqa: BLE001 - other people's code may even exit
+        except BaseException as error:  # noqa: BLE001 - code of other packages may even exit
             package = point.dist.name if point.dist is not None else "an unknown package"
             warnings.warn(
                 f"the dialect {point.name!r} ({point.value}) of {package} cannot be loaded: "
@@ -133,8 +132,8 @@ def _load_entry_points() -> None:
 def _first_line(error: BaseException) -> str:
     try:
         return str(error).partition("\n")[0]
-    except Exception:  # noqa: BLE001 - somebody else's, too
-        return "it does not say why"
+    except Exception:  # noqa: BLE001 - the error class belongs to another package, too
+        return "no reason given"
 
 
 def _register_all(source: object, name: str) -> list[Dialect]:
@@ -147,16 +146,16 @@ def _register_all(source: object, name: str) -> list[Dialect]:
     found = [value for value in values if isinstance(value, Dialect)]
     if not found:
         raise SpecError(
-            f"entry point {name!r} of group {GROUP!r} gives no Dialect: point it at one, or at a module"
+            f"entry point {name!r} of group {GROUP!r} has no Dialect: point it at one, or at a module"
         )
     return [register(dialect) for dialect in found]
 
 
 def get_dialect(name: str, *, tokenizer: AnyTokenizer | None = None) -> Dialect:
-    r"""The dialect of that name or alias; with a tokenizer, the variant its vocabulary calls for.
+    r"""Return the dialect with a name or alias; with a tokenizer, its variant for the vocabulary.
 
-    ``tools+reasoning`` combines the calls of one dialect with the reasoning of
-    another, as engines do when they are given two parsers.
+    ``tools+reasoning`` combines the calls of one dialect with the reasoning of another, like the two
+    parser options of engines.
 
     >>> get_dialect("qwen25").name
     'hermes'
@@ -173,18 +172,18 @@ def get_dialect(name: str, *, tokenizer: AnyTokenizer | None = None) -> Dialect:
     return found if tokenizer is None else find(found, tokenizer)
 
 
-def _named(name: str, spaces: tuple[Mapping[str, object], ...]) -> Dialect:
-    """The dialect of that name in the first name space that has it."""
+def _named(name: str, tables: tuple[Mapping[str, object], ...]) -> Dialect:
+    """Return the dialect of this name from the first table that has it."""
     plain = plain_name(name)
     if plain in ("hf", "response_template"):
         raise UsageError(
             f"{name!r} means the tokenizer's own response template: "
-            "make a dialect of it with unspool.from_response_template(template)"
+            "convert it with unspool.from_response_template(template)"
         )
     for load in (_load_built_ins, _load_entry_points):
         load()
-        for space in spaces:
-            found = space.get(plain)
+        for table in tables:
+            found = table.get(plain)
             if isinstance(found, str):
                 found = _dialects[found]
             if isinstance(found, Dialect):
@@ -193,33 +192,33 @@ def _named(name: str, spaces: tuple[Mapping[str, object], ...]) -> Dialect:
     hint = (
         f"did you mean {', '.join(dict.fromkeys(near))}?"
         if near
-        else "unspool.list_dialects() gives all of them"
+        else "unspool.list_dialects() returns all of them"
     )
     raise UnknownDialect(f"no dialect {name!r}: {hint}")
 
 
 @lru_cache(maxsize=1024)
 def _found(name: str, changes: int) -> Dialect:
-    """For every parser."""
+    """Look up a dialect, with a cache, since every parser does this."""
     del changes
     return get_dialect(name)
 
 
 def list_dialects() -> tuple[Dialect, ...]:
-    """Every dialect that is registered, by name."""
+    """Return all registered dialects, sorted by name."""
     _load_built_ins()
     _load_entry_points()
     return tuple(_dialects[name] for name in sorted(_dialects))
 
 
 def find(dialect: str | Dialect, tokenizer: object | None = None) -> Dialect:
-    """The dialect itself, or the one of that name; its variant for the vocabulary, if there is one."""
+    """Return the dialect, looked up if it is a name; with a tokenizer, its variant for the vocabulary."""
     found = _found(dialect, _changes) if isinstance(dialect, str) else dialect
     if not isinstance(found, Dialect):
         raise UsageError(f"a dialect is a Dialect value or a name, got {type(found).__name__}")
     variants = found.family.variants
     if tokenizer is not None and variants:
-        tokens = learnt_of(as_tokenizer(tokenizer)).literals
+        tokens = facts_of_tokenizer(as_tokenizer(tokenizer)).literals
         for token, variant in variants:
             if token in tokens:
                 return get_dialect(variant)
@@ -227,15 +226,15 @@ def find(dialect: str | Dialect, tokenizer: object | None = None) -> Dialect:
 
 
 def built_in_dialects() -> tuple[Dialect, ...]:
-    """Those of this package, by name."""
+    """Return the dialects of this package, sorted by name."""
     _load_built_ins()
     return tuple(_dialects[name] for name in sorted(_built_in))
 
 
 def combined(calls: Dialect, reasoning: Dialect) -> Dialect:
-    """The calls of one dialect with the reasoning of another; it is told to reason as that one is."""
+    """Combine the calls of one dialect with the reasoning of another, including the request facts."""
     facts = calls.request
-    if facts is not None and reasoning.request is not None:  # else it is not to be registered
+    if facts is not None and reasoning.request is not None:  # only registered dialects need facts
         facts = changed(facts_of(calls), thinking=facts_of(reasoning).thinking, checkpoints=())
     return changed(
         calls,
@@ -247,11 +246,11 @@ def combined(calls: Dialect, reasoning: Dialect) -> Dialect:
     )
 
 
-# -- what requests must know
+# -- facts for requests
 
 
 def facts_of(dialect: Dialect) -> RequestFacts:
-    """The facts that a dialect brings along, or those of the dialect that it names."""
+    """Return the request facts of a dialect, or those of the dialect that it refers to."""
     own = dialect.request
     seen = [plain_name(dialect.name)]
     while isinstance(own, str) and plain_name(own) not in seen:
@@ -263,30 +262,30 @@ def facts_of(dialect: Dialect) -> RequestFacts:
     if isinstance(own, RequestFacts):
         return own
     raise SpecError(
-        f"dialect {dialect.name!r} does not say what requests must know of it: declare request='hermes' if "
-        "it is told the same as that one, or request=RequestFacts(...): whether its markers are special "
-        "tokens, what ends a turn, what switches reasoning"
+        f"dialect {dialect.name!r} has no request facts: declare request='hermes' to share those of another "
+        "dialect, or request=RequestFacts(...) with its special tokens, its ends of turns and its switches "
+        "of reasoning"
     )
 
 
 @lru_cache(maxsize=256)
 def ends_of_turn(dialect: Dialect) -> frozenset[str]:
-    """What ends a turn of the model."""
+    """Return the markers that end a turn of the model."""
     eos = facts_of(dialect).eos if dialect.request is not None else ()
     return frozenset((*dialect.stop, *eos))
 
 
 def checkpoint(name: str) -> tuple[str, Thinking] | None:
-    """The dialect that a checkpoint shares with others, and how it is told to reason."""
+    """Return the dialect of a checkpoint that differs from others in its reasoning, and these differences."""
     plain = plain_name(name)
     _load_built_ins()
-    if not any(plain in space for space in (_checkpoints, _dialects, _aliases, _reasoning)):
+    if not any(plain in table for table in (_checkpoints, _dialects, _aliases, _reasoning)):
         _load_entry_points()
     return _checkpoints.get(plain)
 
 
 def role_markers() -> frozenset[str]:
-    """What prompts end with, of whatever family."""
+    """Return the texts that end the prompts of all families."""
     return _role_markers(_changes)
 
 

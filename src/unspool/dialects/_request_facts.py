@@ -1,12 +1,11 @@
-"""What a request must know about a family: the words that such facts are stated in.
+"""Facts about a family of models that a request needs, beyond its output format.
 
-A dialect says how a model writes.  What the model is told, and by whom, is
-another matter: which switch turns its reasoning off, what its template seeds,
-which of its markers a detokenizer strips, how it is forced to call.
+A dialect describes output.  These facts describe input: which option turns reasoning off, what the
+template writes into the prompt, which markers a detokenizer strips, how a call can be forced.
 
-Cells are words that people can read.  ``n/a`` is one of them; facts without a
-cell cannot be built, and a dialect without facts cannot be registered.  ``plan``
-reads them, ``docs/truth-table.md`` is generated from them.
+The values are words for people, and ``n/a`` is one of them.  Required facts have no defaults,
+and a dialect without facts cannot be registered.  ``plan`` uses the facts, and
+``docs/truth-table.md`` is generated from them.
 """
 
 from __future__ import annotations
@@ -23,20 +22,20 @@ WhenOff: TypeAlias = Literal["text", "read", "n/a"]
 Mode: TypeAlias = Literal["native", "json", "none"]
 
 BOOLEANS: Final = ("thinking", "enable_thinking", "reasoning")
-"""Switches that are true or false; the first two are two names of one."""
+"""Boolean options for reasoning; the first two are different names of the same option."""
 SWITCHES: Final = (*BOOLEANS, "thinking_mode", "reasoning_effort", "thinking_budget")
-"""Every switch that some family's template reads."""
+"""All options for reasoning that the template of at least one family reads."""
 HEADER: Final = "header"
-"""Seed of the families whose output begins in a message header."""
+"""Value of ``Thinking.seed`` for families whose output begins inside a message header."""
 MODEL: Final = "model"
-"""End-of-sequence tokens that only the model's generation config knows."""
+"""Value in ``RequestFacts.eos`` for tokens that only the model's generation config lists."""
 ANY: Final = "any"
-"""The dialect is spoken under many templates."""
+"""Value in ``RequestFacts.prompts`` for dialects with many different templates."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thinking:
-    """How a family is told to reason, and where its output begins.
+    """Options for reasoning in the requests of a family, and their effect on the beginning of the output.
 
     >>> Thinking(
     ...     special="no", default="on", switches=("enable_thinking",), seed="<think>", after_tool="same",
@@ -46,46 +45,54 @@ class Thinking:
     """
 
     special: Answer
-    """Whether the markers of reasoning are special tokens, where no tokenizer can be asked."""
+    """Whether the markers of reasoning are special tokens; used if there is no tokenizer."""
     default: Default
-    """What a request gets that says nothing: reasoning is on or off; ``model``: the model
-    decides and nothing is seeded; ``always``: it cannot be switched off."""
+    """Reasoning in requests without an option: ``on`` or ``off``.
+
+    ``model``: the model decides.  ``always``: reasoning cannot be turned off.
+    """
     switches: tuple[str, ...]
-    """Which of :data:`SWITCHES` the family understands; empty: none."""
+    """Options from :data:`SWITCHES` that the family's template reads."""
     seed: str
-    """What the template writes into the prompt when reasoning is on, so that the output
-    begins inside; empty: nothing, the model opens it; ``header``: the output begins in a
-    message header."""
+    """Opening marker that the template writes into the prompt, so that the output begins inside reasoning.
+
+    Empty: the model opens its reasoning itself.  ``header``: the output begins in a message header.
+    """
     after_tool: AfterTool
-    """What it seeds after the result of a tool: the same, or nothing."""
+    """Marker that the template writes after the result of a tool: the same one, or nothing."""
     when_off: WhenOff
-    """What markers of reasoning are while it is switched off: text, or still read,
-    because they are control tokens that no model writes by accident."""
+    """Treatment of the markers of reasoning while it is off: ``text``, or ``read`` as markers.
+
+    ``read`` is for control tokens, which no model writes by accident.
+    """
     strip: str
-    """A marker to remove from the beginning of the content while reasoning is off."""
+    """Marker to remove from the beginning of the content while reasoning is off."""
 
     modes: tuple[tuple[str, bool | None], ...] = ()
-    """Words of ``thinking_mode`` besides enabled and disabled; None: the model decides."""
+    """Values of ``thinking_mode`` besides enabled and disabled, and whether reasoning is on.
+
+    None: the model decides.
+    """
     efforts: tuple[tuple[str, str], ...] = ()
-    """Words of ``reasoning_effort`` and what the template calls them; empty: any of OpenAI's."""
+    """Values of ``reasoning_effort``, and the template's words for them; empty: all values of OpenAI."""
     numeric_effort: tuple[float, float] | None = None
-    """Least and greatest number that ``reasoning_effort`` may be."""
+    """Range of ``reasoning_effort``, if it may be a number."""
     effort_off: tuple[str, ...] = ("none",)
-    """Efforts that switch reasoning off."""
+    """Efforts that turn reasoning off."""
     effort_name: str = "reasoning_effort"
-    """What the template calls the effort."""
+    """Name of the effort in the template."""
     written: bool = False
-    """A request that says nothing is rendered with the switch on."""
+    """Whether a request without an option is rendered with reasoning explicitly on."""
     json_off: bool = False
-    """Off by default where the request forces a call or a JSON answer."""
+    """Whether reasoning is off by default in requests that force a call or a JSON answer."""
     named_off: bool = False
-    """Off where the request names the function to call."""
+    """Whether reasoning is off in requests that name the function to call."""
     swap: Literal["blank", "nothing"] = "blank"
-    """What may follow the end of reasoning for ``force_nonempty_content`` to make it the answer."""
+    """Text after reasoning with which ``force_nonempty_content`` turns the reasoning into the answer."""
     caution: str = ""
-    """What to tell those who switch reasoning off."""
+    """Warning for requests that turn reasoning off."""
     passes: tuple[str, ...] = ()
-    """Other variables of its templates whose names look like switches."""
+    """Other variables of the template whose names look like options for reasoning."""
 
     def __post_init__(self) -> None:
         _check_word("special", self.special, get_args(Answer))
@@ -95,19 +102,19 @@ class Thinking:
         for switch in self.switches:
             _check_word("switches", switch, SWITCHES)
         if not self.strip:
-            raise SpecError("strip is empty: write n/a where nothing is to be stripped")
+            raise SpecError("strip is empty: write strip='n/a' if there is no marker to remove")
         if self.default == "n/a" and (self.switches or self.seed not in ("n/a", HEADER)):
-            raise SpecError("default='n/a' means that there is no reasoning: no switches, seed='n/a'")
+            raise SpecError("default='n/a' means no reasoning: write switches=() and seed='n/a' with it")
         if self.default in ("on", "off") and not self.switches:
-            raise SpecError(f"default={self.default!r} needs switches, or say 'always' or 'model'")
+            raise SpecError(f"default={self.default!r} needs switches; else write 'always' or 'model'")
 
     @property
     def inside(self) -> bool:
-        """Whether the output begins inside reasoning where it is on and no prompt is known."""
+        """Whether output begins inside reasoning if reasoning is on, when no prompt is given."""
         return self.seed not in ("", "n/a", HEADER)
 
     def off_when(self) -> str:
-        """When the gate fires, in words.
+        """Return the options that turn reasoning off, in words.
 
         >>> from unspool import get_dialect
         >>> get_dialect("seed_oss").request.thinking.off_when()
@@ -130,9 +137,9 @@ class Thinking:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestFacts:
-    """A row of the truth table: what a request must know about a family.
+    """Facts about a family that a request needs; one row of ``docs/truth-table.md``.
 
-    Cells that decide something have no default: what does not apply is ``n/a``.
+    Important facts have no default; ``n/a`` says that a fact does not apply.
 
     >>> from unspool import get_dialect
     >>> get_dialect("hermes").request.eos
@@ -140,28 +147,32 @@ class RequestFacts:
     """
 
     calls_special: Answer
-    """Whether the markers of calls are special tokens, where no tokenizer can be asked."""
+    """Whether the markers of calls are special tokens; used if there is no tokenizer."""
     answers_special: Answer = "no"
-    """Whether even a plain answer comes in special tokens and words between them."""
+    """Whether even plain answers contain special tokens, and words between these."""
     forced: tuple[Mode, ...]
-    """How a call is enforced that the request demands, best first: by the dialect's own
-    grammar, by guided JSON; ``none``: not at all."""
+    """Ways to force a call, best first.
+
+    ``native``: the dialect's own grammar; ``json``: guided JSON; ``none``: not possible.
+    """
     eos: tuple[str, ...]
-    """What ends a turn: tokens, or ``model`` where only the generation config knows."""
+    """Tokens that end a turn, or ``model`` if only the generation config lists them."""
     prompts: tuple[str, ...] = (ANY,)
-    """What its templates end a prompt with, before any seed; ``any``: too many to tell."""
+    """Texts that end a prompt, in front of any seed; ``any``: there are too many templates to list."""
     thinking: Thinking
-    """Reasoning."""
+    """Options for reasoning."""
     checkpoints: tuple[tuple[str, Thinking], ...] = ()
-    """Checkpoints and reasoning parsers that share the dialect but are switched or seeded in
-    another way: their names, and what takes the place of ``thinking``."""
+    """Checkpoints and reasoning parsers with the same dialect but other options for reasoning.
+
+    Each is a name and the value that replaces ``thinking``.
+    """
 
     def __post_init__(self) -> None:
         _check_word("calls_special", self.calls_special, get_args(Answer))
         _check_word("answers_special", self.answers_special, get_args(Answer))
         for name, words in (("forced", self.forced), ("eos", self.eos), ("prompts", self.prompts)):
             if isinstance(words, str) or not words or not all(words):
-                raise SpecError(f"{name}={words!r}: a tuple of at least one word; there are no empty cells")
+                raise SpecError(f"{name}={words!r} must be a tuple of at least one word, without empty words")
         for mode in self.forced:
             _check_word("forced", mode, get_args(Mode))
         for thinking in (self.thinking, *(thinking for _, thinking in self.checkpoints)):
@@ -174,7 +185,7 @@ def _check_word(cell: str, word: str, allowed: tuple[str, ...]) -> None:
         raise SpecError(f"{cell}={word!r}: choose one of {', '.join(allowed)}")
 
 
-# -- reasoning, by habit
+# -- common values of Thinking
 
 NO_REASONING: Final = Thinking(
     special="n/a", default="n/a", switches=(), seed="n/a", after_tool="n/a", when_off="n/a", strip="n/a"
@@ -182,7 +193,7 @@ NO_REASONING: Final = Thinking(
 UNSWITCHED: Final = Thinking(
     special="no", default="model", switches=(), seed="", after_tool="same", when_off="n/a", strip="n/a"
 )
-"""Read where it comes; nothing turns it on or off."""
+"""Reasoning that the model decides about; no option turns it on or off."""
 HYBRID: Final = Thinking(
     special="no",
     default="on",
@@ -192,9 +203,9 @@ HYBRID: Final = Thinking(
     when_off="text",
     strip="n/a",
 )
-"""On unless the request says no; the model opens it."""
+"""On unless the request turns it off; the model writes the opening marker."""
 SEEDED: Final = replace(HYBRID, seed="<think>\n")
-"""On unless the request says no; the template opens it."""
+"""On unless the request turns it off; the template writes the opening marker."""
 ALWAYS: Final = Thinking(
     special="no",
     default="always",

@@ -1,8 +1,6 @@
-"""The pieces of a template: what readers and writers share.
+"""Parsing of templates into pieces: literals, whitespace, holes and runs of attributes.
 
-A template is cut into literals, white space, holes and runs of attributes.
-That is all the structure there is: the room ``syntax`` turns pieces into steps
-of the machine, ``render`` fills them with values.
+``_core/compiler`` turns the pieces into steps of the machine, and ``render`` fills them with values.
 """
 
 from __future__ import annotations
@@ -10,32 +8,31 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from ._control_tokens import is_control_token
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ._declaration import Dialect
 
 PAYLOADS: Final = ("args", "envelope", "params", "code")
-"""Holes that hold a call's arguments."""
+"""Holes that contain the arguments of a call."""
 _TEMPLATE_FIELDS: Final = ("call", "section", "param", "reasoning", "content", "drop", "stop")
 """Fields of a dialect that hold templates."""
 _LOOSE: Final = frozenset(("args", "envelope", "params", "calls", "name", "id", "index", "key"))
-"""Holes next to which white space is flexible without being written."""
+"""Holes next to which any whitespace is accepted, even if the template has none."""
 
 _PIECE: Final = re.compile(
     r'(?P<attributes>(?:\ [\w:.-]+="\{\w+\}")+)'
     r"|\{(?P<hole>\w+)(?::(?P<notation>\w+))?\}"
     r"|(?P<space>\n[ \n]*)"
 )
-_CONTROL: Final = re.compile(r"[|｜\ud800-\udfff]|^\[/?[A-Z_]{3,}\]$")
-# A token may stand inside a tag, too: </｜DSML｜invoke>.
-_TOKEN_AHEAD: Final = re.compile(r"(?=<[|｜\ud800-\udfff])|(?<![</])(?=[\ud800-\udfff])")
 _ATTRIBUTE: Final = re.compile(r' ([\w:.-]+)="\{(\w+)\}"')
-_ANYONES: Final = re.compile(r"(?:[\[\]\s]|```(?:json)?)*")
+_ORDINARY: Final = re.compile(r"(?:[\[\]\s]|```(?:json)?)*")
 
 
 class Piece:
-    """One part of a template; ``text`` is what a writer puts there."""
+    """One part of a template; ``text`` is the text that ``render`` writes for it."""
 
     __slots__ = ("text",)
 
@@ -47,25 +44,25 @@ class Piece:
 
 
 class Literal(Piece):
-    """Text that must stand there."""
+    """Text that must match exactly."""
 
     __slots__ = ()
 
 
 class Space(Piece):
-    """White space: any amount of it, none included."""
+    """Any amount of whitespace, or none."""
 
     __slots__ = ()
 
 
 class LineFeed(Piece):
-    """One optional line feed; more of them are data."""
+    """One optional newline; further ones are data."""
 
     __slots__ = ()
 
 
 class Hole(Piece):
-    """A place for a value; ``text`` is the hole as declared."""
+    """Place for a value; ``text`` is the hole as declared."""
 
     __slots__ = ("field", "notation")
 
@@ -76,7 +73,7 @@ class Hole(Piece):
 
 
 class Attributes(Piece):
-    """A run of ``key="{hole}"``: any order, any quotes, unknown ones skipped."""
+    """Run of ``key="{hole}"``: in any order, with any quotes; unknown attributes are skipped."""
 
     __slots__ = ("fields",)
 
@@ -86,13 +83,13 @@ class Attributes(Piece):
 
 
 def split_marks(template: str) -> tuple[str, str]:
-    """Marks in front of a template (``^``, ``?``, ``!``), and the template without them."""
+    """Split a template into the marks in front (``^``, ``?``, ``!``) and the rest."""
     body = template.lstrip("^?!")
     return template[: len(template) - len(body)], body
 
 
 def parse_template(template: str) -> tuple[Piece, ...]:
-    """The pieces of a template as it is written."""
+    """Return the pieces of a template as ``render`` writes them."""
     pieces: list[Piece] = []
     at = 0
     for match in _PIECE.finditer(template):
@@ -111,13 +108,13 @@ def parse_template(template: str) -> tuple[Piece, ...]:
 
 
 def reading_pieces(template: str, exact: str = "") -> tuple[Piece, ...]:
-    """The pieces as a reader sees them.
+    """Return the pieces of a template as the parser reads them.
 
-    White space is flexible next to payloads and names; around the hole
-    ``exact`` a line break is one optional line feed.
+    Next to payloads and names any whitespace is accepted.  Next to the hole ``exact`` a line break in the
+    template is one optional newline.
     """
     out: list[Piece] = []
-    pieces = _blanks_apart(parse_template(template))
+    pieces = _split_off_spaces(parse_template(template))
     for i, piece in enumerate(pieces):
         before = pieces[i - 1] if i else None
         after = pieces[i + 1] if i + 1 < len(pieces) else None
@@ -133,8 +130,8 @@ def reading_pieces(template: str, exact: str = "") -> tuple[Piece, ...]:
     return tuple(out)
 
 
-def _blanks_apart(pieces: tuple[Piece, ...]) -> tuple[Piece, ...]:
-    """Blanks between a marker and a flexible hole are white space, not part of the marker."""
+def _split_off_spaces(pieces: tuple[Piece, ...]) -> tuple[Piece, ...]:
+    """Turn spaces between a marker and a loose hole into whitespace instead of a part of the marker."""
     out: list[Piece] = []
     for i, piece in enumerate(pieces):
         text = piece.text
@@ -165,7 +162,7 @@ def _is_hole(piece: Piece | None, field: str) -> bool:
 def split_at(
     pieces: Sequence[Piece], *fields: str
 ) -> tuple[tuple[Piece, ...], Hole | None, tuple[Piece, ...]]:
-    """What stands before, in and behind the first of these holes."""
+    """Split pieces at the first of these holes: before, the hole, after."""
     for i, piece in enumerate(pieces):
         if isinstance(piece, Hole) and piece.field in fields:
             return tuple(pieces[:i]), piece, tuple(pieces[i + 1 :])
@@ -173,12 +170,12 @@ def split_at(
 
 
 def literals(pieces: Sequence[Piece]) -> tuple[str, ...]:
-    """The literal texts among the pieces, in order."""
+    """Return the literal texts among the pieces, in order."""
     return tuple(piece.text for piece in pieces if isinstance(piece, Literal))
 
 
 def first_literal(pieces: Sequence[Piece]) -> str:
-    """The literal a reader meets first, or nothing if a hole comes before it."""
+    """Return the literal that pieces begin with, or an empty string if a hole comes first."""
     for piece in pieces:
         if isinstance(piece, Literal):
             return piece.text
@@ -187,24 +184,14 @@ def first_literal(pieces: Sequence[Piece]) -> str:
     return ""
 
 
-def tokens_apart(literal: str) -> list[str]:
-    """The control tokens in a literal, and the text around them: a model may put white space between them."""
-    return [part for part in _TOKEN_AHEAD.split(literal) if part]
-
-
 def is_marker(literal: str) -> bool:
-    """Whether it means something wherever it stands: a lone bracket and a code fence are in prose as well."""
-    return is_control(literal) or len(literal.strip("`")) > 1
-
-
-def is_control(literal: str) -> bool:
-    """Whether a marker looks like a control token, which nobody writes in prose."""
-    return _CONTROL.search(literal) is not None
+    """Return whether a literal is markup by itself; a bracket or a code fence also occurs in prose."""
+    return is_control_token(literal) or len(literal.strip("`")) > 1
 
 
 def is_anyones(literal: str) -> bool:
-    """Whether an answer that is no call may have it: brackets, a code fence."""
-    return _ANYONES.fullmatch(literal) is not None
+    """Return whether a literal consists of brackets and code fences, which any answer may contain."""
+    return _ORDINARY.fullmatch(literal) is not None
 
 
 def dialect_texts(dialect: Dialect) -> Iterator[str]:

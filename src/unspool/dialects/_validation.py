@@ -1,6 +1,6 @@
-"""What a declaration must keep, so that it means something.
+"""Validation of declarations.
 
-Every message shows what was declared, says why it cannot be, and what to write instead.
+Every error message shows the declaration, the reason why it is wrong, and a correction.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import difflib
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from ..errors import SpecError
+from ._control_tokens import is_control_token
 from ._declaration import (
     Dialect,
     Envelope,
@@ -27,7 +28,6 @@ from ._templates import (
     Hole,
     Piece,
     first_literal,
-    is_control,
     literals,
     parse_template,
     split_at,
@@ -59,12 +59,12 @@ _TUPLES: Final = (
 
 
 def check_dialect(dialect: Dialect) -> None:
-    """Raise ``SpecError`` where a declaration contradicts itself."""
+    """Raise ``SpecError`` if a declaration is wrong or contradicts itself."""
     _Check(dialect).run()
 
 
 class _Check:
-    """The rules for templates, one method per kind."""
+    """Rules for declarations, with one method for each kind of template."""
 
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect
@@ -93,14 +93,14 @@ class _Check:
             self.begins_with_text("stop", template)
         for form in dialect.names.forms:
             if "name" not in self.holes("names.forms", form, ("name", "index")):
-                self.fail("names.forms", form, "a form says where the name is: add {name}")
+                self.fail("names.forms", form, "a form must contain the name: add {name}")
         if dialect.frame is not None:
             self.frame(dialect.frame)
         elif not dialect.call and dialect.param:
             self.fail("param", dialect.param[0], "there is no call template with {params}: add one")
 
     def types(self) -> None:
-        """What can be told without reading templates."""
+        """Check the types of the fields, before the templates are parsed."""
         dialect = self.dialect
         for name, kind in _GROUPS.items():
             value = getattr(dialect, name)
@@ -112,11 +112,11 @@ class _Check:
             if not isinstance(value, tuple) or not all(isinstance(item, str) for item in value):
                 comma = "" if group else " (a single template needs a comma: (template,))"
                 self.refuse(f"{path} must be a tuple of strings, got {value!r}{comma}")
-        for foreign in dialect.also_accepts:
-            if not isinstance(foreign, Dialect):
-                self.refuse(f"also_accepts has {foreign!r}: write Dialect(name=..., call=(...))")
-            if not foreign.call or foreign.frame is not None:
-                self.refuse(f"also_accepts has {foreign.name!r}, which must have calls, and no frame")
+        for accepted in dialect.also_accepts:
+            if not isinstance(accepted, Dialect):
+                self.refuse(f"also_accepts has {accepted!r}: write Dialect(name=..., call=(...))")
+            if not accepted.call or accepted.frame is not None:
+                self.refuse(f"also_accepts has {accepted.name!r}, which needs call templates, and no frame")
         if dialect.args not in _NOTATIONS:
             self.refuse(f"args={dialect.args!r}: notations are {', '.join(_NOTATIONS)}")
         if len(dialect.values.type_words) != len(_TYPES):
@@ -132,7 +132,7 @@ class _Check:
             self.refuse("names.forms is empty: leave it out, or write forms=('{name}',)")
         if not isinstance(dialect.request, str | RequestFacts | None):
             self.refuse(
-                f"request={dialect.request!r}: the name of a dialect that is told the same, "
+                f"request={dialect.request!r}: write the name of a dialect with the same facts, such as "
                 "request='hermes', or request=RequestFacts(...)"
             )
 
@@ -168,14 +168,14 @@ class _Check:
             self.fail(
                 kind,
                 template,
-                f"it must begin with text, so that there is something to search for{_no_text(template)}",
+                f"it must begin with text that the parser can search for{_whitespace_hint(template)}",
             )
 
     def call(self, template: str) -> None:
         found = self.holes("call", template, (*_CAPTURES, *PAYLOADS))
         payloads = [field for field in found if field in PAYLOADS]
         if len(payloads) > 1:
-            self.fail("call", template, "a call has one payload: {args}, {envelope}, {params} or {code}")
+            self.fail("call", template, "a call has only one payload: {args}, {envelope}, {params} or {code}")
         named = "name" in found or "envelope" in payloads or "code" in payloads
         if payloads == ["args"] and self.dialect.args == "json":  # a number or an id in place of a name
             named = named or "index" in found or "id" in found
@@ -183,7 +183,7 @@ class _Check:
             self.fail(
                 "call",
                 template,
-                "nothing gives the function's name: add {name}, use {envelope}, or declare "
+                "the function's name is missing: add {name}, use {envelope}, or declare "
                 "names=Names(fixed=...) if it is always the same",
             )
         if "params" in payloads and not self.dialect.param:
@@ -204,7 +204,7 @@ class _Check:
             self.fail(
                 "call",
                 template,
-                f"{{id}} stands behind {{{payload.field}}}, where it cannot be read: if both belong to one "
+                f"{{id}} comes after {{{payload.field}}}, where it cannot be read: if both belong to one "
                 "object, write {envelope} for it, with envelope=Envelope(id_keys=..., order=...)",
             )
         if _opener(parse_template(template)) or not found:
@@ -213,7 +213,7 @@ class _Check:
             self.fail(
                 "call",
                 template,
-                f"it begins with a hole, so nothing tells where a call starts{_no_text(template)}",
+                f"it begins with a hole, so the start of a call cannot be found{_whitespace_hint(template)}",
             )
         for section in self.dialect.section:
             marks, body = split_marks(section)
@@ -259,20 +259,20 @@ class _Check:
             self.fail(
                 "param",
                 template,
-                "it begins with a hole: write the text that stands before it, so that a parameter can be "
-                f"told from what is none{_no_text(before[0].text if before else '')}; where the model writes "
-                "none, take the parameters as they are with {code} in place of {params}",
+                "it begins with a hole, so the start of a parameter cannot be found: write the text before "
+                f"the hole{_whitespace_hint(before[0].text if before else '')}; if the model writes none, "
+                "read the parameters as raw text with {code} in place of {params}",
             )
         if not "".join(literals(after)).strip():
             why = "a value may hold line breaks, so one cannot end it" if after else "nothing ends it"
             self.fail(
                 "param",
                 template,
-                f"{{value}} needs text behind it: {why}. Write the text that does; where the model writes "
-                "none, take the parameters as they are with {code} in place of {params}",
+                f"{{value}} needs text after it: {why}. Write the text that ends a value; if the model "
+                "writes none, read the parameters as raw text with {code} in place of {params}",
             )
         if not nested and any(isinstance(piece, Hole) for piece in after):
-            self.fail("param", template, "a hole behind {value} needs values=Values(nested=True)")
+            self.fail("param", template, "a hole after {value} needs values=Values(nested=True)")
 
     def drop(self, template: str) -> None:
         found = self.holes("drop", template, ("_", "text", "calls"))
@@ -282,21 +282,22 @@ class _Check:
             self.begins_with_text("drop", template)
             return
         if found != ["calls"]:
-            self.fail("drop", template, "calls that are repeated are in the hole {calls}, with no other hole")
+            self.fail("drop", template, "repeated calls are in the hole {calls}, without any other hole")
         if not template.partition("{calls}")[2].strip():
-            self.fail("drop", template, "{calls} needs a marker behind it, or nothing tells them from text")
+            self.fail("drop", template, "{calls} needs a marker after it, which tells the calls from text")
 
     def wrapper(self, kind: str, template: str) -> None:
         found = self.holes(kind, template, ("text", "_"))
         if found.count("text") != 1:
             self.fail(kind, template, "a wrapper has the hole {text}, once")
         before, _, after = split_at(parse_template(split_marks(template)[1]), "text")
-        for pieces, where in ((before, "before"), (after, "behind")):
+        for pieces, where in ((before, "before"), (after, "after")):
             if not "".join(literals(pieces)).strip():
                 self.fail(
                     kind,
                     template,
-                    f"{{text}} needs a marker {where} it{_no_text(''.join(piece.text for piece in pieces))}",
+                    f"{{text}} needs a marker {where} it"
+                    f"{_whitespace_hint(''.join(piece.text for piece in pieces))}",
                 )
 
     def frame(self, frame: Frame) -> None:
@@ -305,11 +306,11 @@ class _Check:
             if not isinstance(value, tuple) or not all(isinstance(item, str) for item in value):
                 self.refuse(f"frame.{name} must be a tuple of strings, got {value!r}")
         if not frame.open or not all(opener.lstrip("^") for opener in frame.open):
-            self.refuse(f"frame.open={frame.open!r}: it must say what begins a header")
+            self.refuse(f"frame.open={frame.open!r}: write the markers that begin a header")
         if not frame.sep:
-            self.refuse("frame.sep is empty: it must say what ends a header")
+            self.refuse("frame.sep is empty: write the marker that ends a header")
         if not all(frame.ends):
-            self.refuse(f"frame.ends={frame.ends!r}: an empty text ends nothing")
+            self.refuse(f"frame.ends={frame.ends!r}: remove the empty text, which cannot end a body")
         fields = {
             piece.field
             for field in frame.fields
@@ -339,14 +340,14 @@ class _Check:
 
 
 def _opener(pieces: Sequence[Piece]) -> str:
-    """The text that pieces begin with; blanks are none."""
+    """Return the text that pieces begin with, without whitespace."""
     return first_literal(pieces).strip()
 
 
-def _no_text(template: str) -> str:
-    """What to add where somebody took white space for text."""
-    blank = template[:1].isspace() or not template.strip()
-    return " (line breaks and blanks are white space, of which a reader accepts any amount)" if blank else ""
+def _whitespace_hint(template: str) -> str:
+    """Return a hint for templates in which whitespace stands where text is needed, or an empty string."""
+    is_blank = template[:1].isspace() or not template.strip()
+    return " (whitespace does not count, because the parser accepts any amount)" if is_blank else ""
 
 
 def _has(pieces: Sequence[Piece], field: str) -> bool:
@@ -358,7 +359,7 @@ def _has(pieces: Sequence[Piece], field: str) -> bool:
 
 
 def check_facts(dialect: Dialect, facts: RequestFacts) -> None:
-    """Raise ``SpecError`` where facts do not fit what the dialect declares."""
+    """Raise ``SpecError`` if facts contradict the declaration of the dialect."""
     why = _contradiction(dialect, facts)
     if why:
         shared = f" of {dialect.request!r}" if isinstance(dialect.request, str) else ""
@@ -373,25 +374,25 @@ def _contradiction(dialect: Dialect, facts: RequestFacts) -> str:
     thinking = facts.thinking
     seeded = any(seeds(template, thinking.seed) for template in dialect.reasoning)
     if calls and facts.calls_special == "n/a":
-        return "it has calls: say calls_special='yes' if their markers are special tokens, else 'no'"
+        return "it has calls: write calls_special='yes' if their markers are special tokens, else 'no'"
     if not calls and (facts.calls_special != "n/a" or "native" in facts.forced):
-        return "it has no calls: say calls_special='n/a' and forced=('json',), as request='kimi' does"
+        return "it has no calls: write calls_special='n/a' and forced=('json',), as request='kimi' does"
     if reasoning and thinking.default == "n/a":
-        return f"thinking.default is n/a, but it has reasoning {dialect.reasoning!r}: say reasoning=() if not"
+        return f"thinking.default is n/a, but it has reasoning {dialect.reasoning!r}: else write reasoning=()"
     if not reasoning and thinking.default != "n/a":
-        return "it has no reasoning: say so in thinking, as request='llama3_json' does"
+        return "it has no reasoning: declare this in thinking, as request='llama3_json' does"
     if thinking.inside and not seeded:
         return (
             f"thinking.seed={thinking.seed!r} opens none of its reasoning templates {dialect.reasoning!r}: "
-            "write it as they do, or seed='' where the model opens its reasoning itself"
+            "write one of their opening markers, or seed='' if the model opens its reasoning itself"
         )
     if thinking.seed == HEADER and not dialect.prompt.start:
-        return "thinking.seed is 'header', but nothing says where output begins: say prompt=Prompt(start=...)"
-    if facts.answers_special == "no" and frame is not None and any(map(is_control, frame.open)):
-        return f"answers come in messages that {frame.open[0]!r} opens: say answers_special='yes'"
+        return "thinking.seed is 'header', but the start of output is missing: add prompt=Prompt(start=...)"
+    if facts.answers_special == "no" and frame is not None and any(map(is_control_token, frame.open)):
+        return f"answers are in messages that {frame.open[0]!r} opens: write answers_special='yes'"
     return ""
 
 
 def seeds(template: str, seed: str) -> bool:
-    """Whether a seed is the opener of a wrapper."""
+    """Return whether a seed is the opening marker of a wrapper."""
     return template.lstrip("^?").partition("{text}")[0].strip() == seed.strip()

@@ -17,13 +17,13 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
+from ..dialects._control_tokens import is_control_token
 from ..dialects._id_format import OPENAI_ID
 from ..dialects._templates import (
     Attributes,
     Hole,
     Piece,
     first_literal,
-    is_control,
     parse_template,
     split_at,
     split_marks,
@@ -255,7 +255,7 @@ class Walk:
         if not self.dialect.content:
             return NOTHING
         opening, closer = self._wrapper("content")
-        return optional(opening, closer) if is_control(opening) else NOTHING
+        return optional(opening, closer) if is_control_token(opening) else NOTHING
 
     def gap(self) -> Node:
         """What may stand between two parts of the output."""
@@ -370,7 +370,7 @@ def _marker(literal: str) -> str:
 
 
 def _is_tag(literal: str) -> bool:
-    return literal.startswith("<") or is_control(literal)
+    return literal.startswith("<") or is_control_token(literal)
 
 
 def _number_in(form: str) -> Node:

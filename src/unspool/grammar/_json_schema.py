@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import unquote
 
+from .._core.schema.json_pointer import resolve_reference
 from .._core.schema.tools import Tools, ValueType
 from ..errors import UsageError
 from ._intermediate import Schema
@@ -129,13 +130,13 @@ class _Copy:
         self.definitions: dict[str, Any] = {}
         self._names: dict[str, str] = {}
         self._last: dict[str, int] = {}  # by the word that names are made of, the last number
-        self._put_off: list[tuple[str, str]] = []
+        self._put_off: list[tuple[str, object]] = []
 
     def settle(self) -> None:
         """Copy the definitions that were referred to: a chain of them may be longer than the stack is."""
         while self._put_off:
-            name, pointer = self._put_off.pop()
-            self.definitions[name] = self.schema(self._resolve(pointer))
+            name, reference = self._put_off.pop()
+            self.definitions[name] = self.schema(resolve_reference(reference, self.root))
 
     def schema(self, schema: object) -> Any:
         self.budget.spend()
@@ -188,24 +189,8 @@ class _Copy:
                 name = f"{base}_{self._last[base]}"
             self._names[pointer] = name
             self.definitions[name] = True
-            self._put_off.append((name, pointer))
+            self._put_off.append((name, reference))
         return f"#/$defs/{self._names[pointer]}"
-
-    def _resolve(self, pointer: str) -> object:
-        """The target of a pointer; without one, a schema that says nothing."""
-        if not f"{pointer}/".startswith("#/"):
-            return True
-        target: object = self.root
-        for step in pointer.split("/")[1:]:
-            key = step.replace("~1", "/").replace("~0", "~")
-            if isinstance(target, (list, tuple)):
-                index = int(key) if len(key) < 9 and key.isdecimal() else len(target)
-                target = target[index] if index < len(target) else True
-            elif isinstance(target, Mapping) and key in target:
-                target = target[key]
-            else:
-                return True
-        return target
 
 
 def _alternatives(given: Iterable[object]) -> list[object]:

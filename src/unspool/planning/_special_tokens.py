@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Protocol, runtime_checkable
 
-from .._core.token_ids.tokenizers import Tokenizer, as_tokenizer
+from .._core.token_ids.tokenizers import Tokenizer, as_tokenizer, unwrap_tokenizer
 from ..dialects._declaration import Dialect
 
 
@@ -37,38 +37,19 @@ class _TellsSkipped(Protocol):
         ...
 
 
-@runtime_checkable
-class _HasBackend(Protocol):
-    @property
-    def backend_tokenizer(self) -> object: ...
-
-
-@runtime_checkable
-class _HasTokenizer(Protocol):
-    @property
-    def tokenizer(self) -> object: ...
-
-
 def skipped_tokens(tokenizer: object) -> frozenset[str]:
     """The literals that ``skip_special_tokens`` removes.
 
     Where a tokenizer does not say, all tokens that are matched as a whole count:
     to keep one too many does no harm.
     """
-    inner = tokenizer
-    for _ in range(4):  # processor -> transformers -> tokenizers, with one to spare
-        if isinstance(inner, _TellsSkipped):
-            return frozenset(inner.skipped_tokens().values())
-        if isinstance(inner, _FlagsTokens):
-            added = inner.get_added_tokens_decoder().values()
+    for layer in unwrap_tokenizer(tokenizer):
+        if isinstance(layer, _TellsSkipped):
+            return frozenset(layer.skipped_tokens().values())
+        if isinstance(layer, _FlagsTokens):
+            added = layer.get_added_tokens_decoder().values()
             return frozenset(token.content for token in added if token.special)
-        if isinstance(inner, Tokenizer):
-            break
-        if isinstance(inner, _HasBackend):
-            inner = inner.backend_tokenizer
-        elif isinstance(inner, _HasTokenizer):
-            inner = inner.tokenizer
-        else:
+        if isinstance(layer, Tokenizer):
             break
     return frozenset(as_tokenizer(tokenizer).special_tokens().values())
 

@@ -7,9 +7,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from .._core.render.message import render
+from ..dialects._control_tokens import CONTROL_TOKEN
 from ..dialects._declaration import Dialect
 from ..dialects._registry import find
 from ..dialects._templates import (
@@ -166,10 +167,6 @@ def messages(dialect: str | Dialect, *, max_calls: int = 3) -> SearchStrategy[Sa
     return _MessageStrategies(MessageCapabilities(find(dialect))).samples(max_calls)
 
 
-_CONTROL_TOKEN: Final = re.compile(r"<[|｜][^<>\s]*[|｜]>")
-"""Text like a control token, which does not occur in prose."""
-
-
 class _MessageStrategies:
     """Strategies for a dialect's messages, each of them built once."""
 
@@ -238,7 +235,7 @@ class _MessageStrategies:
         def is_prose(text: str) -> bool:
             # Nor may a marker after the text start inside it.
             whole = any((text + marker).find(marker) < len(text) for marker in capabilities.markers)
-            return not whole and not _CONTROL_TOKEN.search(text) and not openers & set(text)
+            return not whole and not CONTROL_TOKEN.search(text) and not openers & set(text)
 
         return st.lists(atoms, max_size=6).map("".join).filter(is_prose)
 

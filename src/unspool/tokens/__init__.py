@@ -1,4 +1,4 @@
-"""Token ids: what every one of them is, in an output or in a conversation.
+"""Labels for the token ids of an output or a conversation: reasoning, content, arguments, markup.
 
 >>> reading = label_tokens(ids, "hermes", tokenizer=tokenizer)  # doctest: +SKIP
 >>> reading.message, reading.labels, reading.mask()  # doctest: +SKIP

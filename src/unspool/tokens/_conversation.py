@@ -1,9 +1,9 @@
-"""A trajectory of several turns: which of its tokens the model wrote, and what they are.
+"""Labels for the tokens of a conversation: which ones the model wrote, and what they are.
 
-Where a turn begins is read off the model's template, which is asked what it writes
-before the words of each role.  Only special tokens count: a user who spells one out
-begins no turn.  Where a template tells roles apart by words alone, nobody can tell
-them from what people write, and that is an error.
+The beginnings of turns come from the model's chat template: the text that it writes before the
+message of each role.  Only special tokens count, so that a user who spells one out does not begin a
+turn.  If a template separates the roles by words alone, users could write the same words, and the
+function raises an error.
 """
 
 import re
@@ -21,39 +21,39 @@ from ..dialects._declaration import Dialect
 from ..dialects._registry import find
 from ..errors import UsageError
 from ..parser import ToolList
-from ._label_tokens import Ids, Reading, as_ids, behind_last, end_ids, is_padding, label_tokens
+from ._label_tokens import Ids, Reading, as_ids, end_ids, is_padding, label_tokens, start_of_padding
 
 if TYPE_CHECKING:
     from ..chat_templates import ChatTemplate
 
 Openers = Mapping[str, str]
-"""What begins a turn, and whose it is."""
+"""Role of a turn, by the text that begins it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What one role said; places are in tokens."""
+    """One turn of a conversation; positions are in tokens."""
 
     role: str
     """``system`` (all before the first opener), ``user``, ``assistant`` or ``tool``."""
     start: int
-    """Its first token, which opens it, ..."""
+    """Position of its first token, which belongs to the opener."""
     end: int
-    """... and the one behind its last."""
+    """Position after its last token."""
     reading: Reading | None = None
-    """What the model wrote, if it is its turn; places in it count from ``written``."""
+    """The model's output, if it is a turn of the model; its positions count from ``written``."""
     written: int = 0
-    """Where the model began to write."""
+    """Position of the first token that the model wrote."""
 
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """What ids of several turns amount to; :func:`conversation` makes them."""
+    """Labels and turns of a conversation; :func:`conversation` returns it."""
 
     labels: bytes
     """A :class:`Label` for each id, with the flags ``SHARED`` and ``BROKEN``."""
     turns: tuple[Turn, ...]
-    """One after the other, without padding."""
+    """The turns in order, without padding."""
 
 
 def conversation(
@@ -67,28 +67,28 @@ def conversation(
     pad: int | None = None,
     **kwargs: Any,
 ) -> Conversation:
-    r"""Take a trajectory apart: the turns, what the model wrote in its own, and a label for every token.
+    r"""Split a conversation into turns, parse the model's turns, and label every token.
 
-    :param ids: prompt and output of one or more rounds; there may be padding on both sides.
-    :param template: the model's chat template, which is asked what begins a turn.
-    :param openers: what begins the turns of each role, instead of a template, such as
+    :param ids: prompt and output of one or more rounds, with or without padding at both ends.
+    :param template: the model's chat template, which determines how turns begin.
+    :param openers: the text that begins the turns of each role, instead of a template, such as
         ``{"<|im_start|>user\n": "user", "<|im_start|>assistant\n": "assistant"}``.
     :param tools: the tools of the request.
-    :param pad: the id that sequences are filled up with; ids below 0 are padding, too.
+    :param pad: the id of padding; negative ids are padding, too.
     :param kwargs: further variables for the template, such as ``enable_thinking``.
     """
-    given = as_ids(ids)
+    all_ids = as_ids(ids)
     spec = find(dialect, tokenizer)
     if openers is None:
         if template is None:
             raise UsageError(
-                "where do turns begin?  Give the model's template, or openers={...} with a text for each role"
+                "the beginnings of turns are not known: pass template=, or openers={...} with a text per role"
             )
         openers = turn_openers(template, spec, **kwargs)
     ends = end_ids(spec, tokenizer)
-    last = behind_last(given, pad, ends)
-    first = next((at for at in range(last) if not is_padding(given[at], pad)), last)
-    known = given[first:last]
+    last = start_of_padding(all_ids, pad, ends)
+    first = next((at for at in range(last) if not is_padding(all_ids[at], pad)), last)
+    known = all_ids[first:last]
     labels = bytearray([Label.PADDING]) * first
     turns: list[Turn] = []
     for mark in _marks(known, openers, tokenizer, ends):
@@ -106,40 +106,40 @@ def conversation(
             turns.append(Turn(mark.role, start, end))
             continue
         written = known[mark.start + mark.length : mark.end]
-        over = next((number for number, id in enumerate(written, 1) if id in ends), len(written))
+        length = next((number for number, id in enumerate(written, 1) if id in ends), len(written))
         prompt = known[: mark.start + mark.length]
-        reading = label_tokens(written[:over], spec, tokenizer=tokenizer, tools=tools, prompt_ids=prompt)
+        reading = label_tokens(written[:length], spec, tokenizer=tokenizer, tools=tools, prompt_ids=prompt)
         turns.append(Turn(mark.role, start, end, reading, len(labels)))
         labels += reading.labels
         labels += bytes(end - len(labels))
-    labels += bytes([Label.PADDING]) * (len(given) - last)
+    labels += bytes([Label.PADDING]) * (len(all_ids) - last)
     return Conversation(bytes(labels), tuple(turns))
 
 
 class _Mark(NamedTuple):
-    """Where a turn begins, in tokens."""
+    """Beginning and end of a turn, in tokens."""
 
     role: str
     start: int
     length: int
-    """Of its opener."""
+    """Length of its opener."""
     shared: bool
-    """The last token of the opener also holds what follows."""
+    """Whether the last token of the opener also contains the text after it."""
     end: int
 
 
 def _marks(
     ids: list[int], openers: Openers, tokenizer: AnyTokenizer, ends: frozenset[int]
 ) -> Iterator[_Mark]:
-    """The turns of ids; what stands before the first is the system's."""
+    """Yield the turns; all text before the first opener belongs to the system."""
     vocabulary = as_tokenizer(tokenizer)
     code_points = assign_code_points(openers, vocabulary)
     roles = {substitute(opener, code_points): role for opener, role in openers.items()}
     for opener, role in roles.items():
         if not PRIVATE.search(opener):
             raise UsageError(
-                f"the opener {opener!r} of {role} holds no special token of this vocabulary, so that anybody "
-                "could have written it: these turns cannot be told apart"
+                f"the opener {opener!r} of role {role} has no special token of this vocabulary, so a user "
+                "could write it, too: pass openers= with special tokens"
             )
     decoder = Detokenizer(vocabulary, code_points)
     widths = decoder.measure()
@@ -148,11 +148,14 @@ def _marks(
     found = [_Mark("system", 0, 0, False, len(ids))]
     for match in re.finditer("|".join(map(re.escape, sorted(roles, key=len, reverse=True))), text):
         role = roles[match[0]]
-        place, behind = decoder.offsets.to_text(match.start()), decoder.offsets.to_text(match.end())
-        start, after = bisect_left(starts, place), bisect_left(starts, behind)
+        opener_start, opener_end = (
+            decoder.offsets.to_text(match.start()),
+            decoder.offsets.to_text(match.end()),
+        )
+        start, after = bisect_left(starts, opener_start), bisect_left(starts, opener_end)
         last = found[-1]
         if role == last.role == "assistant" and ends.isdisjoint(ids[last.start + last.length : start]):
-            continue  # a further message of the same turn, which the model began itself
+            continue  # another message of the same turn, whose header the model wrote
         found[-1] = last._replace(end=start)
-        found.append(_Mark(role, start, after - start, starts[after] != behind, len(ids)))
+        found.append(_Mark(role, start, after - start, starts[after] != opener_end, len(ids)))
     return (mark for mark in found if mark.start < mark.end)

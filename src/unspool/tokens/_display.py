@@ -1,4 +1,4 @@
-"""A picture of tokens, coloured by what they are: for a terminal, and as a page of its own."""
+"""Display of labelled tokens in colours, for terminals and as an HTML page."""
 
 import html as _html
 from collections import Counter
@@ -23,18 +23,18 @@ _WORDS: Final = {
     Label.END: "end of turn",
     Label.PADDING: "padding",
 }
-# Background for a terminal of 256 colours; hue, saturation and lightness for a light page and for a dark one.
+# By label: background colours for terminals of 256 colours; hue and saturation for the page.
 _ANSI: Final = (238, 22, 54, 94, 24, 60, 240, 88, 234)
 _HUES: Final = ((0, 0), (130, 55), (275, 50), (30, 75), (205, 65), (240, 35), (0, 0), (0, 60), (0, 0))
 _BEGUN: Final = "·"
-"""Stands for a token that only goes on with a character."""
+"""Shown for a token that only continues a character."""
 
 
 def pieces(ids: Ids, labels: bytes, tokenizer: AnyTokenizer) -> Iterator[tuple[int, str, int]]:
-    """Each id, the text that begins in it, and its label."""
+    """Yield each id with the text that begins in it and its label."""
     known = as_ids(ids)
     if len(known) != len(labels):
-        raise UsageError(f"{len(known)} ids and {len(labels)} labels: give those that belong together")
+        raise UsageError(f"got {len(known)} ids and {len(labels)} labels: pass one label for each id")
     there = [id for id, label in zip(known, labels, strict=True) if id >= 0 or label & KIND != Label.PADDING]
     decoder = Detokenizer(as_tokenizer(tokenizer), {})
     widths = decoder.measure()
@@ -50,7 +50,7 @@ def pieces(ids: Ids, labels: bytes, tokenizer: AnyTokenizer) -> Iterator[tuple[i
 
 
 def to_ansi(ids: Ids, labels: bytes, tokenizer: AnyTokenizer) -> str:
-    """The tokens for a terminal: a colour for each label, broken calls underlined, and a legend."""
+    """Return the tokens as text for a terminal: coloured by label, broken calls underlined, with a legend."""
     out: list[str] = []
     for _, text, label in pieces(ids, labels, tokenizer):
         style = f"48;5;{_ANSI[label & KIND]}" + (";4" if label & BROKEN else "")
@@ -63,7 +63,7 @@ def to_ansi(ids: Ids, labels: bytes, tokenizer: AnyTokenizer) -> str:
 
 
 def to_html(ids: Ids, labels: bytes, tokenizer: AnyTokenizer, *, title: str = "Tokens") -> str:
-    """The tokens as a page of HTML that needs nothing else; each says what it is where one points at it."""
+    """Return the tokens as a self-contained HTML page, with a tooltip for each token."""
     body: list[str] = []
     for id, text, label in pieces(ids, labels, tokenizer):
         kind = Label(label & KIND)

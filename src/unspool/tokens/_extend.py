@@ -1,15 +1,14 @@
-"""The next prompt of a trajectory: what was sampled, and a suffix.
+"""Next prompt of a multi-turn conversation: the sampled ids and a suffix.
 
-To encode a whole conversation anew changes ids that were sampled: text that the
-model wrote in other tokens than its tokenizer would, arguments that come back
-in another spelling.  So nothing that was sampled is written again.  The
-template writes a conversation in which a stand-in stands for the model's turn,
-with the new messages; what it has behind the stand-in is the suffix.
+Encoding the whole conversation again would change sampled ids: the model may have chosen other
+tokens than its tokenizer does for the same text, and arguments may come back in another spelling.
+So the sampled ids stay.  The template renders a conversation with a placeholder in place of the
+model's turn, followed by the new messages.  The text after the placeholder is the suffix.
 
-The rule of this file: no guess.  What the ids do not tell about the
-conversation (was there a system message? which tools?) is tried both ways, and
-an answer that depends on it is none.  A suffix is encoded by itself only where
-it begins with a special token, over which no tokenizer merges.
+This module never guesses.  The ids do not show everything about the conversation: whether there was a
+system message, or which tools were offered.  All variants are rendered, and if the suffix depends on
+the variant there is no answer.  The suffix is encoded separately, which is safe only if it begins with a
+special token, because tokenizers do not merge across one.
 """
 
 from __future__ import annotations
@@ -45,22 +44,24 @@ if TYPE_CHECKING:
 
 _NAMES: Final = ("unspool_first", "unspool_other")
 _IDS: Final = ("unspool0", "unspool1")
-"""What calls are called where nobody says; with a digit behind it an id has nine characters, as Mistral's."""
+"""Names and ids of placeholder calls.  With a digit an id has nine characters, as Mistral requires."""
 
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """The next prompt, or why there is none that keeps what was sampled."""
+    """Next prompt, or the reason why no prompt can keep the sampled ids."""
 
     ids: list[int] | None
-    """The next prompt: the ids that were given, and ``suffix``; None: see ``why``."""
+    """The next prompt: the previous ids and ``suffix``; None: ``why`` has the reason."""
     suffix: list[int] = field(default_factory=list)
-    """What comes behind the ids that were given."""
+    """The ids to append to the previous ones."""
     why: str = ""
-    """Why there is no prompt, in a sentence; encode the whole conversation then, and do not train on what
-    changed in it."""
+    """Reason why there is no prompt, as a sentence.
+
+    In this case encode the whole conversation again, and do not train on the ids that changed.
+    """
     difference: Difference | None = None
-    """Where the template would change what stands in the ids, if it is that."""
+    """The text that the template would change in the ids, if this is the reason."""
 
     def __bool__(self) -> bool:
         return self.ids is not None
@@ -76,19 +77,19 @@ def extend(
     tools: Iterable[object] | None = None,
     **variables: object,
 ) -> Extension:
-    """The prompt that follows when messages come behind what a model wrote.
+    """Return the prompt for the next turn, after new messages follow a model's output.
 
-    It begins with ``previous_ids``, whatever they are, and is what encoding the whole conversation would
-    give, wherever that keeps them.
+    The prompt begins with ``previous_ids``, and equals the encoding of the whole conversation wherever that
+    encoding keeps these ids.
 
-    :param previous_ids: the ids of one trajectory so far: the prompt, and all that was sampled and put
-        behind it; it ends with what the model wrote last, with or without the end of its turn.
-    :param new_messages: what comes next: results of its calls, something that a user says.
+    :param previous_ids: all ids of the conversation so far: prompts, outputs and suffixes.  They end with
+        the model's last output, with or without the end of its turn.
+    :param new_messages: the next messages: results of calls, or a message of the user.
     :param template: the chat template, or its source.
     :param tokenizer: a tokenizer that can encode.
-    :param messages: the conversation that the ids hold, if it is at hand; its last message may be the
-        model's turn.  Then nothing of it needs to be stood in for, and the prompt in the ids is compared.
-    :param tools: what the request offered; ``[]``: nothing; None: not known.
+    :param messages: the conversation in the ids, if known; its last message may be the model's turn.
+        Then no variants need to be tried, and the prompt in the ids is compared with these messages.
+    :param tools: the tools of the request; ``[]`` if it had none, None if they are not known.
     :param variables: further variables of the template, such as ``enable_thinking``.
     """
     ids = as_ids(previous_ids)
@@ -97,7 +98,7 @@ def extend(
         raise UsageError(f"{'previous_ids' if new else 'new_messages'} is empty: there is nothing to extend")
     if any(message.get("role") == "assistant" for message in new):
         return Extension(
-            None, why="new_messages holds a turn of the model: what it wrote is in the ids already."
+            None, why="new_messages contains a turn of the model, whose output is already in the ids."
         )
     if isinstance(template, str):
         template = ChatTemplate(template)
@@ -105,51 +106,51 @@ def extend(
     offered = None if tools is None else list(tools)
     try:
         return _Extender(ids, new, template, as_encoder(tokenizer), known, offered, variables).extension()
-    except _NoAnswer as reason:
+    except _NoExtension as reason:
         return Extension(None, why=reason.why, difference=reason.difference)
 
 
-class _NoAnswer(Exception):
+class _NoExtension(Exception):
     def __init__(self, why: str, difference: Difference | None = None) -> None:
         self.why = why
         self.difference = difference
 
 
-def _refused(error: ChatTemplateError | None) -> _NoAnswer:
-    reason = "it says nothing" if error is None else error.reason.strip().rstrip(".")
-    return _NoAnswer(f"The template refuses such a conversation: {reason}.")
+def _rejection(error: ChatTemplateError | None) -> _NoExtension:
+    reason = "without a reason" if error is None else error.reason.strip().rstrip(".")
+    return _NoExtension(f"The template rejects such a conversation: {reason}.")
 
 
 class _Conversation(NamedTuple):
-    """A conversation that the ids may hold."""
+    """One of the conversations that the ids may contain."""
 
     history: Sequence[ChatMessage]
     turn: ChatMessage
     tools: Sequence[object] | None
     depends: str
-    """What an answer would depend on that is given only with this one; empty: the usual one."""
+    """Assumption of this variant, for the error message; empty for the basic variant."""
 
 
-_Behind: TypeAlias = Literal["question", "result", "either"]
+_Preceding: TypeAlias = Literal["question", "result", "either"]
 
 
-class _Written(NamedTuple):
-    """What the ids tell about the model's turn."""
+class _LastTurn(NamedTuple):
+    """The model's last turn, as far as the ids show it."""
 
     text: str
     lead: str | None
-    """What it begins with: an empty block of reasoning, or nothing; None: a thought."""
+    """Text before the answer: an empty block of reasoning, or nothing; None if there is reasoning."""
     turns_before: bool
-    """There were other turns of the model."""
-    thought_before: bool
-    """There was reasoning in one of them."""
-    behind: _Behind
-    """What came before it."""
+    """Whether the model had turns before."""
+    reasoned_before: bool
+    """Whether one of these contains reasoning."""
+    preceded_by: _Preceding
+    """Kind of the message before the turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Extender:
-    """One trajectory, and what is to follow it."""
+    """Computation of the next prompt for one conversation."""
 
     ids: list[int]
     new: Sequence[ChatMessage]
@@ -160,14 +161,18 @@ class _Extender:
     variables: Mapping[str, Any]
 
     def extension(self) -> Extension:
-        written = self.written()
+        last_turn = self.last_turn()
         found: Continuation | None = None
         refusal: ChatTemplateError | None = None
-        for conversation in self.conversations(written):
+        for conversation in self.conversations(last_turn):
             follower = Follower(self.template, conversation.tools or None, self.variables)
             try:
                 each = follower.follow(
-                    conversation.history, conversation.turn, self.new, lead=written.lead, begun=written.text
+                    conversation.history,
+                    conversation.turn,
+                    self.new,
+                    lead=last_turn.lead,
+                    begun=last_turn.text,
                 )
             except ChatTemplateError as error:
                 refusal = refusal or error
@@ -176,87 +181,91 @@ class _Extender:
                 found = each
             self.check(each, found, conversation.depends)
         if found is None:
-            raise _refused(refusal)
-        return self.joined(written.text, found, calls=bool(self.called()))
+            raise _rejection(refusal)
+        return self.joined(last_turn.text, found, calls=bool(self.called()))
 
     def check(self, each: Continuation, first: Continuation, depends: str) -> None:
         end = list(self.tokenizer.encode(each.end.strip()))
         difference = each.difference(closed=self.ids[-len(end) :] == end)
-        unless = f", if {depends}: give messages=, and it is known" if depends else ""
+        unless = f" if {depends}: pass messages= to settle it" if depends else ""
         if difference is not None:
-            raise _NoAnswer(f"The template does not keep what stands in the ids{unless}.", difference)
+            raise _NoExtension(f"The template changes text that is in the ids{unless}.", difference)
         if each.rest != first.rest:
-            raise _NoAnswer(
-                f"What the template writes behind the turn is another text{unless}.",
+            raise _NoExtension(
+                f"The text that the template writes after the turn differs{unless}.",
                 first_difference(first.rest, each.rest),
             )
 
-    # -- what the ids tell
+    # -- facts that the ids show
 
-    def written(self) -> _Written:
+    def last_turn(self) -> _LastTurn:
         marks = marks_of(self.template)
         headers = self.headers()
         code_points = assign_code_points([*headers.values(), *(marks[:2] if marks else ())], self.tokenizer)
         text = Detokenizer(self.tokenizer, code_points).whole(self.ids)
-        places: list[tuple[int, _Behind]] = []
+        places: list[tuple[int, _Preceding]] = []
         turns = 0
-        for behind, header in headers.items():
+        for preceded_by, header in headers.items():
             coded = substitute(header, code_points)
             turns += text.count(coded)
             if coded in text:
-                places.append((text.rfind(coded) + len(coded), behind))
+                places.append((text.rfind(coded) + len(coded), preceded_by))
         if not places:
             shown = " or ".join(map(repr, headers.values()))
-            raise _NoAnswer(f"The ids hold no turn of the model as this template begins one: {shown}.")
-        start, behind = max(places)
+            raise _NoExtension(f"The ids have no turn of the model that begins as in this template: {shown}.")
+        start, preceded_by = max(places)
         back = {char: token for token, char in code_points.items()}
-        lead, thought_before = _reasoning(text[:start], text[start:], marks, code_points)
+        lead, reasoned_before = _reasoning(text[:start], text[start:], marks, code_points)
         lead = None if lead is None else restore(lead, back)
         last = restore(text[start:], back)
         if not last.removeprefix(lead or "").strip():
-            raise _NoAnswer("The ids end with a prompt: the model has written nothing behind it.")
-        return _Written(last, lead, turns > 1, thought_before, behind)
+            raise _NoExtension("The ids end with a prompt: the model has written nothing after it.")
+        return _LastTurn(last, lead, turns > 1, reasoned_before, preceded_by)
 
-    def headers(self) -> dict[_Behind, str]:
-        """What a turn of the model begins with, by what it comes behind."""
+    def headers(self) -> dict[_Preceding, str]:
+        """Return the texts that begin a turn of the model, by the kind of the message before it."""
         wants = self.template.wants
         follower = Follower(self.template, self.tools or None, self.variables)
         question = [said(wants, "user", QUESTION)]
         try:
             first = follower.header(question)
         except ChatTemplateError as error:
-            raise _refused(error) from None
+            raise _rejection(error) from None
         try:
             other = follower.header([*question, *self.round(thought=False)])
         except ChatTemplateError:
             return {"question": first}
         return {"either": first} if first == other else {"question": first, "result": other}
 
-    # -- what they do not
+    # -- facts that the ids do not show
 
-    def conversations(self, written: _Written) -> Iterator[_Conversation]:
+    def conversations(self, last_turn: _LastTurn) -> Iterator[_Conversation]:
         if self.messages is not None:
-            yield self.known(self.messages, written)
+            yield self.known(self.messages, last_turn)
             return
         wants = self.template.wants
         tools = self.tools
         question = said(wants, "user", QUESTION)
-        before = self.round(thought=written.thought_before)
-        base = [question, *before] if written.turns_before or written.behind == "result" else [question]
-        if written.turns_before and written.behind == "question":
-            base = [*base, self.turn(thought=written.thought_before), question]
-        last = self.turn(thought=written.lead is None, calls=self.called())
+        before = self.round(thought=last_turn.reasoned_before)
+        base = (
+            [question, *before] if last_turn.turns_before or last_turn.preceded_by == "result" else [question]
+        )
+        if last_turn.turns_before and last_turn.preceded_by == "question":
+            base = [*base, self.turn(thought=last_turn.reasoned_before), question]
+        last = self.turn(thought=last_turn.lead is None, calls=self.called())
         yield _Conversation(base, last, tools, "")
         system = said(wants, "system", "Unspool's instructions.")
         yield _Conversation([system, *base], last, tools, "the conversation began with a system message")
-        if written.turns_before:
-            longer = [*base, *before] if written.behind == "result" else [*base[:1], *before, *base[1:]]
+        if last_turn.turns_before:
+            longer = (
+                [*base, *before] if last_turn.preceded_by == "result" else [*base[:1], *before, *base[1:]]
+            )
             yield _Conversation(longer, last, tools, "there were more turns before")
         if tools is None:
             yield _Conversation(base, last, [PROBED_TOOL], "tools were offered (tools=)")
         others = self.called(other=True)
         if others != self.called():
-            other = self.turn(thought=written.lead is None, calls=others)
+            other = self.turn(thought=last_turn.lead is None, calls=others)
             hint = "the call has another name or id (name and tool_call_id of the result)"
             yield _Conversation(base, other, tools, hint)
 
@@ -264,12 +273,12 @@ class _Extender:
         return turn(self.template.wants, marks_of(self.template), thought=thought, calls=calls)
 
     def round(self, *, thought: bool) -> list[ChatMessage]:
-        """An earlier turn of the model, and what was said to it."""
+        """Return an earlier turn of the model with a call, and the result."""
         call = Call("unspool77", _NAMES[0])
         return a_round(self.template.wants, marks_of(self.template), thought=thought, call=call)
 
-    def known(self, messages: Sequence[ChatMessage], written: _Written) -> _Conversation:
-        """The conversation that was given; the model's last turn is stood in for all the same."""
+    def known(self, messages: Sequence[ChatMessage], last_turn: _LastTurn) -> _Conversation:
+        """Return the caller's conversation, with a placeholder for the model's last turn."""
         *history, last = messages
         if last.get("role") != "assistant":
             history, last = [*history, last], {}
@@ -278,26 +287,26 @@ class _Extender:
             for call in last.get("tool_calls") or ()
         ]
         self.compare_prompt(history)
-        stand_in = self.turn(thought=written.lead is None, calls=calls or self.called())
+        stand_in = self.turn(thought=last_turn.lead is None, calls=calls or self.called())
         return _Conversation(history, stand_in, self.tools, "")
 
     def compare_prompt(self, history: Sequence[ChatMessage]) -> None:
-        """The prompt in the ids must be the one that the template writes for these messages."""
+        """Raise unless the ids begin with the prompt that the template renders for these messages."""
         first = next((at for at, each in enumerate(history) if each.get("role") == "assistant"), len(history))
         try:
             prompt = Follower(self.template, self.tools or None, self.variables).prompt(history[:first])
         except ChatTemplateError:
-            return  # which is said of the whole conversation, too
+            return  # rendering the whole conversation fails with the same error
         expected = list(self.tokenizer.encode(prompt.header))
         if self.ids[: len(expected)] != expected:
             given = Detokenizer(self.tokenizer, {}).whole(self.ids[: len(expected) + 20])
-            raise _NoAnswer(
+            raise _NoExtension(
                 "The ids do not begin with the prompt that the template writes for these messages.",
                 first_difference(given, prompt.header),
             )
 
     def called(self, *, other: bool = False) -> list[Call]:
-        """The calls whose results come first."""
+        """Return placeholder calls for the results at the beginning of the new messages."""
         results = []
         for message in self.new:
             if message.get("role") != "tool":
@@ -314,59 +323,59 @@ class _Extender:
     # -- the border
 
     def joined(self, text: str, found: Continuation, *, calls: bool) -> Extension:
-        """The ids, and what of the rest is not among them yet."""
+        """Append the part of the rest that the ids do not contain yet."""
         special = self.tokenizer.special_tokens()
         gap, rest = self.split(found)
         ending = list(self.tokenizer.encode(rest))
         usual = list(self.tokenizer.encode(found.end.removeprefix(gap).rstrip()))
         run = len(usual) if ending[: len(usual)] == usual else 0
-        while run < len(ending) and (ending[run] in special or self.blank(ending[run])):
+        while run < len(ending) and (ending[run] in special or self.is_whitespace(ending[run])):
             run += 1
-        begun, end = _overlap(self.ids, ending[:run], special)
+        begin, end = _overlap(self.ids, ending[:run], special)
         if end == 0:
             self.check_open(found, calls=calls)
-        if gap and begun == 0 and not _without(text, special, self.ids[len(self.ids) - end :]).endswith(gap):
-            raise _NoAnswer(
-                f"The template writes {gap!r} between the model's text and the end of its turn, which is not "
-                "what stands in the ids."
+        if gap and begin == 0 and not _without(text, special, self.ids[len(self.ids) - end :]).endswith(gap):
+            raise _NoExtension(
+                f"The template writes {gap!r} between the model's text and the end of its turn, and the ids "
+                "have something else there."
             )
         suffix = ending[end:]
         return Extension([*self.ids, *suffix], suffix)
 
     def split(self, found: Continuation) -> tuple[str, str]:
-        """What the template has before the first special token behind the model's text, and from it on."""
+        """Split the text after the model's turn in front of its first special token."""
         literals = "|".join(
             map(re.escape, sorted(self.tokenizer.special_tokens().values(), key=len, reverse=True))
         )
         at = re.compile(literals).search(found.rest)
         gap = found.rest[: at.start()] if at and at[0] else found.rest
         if not at or not at[0] or (gap.strip() and not found.end.startswith(gap)):
-            raise _NoAnswer(
-                f"Behind the model's text the template writes {gap[:40]!r}, which is no special token: "
-                "tokens could merge over the border."
+            raise _NoExtension(
+                f"After the model's text the template writes {gap[:40]!r}, which is not a special token: "
+                "tokens could merge across the boundary."
             )
         return gap, found.rest[at.start() :]
 
     def check_open(self, found: Continuation, *, calls: bool) -> None:
-        """The ids do not have the end of the turn: that is right if nothing but its last token is missing."""
+        """Raise if the ids lack more of the end of the turn than its last token."""
         special = self.tokenizer.special_tokens()
         ends = [id for id in self.tokenizer.encode(found.end) if id in special]
         last = special.get(self.ids[-1], "")
         usual = special.get(ends[-1], "") if ends else ""
         if last and last not in found.own:
-            raise _NoAnswer(
-                f"The ids end with {last}, where the template has {usual or found.rest[:20]!r}: "
-                "leave it out if it only ended the generation."
+            raise _NoExtension(
+                f"The ids end with {last}, where the template writes {usual or found.rest[:20]!r}: "
+                "remove it if it only ended the generation."
             )
         if calls and len(ends) > 1 and last not in {special[id] for id in ends}:
-            raise _NoAnswer(f"The ids do not end as the template ends a turn with calls: {found.end!r}.")
+            raise _NoExtension(f"The ids do not end as the template ends a turn with calls: {found.end!r}.")
 
-    def blank(self, id: int) -> bool:
+    def is_whitespace(self, id: int) -> bool:
         return not self.tokenizer.token_bytes(id).strip()
 
 
 def _overlap(ids: Sequence[int], ending: Sequence[int], special: Mapping[int, str]) -> tuple[int, int]:
-    """From where to where in what ends a turn the ids have it already; the furthest."""
+    """Return the span of the ending that the ids already end with; the longest one counts."""
     for end in range(len(ending), 0, -1):
         for begin in range(end):
             if ending[begin] in special and list(ids[-(end - begin) :]) == list(ending[begin:end]):
@@ -383,7 +392,7 @@ def _without(text: str, special: Mapping[int, str], tail: Sequence[int]) -> str:
 def _reasoning(
     before: str, last: str, marks: Marks | None, code_points: Mapping[str, str]
 ) -> tuple[str | None, bool]:
-    """What the last turn begins with, and whether there is reasoning before it."""
+    """Return the text before the answer of the last turn, and whether earlier turns contain reasoning."""
     if marks is None:
         return "", False
     opener, closer = (substitute(mark, code_points) for mark in marks[:2])
@@ -391,7 +400,7 @@ def _reasoning(
     opened = last.rfind(opener)
     closed = last.rfind(closer) if marks.own or opened >= 0 else -1
     if opened >= 0 and closed < opened:
-        raise _NoAnswer("The model's turn was cut inside its reasoning: no template writes that.")
+        raise _NoExtension("The model's turn was cut inside its reasoning: no template can render it.")
     inside = last[opened + len(opener) : closed] if opened >= 0 else last[:closed]
     lead = "" if closed < 0 else None if inside.strip() else last[: closed + len(closer)]
     return lead, opener in emptied

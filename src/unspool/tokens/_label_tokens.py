@@ -1,4 +1,4 @@
-"""An output as ids: the message, and what every token of it is."""
+"""Labels for the tokens of one output, next to its message and events."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
@@ -18,40 +18,40 @@ from ..parser import Parser, ToolList
 from ..policies import Policies
 
 Span = tuple[int, int]
-"""Tokens, from the first to behind the last."""
+"""Positions of the first token and after the last one."""
 
 
 @runtime_checkable
 class _Array(Protocol):
-    """What numpy's arrays and torch's tensors have in common."""
+    """Array of numpy, or tensor of torch."""
 
     def tolist(self) -> object: ...
 
 
 Ids = Sequence[int] | Iterable[int] | _Array
-"""Ids in whatever holds them: a list, an array of numpy, a tensor of torch."""
+"""Ids in a list, an array of numpy, or a tensor of torch."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallSpan:
-    """A call that the model began, whatever became of it; places are in tokens."""
+    """Tool call that the model began, complete or not; positions are in tokens."""
 
     id: str
     name: str
     arguments: str
-    """JSON text; of a broken call as far as it goes."""
+    """JSON text; incomplete if the call is broken."""
     status: Status
     start: int
-    """Its first token, ..."""
+    """Position of its first token."""
     end: int
-    """... and the one behind its last."""
+    """Position after its last token."""
     name_span: Span
     arguments_span: Span
 
 
 @dataclass(frozen=True, slots=True)
 class TokenDiagnostic:
-    """Something that is wrong with the output, or had to be guessed; places are in tokens."""
+    """Problem of the output, or a guess that the parser made; positions are in tokens."""
 
     kind: str
     """One of ``DIAGNOSTIC_KINDS``."""
@@ -59,11 +59,11 @@ class TokenDiagnostic:
     start: int
     end: int
     raw: str = ""
-    """For a call that did not make it: what the model wrote."""
+    """The model's text of a call that could not be parsed."""
 
 
 class Reading:
-    """What ids amount to; :func:`read` makes them."""
+    """Message, events and labels of an output; :func:`label_tokens` returns it."""
 
     def __init__(
         self,
@@ -73,20 +73,20 @@ class Reading:
         widths: Sequence[int],
     ) -> None:
         self.message = message
-        """What the output says."""
+        """The parsed message."""
         self.labels = labels
         """A :class:`Label` for each id, with the flags ``SHARED`` and ``BROKEN``."""
         self.events = events
-        """The events of the parser; their offsets are in the text of the ids, special tokens spelt out."""
+        """Events of the parser, with offsets in the text of the ids (special tokens spelled out)."""
         self._widths = widths
 
     @cached_property
     def _starts(self) -> list[int]:
-        """Where the text of each token begins."""
+        """Offset at which the text of each token begins."""
         return list(accumulate(self._widths, initial=0))[:-1]
 
     def span(self, start: int, end: int) -> Span:
-        """The tokens that characters of the text are in."""
+        """Return the span of tokens for a span of characters."""
         starts, widths = self._starts, self._widths
         if not starts:
             return 0, 0
@@ -94,19 +94,19 @@ class Reading:
             at = bisect_left(starts, start)
             return at, at
         first = max(bisect_right(starts, start) - 1, 0)
-        behind = bisect_left(starts, end)
-        while behind < len(starts) and not widths[behind]:
-            behind += 1
-        return first, behind
+        last = bisect_left(starts, end)
+        while last < len(starts) and not widths[last]:
+            last += 1
+        return first, last
 
     @cached_property
     def spans(self) -> list[Span]:
-        """The tokens of each event."""
+        """Span of tokens of each event."""
         return [self.span(event.start, event.end) for event in self.events]
 
     @cached_property
     def attempts(self) -> list[CallSpan]:
-        """Every call that the model began."""
+        """All calls that the model began, in order."""
         found: list[CallSpan] = []
         head: CallStart | None = None
         pieces: list[str] = []
@@ -126,7 +126,7 @@ class Reading:
 
     @cached_property
     def diagnostics(self) -> list[TokenDiagnostic]:
-        """What is wrong, as in ``message.diagnostics``."""
+        """The diagnostics of the message, with positions in tokens."""
         return [
             TokenDiagnostic(
                 diagnostic.kind,
@@ -138,16 +138,18 @@ class Reading:
         ]
 
     def mask(self, *labels: Label, broken: bool = True) -> bytes:
-        """A 1 for each token to train on, a 0 for each other.
+        """Return a training mask: 1 for each token to train on, 0 for all others.
 
-        :param labels: which to train on; by default all that the model wrote.
-        :param broken: whether calls count that are malformed or cut.
+        :param labels: labels to train on; by default all tokens that the model wrote.
+        :param broken: whether to include calls that are malformed or truncated.
         """
         return mask(self.labels, *labels, broken=broken)
 
 
 def mask(labels: bytes, *which: Label, broken: bool = True) -> bytes:
-    """A 1 for each token with one of these labels, by default those of what the model wrote, else a 0.
+    """Return 1 for each token with one of these labels, 0 for all others.
+
+    Without labels, all tokens count that the model wrote.
 
     >>> list(mask(bytes([0, 1, 1, 7, 8])))
     [0, 1, 1, 1, 0]
@@ -169,11 +171,11 @@ def label_tokens(
     new_id: Callable[[str, int], str] | None = None,
     pad: int | None = None,
 ) -> Reading:
-    """Take an output apart, and say what every token of it is.
+    """Parse an output, and label each of its tokens.
 
-    :param ids: what the model sampled; behind its end there may be padding: ids below 0, or ``pad``.
-    :param prompt_ids: the prompt, or its tail: it says whether the output begins inside reasoning.
-    :param pad: the id that sequences are filled up with.
+    :param ids: the sampled ids; padding may follow them: negative ids, or ``pad``.
+    :param prompt_ids: the prompt, or its tail, which shows whether the output begins inside reasoning.
+    :param pad: the id of padding.
 
     The other options are those of :class:`~unspool.Parser`.
     """
@@ -189,7 +191,7 @@ def label_tokens(
     widths = parser.measure_tokens()
     length = len(sampled)
     if length and is_padding(sampled[-1], pad):
-        length = behind_last(sampled, pad, end_ids(parser.dialect, tokenizer))
+        length = start_of_padding(sampled, pad, end_ids(parser.dialect, tokenizer))
     events = parser.feed_tokens(sampled if length == len(sampled) else sampled[:length])
     events += parser.finish(finish_reason)
     fold = parser.fold()
@@ -200,29 +202,32 @@ def label_tokens(
 
 
 def end_ids(dialect: Dialect, tokenizer: AnyTokenizer) -> frozenset[int]:
-    """The ids that end a turn of the model."""
+    """Return the ids that end a turn of the model."""
     ends = ends_of_turn(dialect)
     special = as_tokenizer(tokenizer).special_tokens()
     return frozenset(id for id, literal in special.items() if literal in ends)
 
 
 def as_ids(ids: Ids) -> list[int]:
-    """Ids as a list of numbers."""
+    """Return ids as a list of integers."""
     if isinstance(ids, list):
         return ids
     found = ids.tolist() if isinstance(ids, _Array) else list(ids)
     if not isinstance(found, list) or (found and not isinstance(found[0], int)):
-        raise UsageError("ids must be a flat sequence of numbers; give the rows of a batch one by one")
+        raise UsageError("ids must be a flat sequence of integers: pass the rows of a batch one by one")
     return found
 
 
 def is_padding(id: int, pad: int | None) -> bool:
-    """Whether an id only fills up a sequence."""
+    """Return whether an id is padding."""
     return id < 0 or id == pad
 
 
-def behind_last(ids: list[int], pad: int | None, ends: frozenset[int]) -> int:
-    """Where the padding begins; what ends a turn may be what sequences are filled up with, too."""
+def start_of_padding(ids: list[int], pad: int | None, ends: frozenset[int]) -> int:
+    """Return the position at which the padding begins.
+
+    The id of padding may also end a turn.  Then its first occurrence belongs to the turn.
+    """
     length = len(ids)
     while length and is_padding(ids[length - 1], pad):
         length -= 1

@@ -1,4 +1,4 @@
-"""Where reasoning ends, by ids: what engines ask before and while they generate."""
+"""End of reasoning in token ids, for engines that must know it before and during generation."""
 
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -15,19 +15,18 @@ from ..events import Channel, Event, Text
 from ..parser import Parser
 
 _WINDOW = 96
-"""How many ids before a step can belong to what ends reasoning in it: a closer, the head of a call."""
+"""Number of ids before a step that are searched for the beginning of a marker that the step completes."""
 
 
 class ReasoningIds:
-    """What the ids of a prompt and of an output say about reasoning.
+    """State of reasoning, from the ids of a prompt and an output.
 
-    Make one for a dialect and a vocabulary, and keep it: nothing in it changes, so
-    threads and requests share it.
+    Create one for each dialect and vocabulary, and keep it.  Threads and requests can share it.
     """
 
     def __init__(self, dialect: str | Dialect, tokenizer: AnyTokenizer) -> None:
         self.dialect = find(dialect, tokenizer)
-        """The dialect, in the variant that the vocabulary calls for."""
+        """The dialect, in the variant for the vocabulary."""
         self._tokenizer = tokenizer
         self._syntax = compile_dialect(self.dialect)
         self._reader = TokenReader(self.dialect, tokenizer)
@@ -35,29 +34,30 @@ class ReasoningIds:
         states = (*syntax.inside.values(), *syntax.bodies.values())
         literals = chain.from_iterable(state.entries for state in states if state.channel == "reasoning")
         headers = (syntax.frame.sep,) if syntax.frame is not None else ()
-        signs = {literal[0] for literal in (*literals, *headers)}
-        if not PRIVATE.sub("", "".join(signs)).isascii():
-            signs.add("\ufffd")  # half of a sign, perhaps
-        self._signs = frozenset(signs)
-        self._signals: dict[int, bool] = {}  # whether a token may begin what ends reasoning, as it is asked
+        marker_starts = {literal[0] for literal in (*literals, *headers)}
+        if not PRIVATE.sub("", "".join(marker_starts)).isascii():
+            marker_starts.add("\ufffd")  # tokens with a part of such a character decode to this
+        self._marker_starts = frozenset(marker_starts)
+        self._may_end: dict[int, bool] = {}  # cache: whether a token may begin a marker that ends reasoning
 
     def begins(self, prompt: Iterable[int]) -> bool:
-        """Whether the output behind this prompt begins inside reasoning."""
+        """Return whether the output after this prompt begins inside reasoning."""
         return self._parser(prompt).start_channel == "reasoning"
 
     def ended(self, ids: Iterable[int]) -> bool:
-        """Whether reasoning is over in the answer that these ids, of prompt and output, end with."""
+        """Return whether reasoning has ended in the last answer of these ids, which are prompt and output."""
         return self._parser(ids, continues=True).reasoning_ended
 
     def ended_by(self, ids: Sequence[int], delta: Sequence[int]) -> bool:
-        """Whether reasoning, which was not over, is over with the ``delta`` that ``ids`` end with.
+        """Return whether reasoning ends within ``delta``, the last ids of ``ids``.
 
-        Cheap enough for every decoding step: most look at the last ids and no further.
+        Reasoning must be open before ``delta``.  This is cheap enough for each decoding step, because most
+        calls only look at the last ids.
         """
         if not self._syntax.has_reasoning:
             return True
         window = ids[-(_WINDOW + len(delta)) :]
-        if not any(map(self._signals_end, window)):
+        if not any(map(self._may_end_reasoning, window)):
             return False
         before = window[: len(window) - len(delta)]
         if begins_turn(self._reader.spell(before), self._syntax):
@@ -71,7 +71,7 @@ class ReasoningIds:
     def end(
         self, ids: Iterable[int], *, prompt: Iterable[int] | None = None, start_channel: Channel | None = None
     ) -> int | None:
-        """How many ids of an output there are up to where reasoning is over; None: it is not."""
+        """Return the number of ids up to the end of reasoning, or None if reasoning does not end."""
         parser = self._parser(prompt, start_channel)
         if parser.reasoning_ended:
             return 0
@@ -84,7 +84,7 @@ class ReasoningIds:
     def count(
         self, ids: Iterable[int], *, prompt: Iterable[int] | None = None, start_channel: Channel | None = None
     ) -> int:
-        """How many ids of an output are reasoning, its markers aside."""
+        """Return the number of ids of an output that are reasoning, without the markers."""
         counter = self.counter(prompt=prompt, start_channel=start_channel)
         counter.feed(ids)
         return counter.finish()
@@ -92,7 +92,7 @@ class ReasoningIds:
     def counter(
         self, *, prompt: Iterable[int] | None = None, start_channel: Channel | None = None
     ) -> "ReasoningCounter":
-        """What counts an output while it is written."""
+        """Return a counter for an output that is still being generated."""
         return ReasoningCounter(self._parser(prompt, start_channel), self._tokenizer)
 
     def _parser(
@@ -111,44 +111,44 @@ class ReasoningIds:
             keep_raw=False,
         )
 
-    def _signals_end(self, id: int) -> bool:
-        known = self._signals.get(id)
+    def _may_end_reasoning(self, id: int) -> bool:
+        known = self._may_end.get(id)
         if known is None:
-            known = self._signals[id] = not self._signs.isdisjoint(self._reader.text_of(id))
+            known = self._may_end[id] = not self._marker_starts.isdisjoint(self._reader.text_of(id))
         return known
 
 
 class ReasoningCounter:
-    """Counts the tokens of reasoning in one output; ``ReasoningIds.counter`` makes them."""
+    """Counter of the reasoning tokens in one output; ``ReasoningIds.counter`` returns it."""
 
     def __init__(self, parser: Parser, tokenizer: AnyTokenizer) -> None:
         self.total = 0
-        """How many of the tokens are reasoning, as far as that is decided."""
+        """Number of reasoning tokens so far; undecided tokens do not count yet."""
         self.fed = 0
-        """How many tokens there were."""
+        """Number of tokens so far."""
         self._parser = parser
         self._decoder = Detokenizer(as_tokenizer(tokenizer), {})
-        self._tokens: deque[tuple[int, int]] = deque()  # the spans of those that are not decided
-        self._spans: deque[tuple[int, int]] = deque()  # reasoning that such tokens may be part of
+        self._tokens: deque[tuple[int, int]] = deque()  # spans of undecided tokens
+        self._spans: deque[tuple[int, int]] = deque()  # spans of reasoning that may contain such tokens
         self._end = 0
 
     def feed(self, ids: Iterable[int]) -> None:
-        """Take the next tokens."""
+        """Count the next tokens."""
         found = list(ids)
         self.fed += len(found)
         for id in found:
             start, self._end = self._end, self._end + len(self._decoder.feed([id]))
-            # Half a character is where the whole of it will be.
+            # A token without a complete character has the position of the character that it begins.
             self._tokens.append((start, max(self._end, start + 1)))
-        self._see(self._parser.feed_tokens(found))
+        self._add_events(self._parser.feed_tokens(found))
 
     def finish(self) -> int:
-        """No more tokens follow; how many of all were reasoning."""
-        self._see(self._parser.finish())
+        """Return the final number of reasoning tokens."""
+        self._add_events(self._parser.finish())
         self._decide(self._end + 1)
         return self.total
 
-    def _see(self, events: list[Event]) -> None:
+    def _add_events(self, events: list[Event]) -> None:
         for event in events:
             if isinstance(event, Text) and event.channel == "reasoning":
                 self._spans.append((event.start, event.end))
@@ -156,7 +156,7 @@ class ReasoningCounter:
             self._decide(events[-1].end)
 
     def _decide(self, read: int) -> None:
-        """Whether tokens are reasoning, of those that end before this place."""
+        """Count the tokens that end before ``read``."""
         tokens, spans = self._tokens, self._spans
         while tokens and tokens[0][1] <= read:
             start, end = tokens.popleft()

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from unspool._core.arguments.bare_key_object import BareObject
+from unspool._core.arguments.bare_key_object import BareKeyObject
 from unspool._core.render.arguments import encode_bare
 from unspool._core.scan.markers import MarkerSet
 from unspool._core.scan.runs import BOUND
@@ -48,7 +48,7 @@ def read(
     repair: bool = False,
 ) -> Outcome:
     """Drive a codec as the machine does: what it left comes again, with more behind it."""
-    codec = BareObject(quote, ends, kind=kind, repair=repair)
+    codec = BareKeyObject(quote, ends, kind=kind, repair=repair)
     out = Outcome("", 0, "", "", [])
     pieces: list[str] = []
     pending = ""
@@ -262,7 +262,7 @@ def test_a_delimiter_of_any_shape() -> None:
     ],
 )
 def test_what_is_out(text: str, expected: str) -> None:
-    codec = BareObject(GEMMA, ENDS)
+    codec = BareKeyObject(GEMMA, ENDS)
     codec.step(text.replace("Q", GEMMA), 0, False)
     assert codec.text == expected.replace("Q", '<|\\"|>')
     assert not codec.error
@@ -345,7 +345,7 @@ def test_missing_brackets(text: str, expected: str, note: tuple[str, str, int]) 
     ],
 )
 def test_close(text: str, expected: str | None) -> None:
-    codec = BareObject(GEMMA, ENDS, repair=True)
+    codec = BareKeyObject(GEMMA, ENDS, repair=True)
     text = text.replace("Q", GEMMA)
     assert codec.step(text + "<tool_call|>", 0, False) == len(text)
     assert codec.error
@@ -492,7 +492,7 @@ def assert_laws(data: st.DataObject) -> None:
         assert isinstance(json.loads(out.text), dict)
     # What was decided on a prefix is decided: what is out stays, an error or the end stays where it is.
     part = text[: data.draw(st.integers(0, len(text)))]
-    codec = BareObject(quote, ends, repair=repair, kind=kind)
+    codec = BareKeyObject(quote, ends, repair=repair, kind=kind)
     at = codec.step(part, 0, False)
     assert out.text.startswith(codec.text)
     assert at <= out.end

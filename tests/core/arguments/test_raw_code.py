@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unspool._core.arguments.raw_code import RawText
+from unspool._core.arguments.raw_code import RawCode
 from unspool._core.render.arguments import encode_code
 from unspool._core.scan.markers import ValueMarkerSet
 from unspool.errors import UsageError
@@ -21,7 +21,7 @@ ENDS = ValueMarkerSet(STOPS)
 
 def read(chunks: Iterable[str], ends: ValueMarkerSet = ENDS) -> tuple[str, int]:
     """The JSON text, and where the raw text ended; driven as the machine does it."""
-    codec = RawText(ends)
+    codec = RawCode(ends)
     pieces = []
     end = 0
     pending = ""
@@ -86,13 +86,13 @@ def test_nothing_ends_it_but_the_input() -> None:
     ],
 )
 def test_what_is_out(text: str, expected: str) -> None:
-    codec = RawText(ENDS)
+    codec = RawCode(ENDS)
     codec.step(text, 0, False)
     assert codec.text == expected
 
 
 def test_no_text_at_all() -> None:
-    codec = RawText(ENDS)
+    codec = RawCode(ENDS)
     assert codec.finish(cut=False) == "complete"
     assert codec.text == '{"code": ""}'
 
@@ -111,7 +111,7 @@ def test_any_chunking(text: str, data: st.DataObject) -> None:
     cuts = sorted(data.draw(st.sets(st.integers(0, len(text)), max_size=8)))
     assert read([text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]) == whole
     assert read(list(text)) == whole
-    codec = RawText(ENDS)
+    codec = RawCode(ENDS)
     codec.step(text[: data.draw(st.integers(0, len(text)))], 0, False)
     assert out.startswith(codec.text)
 
@@ -129,7 +129,7 @@ def test_round_trip(code: str) -> None:
     "arguments", ["", "{}", "[]", '{"code": 1}', '{"code": "x", "n": 1}', '{"text": "x"}', '{"code": "x"']
 )
 def test_encode_wants_code(arguments: str) -> None:
-    with pytest.raises(UsageError, match="raw text"):
+    with pytest.raises(UsageError, match="raw code"):
         encode_code(arguments)
 
 

@@ -1,26 +1,28 @@
-"""Bare objects: keys without quotes, strings between delimiters, written as JSON.
+"""Codec for bare objects: keys without quotes, and strings between delimiters, written as JSON.
 
-``{city:<|"|>Paris<|"|>,days:[1,2],dry:true}`` becomes ``{"city": "Paris",
-"days": [1, 2], "dry": true}``.  Theory of operation:
+``{city:<|"|>Paris<|"|>,days:[1,2],dry:true}`` becomes ``{"city": "Paris", "days": [1, 2], "dry": true}``.
 
-* Between delimiters nothing is escaped, so a string may hold its own delimiter.
-  One closes the string only where what may follow a string does follow: a comma
-  (and in an object the next key), or the brackets that are open.  Whatever
-  stands there in the style that templates write, without white space, counts; in
-  a looser style only what hardly occurs in prose or code does.
-* The contents of a string are handed on while they arrive.  Numbers and words
-  wait for what stands behind them.  Text without delimiters that is neither is a
-  string, and is handed on as soon as that is certain.
-* What may be the beginning of a delimiter or of a marker is out of sight until
-  more input shows what it is, so the rest of the code never meets half of one.
-* White space and commas are not copied: each element brings its own separator.
-* Brackets are a list, not a call stack.  Every character is looked at once, but
-  for look-aheads of at most ``BOUND``.
+Theory of operation:
 
-Models also write parentheses around the arguments, ``=`` for ``:``, JSON strings
-and keys, single quotes, a comma too many, or forget a delimiter.  All that is
-read.  Numbers that are not in range (``schema/numbers.py``) become strings.  A key that an object
-has twice is noted; the last value counts.
+* A state says what is expected next; ``_levels`` holds the open objects and arrays, so that only
+  memory bounds the nesting.  Each character is read once, apart from look-aheads of at most ``BOUND``.
+* Nothing is escaped between delimiters, so a string may contain its own delimiter.  A delimiter
+  closes the string only if the text after it fits (``_closes_string``): the closing brackets
+  of the open levels, or a comma and, in an object, the next key.  Templates write these without
+  whitespace.  With whitespace, only keys count that hardly occur in prose or code.
+* The contents of a string are passed on as they arrive.  Numbers and words are held back until the
+  next separator.  Other text without delimiters is a string, and is passed on as soon as it
+  cannot be a number or a word any more.
+* A step stops in front of anything that may be the beginning of a delimiter or a marker
+  (``_certain_end``), so that no other method sees half of one.
+* Whitespace and commas are not copied: each element writes its own separator.
+* What has been written never depends on later input, so a prefix of the input gives a prefix
+  of the output.
+
+Models also write parentheses around the arguments, ``=`` for ``:``, JSON strings and keys,
+single quotes, trailing commas, or forget a delimiter.  All of that is read.  Numbers that are
+out of range (``schema/number_range.py``) become strings.  A repeated key is reported in ``notes``, and its
+last value counts.
 """
 
 from __future__ import annotations
@@ -36,10 +38,10 @@ from ..scan.markers import MarkerSet, ValueMarkerSet
 from ..scan.runs import BOUND, behind_space, escaped
 from ..schema.keywords import LOOSE_WORDS
 from ..schema.tools import UNKNOWN, ValueType
-from ..schema.typed_values import spelling, spelt_value
+from ..schema.typed_values import value_by_spelling, word_or_number
 from .json_value import json_kind
 
-_BLANKS: Final = frozenset(" \t\r\n")
+_WHITESPACE: Final = frozenset(" \t\r\n")
 _CLOSING: Final = re.compile(r"[ \t\r\n\])}]*+")
 _CLOSING_STARTS: Final = " \t\r\n])}"
 _JSON_RUN: Final = re.compile(r'[^"\\\x00-\x1f]*+')
@@ -54,7 +56,7 @@ _WORD_PREFIXES: Final = frozenset(word[:i] for word in LOOSE_WORDS for i in rang
 _NUMBER_STARTS: Final = frozenset("-.0123456789")
 _NUMBER_RUN: Final = re.compile(r"[-+.0-9eE]++")
 
-# What is expected next.
+# States: what is expected next.  Plain integers, because the compiler handles these in registers.
 _START: Final = 0
 _KEY: Final = 1
 _VALUE: Final = 2
@@ -70,97 +72,98 @@ _EXPECTED: Final = (
     "a value or ']'",
     "',' or a closing bracket",
 )
-# Answers of a look-ahead.
+# Results of a look-ahead; _MORE: more input must decide.
 _NO: Final = 0
 _YES: Final = 1
 _MORE: Final = 2
 
 _Key: TypeAlias = tuple[str, int, bool, bool]
-"""JSON text of a key, where its value begins, whether it is in quotes, whether ``=`` follows it."""
+"""JSON text of a key, the position of its value, whether the key is quoted, whether ``=`` follows it."""
 _NO_ENDS: Final = MarkerSet(())
 
 
-class _Marks:
-    """What depends on the delimiter and the markers only."""
+class _Patterns:
+    """Search patterns for a delimiter and the markers that may follow the arguments."""
 
-    __slots__ = ("any", "blanks", "delimiter", "end_starts", "key", "run")
+    __slots__ = ("any", "delimiter", "key", "marker_starts", "run", "whitespace")
 
     def __init__(self, quote: str, ends: MarkerSet) -> None:
         self.delimiter: Final = ValueMarkerSet((quote,))
         self.any: Final = MarkerSet((quote, *ends.literals))
         """Delimiters and markers."""
-        self.end_starts: Final = "".join(literal[0] for literal in ends.literals)
+        self.marker_starts: Final = "".join(literal[0] for literal in ends.literals)
         """First characters of the markers."""
         mark = f"{re.escape(quote)}|{ends.full.pattern}"
         self.run: Final = re.compile(rf"(?:(?!{mark})[^,\[\](){{}} \t\r\n])*+")
-        """Text without delimiters: as far as it needs no thought."""
-        self.blanks: Final = re.compile(rf"(?:(?!{mark})[ \t\r\n])*+")
-        """White space in it."""
+        """Pattern of text without delimiters, up to a character that may end it."""
+        self.whitespace: Final = re.compile(rf"(?:(?!{mark})[ \t\r\n])*+")
+        """Pattern of whitespace in such text."""
         self.key: Final = re.compile(rf"(?![\s\"'])(?:(?!{mark})[^:=,\[\](){{}}\r\n])++")
-        """A bare key."""
+        """Pattern of a key without quotes."""
 
 
-def _certain(buf: str, pos: int, watch: MarkerSet) -> int:
-    """How far the text is certain: behind that, one of the literals may have begun."""
+def _certain_end(buf: str, pos: int, markers: MarkerSet) -> int:
+    """Return the position after which one of the literals may have begun, without being complete."""
     n = len(buf)
-    at = max(pos, n - watch.longest + 1)
+    at = max(pos, n - markers.longest + 1)
     while True:
-        at, literal = watch.seek(buf, at, False)
+        at, literal = markers.seek(buf, at, False)
         if not literal:
             return n if at < 0 else at
         at += 1
 
 
-_marks: Final = lru_cache(maxsize=256)(_Marks)
+_patterns: Final = lru_cache(maxsize=256)(_Patterns)
 
 
 class _Level:
-    """An object or array that is open."""
+    """Open object or array."""
 
     __slots__ = ("closer", "count", "equals", "keys", "kind", "quoted")
 
     def __init__(self, closer: str, kind: ValueType) -> None:
         self.closer: Final = closer
         self.kind: Final = kind
-        """What its schema says."""
+        """Type of the value, by the schema."""
         self.keys: set[str] | None = None
-        """The keys of an object that has any."""
+        """Keys of an object so far; None for arrays, and before the first key."""
         self.count = 0
-        """How many elements have begun."""
+        """Number of elements that have begun."""
         self.equals = False
-        """The last key was followed by ``=``."""
+        """Whether ``=`` followed the last key."""
         self.quoted = False
-        """The last key was in quotes."""
+        """Whether the last key was in quotes."""
 
 
 _OUTSIDE: Final = _Level("", UNKNOWN)
-"""Behind the arguments, where the head of another call looks like a key: ``call:``."""
+"""Level after the arguments, where the head of another call looks like a key: ``call:``."""
 
 
-class BareObject(Codec):
-    """An object in bare notation.
+class BareKeyObject(Codec):
+    """Codec for an object in bare notation.
 
-    ``quote``: the delimiter of strings.  ``ends``: markers that may follow the
-    object; where one stands behind a string, or in text without delimiters, a
-    bracket was forgotten.  ``kind``: what the schema says of the arguments; a
-    string stays one however it is spelt.
+    :param quote: the delimiter of strings.
+    :param ends: markers that may follow the object.  One that comes earlier, after a string or in text
+        without delimiters, shows that the model forgot a bracket.
+    :param kind: type of the arguments by the schema; text for a string parameter stays a string
+        even if it looks like a number.
     """
 
     __slots__ = (
-        "_blanks",
         "_closers",
         "_ends",
         "_final",
-        "_inner",
+        "_inner_closers",
         "_kind",
         "_levels",
-        "_marks",
         "_n",
-        "_need",
+        "_needs_more",
         "_out",
+        "_patterns",
         "_quote",
         "_raw",
         "_repair",
+        "_spaces",
         "_state",
         "_streams",
     )
@@ -171,34 +174,33 @@ class BareObject(Codec):
         super().__init__()
         self._quote: Final = quote
         self._ends: Final = ends
-        self._marks: Final = _marks(quote, ends)
+        self._patterns: Final = _patterns(quote, ends)
         self._repair: Final = repair
         self._state = _START
         self._levels: list[_Level] = []
-        self._closers: list[str] = []  # of the levels
-        self._kind = kind  # of the value that comes next
-        # The scalar that is being read: handed on at once, or kept.
+        self._closers: list[str] = []  # closing brackets of the levels
+        self._kind = kind  # type of the next value
+        # The current scalar: passed on at once, or collected in _raw.
         self._streams = False
         self._raw: list[str] = []
-        self._blanks: list[str] = []  # inside a bare string, or behind it
-        self._inner: list[str] = []  # closers of brackets inside a bare string
-        # The step that is under way.
+        self._spaces: list[str] = []  # whitespace inside or after a string without delimiters
+        self._inner_closers: list[str] = []  # closing brackets expected inside a string without delimiters
+        # State of the current step: its output, the end of the certain text, whether to stop for more input.
         self._out: list[str] = []
         self._n = 0
         self._final = False
-        self._need = False
+        self._needs_more = False
 
     def step(self, buf: str, pos: int, final: bool) -> int:
-        """Read on; see the base class."""
-        # Inside a string, markers are text.
+        # Fast path: the whole delta lies inside a string, where markers are text.
         if self._state == _STRING and self._streams and not final and not pos:
-            taken = self._read_on(buf, self._marks.delimiter)
+            taken = self._read_on(buf, self._patterns.delimiter)
             if taken >= 0:
                 return taken
-        self._n = n = len(buf) if final else _certain(buf, pos, self._marks.any)
+        self._n = n = len(buf) if final else _certain_end(buf, pos, self._patterns.any)
         self._final = final
-        self._need = bool(self.error)
-        while pos < n and not self._need and not self.done:
+        self._needs_more = bool(self.error)
+        while pos < n and not self._needs_more and not self.done:
             state = self._state
             if state == _STRING:
                 pos = self._read_string(buf, pos)
@@ -206,7 +208,7 @@ class BareObject(Codec):
                 pos = self._read_json_string(buf, pos)
             elif state == _BARE:
                 pos = self._read_bare(buf, pos)
-            elif buf[pos] in _BLANKS:
+            elif buf[pos] in _WHITESPACE:
                 pos += 1
             elif state == _NEXT:
                 pos = self._read_next(buf, pos)
@@ -225,7 +227,6 @@ class BareObject(Codec):
         return pos
 
     def close(self) -> bool:
-        """Repair: supply the closing brackets that are missing."""
         if self._state not in (_KEY, _ITEM, _NEXT) or not self._levels:
             return False
         self.text = self._pop(len(self._levels))
@@ -238,7 +239,7 @@ class BareObject(Codec):
 
     def _fail(self) -> None:
         self.error = _EXPECTED[self._state]
-        self._need = True
+        self._needs_more = True
 
     def _open(self, opener: str, pos: int) -> int:
         closer = _CLOSER_OF[opener]
@@ -249,7 +250,7 @@ class BareObject(Codec):
         return pos + 1
 
     def _pop(self, count: int) -> str:
-        """JSON for the closers of the innermost levels, which are over."""
+        """Remove the innermost levels, and return their closing brackets in JSON."""
         text = "".join(reversed(self._closers[-count:])).replace(")", "}")
         del self._closers[-count:]
         del self._levels[-count:]
@@ -262,7 +263,7 @@ class BareObject(Codec):
         return pos + 1
 
     def _read_next(self, buf: str, pos: int) -> int:
-        """What follows a value."""
+        """Read a comma or a closing bracket after a value."""
         char = buf[pos]
         closer = self._closers[-1]
         if char == ",":
@@ -285,14 +286,14 @@ class BareObject(Codec):
         level = self._levels[-1]
         if buf[pos] == level.closer:
             return self._close_level(pos)
-        found = self._key(buf, pos, min(self._n, pos + BOUND))
-        if isinstance(found, int):
-            if found == _MORE and self._n - pos < BOUND:
-                self._need = True
+        key_or_answer = self._read_key_at(buf, pos, min(self._n, pos + BOUND))
+        if isinstance(key_or_answer, int):
+            if key_or_answer == _MORE and self._n - pos < BOUND:
+                self._needs_more = True
             else:
                 self._fail()
             return pos
-        text, end, level.quoted, level.equals = found
+        text, end, level.quoted, level.equals = key_or_answer
         self._out.append(f", {text}: " if level.count else f"{text}: ")
         level.count += 1
         key: str = json.loads(text) if "\\" in text else text[1:-1]
@@ -306,8 +307,8 @@ class BareObject(Codec):
         self._state = _VALUE
         return end
 
-    def _key(self, buf: str, at: int, limit: int) -> _Key | int:
-        """The key at ``at``, with its separator; else whether more input could make it one."""
+    def _read_key_at(self, buf: str, at: int, limit: int) -> _Key | int:
+        """Read the key at ``at`` and its separator; without one, return ``_NO`` or ``_MORE``."""
         quote = self._quote
         char = buf[at]
         quoted = True
@@ -325,7 +326,7 @@ class BareObject(Codec):
             end = close + len(quote)
             text = encode_basestring(buf[at + len(quote) : close])
         else:
-            match = self._marks.key.match(buf, at, limit)
+            match = self._patterns.key.match(buf, at, limit)
             if match is None:
                 return _NO
             end = match.end()
@@ -340,8 +341,12 @@ class BareObject(Codec):
 
     # -- look-ahead
 
-    def _closes(self, buf: str, at: int) -> int:
-        """Whether what stands at ``at`` can follow a string."""
+    def _closes_string(self, buf: str, at: int) -> int:
+        """Return whether a string may end in front of ``at``: the text there must fit after a string.
+
+        Closing brackets must match the open levels, innermost first.  After them follows a comma with the
+        next element, a marker, or any text if the brackets end the arguments.
+        """
         limit = min(self._n, at + BOUND)
         if at >= limit:
             return _YES if self._final else _MORE
@@ -365,28 +370,31 @@ class BareObject(Codec):
             return _YES if level.closer == "]" else self._separates(level, buf, after + 1, at + BOUND)
         if inside:
             return _YES if self._ends.literal_at(buf, after) else _NO
-        # If the string goes on behind the brackets, they belong to it.
+        # Another delimiter right after the brackets means that they belong to the string.
         return _NO if buf.startswith(self._quote, after) else _YES
 
     def _separates(self, level: _Level, buf: str, at: int, bound: int) -> int:
-        """Whether the comma before ``at`` ends a string in an object: another key follows, or nothing."""
+        """Return whether the comma before ``at`` ends a string in an object.
+
+        It does if another key follows, or the end of the object.
+        """
         limit = min(self._n, bound)
         after = min(behind_space(buf, at), limit)
-        found: _Key | int = _MORE
+        key_or_answer: _Key | int = _MORE
         if after < limit:
             if buf[after] == level.closer or self._ends.literal_at(buf, after):
                 return _YES
-            found = self._key(buf, after, limit)
-        if isinstance(found, int):
-            if found == _NO or limit == bound:
+            key_or_answer = self._read_key_at(buf, after, limit)
+        if isinstance(key_or_answer, int):
+            if key_or_answer == _NO or limit == bound:
                 return _NO
             return _YES if self._final else _MORE
-        text, _, quoted, equals = found
+        text, _, quoted, equals = key_or_answer
         if equals and not level.equals:
-            return _NO  # f("x", end="")
+            return _NO  # more likely a keyword argument inside code: f("x", end="")
         if after == at:
             return _YES
-        # Behind white space, `and he said:` and `"y": 1` are more likely part of the string.
+        # After whitespace, `and he said:` and `"y": 1` are more likely part of the string.
         return _YES if (level.quoted if quoted else " " not in text and "\t" not in text) else _NO
 
     # -- values
@@ -397,12 +405,12 @@ class BareObject(Codec):
         item = self._state == _ITEM
         if item and char == "]":
             return self._close_level(pos)
-        if char in self._marks.end_starts and self._ends.literal_at(buf, pos):
+        if char in self._patterns.marker_starts and self._ends.literal_at(buf, pos):
             self._fail()
             return pos
         if not item and char in (",", level.closer):
-            # Delimiters that were lost, with nothing between them.
-            self._out.append(spelt_value("", self._kind))
+            # A detokenizer dropped the delimiters of an empty string.
+            self._out.append(value_by_spelling("", self._kind))
             self._state = _NEXT
             return pos
         if char in ",]}" or (char == ")" and self._closers[0] == ")"):
@@ -412,7 +420,7 @@ class BareObject(Codec):
         if char == "'":
             end = self._single_quoted(buf, pos)
             if end < 0:
-                self._need = True
+                self._needs_more = True
                 return pos
         if item:
             if level.count:
@@ -443,38 +451,41 @@ class BareObject(Codec):
             self._out.append('"')
 
     def _single_quoted(self, buf: str, pos: int) -> int:
-        """Behind the string in single quotes at ``pos``; 0: it is none; -1: more input is needed."""
+        """Return the end of the string in single quotes at ``pos``.
+
+        0 means that there is none, and -1 that more input must decide.
+        """
         limit = min(self._n, pos + BOUND)
         match = _SINGLE.match(buf, pos, limit)
         if match is None or match["rest"] != "'":
-            begun = match is not None and match.end() == limit < pos + BOUND
-            return -1 if begun and not self._final else 0
-        answer = self._closes(buf, match.end())
+            is_partial = match is not None and match.end() == limit < pos + BOUND
+            return -1 if is_partial and not self._final else 0
+        answer = self._closes_string(buf, match.end())
         return match.end() if answer == _YES else 0 if answer == _NO else -1
 
     def _read_string(self, buf: str, pos: int) -> int:
-        """Text up to the delimiter that closes it."""
+        """Read a string up to the delimiter that closes it."""
         at = pos
         while True:
             at = buf.find(self._quote, at)
             if not 0 <= at < self._n:
-                end = _certain(buf, pos, self._marks.delimiter) if self._final else self._n
-                self._need = True
-                self._data(buf[pos:end])
+                end = _certain_end(buf, pos, self._patterns.delimiter) if self._final else self._n
+                self._needs_more = True
+                self._write(buf[pos:end])
                 return end
             end = at + len(self._quote)
-            answer = self._closes(buf, end)
+            answer = self._closes_string(buf, end)
             if answer == _NO:
                 at += 1
                 continue
-            self._data(buf[pos:at])
+            self._write(buf[pos:at])
             if answer == _MORE:
-                self._need = True
+                self._needs_more = True
                 return at
-            self._string_ends()
+            self._end_string()
             return end
 
-    def _data(self, text: str) -> None:
+    def _write(self, text: str) -> None:
         if not text:
             return
         if self._streams:
@@ -482,8 +493,8 @@ class BareObject(Codec):
         else:
             self._raw.append(text)
 
-    def _string_ends(self) -> None:
-        """A delimiter closed the string."""
+    def _end_string(self) -> None:
+        """Write the end of a string after its closing delimiter."""
         self._state = _NEXT
         if self._streams:
             self._out.append('"')
@@ -492,7 +503,7 @@ class BareObject(Codec):
         self._raw.clear()
 
     def _read_json_string(self, buf: str, pos: int) -> int:
-        """A string as JSON writes it; what JSON would not accept stands for itself."""
+        """Read a string in JSON notation; escapes that JSON does not have stand for themselves."""
         n = self._n
         end = _JSON_RUN.match(buf, pos, n).end()  # type: ignore[union-attr]
         if end > pos:
@@ -512,7 +523,7 @@ class BareObject(Codec):
             self._out.append(escape.group())
             return escape.end()
         if _ESCAPE_BEGUN.match(buf, end, n).end() == n:  # type: ignore[union-attr]
-            self._need = True
+            self._needs_more = True
             return end
         self._out.append("\\\\")
         return end + 1
@@ -520,55 +531,58 @@ class BareObject(Codec):
     # -- text without delimiters
 
     def _read_bare(self, buf: str, pos: int) -> int:
-        """Text up to the comma or bracket behind it, or to a delimiter that closes it nevertheless."""
+        """Read text without delimiters.
+
+        It ends at a comma or bracket, at a marker, or at a closing delimiter whose opening one is missing.
+        """
         n = self._n
         while pos < n:
-            end = min(self._marks.run.match(buf, pos).end(), n)  # type: ignore[union-attr]
+            end = min(self._patterns.run.match(buf, pos).end(), n)  # type: ignore[union-attr]
             if end > pos:
-                self._bare_text(buf[pos:end])
+                self._add_bare_text(buf[pos:end])
                 pos = end
                 continue
             if buf.startswith(self._quote, pos):
-                answer = self._closes(buf, pos + len(self._quote))
+                answer = self._closes_string(buf, pos + len(self._quote))
                 if answer == _MORE:
-                    self._need = True
+                    self._needs_more = True
                     return pos
                 if answer == _YES:
-                    # The opening delimiter was forgotten.
-                    for blank in self._blanks:
-                        self._data(blank)
-                    self._blanks.clear()
-                    self._inner.clear()
-                    self._string_ends()
+                    # The model forgot the opening delimiter.
+                    for spaces in self._spaces:
+                        self._write(spaces)
+                    self._spaces.clear()
+                    self._inner_closers.clear()
+                    self._end_string()
                     return pos + len(self._quote)
             elif self._ends.literal_at(buf, pos):
                 break
-            elif buf[pos] in _BLANKS:
-                end = min(self._marks.blanks.match(buf, pos).end(), n)  # type: ignore[union-attr]
-                self._blanks.append(buf[pos:end])
+            elif buf[pos] in _WHITESPACE:
+                end = min(self._patterns.whitespace.match(buf, pos).end(), n)  # type: ignore[union-attr]
+                self._spaces.append(buf[pos:end])
                 pos = end
                 continue
             else:
-                answer = self._bare_ends(buf, pos)
+                answer = self._ends_bare_text(buf, pos)
                 if answer == _MORE:
-                    self._need = True
+                    self._needs_more = True
                     return pos
                 if answer == _YES:
                     break
-            self._bare_text(buf[pos])
+            self._add_bare_text(buf[pos])
             pos += 1
         if pos < n:
             self._state = _NEXT
-            self._blanks.clear()
-            self._inner.clear()
-            self._out.append('"' if self._streams else spelt_value("".join(self._raw), self._kind))
+            self._spaces.clear()
+            self._inner_closers.clear()
+            self._out.append('"' if self._streams else value_by_spelling("".join(self._raw), self._kind))
             self._raw.clear()
         return pos
 
-    def _bare_ends(self, buf: str, pos: int) -> int:
-        """Whether the comma or bracket at ``pos`` ends the value."""
+    def _ends_bare_text(self, buf: str, pos: int) -> int:
+        """Return whether the comma or bracket at ``pos`` ends the value."""
         char = buf[pos]
-        inner = self._inner
+        inner = self._inner_closers
         level = self._levels[-1]
         if char in _CLOSER_OF:
             inner.append(_CLOSER_OF[char])
@@ -581,17 +595,17 @@ class BareObject(Codec):
         if level.closer == "]":
             return _NO if inner else _YES
         if not self._streams:
-            if spelling("".join(self._raw)):
+            if word_or_number("".join(self._raw)):
                 return _YES
-            self._becomes_string()
+            self._make_string()
         return self._separates(level, buf, pos + 1, pos + BOUND)
 
-    def _bare_text(self, text: str) -> None:
-        """Text that belongs to the value, which may make it a string."""
+    def _add_bare_text(self, text: str) -> None:
+        """Add text to the value, which may show that the value is a string."""
         if not self._streams:
             raw = self._raw
             first = raw[0] if raw else text
-            if self._blanks:
+            if self._spaces:
                 scalar = False
             elif first[0] in _NUMBER_STARTS:
                 scalar = _NUMBER_RUN.fullmatch(text) is not None
@@ -600,15 +614,16 @@ class BareObject(Codec):
             if scalar:
                 raw.append(text)
                 return
-            self._becomes_string()
-        for blank in self._blanks:
-            self._data(blank)
-        self._blanks.clear()
-        self._data(text)
+            self._make_string()
+        for spaces in self._spaces:
+            self._write(spaces)
+        self._spaces.clear()
+        self._write(text)
 
-    def _becomes_string(self) -> None:
+    def _make_string(self) -> None:
+        """Treat the value as a string from here on, and write what was collected of it."""
         self._streams = True
         self._out.append('"')
         for text in self._raw:
-            self._data(text)
+            self._write(text)
         self._raw.clear()

@@ -1,17 +1,25 @@
-"""Envelope: a JSON object that holds a call's name and arguments.
+"""Codec for envelopes: JSON objects that hold the name and the arguments of a call.
 
-``{"name": ..., "arguments": ...}`` with keys in any order and under the names
-that the dialect gives them, also wrapped as ``{"function": {...}}``, or keyed
-by the function: ``{"get_weather": {...}}``.  Only members of the envelope
-itself are looked at: arguments may have a key ``name`` of their own.
+Read are ``{"name": ..., "arguments": ...}``, with the keys that the dialect declares and in any
+order, the same object under a key (``{"function": {...}}``), and objects that are keyed by the
+function (``{"get_weather": {...}}``).  Only the members of the envelope itself count:
+arguments may have a key ``name`` of their own.  Written is the JSON text of the arguments.
 
-The name is the commit point.  ``step`` stops there, whatever the chunking, so
-that a big chunk cannot decide more than a small one.  Arguments that come
-before the name wait inside; all else before it is at most ``BOUND`` characters.
+Theory of operation:
 
-Where no marker says that the object is a call, it may as well be an answer that
-has a name: there it takes both name and arguments, or a declared name and nothing
-else, which only the end of the object shows.
+* ``_read_structure`` reads braces, colons and commas.  Each key and each value in between goes
+  through another codec, and ``_role`` says what the text of that codec is: a key, the name, the
+  arguments, an id, or a member to ignore.
+* The codec commits to the call when the name is complete.  ``step`` stops there in any
+  chunking, so that a large chunk cannot decide more than a small one.
+* Arguments that come before the name are held back until the commit, however long they are.
+  All other text before the name may take at most ``BOUND`` characters: a model that goes on
+  there shows nothing to the user.
+* After the commit, arguments that are an object pass through as they arrive.  Other values
+  (a string that holds an object, null) are held back until they are complete.
+* An object that no marker announces may be an ordinary answer that happens to have a name.
+  Such an object needs both name and arguments, or a declared name and no other member; only
+  its closing brace shows the latter.
 """
 
 from __future__ import annotations
@@ -28,7 +36,8 @@ if TYPE_CHECKING:
     from ...dialects._declaration import Dialect
     from ...events import Status
 
-_BLANKS: Final = " \t\r\n"
+_WHITESPACE: Final = " \t\r\n"
+# States, and below them the roles of values.  Plain integers, because the compiler handles them in registers.
 _OPEN: Final = 0
 _FIRST_KEY: Final = 1
 _KEY: Final = 2
@@ -44,15 +53,15 @@ _KEY_ROLE: Final = 4
 
 
 class EnvelopeForm:
-    """How an envelope is written in a dialect."""
+    """Notation of a dialect's envelopes, computed once for all calls."""
 
     __slots__ = ("args_keys", "id_keys", "keyed", "name_keys", "python", "repair", "unmarked")
 
     def __init__(self, dialect: Dialect, repair: bool, python: bool, unmarked: bool) -> None:
-        """Work it out, once for many calls.
+        """Take the keys from a dialect.
 
         :param python: the object is written as a Python dict.
-        :param unmarked: nothing but its members says that it is a call.
+        :param unmarked: no marker announces the call; only the members of the object show it.
         """
         keys = dialect.envelope
         self.keyed: Final = keys.keyed
@@ -65,50 +74,50 @@ class EnvelopeForm:
 
 
 class EnvelopeCodec(NamedPayload):
-    """The object, up to its closing brace."""
+    """Codec for one envelope, up to its closing brace."""
 
     __slots__ = (
         "_captured",
         "_depth",
-        "_foreign",
         "_form",
         "_has_args",
+        "_has_other_member",
+        "_held",
         "_json",
         "_lenient",
-        "_pending",
+        "_may_nest",
         "_python",
         "_repair",
         "_role",
-        "_slack",
+        "_skipped",
         "_state",
         "_unmarked",
         "_value",
-        "_wraps",
     )
 
     def __init__(self, form: EnvelopeForm) -> None:
-        """Begin at its opening brace, or at white space before it."""
+        """Expect the opening brace, or whitespace before it."""
         super().__init__()
         self._form: Final = form
         self._repair: Final = form.repair
         self._python: Final = form.python
         self._unmarked: Final = form.unmarked
-        self._foreign = False  # it has a member that no call has
+        self._has_other_member = False  # the object has a member that calls do not have
         self._lenient: Final = form.repair or form.python
         self._state = _OPEN
         self._depth = 0
         self._role = _NO_ROLE
         self._value: Value | None = None
-        self._json: Final = JsonValue(form.repair)  # every value, one after the other
+        self._json: Final = JsonValue(form.repair)  # reads all keys and values, one after another
         self._captured: list[str] = []
-        self._pending: list[str] = []
+        self._held: list[str] = []
         self._has_args = False
-        self._slack = 0
-        self._wraps = False  # the last key was one that another object may stand under
+        self._skipped = 0
+        self._may_nest = False  # the last key may hold another envelope
 
     @property
     def partial_name(self) -> str:
-        """What is there of the name, if its value has begun."""
+        """The part of the name that has arrived."""
         if self.committed or self._role != _NAME_ROLE:
             return self.name
         return "".join(self._captured)[1:]
@@ -130,57 +139,58 @@ class EnvelopeCodec(NamedPayload):
 
     def resume(self, buf: str, pos: int) -> int:
         value = self._value
-        assert value is not None  # noqa: S101 - it was the source
+        assert value is not None  # noqa: S101 - only a codec with a source is resumed
         self.text = ""
-        return self._read(buf, pos, False) if self._stepped(value, pos) else pos
+        return self._read(buf, pos, False) if self._take_step(value, pos) else pos
 
     def _read(self, buf: str, pos: int, final: bool) -> int:
+        """Read on until the commit, the end of the object, an error or the end of the input."""
         n = len(buf)
         was_committed = self.committed
         while pos < n and not self.done and not self.error and self.committed == was_committed:
             value = self._value
             if value is None:
-                pos = self._structure(buf, pos)
+                pos = self._read_structure(buf, pos)
                 continue
             start = pos
             pos = value.step(buf, pos, final)
             if not was_committed and self._role != _ARGS_ROLE and self._exceeds(pos - start):
                 break
-            if not self._stepped(value, pos):
+            if not self._take_step(value, pos):
                 break
         if self.committed:
             if self.done and not self._has_args:
                 self._has_args = True
                 self.text += "{}"
-            if self._pending:
-                self.text = "".join(self._pending) + self.text
-                self._pending.clear()
-        elif final and self._unmarked and self._foreign:
-            self.error = "a call's arguments"  # rather an answer that was cut
+            if self._held:
+                self.text = "".join(self._held) + self.text
+                self._held.clear()
+        elif final and self._unmarked and self._has_other_member:
+            self.error = "a call's arguments"  # more likely an answer that the limit of tokens cut
         return pos
 
     def _exceeds(self, length: int) -> bool:
-        """Whether this much more is too much before the name: a model that goes on there shows nothing."""
-        self._slack += length
-        if self._slack <= BOUND:
+        """Count text before the name, and return whether it exceeds the limit."""
+        self._skipped += length
+        if self._skipped <= BOUND:
             return False
         self.error = "a call's name"
-        self.overlong = not self._unmarked  # else it is an answer, as most objects are
+        self.overlong = not self._unmarked  # an unmarked object of that length is an answer
         return True
 
-    def _stepped(self, value: Value, pos: int) -> bool:
-        """A value has read up to ``pos``.  False: it needs more, or has failed."""
+    def _take_step(self, value: Value, pos: int) -> bool:
+        """Take over the result of the inner codec.  Return False if it needs more input or has failed."""
         if value.notes:
             self.notes.extend(value.notes)
             value.notes.clear()
         if value.text:
-            self._take(value)
+            self._take_text(value)
         if value.error or not value.done:
             self.error = value.error
             if self.error and self._role == _ARGS_ROLE and self.committed:
                 self.text += "".join(self._captured)
             return False
-        self._value_ends(pos)
+        self._end_value(pos)
         return True
 
     def finish(self, cut: bool) -> Status:
@@ -190,8 +200,8 @@ class EnvelopeCodec(NamedPayload):
         value = self._value
         if value is not None and self._role == _ARGS_ROLE and value.finish(cut) == "complete":
             if value.text:
-                self._take(value)
-            self._value_ends(-1)
+                self._take_text(value)
+            self._end_value(-1)
             if self.error:
                 self.error = self.text = ""
                 return "truncated"
@@ -209,8 +219,8 @@ class EnvelopeCodec(NamedPayload):
             if self._role != _ARGS_ROLE or not value.close():
                 return False
             self.notes.extend(value.notes)
-            self._take(value)
-            self._value_ends(-1)
+            self._take_text(value)
+            self._end_value(-1)
             if self.error == NO_ARGUMENTS:
                 self.text = ""
                 return False
@@ -223,11 +233,11 @@ class EnvelopeCodec(NamedPayload):
         self.done = True
         return True
 
-    def _structure(self, buf: str, pos: int) -> int:  # noqa: C901 - a branch for each state
-        """Read what is between the values, up to the next one or to what does not belong here."""
+    def _read_structure(self, buf: str, pos: int) -> int:  # noqa: C901 - one branch for each state
+        """Read braces, colons and commas up to the next key or value, or to an error."""
         n = len(buf)
         while True:
-            if pos < n and buf[pos] in _BLANKS:
+            if pos < n and buf[pos] in _WHITESPACE:
                 after = behind_space(buf, pos)
                 if not self.committed and self._exceeds(after - pos):
                     return after
@@ -239,20 +249,20 @@ class EnvelopeCodec(NamedPayload):
             if state == _COLON and char == ":":
                 self._state = _VALUE
             elif state == _VALUE:
-                if char != "{" or not self._wraps:
-                    self._begin(self._role, pos)
+                if char != "{" or not self._may_nest:
+                    self._begin_value(self._role, pos)
                     return pos
                 self._depth += 1
                 self._state = _FIRST_KEY
             elif state == _NEXT and char == ",":
                 self._state = _KEY
             elif state in (_FIRST_KEY, _KEY) and (char == '"' or (char == "'" and self._lenient)):
-                self._begin(_KEY_ROLE, pos)
+                self._begin_value(_KEY_ROLE, pos)
                 return pos
             elif char == "}" and (state in (_NEXT, _FIRST_KEY) or (state == _KEY and self._lenient)):
                 if state == _KEY and not self._python:
                     self.notes.append(("repaired", "trailing comma removed", pos))
-                self._object_ends()
+                self._end_object()
                 if self.error:
                     return pos
                 if self.done:
@@ -269,50 +279,51 @@ class EnvelopeCodec(NamedPayload):
             if not self.committed and self._exceeds(1):
                 return pos
 
-    def _begin(self, role: int, at: int) -> None:
-        """A key or value begins here."""
+    def _begin_value(self, role: int, at: int) -> None:
+        """Start the codec for a key or value that begins at ``at``."""
         self._role = role
         if role == _ARGS_ROLE:
             self.args_from = at
             self.waits = not self.committed
         elif role == _NAME_ROLE or (role == _KEY_ROLE and not self.committed and self._form.keyed):
             self.name_from = at + 1
-        self._value = PythonValue() if self._python else self._json.again()
+        self._value = PythonValue() if self._python else self._json.restart()
 
-    def _object_ends(self) -> None:
+    def _end_object(self) -> None:
+        """Take the closing brace of the envelope, or of an object around it."""
         self._state = _NEXT
         if self._depth:
             self._depth -= 1
         elif not self.name:
             self.error = "a call's name"
-        elif self.committed or not self._foreign:
+        elif self.committed or not self._has_other_member:
             self.only_named = not self.committed
             self.committed = self.done = True
         else:
             self.error = "a call's arguments"
 
-    def _take(self, value: Value) -> None:
-        """Put what a value gave where its role says."""
+    def _take_text(self, value: Value) -> None:
+        """Store or pass on the text of the inner codec, according to its role."""
         text = value.text
         role = self._role
         if role == _ARGS_ROLE:
-            # Only an object is certain to be arguments: all else waits until it is complete.
+            # Only an object is certain to be arguments; other values are held back until they are complete.
             if value.kind != "{":
                 self._captured.append(text)
             elif self.committed:
                 self.text += text
             else:
-                self._pending.append(text)
+                self._held.append(text)
         elif role != _NO_ROLE:
             self._captured.append(text)
 
-    def _value_ends(self, at: int) -> None:
-        """A key or value is complete, and ends before ``at``; -1: where the input does."""
+    def _end_value(self, at: int) -> None:
+        """Take a complete key or value that ends before ``at``; -1 at the end of the input."""
         role, self._value = self._role, None
         self._state = _NEXT
         text = "".join(self._captured)
         if role == _KEY_ROLE:
-            self._key_ends(_unquoted(text), at)
+            self._end_key(_decode_string(text), at)
             return
         if role == _ARGS_ROLE:
             self._has_args = True
@@ -324,16 +335,16 @@ class EnvelopeCodec(NamedPayload):
                 if self.committed:
                     self.text += arguments or text
                 else:
-                    self._pending.append(arguments or text)
+                    self._held.append(arguments or text)
         elif role == _NAME_ROLE:
             if text[:1] != '"' or len(text) < 3:
                 self.error = "the function's name as a string"
                 return
-            self.name = _unquoted(text)
+            self.name = _decode_string(text)
             self.name_to = at - 1
             self.committed = not self._unmarked or self._has_args
         elif role == _ID_ROLE and text[:1] == '"':
-            native = _unquoted(text)
+            native = _decode_string(text)
             if self.committed:
                 self.notes.append(("late_id", native, at))
             else:
@@ -341,14 +352,15 @@ class EnvelopeCodec(NamedPayload):
         self._role = _NO_ROLE
         self._captured.clear()
 
-    def _key_ends(self, key: str, at: int) -> None:
+    def _end_key(self, key: str, at: int) -> None:
+        """Select the role of the value that follows a key."""
         keys = self._form
         self._state = _COLON
         self._role = _NO_ROLE
         self._captured.clear()
         if keys.keyed:
             if self.committed:
-                self.error = "'}': one function to an object"
+                self.error = "'}': one function per object"
                 return
             self.name = key
             self.name_to = at - 1
@@ -356,29 +368,32 @@ class EnvelopeCodec(NamedPayload):
             self._role = _ARGS_ROLE
         elif key in keys.name_keys and not self.name:
             self._role = _NAME_ROLE
-        elif key in keys.args_keys and not self._has_args and not self._pending:
+        elif key in keys.args_keys and not self._has_args and not self._held:
             self._role = _ARGS_ROLE
             self.committed = bool(self.name)
         elif key in keys.id_keys:
             self._role = _ID_ROLE
         elif key == "function":
-            self._wraps = True
+            self._may_nest = True
         elif key != "type":
-            self._foreign = True
+            self._has_other_member = True
             self.passed_over = self.passed_over or self._has_args
             self.notes.append(("extra_member", key[:80], at))
 
 
 class UnnamedArguments(NamedPayload):
-    """An object of arguments whose keys tell the function.  They are known when it is complete."""
+    """Codec for arguments without a name: their keys must identify the function.
 
-    __slots__ = ("_json", "_pending")
+    All keys are needed for that, so the arguments are held back until the object is complete.
+    """
+
+    __slots__ = ("_held", "_json")
 
     def __init__(self, repair: bool) -> None:
         super().__init__()
         self.waits = True
         self._json: Final = JsonValue(repair)
-        self._pending: list[str] = []
+        self._held: list[str] = []
 
     @property
     def partial_name(self) -> str:
@@ -389,15 +404,15 @@ class UnnamedArguments(NamedPayload):
         value = self._json
         if self.done:
             return pos
-        if not self._pending:
+        if not self._held:
             self.args_from = behind_space(buf, pos)
         end = value.step(buf, pos, final)
         self.notes.extend(value.notes)
         value.notes.clear()
-        self._pending.append(value.text)
+        self._held.append(value.text)
         self.error = value.error or ("'{'" if value.kind not in ("", "{") else "")
         if value.done and not self.error:
-            self.text = "".join(self._pending)
+            self.text = "".join(self._held)
             self.args_to = end
             self.keys = _keys(self.text)
             self.committed = self.done = True
@@ -405,13 +420,13 @@ class UnnamedArguments(NamedPayload):
 
 
 def _keys(arguments: str) -> tuple[str, ...]:
-    """The keys of a JSON object; none of one that is nested too deep to be read at once."""
+    """Return the keys of a JSON object, or none if it is nested too deeply for the standard library."""
     try:
         return tuple(json.loads(arguments))
     except RecursionError:
         return ()
 
 
-def _unquoted(text: str) -> str:
-    """What a JSON string says."""
+def _decode_string(text: str) -> str:
+    """Return the text of a JSON string."""
     return json.loads(text) if "\\" in text else text[1:-1]

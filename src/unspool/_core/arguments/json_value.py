@@ -1,18 +1,28 @@
-"""JSON, passed through verbatim by a strict scanner.
+r"""Codec for arguments that are written as JSON.
 
-Strictness costs nothing and finds an error where it is: a scanner that only
-counts brackets would run over the closing marker of a broken call and swallow
-the rest of the output.  Nesting is a list, not a call stack, so its depth is
-bounded by memory only.
+The codec passes JSON through verbatim.  It is a strict scanner nevertheless: one that only
+counted brackets would run past the closing marker of a broken call and swallow the rest of
+the output.
 
-A number that clients cannot read (``schema/numbers.py``) is an error as well, because
-they would run the call with infinity or null instead.  A key that an object has twice
-is noted; the text stays what the model wrote, and the last value counts, as in clients.
+Theory of operation:
 
-With ``repair`` the scanner also reads what models write instead of JSON (rules
-J12: trailing commas, single quotes and Python's literals, control characters
-inside strings, brackets that are missing) and writes JSON, with a note for
-each repair.
+* ``JsonValue`` is a state machine over characters.  A table, indexed by state and ASCII
+  character, holds the next state or an action: open or close a bracket, end a number, reject.
+  States 0 to 6 lie between tokens, the next ones inside numbers and inside true, false and
+  null, and the last ones inside strings.  A string is skipped in one search, not through the table.
+* Every accepted character is part of the result, so the result is a slice of the input and a
+  longer input only appends to it.  Only an escape that the input cuts (``\u00``) is held
+  back, until the next step shows whether it is one.
+* Open brackets are a list, not a call stack: only memory bounds the nesting.
+* A step returns at the first character that JSON does not allow and sets ``error``.
+* A number that clients cannot read (``schema/number_range.py``) is an error as well: clients
+  would run the call with infinity or null instead.
+* A repeated key is reported in ``notes`` and stays in the text.  The last value counts, as in clients.
+
+With ``repair`` the scanner also reads what models write instead of JSON, and writes JSON:
+trailing commas, single quotes, Python's literals, control characters inside strings, missing
+brackets.  The table rejects all of these; ``_repair_at`` then looks at the character.  A
+comma is held back until the next token, because it may be a trailing one.
 """
 
 from __future__ import annotations
@@ -40,15 +50,18 @@ from ..schema.number_range import FINITE_DIGITS, MOST_DIGITS, in_range
 _LIST_GAP: Final = re.compile(r"[ \t\r\n,]*")
 _SINGLE_RUN: Final = re.compile(rf"(?:[^'\"\\\x00-\x1f]++|{ESCAPED})*+")
 _TOKEN: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[\]{},:]|[^\s"\[\]{},:]++')
-_SPACED: Final = {",": ", ", ":": ": "}
+_SPACED_SEPARATORS: Final = {",": ", ", ":": ": "}
 _PYTHON_WORDS: Final = {python[0]: (python, word) for python, word in PYTHON_TO_JSON.items()}
-_MENDED_KINDS: Final = {"'": '"', **{python: word[1][0] for python, word in _PYTHON_WORDS.items()}}
-"""What a value becomes that begins as none does in JSON."""
+_REPAIRED_KINDS: Final = {"'": '"', **{python: word[1][0] for python, word in _PYTHON_WORDS.items()}}
+"""First character of a repaired value, by the character that the model wrote."""
 _TOKEN_STARTS: Final = frozenset("\"'{[-0123456789tfnTFN")
-_BLANKS: Final = " \t\r\n"
+_WHITESPACE: Final = " \t\r\n"
 _NUMBER_IN_RANGE: Final = f"a finite number of at most {MOST_DIGITS:,} digits"
 
-# What the scanner expects next.
+# States and actions.  They are plain integers because the compiled scanner keeps the state in a machine
+# word and uses it as an index; members of an IntEnum would be boxed.
+#
+# States between tokens: what the scanner expects next.
 _START: Final = 0
 _VALUE: Final = 1
 _ITEM_OR_END: Final = 2
@@ -56,7 +69,7 @@ _KEY_OR_END: Final = 3
 _KEY: Final = 4
 _COLON: Final = 5
 _NEXT: Final = 6
-# Inside a number, by what was last.
+# Inside a number, by its last character.
 _MINUS: Final = 7
 _ZERO: Final = 8
 _INTEGER: Final = 9
@@ -67,19 +80,19 @@ _SIGN: Final = 13
 _EXPONENT: Final = 14
 # The first of the states inside true, false and null.
 _WORD: Final = 15
-# Where the table has no say.
+# States that the table does not cover.
 _PYTHON_WORD: Final = 26
 _STRING: Final = 28
 _KEY_STRING: Final = 29
 _SINGLE_STRING: Final = 30
 _SINGLE_KEY: Final = 31
-# What a character does instead of just leading to another state.
+# Actions: the character does more than select the next state.
 _OPEN_OBJECT: Final = 32
 _OPEN_LIST: Final = 33
 _CLOSE: Final = 34
 _COMMA: Final = 35
-_NUMBER_ENDS: Final = 36
-_REFUSED: Final = 37
+_END_NUMBER: Final = 36
+_REJECTED: Final = 37
 _BEGINS: Final = 38
 """Added to the state of a key or number that begins with the character."""
 
@@ -97,19 +110,22 @@ _EXPECTED: Final = (
 _AFTER_A_NUMBER: Final = (_ZERO, _INTEGER, _FRACTION, _EXPONENT)
 _ASCII: Final = 128
 _BLOCK: Final = 4096
-"""So many characters of a key are kept in one piece that grows; a number is in one piece."""
+"""Characters of a partial key that are joined before they move to a list of blocks.
+
+Appending to one string for every delta would take quadratic time for a long key.
+"""
 
 
 def _table(*, repair: bool) -> bytes:
-    """By state and ASCII character: the state that the character leads to, or what it does."""
-    table = bytearray([_REFUSED]) * (_OPEN_OBJECT * _ASCII)
+    """Build the transitions: a state or an action for each state and ASCII character."""
+    table = bytearray([_REJECTED]) * (_OPEN_OBJECT * _ASCII)
 
     def put(state: int, characters: str, after: int) -> None:
         for character in characters:
             table[state * _ASCII + ord(character)] = after
 
     for state in (_VALUE, _ITEM_OR_END, _KEY_OR_END, _KEY, _COLON, _NEXT):
-        put(state, _BLANKS, state)
+        put(state, _WHITESPACE, state)
     for state in (_VALUE, _ITEM_OR_END):
         put(state, '"', _STRING)
         put(state, "{", _OPEN_OBJECT)
@@ -124,11 +140,11 @@ def _table(*, repair: bool) -> bytes:
     put(_COLON, ":", _VALUE)
     put(_NEXT, "}]", _CLOSE)
     put(_NEXT, ",", _COMMA)
-    if repair:  # it depends on what comes behind them
-        put(_NEXT, "," + _BLANKS, _REFUSED)
+    if repair:  # the comma may be a trailing one, so _repair_at holds it and the whitespace back
+        put(_NEXT, "," + _WHITESPACE, _REJECTED)
     for state in _AFTER_A_NUMBER:
-        put(state, "".join(map(chr, range(_ASCII))), _NUMBER_ENDS)
-        put(state, "0123456789.eE+-", _REFUSED)
+        put(state, "".join(map(chr, range(_ASCII))), _END_NUMBER)
+        put(state, "0123456789.eE+-", _REJECTED)
     put(_MINUS, "0", _ZERO)
     put(_MINUS, "123456789", _INTEGER)
     put(_INTEGER, "0123456789", _INTEGER)
@@ -158,11 +174,14 @@ _REPAIRING: Final = _table(repair=True)
 
 
 Keys: TypeAlias = "set[str] | str | None"
-"""Keys that an object has so far.  No set is made for one key, which is all that deep nesting has."""
+"""Keys of an open object so far.
+
+A single key is stored without a set, because the levels of deeply nested input rarely have more.
+"""
 
 
-def is_repeated(objects: list[Keys], key: str) -> bool:
-    """Return whether the innermost of the open objects has this key already, and remember the key."""
+def is_repeated_key(objects: list[Keys], key: str) -> bool:
+    """Return whether the innermost open object has this key already, and add the key to the object."""
     keys = objects[-1]
     if keys is None:
         objects[-1] = key
@@ -176,19 +195,19 @@ def is_repeated(objects: list[Keys], key: str) -> bool:
 
 
 class JsonValue(Value):
-    """One JSON value."""
+    """Codec for one JSON value."""
 
     __slots__ = (
-        "_begun",
-        "_blocks",
-        "_comma",
+        "_attempts",
+        "_held_comma",
+        "_key_blocks",
         "_objects",
         "_out",
+        "_partial",
         "_repair",
         "_stack",
         "_state",
         "_table",
-        "_tries",
         "_word",
         "_word_at",
     )
@@ -199,19 +218,20 @@ class JsonValue(Value):
         self._table: Final = _REPAIRING if repair else _STRICT
         self._state: i64 = _START
         self._stack: list[str] = []
-        self._tries = 0
-        self._objects: Final[list[Keys]] = []  # that are open
-        # What earlier steps have read of the key or number that is being read, and of a long key before that.
-        self._begun = ""
-        self._blocks: list[str] | None = None
-        # Under repair: what was read, a word of Python, and a comma and white space that wait.
+        self._attempts = 0
+        self._objects: Final[list[Keys]] = []  # keys of each open object
+        # The current key or number as far as earlier steps have read it; of a long key, the earlier blocks.
+        self._partial = ""
+        self._key_blocks: list[str] | None = None
+        # For repairs: the output of this step, the Python word that is being read, how much of it has been
+        # read, and a comma with whitespace that is held back.
         self._out: list[str] = []
         self._word = ""
         self._word_at = 0
-        self._comma: list[str] = []
+        self._held_comma: list[str] = []
 
-    def again(self) -> JsonValue:
-        """Itself, for another value; the one before is complete."""
+    def restart(self) -> JsonValue:
+        """Return this codec, ready for another value after a complete one."""
         self._state = _START
         self.kind = ""
         self.done = False
@@ -219,10 +239,10 @@ class JsonValue(Value):
 
     @property
     def verbatim(self) -> bool:
-        # What follows a number may make an object of what was given, and clients would run that.
+        # The text after a number that is out of range could complete the object, and clients would run it.
         return self.error != _NUMBER_IN_RANGE
 
-    def step(self, buf: str, pos: int, final: bool) -> int:  # noqa: ARG002 - it ends by itself, or not
+    def step(self, buf: str, pos: int, final: bool) -> int:  # noqa: ARG002 - a value ends by its own syntax
         n = len(buf)
         start = pos
         if self._state == _STRING and not pos:
@@ -235,12 +255,12 @@ class JsonValue(Value):
             start = pos = behind_space(buf, pos)
             if pos < n:
                 char = buf[pos]
-                self.kind = _MENDED_KINDS.get(char, char) if self._repair else char
+                self.kind = _REPAIRED_KINDS.get(char, char) if self._repair else char
                 self._state = _VALUE
-        self._tries = _TRIES
+        self._attempts = _MAX_ATTEMPTS
         begin = start
         while pos < n and not self.done and not self.error:
-            if not self._comma and self._state < _SINGLE_STRING:
+            if not self._held_comma and self._state < _SINGLE_STRING:
                 pos = self._read(buf, pos, begin)
                 if pos == n or self.done or self.error:
                     break
@@ -249,10 +269,10 @@ class JsonValue(Value):
             if self._repair:
                 if pos > start:
                     self._out.append(buf[start:pos])
-                start = begin = pos = self._mend(buf, pos)
+                start = begin = pos = self._repair_at(buf, pos)
             else:
-                self.error = self._expected(buf[pos])
-        if self.error and self._state == _PYTHON_WORD:  # what was taken for the beginning of one is none
+                self.error = self._describe_expected(buf[pos])
+        if self.error and self._state == _PYTHON_WORD:  # it was another word: show the part that was read
             self._out.append(self._word[: self._word_at])
         if self._out:
             self._out.append(buf[start:pos])
@@ -265,29 +285,32 @@ class JsonValue(Value):
     def finish(self, cut: bool) -> Status:
         self.text = ""
         if self._state in _AFTER_A_NUMBER and not self._stack and not cut:
-            self.done = in_range(self._begun)
+            self.done = in_range(self._partial)
         return "complete" if self.done else "truncated"
 
     def close(self) -> bool:
         if self._state in _AFTER_A_NUMBER:
             self._state = _NEXT
-        if not (self._state in (_NEXT, _ITEM_OR_END, _KEY_OR_END) or self._comma) or not self._stack:
+        if not (self._state in (_NEXT, _ITEM_OR_END, _KEY_OR_END) or self._held_comma) or not self._stack:
             return False
         if self.error == _NUMBER_IN_RANGE:
             return False
         self.text = ""
         while self._stack:
-            self.text += self._pop()
+            self.text += self._close_innermost()
         self.notes.append(("repaired", f"missing {self.text} added", 0))
-        self._comma.clear()
+        self._held_comma.clear()
         self.error = ""
         self.done = True
         return True
 
-    def _read(self, buf: str, pos: i64, begin: i64) -> i64:  # noqa: C901 - a branch for each kind of move
-        """Read JSON, up to its end or to what is not JSON, or not yet.
+    def _read(self, buf: str, pos: i64, begin: i64) -> i64:  # noqa: C901 - see below
+        """Scan JSON until the value ends, the input ends, or a character does not fit.
 
-        :param begin: where the key or number that is being read begins in ``buf``, or goes on.
+        This is one function because every delta passes through it: a call for each character or token
+        would cost more than the work itself, and the local variables stay in machine registers.
+
+        :param begin: where the current key or number begins in ``buf``, or continues.
         """
         n: i64 = len(buf)
         state = self._state
@@ -300,20 +323,20 @@ class JsonValue(Value):
                     pos = string_run(buf, pos)
                     if pos == n or buf[pos] != '"':
                         if state == _KEY_STRING:
-                            self._carry(buf[begin:pos])
+                            self._extend_key(buf[begin:pos])
                         break
                 pos += 1
                 if state == _KEY_STRING:
                     key = buf[begin : pos - 1]
-                    if self._begun:
-                        key = self._begun + key
-                        self._begun = ""
-                    if "\\" in key or self._blocks is not None:
-                        key = self._whole_key(key)
+                    if self._partial:
+                        key = self._partial + key
+                        self._partial = ""
+                    if "\\" in key or self._key_blocks is not None:
+                        key = self._decode_key(key)
                     if objects[-1] is None:
                         objects[-1] = key
-                    elif is_repeated(objects, key):
-                        self._note_repeated(key, pos)
+                    elif is_repeated_key(objects, key):
+                        self._report_repeated_key(key, pos)
                     state = _COLON
                     continue
                 state = _NEXT
@@ -331,7 +354,7 @@ class JsonValue(Value):
                     pos += 1
                     continue
                 elif after <= _OPEN_LIST:
-                    if COMPILED or n - pos <= _SHORT or not (end := self._behind_whole_value(buf, pos)):
+                    if COMPILED or n - pos <= _SHORT or not (end := self._end_of_whole_value(buf, pos)):
                         pos += 1
                         if after == _OPEN_OBJECT:
                             objects.append(None)
@@ -340,7 +363,7 @@ class JsonValue(Value):
                             continue
                         stack.append("]")
                         state = _ITEM_OR_END
-                        while pos < n and buf[pos] == "[":  # they come in numbers
+                        while pos < n and buf[pos] == "[":  # arrays are often nested directly
                             stack.append("]")
                             pos += 1
                         continue
@@ -350,9 +373,9 @@ class JsonValue(Value):
                     state = _KEY if stack[-1] == "}" else _VALUE
                     pos += 1
                     continue
-                elif after == _NUMBER_ENDS:
-                    if state == _EXPONENT or self._begun or pos - begin > FINITE_DIGITS:
-                        pos = self._number_ends(buf, begin, pos)
+                elif after == _END_NUMBER:
+                    if state == _EXPONENT or self._partial or pos - begin > FINITE_DIGITS:
+                        pos = self._end_number(buf, begin, pos)
                         if self.error:
                             break
                     state = _NEXT
@@ -370,75 +393,78 @@ class JsonValue(Value):
             if state > _NEXT:
                 if state < _WORD:
                     self._state = state
-                    self._begun += buf[begin:pos]
-                    return self._short_enough(pos)
+                    self._partial += buf[begin:pos]
+                    return self._limit_number(pos)
                 if state == _KEY_STRING:
-                    self._begun += buf[begin:pos]
+                    self._partial += buf[begin:pos]
         self._state = state
         return pos
 
-    def _carry(self, text: str) -> None:
-        """Keep a piece of a key that later steps go on with."""
-        self._begun += text
-        if len(self._begun) > _BLOCK:
-            self._blocks = self._blocks or []
-            self._blocks.append(self._begun)
-            self._begun = ""
+    def _extend_key(self, text: str) -> None:
+        """Append a piece to the partial key, which a later step continues."""
+        self._partial += text
+        if len(self._partial) > _BLOCK:
+            self._key_blocks = self._key_blocks or []
+            self._key_blocks.append(self._partial)
+            self._partial = ""
 
-    def _whole_key(self, key: str) -> str:
-        """Return a key with its opening quote and without escapes; the end of one may be given."""
-        if self._blocks is not None:
-            key = "".join([*self._blocks, key])
-            self._blocks = None
+    def _decode_key(self, key: str) -> str:
+        """Return a complete key, decoded but with its opening quote.
+
+        :param key: the key, or the part of it that follows the stored blocks.
+        """
+        if self._key_blocks is not None:
+            key = "".join([*self._key_blocks, key])
+            self._key_blocks = None
         return '"' + str(json.loads(f'{key}"')) if "\\" in key else key
 
-    def _note_repeated(self, key: str, at: int) -> None:
+    def _report_repeated_key(self, key: str, at: int) -> None:
         self.notes.append(("duplicate_argument", key[1:81], at))
 
-    def _pop(self) -> str:
-        """End the innermost object or array.  Returns its closing bracket."""
+    def _close_innermost(self) -> str:
+        """Close the innermost object or array and return its closing bracket."""
         closer = self._stack.pop()
         if closer == "}":
             self._objects.pop()
         return closer
 
-    def _number_ends(self, buf: str, begin: i64, end: i64) -> i64:
-        """A number is complete.  Returns its end, or how far it is short enough."""
-        number = self._begun + buf[begin:end]
-        self._begun = number
-        end = self._short_enough(end)
+    def _end_number(self, buf: str, begin: i64, end: i64) -> i64:
+        """Check a complete number.  Return its end, or the end of its longest acceptable part."""
+        number = self._partial + buf[begin:end]
+        self._partial = number
+        end = self._limit_number(end)
         if not self.error and not in_range(number):
             self.error = _NUMBER_IN_RANGE
-        self._begun = ""
+        self._partial = ""
         return end
 
-    def _short_enough(self, end: i64) -> i64:
-        """Of the number that has been read up to ``end``: how far it is not too long."""
-        excess: i64 = len(self._begun) - MOST_DIGITS - (self._begun[0] == "-")
+    def _limit_number(self, end: i64) -> i64:
+        """Return ``end``, or where the partial number exceeds the limit of digits, and set the error."""
+        excess: i64 = len(self._partial) - MOST_DIGITS - (self._partial[0] == "-")
         if excess <= 0:
             return end
         self.error = _NUMBER_IN_RANGE
         return end - excess
 
-    def _behind_whole_value(self, buf: str, pos: int) -> int:
-        """Behind the value at ``pos`` if all of it is there and in order, else 0.
+    def _end_of_whole_value(self, buf: str, pos: int) -> int:
+        """Return the end of the value at ``pos`` if all of it is in the buffer and valid, else 0.
 
-        The standard library reads at the speed of C what the scanner would accept, and nothing else;
-        it also builds the value, so that it is slower than the scanner where that is compiled.
+        The standard library's decoder accepts exactly what the scanner accepts, at the speed of C.  It
+        also builds the value, so the compiled scanner is faster and does not use it.
         """
-        if not self._tries:
+        if not self._attempts:
             return 0
         try:
             return _WHOLE.raw_decode(buf, pos)[1]
         except (ValueError, RecursionError):
-            self._tries -= 1
+            self._attempts -= 1
             return 0
 
-    def _expected(self, char: str) -> str:
-        """Return what should stand here instead of this character."""
+    def _describe_expected(self, char: str) -> str:
+        """Return a description of what the scanner expected instead of this character."""
         state = self._state
         if char in "NI" and state in (_VALUE, _ITEM_OR_END, _MINUS):
-            return _NUMBER_IN_RANGE  # NaN or Infinity, which some clients read
+            return _NUMBER_IN_RANGE  # NaN or Infinity, which some clients accept
         if state >= _STRING:
             return (
                 "a valid escape sequence"
@@ -447,87 +473,92 @@ class JsonValue(Value):
             )
         return _EXPECTED[_NEXT if state in _AFTER_A_NUMBER else state]
 
-    def _mend(self, buf: str, pos: int) -> int:
-        """Read what stands here instead of JSON, and put out what it means."""
+    def _repair_at(self, buf: str, pos: int) -> int:
+        """Read what the table rejected, and write the JSON that it stands for.
+
+        Returns the position after it.  Sets ``error`` if this is not a mistake that can be repaired.
+        """
         state = self._state
         char = buf[pos]
         if state >= _STRING:
-            return self._mend_string(buf, pos)
+            return self._repair_string(buf, pos)
         if state == _PYTHON_WORD:
             return self._read_python_word(buf, pos)
-        if char in _BLANKS and (self._comma or state == _NEXT):
+        if char in _WHITESPACE and (self._held_comma or state == _NEXT):
             end = behind_space(buf, pos)
-            self._comma.append(buf[pos:end])
+            self._held_comma.append(buf[pos:end])
             return end
-        if self._comma:
+        if self._held_comma:
             if state != _NEXT and char == self._stack[-1]:
-                self._comma.clear()
+                self._held_comma.clear()
                 self.notes.append(("repaired", "trailing comma removed", pos))
-                self._out.append(self._pop())
-                self._value_ends()
+                self._out.append(self._close_innermost())
+                self._end_value()
                 return pos + 1
             if char in _TOKEN_STARTS or (state == _NEXT and char in ",}]"):
-                self._out += self._comma
-                self._comma.clear()
+                self._out += self._held_comma
+                self._held_comma.clear()
                 return pos
         elif state == _NEXT:
             if char == ",":
-                self._comma.append(char)
+                self._held_comma.append(char)
                 self._state = _KEY if self._stack[-1] == "}" else _VALUE
                 return pos + 1
             if char in "}]":
-                return self._close_mismatch(char, pos)
+                return self._repair_closer(char, pos)
         elif char == "'" and state in (_VALUE, _ITEM_OR_END, _KEY_OR_END, _KEY):
             self.notes.append(("repaired", "single quotes replaced", pos))
             self._state = _SINGLE_STRING if state in (_VALUE, _ITEM_OR_END) else _SINGLE_KEY
-            self._put('"')
+            self._write_string('"')
             return pos + 1
         elif char in _PYTHON_WORDS and state in (_VALUE, _ITEM_OR_END):
             self._word = _PYTHON_WORDS[char][0]
             self._word_at = 0
             self._state = _PYTHON_WORD
             return pos
-        self.error = self._expected(char)
+        self.error = self._describe_expected(char)
         return pos
 
-    def _mend_string(self, buf: str, pos: int) -> int:
+    def _repair_string(self, buf: str, pos: int) -> int:
+        """Repair a character inside a string; strings in single quotes are read here completely."""
         char = buf[pos]
         if self._state >= _SINGLE_STRING:
             end = _SINGLE_RUN.match(buf, pos).end()  # type: ignore[union-attr]
             if end > pos:
-                self._put(buf[pos:end])
+                self._write_string(buf[pos:end])
                 return end
             if char == "'":
                 self._out.append('"')
                 if self._state == _SINGLE_KEY:
-                    key = self._whole_key(self._begun)
-                    self._begun = ""
-                    if is_repeated(self._objects, key):
-                        self._note_repeated(key, pos + 1)
+                    key = self._decode_key(self._partial)
+                    self._partial = ""
+                    if is_repeated_key(self._objects, key):
+                        self._report_repeated_key(key, pos + 1)
                     self._state = _COLON
                 else:
-                    self._value_ends()
+                    self._end_value()
                 return pos + 1
         if char == '"':
-            self._put('\\"')
+            self._write_string('\\"')
         elif char != "\\":
-            self._put(escaped(char))
+            self._write_string(escaped(char))
             self.notes.append(("repaired", "control character inside a string escaped", pos))
         elif buf.startswith("'", pos + 1):
-            self._put("'")
+            self._write_string("'")
             return pos + 2
         else:
-            self.error = self._expected(char)
+            self.error = self._describe_expected(char)
             return pos
         return pos + 1
 
-    def _put(self, text: str) -> None:
-        """Put out a piece of a string, which may be a key."""
+    def _write_string(self, text: str) -> None:
+        """Write a piece of a string, and remember it if the string is a key."""
         self._out.append(text)
         if self._state in (_KEY_STRING, _SINGLE_KEY):
-            self._carry(text)
+            self._extend_key(text)
 
     def _read_python_word(self, buf: str, pos: int) -> int:
+        """Read on in True, False or None, and write JSON's word once it is complete."""
         word, at = self._word, self._word_at
         while pos < len(buf) and at < len(word) and buf[pos] == word[at]:
             pos += 1
@@ -536,25 +567,26 @@ class JsonValue(Value):
         if at == len(word):
             self.notes.append(("repaired", "Python literal replaced", pos))
             self._out.append(_PYTHON_WORDS[word[0]][1])
-            self._value_ends()
+            self._end_value()
         elif pos < len(buf):
             self.error = _NUMBER_IN_RANGE if word[0] == "N" else _EXPECTED[_PYTHON_WORD]
         return pos
 
-    def _close_mismatch(self, char: str, pos: int) -> int:
-        """A closing bracket of the wrong kind: supply those that are missing before it."""
+    def _repair_closer(self, char: str, pos: int) -> int:
+        """Supply the closing brackets that are missing before a closing bracket of another kind."""
         missing = ""
         while self._stack and self._stack[-1] != char:
-            missing += self._pop()
+            missing += self._close_innermost()
         self._out.append(missing)
         self.notes.append(("repaired", f"missing {missing} added", pos))
         if self._stack:
-            self._out.append(self._pop())
+            self._out.append(self._close_innermost())
             pos += 1
-        self._value_ends()
+        self._end_value()
         return pos
 
-    def _value_ends(self) -> None:
+    def _end_value(self) -> None:
+        """Expect what follows a value, or finish if it was the outermost one."""
         self._state = _NEXT
         if not self._stack:
             self.done = True
@@ -564,7 +596,11 @@ NO_ARGUMENTS: Final = "an object of arguments"
 
 
 class JsonArguments(Codec):
-    """The arguments of a call: an object; or a string that holds one, or null, which wait until they end."""
+    """Codec for the arguments of a call.
+
+    An object is passed through as it arrives.  A string that holds an object, and null for an empty
+    object, are held back until they are complete.
+    """
 
     __slots__ = ("_captured", "_value")
 
@@ -584,7 +620,7 @@ class JsonArguments(Codec):
     def step(self, buf: str, pos: int, final: bool) -> int:
         return self.resume(buf, self._value.step(buf, pos, final))
 
-    def resume(self, buf: str, pos: int) -> int:  # noqa: ARG002 - the value has read it
+    def resume(self, buf: str, pos: int) -> int:  # noqa: ARG002 - the inner codec has read it
         value = self._value
         if value.notes:
             self.notes.extend(value.notes)
@@ -614,32 +650,34 @@ class JsonArguments(Codec):
 
 
 def arguments_in(text: str, notes: list[tuple[str, str, int]], at: int) -> str:
-    """Return the arguments that a JSON value other than an object stands for, or nothing.
+    """Return the object of arguments that another JSON value stands for, or an empty string.
 
-    What is odd about them is added to ``notes``, with this place.
+    :param text: a JSON value that is not an object.
+    :param notes: receives a note for each repeated key, with the position ``at``.
     """
     if text == "null":
         return "{}"
     inner = text if text[:1] != '"' else json.loads(text).strip()
     value = JsonValue()
-    if not _holds(value, inner) or value.kind != "{":
+    if not _is_value(value, inner) or value.kind != "{":
         return "" if inner else "{}"
     notes.extend((kind, detail, at) for kind, detail, _ in value.notes)
     return inner
 
 
 def duplicate_keys(text: str) -> list[str]:
-    """Return the keys that objects in this JSON text have more than once."""
+    """Return the keys that occur more than once in an object of this JSON text."""
     value = JsonValue()
-    _holds(value, text)
+    _is_value(value, text)
     return [detail for _, detail, _ in value.notes]
 
 
 def _beyond_ascii(state: int) -> int:
-    return _NUMBER_ENDS if state in _AFTER_A_NUMBER else _REFUSED
+    """Return the action for a character that is not ASCII, outside strings."""
+    return _END_NUMBER if state in _AFTER_A_NUMBER else _REJECTED
 
 
-def _refuse(constant: str) -> NoReturn:
+def _reject_constant(constant: str) -> NoReturn:
     raise ValueError(constant)
 
 
@@ -657,33 +695,33 @@ _WHOLE: Final = json.JSONDecoder(
     object_pairs_hook=_check_keys,
     parse_float=_check_number,
     parse_int=_check_number,
-    parse_constant=_refuse,
+    parse_constant=_reject_constant,
 )
-"""Refuses what the scanner would refuse, or make a note of."""
+"""Decoder that rejects what the scanner rejects, and what the scanner would report in a note."""
 _SHORT: Final = 64
-"""Input of no more than this is not worth a look ahead."""
-_TRIES: Final = 3
-"""How often a step looks ahead in vain; each look may go over all of its input."""
+"""Inputs of at most this length are scanned without trying the standard library first."""
+_MAX_ATTEMPTS: Final = 3
+"""Failed attempts with the standard library per step; each one may read all of the input."""
 
 
 def json_kind(text: str) -> str:
-    """First character of the one JSON value that ``text`` is, or nothing if it is not one."""
+    """Return the first character of the JSON value in ``text``, or an empty string if it is not JSON."""
     value = JsonValue()
-    return value.kind if _holds(value, text) else ""
+    return value.kind if _is_value(value, text) else ""
 
 
-def _holds(value: JsonValue, text: str) -> bool:
-    """Read ``text`` as the value.  Returns whether it is one, with nothing but blanks around it."""
+def _is_value(value: JsonValue, text: str) -> bool:
+    """Feed ``text`` to a codec, and return whether it is one value with nothing but whitespace around it."""
     end = value.step(text, 0, True)
     if value.error or (not value.done and value.finish(cut=False) != "complete"):
         return False
-    return not text[end:].strip(_BLANKS)
+    return not text[end:].strip(_WHITESPACE)
 
 
 def object_members(text: str) -> list[tuple[str, str]] | None:
-    """Return keys and the source text of their values, or None if this is not a JSON object.
+    """Return the keys and the source text of their values, or None if ``text`` is not a JSON object.
 
-    Of a key that is given twice the last value counts.
+    A repeated key has its last value.
     """
     if json_kind(text) != "{":
         return None
@@ -693,13 +731,13 @@ def object_members(text: str) -> list[tuple[str, str]] | None:
         at = _LIST_GAP.match(text, at).end()  # type: ignore[union-attr]
         if text[at] == "}":
             return list(members.items())
-        key, at = _value_at(text, at)
-        value, at = _value_at(text, text.index(":", at) + 1)
+        key, at = _read_value_at(text, at)
+        value, at = _read_value_at(text, text.index(":", at) + 1)
         members[json.loads(key)] = value
 
 
 def array_items(text: str) -> list[str] | None:
-    """The source text of the items, or None if this is not a JSON array."""
+    """Return the source text of the items, or None if ``text`` is not a JSON array."""
     if json_kind(text) != "[":
         return None
     items: list[str] = []
@@ -708,19 +746,19 @@ def array_items(text: str) -> list[str] | None:
         at = _LIST_GAP.match(text, at).end()  # type: ignore[union-attr]
         if text[at] == "]":
             return items
-        item, at = _value_at(text, at)
+        item, at = _read_value_at(text, at)
         items.append(item)
 
 
-def _value_at(text: str, at: int) -> tuple[str, int]:
-    """The value that begins at ``at``, and where it ends; the text is known to be JSON."""
+def _read_value_at(text: str, at: int) -> tuple[str, int]:
+    """Return the value that begins at ``at``, and its end; the text must be valid JSON."""
     value = JsonValue()
     end = value.step(text, at, True)
     return value.text, end
 
 
 def canonical_json(text: str) -> str:
-    r"""The same value as Python's encoder would space it; numbers keep their spelling.
+    r"""Return the same value with the spacing of Python's encoder; numbers keep their spelling.
 
     >>> canonical_json('{"a":1.0,"b" : [1e999,"\u00e9"]}')
     '{"a": 1.0, "b": [1e999, "é"]}'
@@ -730,5 +768,5 @@ def canonical_json(text: str) -> str:
         if token[0] == '"':
             out.append(encode_basestring(json.loads(token)))
         else:
-            out.append(_SPACED.get(token, token))
+            out.append(_SPACED_SEPARATORS.get(token, token))
     return "".join(out)

@@ -1,9 +1,16 @@
-"""Tree: parameters whose values may be made of parameters.
+"""Codec for nested parameters: tagged parameters whose values may be made of further parameters.
 
-What an element holds, if its schema or an attribute does not say so, shows at
-its first child: children named by the dialect's ``list_key`` make a list,
-others an object, and text is a value.  The elements that are open are a list,
-not a call stack.
+``<value name="to"><value name="city">Paris</value></value>`` becomes ``{"to": {"city": "Paris"}}``.
+
+Theory of operation:
+
+* A list holds the open elements, so that only memory bounds the nesting.
+* The shape of an element is open until its first content: text makes it a scalar (``_TEXT``), a child
+  makes it an object or a list.  Which of these, an attribute says, or the schema, or the name
+  of the child: children called by the dialect's ``list_key`` are items.
+* Whitespace before the first content is held back, because it is data in a scalar only.
+* Inside text, as in ``tagged_parameters``, a closing tag counts only if the text after it fits, and strings
+  are passed on as they arrive.
 """
 
 from __future__ import annotations
@@ -23,35 +30,36 @@ if TYPE_CHECKING:
     from ..compiler.compiled_dialect import CompiledDialect
     from ..schema.tools import Tools, ValueType
 
+# Shapes of an element.  Plain integers, because the compiler handles these in registers.
 _OPEN: Final = 0
 _TEXT: Final = 1
 _OBJECT: Final = 2
 _LIST: Final = 3
-_INK: Final = re.compile(r"\S")
+_NOT_WHITESPACE: Final = re.compile(r"\S")
 _CONTAINERS: Final = {"dict": _OBJECT, "object": _OBJECT, "list": _LIST, "array": _LIST}
 
 
 class _Element:
-    """A parameter that is open."""
+    """Open parameter."""
 
-    __slots__ = ("count", "declared", "raw", "seen", "shape", "skip", "slot", "type")
+    __slots__ = ("count", "declared", "discards", "raw", "seen", "shape", "slot", "type")
 
-    def __init__(self, kind: ValueType, declared: str, slot: Slot, skip: bool) -> None:
+    def __init__(self, kind: ValueType, declared: str, slot: Slot, discards: bool) -> None:
         self.type = kind
         self.declared = declared
-        """What an attribute says the value is."""
+        """Type of the value by an attribute of the tag, or empty."""
         self.slot = slot
-        """What its text means, if it is no container."""
-        self.skip = skip
-        """Given before; only the first one counts."""
+        """Interpretation of its text, if it is a scalar."""
+        self.discards = discards
+        """Whether the parameter is a repetition, which is read and discarded."""
         self.shape = _OPEN
         self.count = 0
         self.seen: set[str] = set()
         self.raw: list[str] = []
 
 
-class Tree(Parameters):
-    """Parameters up to the call's closer, nested to any depth."""
+class NestedParameters(Parameters):
+    """Codec for the parameters of one call, nested to any depth, up to its closing marker."""
 
     __slots__ = (
         "_out",
@@ -61,14 +69,14 @@ class Tree(Parameters):
 
     def __init__(self, syntax: CompiledDialect, tools: Tools, function: str, policies: Policies) -> None:
         super().__init__(syntax, tools, function, policies, syntax.tree_programs)
-        self._root = _Element(UNKNOWN, "", self._slot_for(UNKNOWN, {}), skip=False)
+        self._root = _Element(UNKNOWN, "", self._slot_for(UNKNOWN, {}), discards=False)
         self._root.shape = _OBJECT
         self._stack: list[_Element] = []
         self._out: list[str] = []
 
     def step(self, buf: str, pos: int, final: bool) -> int:
         element = self._stack[-1] if self._stack else self._root
-        if element.shape == _TEXT and element.slot.streams and not element.skip and not final and not pos:
+        if element.shape == _TEXT and element.slot.streams and not element.discards and not final and not pos:
             taken = self._read_on(buf, self._syntax.follow.tree_watch)
             if taken >= 0:
                 return taken
@@ -76,9 +84,9 @@ class Tree(Parameters):
         while not self.done and not self.error and not self._held and pos < len(buf):
             element = self._stack[-1] if self._stack else self._root
             if element.shape in (_OPEN, _TEXT):
-                pos = self._value(element, buf, pos, final)
+                pos = self._read_value(element, buf, pos, final)
             else:
-                pos = self._children(element, buf, pos, final)
+                pos = self._read_children(element, buf, pos, final)
         self.text = "".join(self._out)
         self._out.clear()
         return pos
@@ -92,32 +100,32 @@ class Tree(Parameters):
 
     # -- between children
 
-    def _children(self, element: _Element, buf: str, pos: int, final: bool) -> int:
+    def _read_children(self, element: _Element, buf: str, pos: int, final: bool) -> int:
         pos = behind_space(buf, pos)
         if pos == len(buf):
             return pos
         syntax = self._syntax
-        if self._trial is None:
+        if self._matcher is None:
             ends = syntax.follow.after_params
             literal = ends.literal_at(buf, pos)
             if literal in syntax.dialect.stop and self._lacks(self._root.seen):
                 self._wait_for_turn_end(buf, pos + len(literal), final)
                 return pos
             if literal:
-                return self._end_all(pos)
+                return self._close_all(pos)
             if ends.pending(buf, pos):
                 if final and syntax.follow.call_closers.pending(buf, pos):
                     return len(buf)
                 self._cut = final
                 self._held = True
                 return pos
-            self._trial = self._new_trial()
-        trial = self._trial
-        answer = trial.run(buf, pos, final)
+            self._matcher = self._new_matcher()
+        matcher = self._matcher
+        answer = matcher.run(buf, pos, final)
         if answer == NEED:
             self._held = True
             return pos
-        self._trial = None
+        self._matcher = None
         if answer != MATCH:
             if final and self._ends_in_tag(buf, pos):
                 self._cut = True
@@ -125,20 +133,21 @@ class Tree(Parameters):
             else:
                 self.error = "a parameter or the end of the call"
             return pos
-        if trial.program in syntax.param_of:
-            self._begin(element, trial, pos)
+        if matcher.program in syntax.param_of:
+            self._open_child(element, matcher, pos)
         elif self._stack:
-            self._end()
-        return pos + trial.offset
+            self._close_container()
+        return pos + matcher.offset
 
-    def _begin(self, parent: _Element, trial: Matcher, at: int) -> None:
-        fields = trial.fields
+    def _open_child(self, parent: _Element, matcher: Matcher, at: int) -> None:
+        """Open a child element, and write its key or separator."""
+        fields = matcher.fields
         key = fields.get("key", "")
-        skip = parent.skip or (parent.shape == _OBJECT and key in parent.seen)
+        discards = parent.discards or (parent.shape == _OBJECT and key in parent.seen)
         kind = self._child_type(parent, key)
-        element = _Element(kind, declared_type(fields), self._slot_for(kind, fields), skip)
-        if skip:
-            if not parent.skip:
+        element = _Element(kind, declared_type(fields), self._slot_for(kind, fields), discards)
+        if discards:
+            if not parent.discards:
                 self.notes.append(("duplicate_argument", key, at))
         else:
             if parent.shape == _OBJECT:
@@ -156,47 +165,50 @@ class Tree(Parameters):
 
     # -- inside an element
 
-    def _value(self, element: _Element, buf: str, pos: int, final: bool) -> int:
-        watch = self._syntax.follow.tree_watch
+    def _read_value(self, element: _Element, buf: str, pos: int, final: bool) -> int:
+        """Read the text of an element up to its closing tag or its first child."""
+        markers = self._syntax.follow.tree_watch
         at = pos
-        ink = _INK.search(buf, pos) if element.shape == _OPEN else None
-        text_from = pos if ink is None else ink.start()
+        first_content = _NOT_WHITESPACE.search(buf, pos) if element.shape == _OPEN else None
+        text_from = pos if first_content is None else first_content.start()
         while True:
-            at, literal = watch.seek(buf, at, final)
+            at, literal = markers.seek(buf, at, final)
             if at < 0:
-                return self._data(element, buf, pos, len(buf), final)
-            answer = self._closes(element, buf, at, at <= text_from, final) if literal else NEED
+                return self._write(element, buf, pos, len(buf), final)
+            answer = self._judge_marker(element, buf, at, at <= text_from, final) if literal else NEED
             if answer == NEED:
                 self._held = True
-                return self._data(element, buf, pos, at, final)
+                return self._write(element, buf, pos, at, final)
             if answer == MATCH:
-                return self._leaf_ends(element, buf, pos, at)
+                return self._end_scalar(element, buf, pos, at)
             if element.shape not in (_OPEN, _TEXT):
                 return at
             at += 1
 
-    def _closes(self, element: _Element, buf: str, at: int, first: bool, final: bool) -> int:
-        """What the marker at ``at`` is: a closer (MATCH), the first child, or data.
+    def _judge_marker(self, element: _Element, buf: str, at: int, first: bool, final: bool) -> int:
+        """Judge the marker at ``at``: MATCH if it closes the element, FAIL if not, NEED for more input.
 
-        :param first: nothing but white space stands before it.
+        The first child of an element gives FAIL as well, and turns the element into a container.
+
+        :param first: only whitespace stands before the marker.
         """
         syntax = self._syntax
         closer = syntax.follow.call_closers.literal_at(buf, at)
         if closer:
             return follows(syntax.follow.after_call, buf, at + len(closer), final)
-        trial = self._new_trial()
-        answer = trial.run(buf, at, final)
+        matcher = self._new_matcher()
+        answer = matcher.run(buf, at, final)
         if answer != MATCH:
             return NEED if answer == NEED else FAIL
-        if trial.program not in syntax.param_of:
+        if matcher.program not in syntax.param_of:
             if not self._confirms:
                 return MATCH
-            return follows(syntax.follow.after_nested, buf, at + trial.offset, final)
+            return follows(syntax.follow.after_nested, buf, at + matcher.offset, final)
         if element.shape == _OPEN and first and not is_text(element.type, element.declared):
-            self._becomes_container(element, trial.fields.get("key", ""))
+            self._make_container(element, matcher.fields.get("key", ""))
         return FAIL
 
-    def _becomes_container(self, element: _Element, key: str) -> None:
+    def _make_container(self, element: _Element, key: str) -> None:
         element.shape = _CONTAINERS.get(element.declared, _OPEN)
         if element.shape != _OPEN:
             return
@@ -208,8 +220,8 @@ class Tree(Parameters):
         else:
             element.shape = _LIST if key == self._syntax.dialect.values.list_key else _OBJECT
 
-    def _data(self, element: _Element, buf: str, pos: int, end: int, final: bool) -> int:
-        """Text of a value, unless it may still be white space before the first child."""
+    def _write(self, element: _Element, buf: str, pos: int, end: int, final: bool) -> int:
+        """Take text of a value, unless it may still be whitespace before the first child."""
         text = buf[pos:end]
         if not text:
             return end
@@ -217,8 +229,8 @@ class Tree(Parameters):
             if not text.strip() and len(text) <= BOUND and not final:
                 self._held = True
                 return pos
-            self._becomes_text(element)
-        if element.skip:
+            self._make_text(element)
+        if element.discards:
             return end
         if element.slot.streams:
             self._out.append(escaped(text))
@@ -226,42 +238,43 @@ class Tree(Parameters):
             element.raw.append(text)
         return end
 
-    def _becomes_text(self, element: _Element) -> None:
+    def _make_text(self, element: _Element) -> None:
         element.shape = _TEXT
-        if element.slot.streams and not element.skip:
+        if element.slot.streams and not element.discards:
             self._out.append('"')
 
-    def _leaf_ends(self, element: _Element, buf: str, pos: int, at: int) -> int:
+    def _end_scalar(self, element: _Element, buf: str, pos: int, at: int) -> int:
         if element.shape == _OPEN:
-            self._becomes_text(element)
-        pos = self._data(element, buf, pos, at, True)
-        if not element.skip:
+            self._make_text(element)
+        pos = self._write(element, buf, pos, at, True)
+        if not element.discards:
             self._out.append(
                 '"' if element.slot.streams else self._value_of(element.slot, "".join(element.raw), pos)
             )
         self._stack.pop()
         if self._syntax.follow.call_closers.literal_at(buf, at):
             return pos
-        trial = self._new_trial()
-        trial.run(buf, at, True)
-        return pos + trial.offset
+        matcher = self._new_matcher()
+        matcher.run(buf, at, True)
+        return pos + matcher.offset
 
     # -- ends
 
-    def _end(self) -> None:
-        """The container on top is closed."""
+    def _close_container(self) -> None:
+        """Close the innermost container."""
         element = self._stack.pop()
-        if not element.skip:
-            self._out.append(_closing(element))
+        if not element.discards:
+            self._out.append(_closing_bracket(element))
 
-    def _end_all(self, pos: int) -> int:
+    def _close_all(self, pos: int) -> int:
+        """Close all containers at the end of the call."""
         while self._stack:
-            self._end()
+            self._close_container()
         self._out.append("}" if self._root.count else "{}")
         self.done = True
         return pos
 
 
-def _closing(element: _Element) -> str:
+def _closing_bracket(element: _Element) -> str:
     opening, closing = ("{", "}") if element.shape == _OBJECT else ("[", "]")
     return closing if element.count else opening + closing

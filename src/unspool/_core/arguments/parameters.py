@@ -1,4 +1,4 @@
-"""Parameters in markup: what flat and nested ones have in common."""
+"""Base of the codecs for parameters in tags, flat and nested."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 
 class Parameters(Codec):
-    """The parameters of one call, up to its closer."""
+    """Base codec for the parameters of one call, up to its closing marker."""
 
     __slots__ = (
         "_confirms",
         "_cut",
         "_function",
         "_held",
+        "_matcher",
         "_programs",
         "_syntax",
         "_tools",
-        "_trial",
         "_untyped",
     )
 
@@ -42,7 +42,7 @@ class Parameters(Codec):
         policies: Policies,
         programs: list[Program],
     ) -> None:
-        """``programs``: what may stand between values."""
+        """Take ``programs``: the compiled templates of all that may stand between values."""
         super().__init__()
         self._syntax: Final = syntax
         self._tools: Final = tools
@@ -50,27 +50,27 @@ class Parameters(Codec):
         self._programs: Final = programs
         self._confirms: Final = policies.close_in_value == "confirmed"
         self._untyped: Final = policies.schemaless_value == "string"
-        self._trial: Matcher | None = None  # the one that waits for more
-        self._held = False  # the step has come to what may still become something else
-        self._cut = False  # the input or the turn ended where something was to follow
+        self._matcher: Matcher | None = None  # a match that needs more input
+        self._held = False  # the step has stopped at text that more input must decide
+        self._cut = False  # the input or the turn ended where more was to follow
 
-    def _new_trial(self) -> Matcher:
+    def _new_matcher(self) -> Matcher:
         return Matcher(self._programs, self._syntax.unescape)
 
     def _ends_in_tag(self, buf: str, pos: int) -> bool:
-        """Whether the input ended inside a tag that is not the call's closer."""
+        """Return whether the input ended inside a tag other than the call's closing marker."""
         if self._syntax.follow.call_closers.pending(buf, pos):
             return False
-        return self._new_trial().run(buf, pos, False) == NEED
+        return self._new_matcher().run(buf, pos, False) == NEED
 
-    def _lacks(self, given: AbstractSet[str]) -> bool:
-        """Whether these are not all the parameters that the function must have."""
-        return not self._tools.required(self._function) <= given
+    def _lacks(self, keys: AbstractSet[str]) -> bool:
+        """Return whether a required parameter of the function is not among the keys ones."""
+        return not self._tools.required(self._function) <= keys
 
     def _wait_for_turn_end(self, buf: str, end: int, final: bool) -> None:
-        """The turn seems to end at ``end``, in a call that lacks what it must have: so it was cut.
+        """Treat the call as truncated: the turn seems to end at ``end``, but a required parameter is missing.
 
-        If anything follows, it did not end, and the call is malformed.
+        If anything follows, the turn did not end, and the call is malformed.
         """
         after = behind_space(buf, end)
         if after < len(buf) or after - end > BOUND:
@@ -79,7 +79,7 @@ class Parameters(Codec):
         self._held = True
 
     def _slot_for(self, kind: ValueType, attributes: dict[str, str]) -> Slot:
-        """Where a value goes that has these attributes."""
+        """Return the interpretation of a value, by its schema and the attributes of its tag."""
         return Slot(
             kind,
             declared_type(attributes),
@@ -88,7 +88,7 @@ class Parameters(Codec):
         )
 
     def _value_of(self, slot: Slot, raw: str, at: int) -> str:
-        """JSON for a value that did not stream."""
+        """Return JSON for the complete text of a value, and add notes about it."""
         value, note = slot.value(raw)
         if note:
             self.notes.append((note, raw.strip(" \t\r\n")[:80], at))
@@ -98,5 +98,5 @@ class Parameters(Codec):
 
 
 def declared_type(attributes: dict[str, str]) -> str:
-    """What an attribute says that a value is."""
+    """Return the type that an attribute of a tag declares, or an empty string."""
     return attributes.get("string", attributes.get("type", ""))

@@ -1,29 +1,33 @@
-r"""Python literals, written as JSON: the arguments of a call, or one value.
+r"""Codecs for Python literals: the arguments of a call, or one value, written as JSON.
 
-``(city='Paris', days=[1, 2], dry=True)`` becomes ``{"city": "Paris", "days":
-[1, 2], "dry": true}``.  Theory of operation:
+``(city='Paris', days=[1, 2], dry=True)`` becomes ``{"city": "Paris", "days": [1, 2], "dry": true}``.
 
-* The contents of a string are handed on while they arrive.  Numbers and words
-  wait for what stands behind them: ``1`` may become ``1.5``, and ``r`` a
-  prefix.  The closing quote waits as well, for another string next to it.
-* What a ``(`` or ``{`` is, the separator behind its first element shows: ``(1)``
-  is 1, ``(1,)`` a list, ``{'a'}`` a list, ``{'a': 1}`` an object.  Until then
-  the output is held, with a gap for the JSON bracket.
-* White space is not copied, so a comma is only a flag that waits for an element.
-* Brackets are a list, not a call stack; every character is looked at once, but
-  for a look-ahead of at most ``BOUND``.
+Theory of operation:
 
-More is accepted than Python would: JSON's words, leading zeros, line breaks
-inside any string, unknown escapes (they stand for themselves), bare keys, and
-bare words as strings.  Numbers that are not in range (``schema/numbers.py``) become strings.
-An argument that is given twice counts the first time, a key of a dict the last; both are noted.
+* A state says what is expected next, and a list holds the open brackets, so that only memory
+  bounds the nesting.  Each character is read once, apart from look-aheads of at most ``BOUND``.
+* The contents of a string are passed on as they arrive.  Held back are its closing quote, since
+  an adjacent string may continue it, and escapes that the input cuts.
+* Numbers and words (*atoms* below) are held back until the next character: ``1`` may become
+  ``1.5``, and ``r`` may be the prefix of a string.
+* The separator after the first element decides what a ``(`` or ``{`` is: ``(1)`` is the
+  number, ``(1,)`` a list, ``{'a'}`` a list, ``{'a': 1}`` an object.  Until then the output
+  is held back, with an empty entry where the JSON bracket goes (``_mark`` and ``_decide``).
+* Whitespace is not copied.  A comma is only a flag until the next element begins, which makes
+  trailing commas disappear.
+* What has been written never depends on later input, so a prefix of the input gives a prefix
+  of the output.
 
-``loose`` is for templates that write strings without escaping them.  There a
-quote ends a string only where what follows can follow a string: the bracket
-that closes its container, or a comma and the next element (in arguments a comma
-and ``key=``).  Behind the bracket that closes the arguments the list of calls,
-a marker or the input must end, or another call follow: ``x='print('a')'`` has
-one closing quote only.
+The codec accepts more than Python: JSON's words, leading zeros, line breaks in any string,
+unknown escapes (they stand for themselves), bare keys, and bare words as strings.  Numbers
+that are out of range (``schema/number_range.py``) become strings.  A repeated argument keeps its first
+value, a repeated key of a dict its last one; both are reported in ``notes``.
+
+``loose`` is for templates that write strings without escaping them, so that ``x='print('a')'``
+has one closing quote only.  A quote then ends a string only if the text after it fits: the
+bracket that closes the container, or a comma and the next element (in arguments, a comma and
+``key=``).  The bracket that closes the arguments counts only if the list of calls or the
+input ends after it, or a marker or another call follows.
 """
 
 from __future__ import annotations
@@ -43,23 +47,23 @@ from ..scan.runs import BOUND, escaped, in_word, run_until, same_run, word_run
 from ..schema.keywords import WORDS
 from ..schema.number_range import MOST_DIGITS
 from ..schema.python_to_json import number_to_json
-from .json_value import Keys, is_repeated
+from .json_value import Keys, is_repeated_key
 
 if TYPE_CHECKING:
     from ..schema.tools import Tools
 
-_BLANKS: Final = " \t\r\n\f"
+_WHITESPACE: Final = " \t\r\n\f"
 _SPACE: Final = re.compile(r"[ \t\r\n\f]*+")
 _QUOTES: Final = "'\""
 _PREFIXES: Final = frozenset(("r", "b", "u", "f", "rb", "br", "rf", "fr"))
 _PREFIX_LETTERS: Final = "rbufRBUF"
 _ESCAPE: Final = re.compile(
-    r"\\(?:(?P<begun>(?:[0-7]{1,2}|x[0-9a-fA-F]?|u[0-9a-fA-F]{0,3}|U[0-9a-fA-F]{0,7}"
+    r"\\(?:(?P<partial>(?:[0-7]{1,2}|x[0-9a-fA-F]?|u[0-9a-fA-F]{0,3}|U[0-9a-fA-F]{0,7}"
     r"|N(?:\{[A-Za-z0-9 -]{0,90})?|\r)\Z)"
     r"|(?P<octal>[0-7]{1,3})|x(?P<byte>[0-9a-fA-F]{2})|u(?P<half>[0-9a-fA-F]{4})|U(?P<full>[0-9a-fA-F]{8})"
     r"|N\{(?P<name>[A-Za-z0-9 -]{1,90})\}|(?P<continued>\r\n?)|(?P<other>.))"
 )
-_ESCAPED: Final = {
+_SIMPLE_ESCAPES: Final = {
     "\\": "\\\\",
     "'": "'",
     '"': '\\"',
@@ -72,10 +76,10 @@ _ESCAPED: Final = {
     "v": "\\u000b",
     "\n": "",
 }
-"""By the character behind a backslash: how JSON writes what both stand for."""
+"""JSON for each simple escape, by the character after the backslash."""
 
 _ATOM_CHARACTERS: Final = r"0-9A-Za-z_\x80-\ud7ff\ue000-\U0010ffff"
-"""More than identifiers may hold; ``str.isidentifier`` judges the whole."""
+"""A superset of the characters of identifiers; ``str.isidentifier`` decides about the whole word."""
 _NOT_FINITE: Final = frozenset(
     sign + word for sign in ("", "+", "-") for word in ("inf", "nan", "Infinity", "NaN")
 )
@@ -83,10 +87,12 @@ _NUMBER_STARTS: Final = "+-.0123456789"
 _DECIMAL: Final = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?")
 _RADIX: Final = re.compile(r"[+-]?0(?:[xX][0-9a-fA-F]++|[oO][0-7]++|[bB][01]++)")
 _GROUPING: Final = re.compile(r"(?<=[0-9a-fA-FxXoO])_(?=[0-9a-fA-F])")
-_BEHIND_WORD: Final = ",)]}:"
+_AFTER_WORD: Final = ",)]}:"
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 
-# What is expected next; the last two are for messages only.
+# Constants of the state machine.  They are plain integers, because the compiler handles these in registers.
+#
+# States: what is expected next.  The last two only select an error message.
 _VALUE: Final = 0
 _ITEM: Final = 1
 _OPEN: Final = 2
@@ -113,12 +119,12 @@ _EXPECTED: Final = (
     "an argument's name or ')'",
     "')'",
 )
-# What a string or an atom stands for; an argument is a name or a value.
+# Roles of a string or an atom.  _AS_ARGUMENT: either the name of an argument or a value without a name.
 _AS_VALUE: Final = 0
 _AS_KEY: Final = 1
 _AS_ARGUMENT: Final = 2
-# Brackets that are open: the call's own, an object in place of its arguments, and
-# the containers; the last two are undecided.
+# Kinds of open brackets: the call's own, an object in place of its arguments, and containers.  The first
+# separator turns the undecided _PAREN and _BRACE into one of the others.
 _CALL: Final = 0
 _MEMBERS: Final = 1
 _DICT: Final = 2
@@ -129,7 +135,7 @@ _PAREN: Final = 6
 _BRACE: Final = 7
 _CLOSERS: Final = ")}}])})}"
 _JSON_CLOSERS: Final = ("}", "", "}", "]", "]", "]")
-# Whether a quote closes a loose string.
+# Results of a look-ahead: whether a quote closes a loose string, or more input must decide.
 _NO: Final = 0
 _YES: Final = 1
 _MORE: Final = 2
@@ -140,26 +146,26 @@ _LOOSE_STARTS: Final = frozenset("'\"[({+-.0123456789")
 
 
 class PythonValue(Value):
-    """One Python literal."""
+    """Codec for one Python literal."""
 
     __slots__ = (
         "_atom",
         "_comma",
+        "_discards",
         "_held",
         "_key",
         "_key_from",
         "_loose",
         "_marks",
+        "_may_continue",
         "_numeric",
         "_objects",
         "_out",
-        "_pending",
         "_prefix",
         "_quote",
         "_role",
         "_simple",
         "_sink",
-        "_skips",
         "_stack",
         "_state",
         "_stops",
@@ -171,29 +177,31 @@ class PythonValue(Value):
         self._state: i64 = _VALUE
         self._stack: list[int] = []
         self._comma = False
-        self._simple = False  # the last value is no container, so it may be a key
-        # Output: what is certain, and what is held, with marks where a bracket is undecided.
+        self._simple = False  # the last value is a scalar, so it may be a key
+        # Output: the certain part, and the part that is held back, with marks at the undecided brackets.
+        # _sink is one of the two lists.
         self._out: list[str] = []
         self._held: list[str] = []
         self._marks: list[int] = []
         self._sink = self._out
-        self._skips = False  # the argument was given before
-        # The dicts that are open; of a key that is being read, where it begins in the output, and what of
-        # it is gone.
+        self._discards = False  # the argument is a repetition: its value is read and discarded
+        # Keys of each open dict.  Of the current key: where it begins in the output, and the part that
+        # earlier steps have passed on.
         self._objects: Final[list[Keys]] = []
         self._key_from: i64 = -1
         self._key: list[str] = []
-        # The string or atom that is being read.
+        # The current string or atom.
         self._role = _AS_VALUE
         self._quote = ""
         self._prefix = ""
-        self._stops = ""  # what needs thought in the string
-        self._pending = False  # the string may go on in another one next to it
+        self._stops = ""  # characters of the string that are not copied
+        self._may_continue = False  # an adjacent string may continue this one
         self._atom: list[str] = []
         self._numeric = False
 
-    def step(self, buf: str, pos: int, final: bool) -> int:  # noqa: C901 - a branch for each state
+    def step(self, buf: str, pos: int, final: bool) -> int:  # noqa: C901 - one branch for each state
         n = len(buf)
+        # Fast path: the whole delta lies inside a string and is the same in JSON.
         if not pos and self._state == _STRING and not self._marks and not self._prefix and self._key_from < 0:
             end: i64 = same_run(buf, 0, self._quote)
             if end == n or (end == n - 1 and buf[end] == "\\" and not final):
@@ -208,7 +216,7 @@ class PythonValue(Value):
                     pos = end
                     if pos == n:
                         break
-                after = self._special(buf, pos, final)
+                after = self._read_special(buf, pos, final)
             elif state == _ATOM:
                 end = word_run(buf, pos)
                 if end > pos:
@@ -216,19 +224,19 @@ class PythonValue(Value):
                     pos = end
                     if pos == n:
                         break
-                after = self._behind_atom(buf, pos, final)
-            elif ord(buf[pos]) <= 0x20 and buf[pos] in _BLANKS:
+                after = self._after_atom(buf, pos, final)
+            elif ord(buf[pos]) <= 0x20 and buf[pos] in _WHITESPACE:
                 after = pos + 1
             elif state == _NEXT:
-                after = self._next(buf[pos], pos)
+                after = self._read_next(buf[pos], pos)
             elif state <= _ITEM:
                 after = self._begin_value(buf, pos, final)
             elif state == _STRING_END:
-                after = self._behind_string(buf, pos, final)
+                after = self._after_string(buf, pos, final)
             elif state == _KEY:
                 after = self._begin_key(buf, pos, final)
             elif state == _ATOM_END:
-                after = self._atom_ends(buf, pos)
+                after = self._end_atom(buf, pos)
             elif state == _COLON and buf[pos] == ":":
                 self._sink.append(": ")
                 self._state = _VALUE
@@ -249,8 +257,8 @@ class PythonValue(Value):
     def finish(self, cut: bool) -> Status:
         self.text = ""
         if not self._stack and self._state in (_ATOM, _ATOM_END) and not cut:
-            # At the end of the input a word may be cut, so it must be a literal.
-            text = _constant("".join(self._atom))
+            # A bare word could be cut here, so that only a complete literal counts.
+            text = _literal_to_json("".join(self._atom))
             if text:
                 self._atom.clear()
                 self._sink.append(text)
@@ -266,7 +274,7 @@ class PythonValue(Value):
         if state == _STRING_END:
             if self._role == _AS_KEY:
                 return False
-            self._string_ends(0)
+            self._end_string(0)
         missing = [_CLOSERS[bracket] for bracket in reversed(self._stack)]
         while self._stack:
             self._close_bracket()
@@ -278,6 +286,7 @@ class PythonValue(Value):
     # -- output
 
     def _flush(self) -> None:
+        """Set ``text`` to the output that is certain."""
         out = self._out
         if self._key_from >= 0 and not self._marks:
             self._key += out[self._key_from :]
@@ -291,19 +300,19 @@ class PythonValue(Value):
             self.kind = self.text[:1]
 
     def _separate(self) -> None:
-        """An element begins: the comma before it was not a trailing one."""
+        """Write the comma before an element, now that it is not a trailing one."""
         if self._comma:
             self._comma = False
             self._sink.append(", ")
 
     def _mark(self) -> None:
-        """From here on the output is held."""
+        """Hold back the output from here on, with a gap for a bracket."""
         self._sink = self._held
         self._marks.append(len(self._held))
         self._held.append("")
 
     def _decide(self, text: str, *, drop: bool = False) -> None:
-        """Fill the last gap, or ``drop`` what came since."""
+        """Fill the last gap with ``text``, or drop everything after the gap."""
         mark = self._marks.pop()
         if drop:
             del self._held[mark:]
@@ -318,7 +327,7 @@ class PythonValue(Value):
         self.error = _EXPECTED[state]
         return -1
 
-    # -- structure: each method returns how far it got, or -1 to stop
+    # -- structure: each method returns the position after what it has read, or -1 to stop the step
 
     def _begin_value(self, buf: str, pos: int, final: bool) -> int:
         char = buf[pos]
@@ -361,7 +370,8 @@ class PythonValue(Value):
             return self._begin_atom(_AS_KEY, char, pos)
         return self._fail(_KEY)
 
-    def _next(self, char: str, pos: int) -> int:
+    def _read_next(self, char: str, pos: int) -> int:
+        """Read what follows a value: a comma, a colon or a closing bracket."""
         top = self._stack[-1]
         if char == _CLOSERS[top]:
             self._close_bracket()
@@ -376,7 +386,7 @@ class PythonValue(Value):
                 self._sink[-1] = f'"{self._sink[-1]}"'
             self._stack[-1] = _DICT
             self._objects.append(None)
-            self._key_ends("".join(self._held[self._marks[-1] + 1 :]), pos)
+            self._end_key("".join(self._held[self._marks[-1] + 1 :]), pos)
             self._decide("{")
             self._sink.append(": ")
             self._state = _VALUE
@@ -385,6 +395,7 @@ class PythonValue(Value):
         return pos + 1
 
     def _close_bracket(self) -> None:
+        """Close the innermost bracket; one that is still undecided becomes a list, an object or nothing."""
         top = self._stack.pop()
         if top in (_DICT, _MEMBERS):
             self._objects.pop()
@@ -397,30 +408,30 @@ class PythonValue(Value):
             self._sink.append("]" if top == _PAREN else "}")
             self._decide("[" if top == _PAREN else "{")
         self._comma = False
-        self._value_ends(simple=False)
+        self._end_value(simple=False)
 
-    def _value_ends(self, *, simple: bool) -> None:
+    def _end_value(self, *, simple: bool) -> None:
         self._simple = simple
         self._state = _NEXT
         if not self._stack:
             self.done = True
-        elif self._skips and len(self._stack) == 1:
-            self._skips = False
+        elif self._discards and len(self._stack) == 1:
+            self._discards = False
             self._decide("", drop=True)
 
     # -- strings
 
     def _begin_string(self, buf: str, pos: int, final: bool, prefix: str) -> int:
         quote = buf[pos]
-        known = len(buf) - pos
-        if known == 1 or buf[pos + 1] == quote:
-            if known <= 2 and not final:
+        available = len(buf) - pos
+        if available == 1 or buf[pos + 1] == quote:
+            if available <= 2 and not final:  # one quote, or the first of three?
                 return -1
             if buf.startswith(quote * 3, pos):
                 quote *= 3
         self._atom.clear()
-        if self._pending:
-            self._pending = False
+        if self._may_continue:
+            self._may_continue = False
         else:
             self._separate()
             if self._role == _AS_KEY:
@@ -432,23 +443,23 @@ class PythonValue(Value):
         self._state = _STRING
         return pos + len(quote)
 
-    def _special(self, buf: str, pos: int, final: bool) -> int:
-        """A backslash, a quote, or a brace of an f-string."""
+    def _read_special(self, buf: str, pos: int, final: bool) -> int:
+        """Read a backslash, a quote, or a brace of an f-string."""
         char = buf[pos]
         if char == "\\":
-            return self._escape(buf, pos)
+            return self._read_escape(buf, pos)
         if char in _QUOTES:
             quote = self._quote
             closes = _YES
             if not buf.startswith(quote, pos):
                 closes = _MORE if quote.startswith(buf[pos : pos + 3]) else _NO
             elif self._loose and self._stack:
-                closes = self._closes(buf, pos + len(quote), final)
+                closes = self._ends_loose_string(buf, pos + len(quote), final)
             if closes == _YES:
                 self._state = _STRING_END
-                self._pending = True
+                self._may_continue = True
                 if self._loose or not self._stack:
-                    self._string_ends(pos + len(quote))
+                    self._end_string(pos + len(quote))
                 return pos + len(quote)
             if closes == _MORE:
                 return -1
@@ -461,25 +472,26 @@ class PythonValue(Value):
         self._sink.append(char)
         return pos + 2
 
-    def _escape(self, buf: str, pos: int) -> int:
+    def _read_escape(self, buf: str, pos: int) -> int:
         if pos + 1 == len(buf):
             return -1
         if "r" in self._prefix:
             end = pos + (1 if buf[pos + 1] in "{}" else 2)  # braces are doubled in an f-string
             self._sink.append(escaped(buf[pos:end]))
             return end
-        simple = _ESCAPED.get(buf[pos + 1])
+        simple = _SIMPLE_ESCAPES.get(buf[pos + 1])
         if simple is not None:
             self._sink.append(simple)
             return pos + 2
         escape = _ESCAPE.match(buf, pos)
         assert escape is not None  # noqa: S101 - any character may follow
-        if escape.lastgroup == "begun":
+        if escape.lastgroup == "partial":
             return -1
-        self._sink.append(_escaped(escape))
+        self._sink.append(_escape_to_json(escape))
         return escape.end()
 
-    def _behind_string(self, buf: str, pos: int, final: bool) -> int:
+    def _after_string(self, buf: str, pos: int, final: bool) -> int:
+        """Continue with an adjacent string, which may have a prefix, or end the string."""
         char = buf[pos]
         if char in _QUOTES:
             return self._begin_string(buf, pos, final, "")
@@ -487,53 +499,53 @@ class PythonValue(Value):
             self._numeric = False
             self._state = _ATOM
             return pos
-        self._string_ends(pos)
+        self._end_string(pos)
         return pos
 
-    def _string_ends(self, pos: int) -> None:
-        self._pending = False
+    def _end_string(self, pos: int) -> None:
+        self._may_continue = False
         self._sink.append('"')
         if self._role == _AS_KEY:
             self._state = _COLON
-            self._key_ends("".join(self._key) + "".join(self._sink[self._key_from :]), pos)
+            self._end_key("".join(self._key) + "".join(self._sink[self._key_from :]), pos)
             self._key.clear()
             self._key_from = -1
         else:
-            self._value_ends(simple=True)
+            self._end_value(simple=True)
 
-    def _key_ends(self, text: str, at: int) -> None:
-        """A key of a dict is complete; ``text``: the JSON string that it comes to."""
+    def _end_key(self, text: str, at: int) -> None:
+        """Register a complete key of a dict, given as a JSON string."""
         key: str = json.loads(text) if "\\" in text else text[1:-1]
-        if is_repeated(self._objects, key):
+        if is_repeated_key(self._objects, key):
             self.notes.append(("duplicate_argument", key[:80], at))
 
-    def _closes(self, buf: str, at: int, final: bool) -> int:
-        """Whether a loose string ends here: what stands at ``at`` can follow a string."""
+    def _ends_loose_string(self, buf: str, at: int, final: bool) -> int:
+        """Return whether a loose string ends in front of ``at``: the text there must fit after a string."""
         limit = at + BOUND
         n = min(len(buf), limit)
-        unknown = _NO if len(buf) >= limit else _YES if final else _MORE
+        undecided = _NO if len(buf) >= limit else _YES if final else _MORE
         top = self._stack[-1]
-        at = _skip(buf, at, n)
+        at = _skip_whitespace(buf, at, n)
         if at == n:
-            return unknown
+            return undecided
         char = buf[at]
         if char == ":":
             return _YES if self._role == _AS_KEY or top == _BRACE else _NO
         if self._role == _AS_KEY:
             return _NO
         if char == ",":
-            at = _skip(buf, at + 1, n)
+            at = _skip_whitespace(buf, at + 1, n)
             if at == n:
-                return unknown
+                return undecided
             char = buf[at]
             if char != _CLOSERS[top]:
-                return self._element_follows(buf, at, n, unknown)
+                return self._begins_element(buf, at, n, undecided)
         if char != _CLOSERS[top]:
             return _NO
-        return _call_ends(buf, at + 1, n, unknown) if top == _CALL else _YES
+        return _fits_after_call(buf, at + 1, n, undecided) if top == _CALL else _YES
 
-    def _element_follows(self, buf: str, at: int, n: int, unknown: int) -> int:
-        """Whether the next element begins behind a comma."""
+    def _begins_element(self, buf: str, at: int, n: int, undecided: int) -> int:
+        """Return whether an element begins at ``at``, after a comma."""
         top = self._stack[-1]
         char = buf[at]
         if top != _CALL and (char in _QUOTES or (char in _LOOSE_STARTS and top >= _LIST)):
@@ -541,15 +553,15 @@ class PythonValue(Value):
         name = _LOOSE_NAME.match(buf, at, n)
         if name is None or not name.group().isidentifier():
             return _NO
-        at = name.end() if top >= _LIST else _skip(buf, name.end(), n)
+        at = name.end() if top >= _LIST else _skip_whitespace(buf, name.end(), n)
         if at == n:
-            return unknown
+            return undecided
         if top >= _LIST:
             return _YES if name.group() in WORDS else _NO
         if buf[at] != "=" or top != _CALL:
             return _YES if buf[at] == ":" else _NO
         if at + 1 == n:
-            return unknown
+            return undecided
         return _NO if buf[at + 1] == "=" else _YES
 
     # -- numbers and words
@@ -563,46 +575,49 @@ class PythonValue(Value):
         self._atom.append(char)
         return pos + 1
 
-    def _behind_atom(self, buf: str, pos: int, final: bool) -> int:
-        """The run of an atom's characters is over."""
+    def _after_atom(self, buf: str, pos: int, final: bool) -> int:
+        """Look at the first character after the run of an atom's characters."""
         char = buf[pos]
         if self._numeric and char in "+-" and self._atom[-1][-1] in "eE":
-            self._numeric = False  # there is one exponent at most
+            self._numeric = False  # there is at most one exponent
             self._atom.append(char)
             return pos + 1
         if char in _QUOTES:
             prefix = "".join(self._atom).lower()
             if prefix in _PREFIXES:
-                if self._role == _AS_ARGUMENT and not self._take_position(pos):
+                if self._role == _AS_ARGUMENT and not self._take_positional(pos):
                     return self._fail(_NAME)
                 return self._begin_string(buf, pos, final, prefix)
-        if char in _BLANKS and self._stack:
+        if char in _WHITESPACE and self._stack:
             self._state = _ATOM_END
             return pos
-        return self._atom_ends(buf, pos)
+        return self._end_atom(buf, pos)
 
-    def _whole_atom(self) -> str:
+    def _joined_atom(self) -> str:
         atom = self._atom
         return atom[0] if len(atom) == 1 else "".join(atom)
 
-    def _take_position(self, pos: int) -> bool:
-        """What was taken for an argument's name is its value.  False: that cannot be."""
+    def _take_positional(self, pos: int) -> bool:
+        """Turn what looked like the name of an argument into the value of a positional one.
+
+        Return False if there is no positional argument here.
+        """
         raise NotImplementedError
 
-    def _atom_ends(self, buf: str, pos: int) -> int:
-        """The next character that is not blank shows what an atom is."""
+    def _end_atom(self, buf: str, pos: int) -> int:
+        """Decide what an atom is by the next character that is not whitespace."""
         char = buf[pos]
-        if self._pending:
+        if self._may_continue:
             return self._fail(_NEXT)
-        text = self._whole_atom()
-        value = _constant(text)
-        if not value and self._stack and char in _BEHIND_WORD and _is_word(text):
+        text = self._joined_atom()
+        value = _literal_to_json(text)
+        if not value and self._stack and char in _AFTER_WORD and _is_word(text):
             value = encode_basestring(text)
         if not value:
             return self._fail(_ATOM)
         if self._role == _AS_KEY and char != ":":
             return self._fail(_COLON)
-        if self._role == _AS_ARGUMENT and not self._take_position(pos):
+        if self._role == _AS_ARGUMENT and not self._take_positional(pos):
             return self._fail(_NAME)
         if value[0] == '"' and char != ":":
             self.notes.append(("coerced_to_string", text[:80], pos))
@@ -611,26 +626,27 @@ class PythonValue(Value):
         if self._role == _AS_KEY:
             value = value if value[0] == '"' else f'"{value}"'
             self._sink.append(value)
-            self._key_ends(value, pos)
+            self._end_key(value, pos)
             self._state = _COLON
         else:
             self._sink.append(value)
-            self._value_ends(simple=True)
+            self._end_value(simple=True)
         return pos
 
 
 class PythonArguments(PythonValue):
-    """The arguments of a call, from the opening parenthesis to the one that closes it.
+    """Codec for the arguments of a call, from the opening to the closing parenthesis.
 
     An object as the only argument stands for its members.
     """
 
-    __slots__ = ("_function", "_named", "_only", "_seen", "_tools")
+    __slots__ = ("_function", "_has_object", "_named", "_seen", "_tools")
 
     def __init__(self, *, loose: bool = False, tools: Tools | None = None, function: str = "") -> None:
-        """``tools``: these give names to arguments that come without, in order; else that is an error.
+        """Take the tools whose schemas name positional arguments, in order.
 
-        Not if ``loose``: there ``, 'b'`` goes on with the string before it.
+        Without tools a positional argument is an error.  It is one in ``loose`` notation, too, where
+        ``, 'b'`` continues the string before it.
         """
         super().__init__(loose=loose)
         self._state = _OPEN
@@ -638,21 +654,21 @@ class PythonArguments(PythonValue):
         self._function: Final = function
         self._seen: set[str] = set()
         self._named = False
-        self._only = False  # there was an object, so nothing else may come
+        self._has_object = False  # an object stood in place of the arguments, so no other argument may follow
 
     def _begin_key(self, buf: str, pos: int, final: bool) -> int:
         char = buf[pos]
         if self._stack[-1] != _CALL or char == ")":
             return super()._begin_key(buf, pos, final)
-        if char == "{" and not self._seen and not self._only:
+        if char == "{" and not self._seen and not self._has_object:
             self._stack.append(_MEMBERS)
             self._objects.append(None)
-            self._only = True
+            self._has_object = True
             return pos + 1
-        if self._only:
+        if self._has_object:
             return self._fail(_END)
         if char in _QUOTES or char in "[({":
-            if not self._take_position(pos):
+            if not self._take_positional(pos):
                 return self._fail(_NAME)
             self._state = _VALUE
             return pos
@@ -660,9 +676,9 @@ class PythonArguments(PythonValue):
             return self._begin_atom(_AS_ARGUMENT, char, pos)
         return self._fail(_NAME)
 
-    def _atom_ends(self, buf: str, pos: int) -> int:
+    def _end_atom(self, buf: str, pos: int) -> int:
         if self._role == _AS_ARGUMENT and buf[pos] in "=:":
-            name = self._whole_atom()
+            name = self._joined_atom()
             if not name.isidentifier():
                 return self._fail(_NAME)
             self._atom.clear()
@@ -671,9 +687,9 @@ class PythonArguments(PythonValue):
             self._sink.append(f'"{name}": ')
             self._state = _VALUE
             return pos + 1
-        return super()._atom_ends(buf, pos)
+        return super()._end_atom(buf, pos)
 
-    def _take_position(self, pos: int) -> bool:
+    def _take_positional(self, pos: int) -> bool:
         tools = self._tools
         if self._named or tools is None:
             return False
@@ -690,41 +706,41 @@ class PythonArguments(PythonValue):
     def _begin_argument(self, name: str, pos: int) -> None:
         if name in self._seen:
             self.notes.append(("duplicate_argument", name, pos))
-            self._skips = True
+            self._discards = True
             self._mark()
         self._seen.add(name)
         self._separate()
 
 
-def _skip(buf: str, at: int, end: int) -> int:
-    """Behind white space."""
+def _skip_whitespace(buf: str, at: int, end: int) -> int:
+    """Return the position after whitespace."""
     return _SPACE.match(buf, at, end).end()  # type: ignore[union-attr]
 
 
-def _call_ends(buf: str, at: int, n: int, unknown: int) -> int:
-    """Whether what stands behind a parenthesis can follow a call."""
-    at = _skip(buf, at, n)
+def _fits_after_call(buf: str, at: int, n: int, undecided: int) -> int:
+    """Return whether the text after a closing parenthesis can follow a call."""
+    at = _skip_whitespace(buf, at, n)
     if at == n:
-        return unknown
+        return undecided
     if buf[at] == ",":
-        at = _skip(buf, at + 1, n)
+        at = _skip_whitespace(buf, at + 1, n)
         function = _LOOSE_FUNCTION.match(buf, at, n)
         if function is not None:
-            at = _skip(buf, function.end(), n)
-            return unknown if at == n else _YES if buf[at] == "(" else _NO
+            at = _skip_whitespace(buf, function.end(), n)
+            return undecided if at == n else _YES if buf[at] == "(" else _NO
         if at == n:
-            return unknown
-    blank = False
+            return undecided
+    has_space = False
     if buf[at] == "]":
         at += 1
         if at == n:
-            return unknown
-        blank = buf[at] in _BLANKS
-    return _YES if blank or buf[at] == "<" or _SURROGATE.match(buf[at]) else _NO
+            return undecided
+        has_space = buf[at] in _WHITESPACE
+    return _YES if has_space or buf[at] == "<" or _SURROGATE.match(buf[at]) else _NO
 
 
-def _escaped(escape: re.Match[str]) -> str:
-    """An escape sequence as JSON writes what it stands for; an unknown one stands for itself."""
+def _escape_to_json(escape: re.Match[str]) -> str:
+    """Return JSON for an escape sequence; an unknown one stands for itself."""
     kind = escape.lastgroup or ""
     source = escape[kind]
     char = escape.group()
@@ -736,7 +752,7 @@ def _escaped(escape: re.Match[str]) -> str:
     elif kind != "other":
         code = int(source, 8 if kind == "octal" else 16)
         if 0xD800 <= code <= 0xDFFF:
-            return f"\\u{code:04x}"  # so that two halves of a pair meet again
+            return f"\\u{code:04x}"  # stays an escape, so that the two halves of a pair still join
         if code <= sys.maxunicode:
             char = chr(code)
     return escaped(char)
@@ -746,10 +762,10 @@ def _is_word(text: str) -> bool:
     return all(part.isidentifier() for part in text.split("."))
 
 
-def _constant(text: str) -> str:
-    """JSON for a number or one of Python's or JSON's words; nothing if it is neither.
+def _literal_to_json(text: str) -> str:
+    """Return JSON for a number or for a word of Python or JSON, or an empty string for other text.
 
-    What JSON has no number for becomes a string.
+    Numbers that JSON cannot express become strings.
     """
     word = WORDS.get(text)
     if word is not None:
@@ -764,7 +780,7 @@ def _constant(text: str) -> str:
     if _DECIMAL.fullmatch(digits):
         number = number_to_json(digits)
     elif _RADIX.fullmatch(digits):
-        # Longer ones than anybody writes take quadratic time, and Python refuses them.
+        # Conversion takes quadratic time, and Python itself refuses very long numbers.
         number = str(int(digits, 0)) if len(digits) <= BOUND else None
     else:
         return ""

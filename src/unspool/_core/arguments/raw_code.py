@@ -1,8 +1,7 @@
-"""Raw text as the one argument of a call: ``print(1)`` becomes ``{"code": "print(1)"}``.
+"""Codec for raw text as the only argument of a call: ``print(1)`` becomes ``{"code": "print(1)"}``.
 
-Nothing in the text means anything but the markers that end it.  It is handed on
-while it arrives, white space included; held back is only what may be the
-beginning of a marker.
+The text has no syntax apart from the markers that end it.  It is passed on as it arrives,
+including whitespace.  Only what may be the beginning of a marker is held back.
 """
 
 from __future__ import annotations
@@ -19,19 +18,18 @@ OPENING: Final = f'{{"{KEY}": "'
 CLOSING: Final = '"}'
 
 
-class RawText(Codec):
-    """Text up to one of the markers ``ends``, or to the end of the input."""
+class RawCode(Codec):
+    """Codec for text up to one of the markers ``ends``, or to the end of the input."""
 
-    __slots__ = ("_begun", "_ends")
+    __slots__ = ("_ends", "_started")
 
     def __init__(self, ends: ValueMarkerSet) -> None:
         super().__init__()
         self._ends: Final = ends
-        self._begun = False
+        self._started = False
 
     def step(self, buf: str, pos: int, final: bool) -> int:
-        """Read on; see the base class."""
-        if self._begun and not self.done and not final and not pos:
+        if self._started and not self.done and not final and not pos:
             taken = self._read_on(buf, self._ends)
             if taken >= 0:
                 return taken
@@ -48,7 +46,7 @@ class RawText(Codec):
         return end
 
     def finish(self, cut: bool) -> Status:
-        """The input is over, and so is the text, unless it was cut: only a marker ends it."""
+        # The end of the input ends the text as well as a marker does, unless generation was cut.
         self.text = ""
         if not self.done and not cut:
             self.text = self._opening() + CLOSING
@@ -56,6 +54,7 @@ class RawText(Codec):
         return "complete" if self.done else "truncated"
 
     def _opening(self) -> str:
-        opening = "" if self._begun else OPENING
-        self._begun = True
+        """Return the beginning of the JSON object the first time, then an empty string."""
+        opening = "" if self._started else OPENING
+        self._started = True
         return opening

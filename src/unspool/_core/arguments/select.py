@@ -1,4 +1,4 @@
-"""Which codec reads a payload."""
+"""Selection of the codec for a payload, and compilation of dialects with these codecs."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 from ..compiler.compiled_dialect import CompiledDialect
 from ..compiler.forms import UNNAMED
-from .bare_key_object import BareObject
+from .bare_key_object import BareKeyObject
 from .envelope import EnvelopeCodec, EnvelopeForm, UnnamedArguments
 from .json_value import JsonArguments
-from .nested_parameters import Tree
+from .nested_parameters import NestedParameters
 from .python_literal import PythonArguments
-from .raw_code import RawText
-from .tagged_parameters import Tagged
+from .raw_code import RawCode
+from .tagged_parameters import TaggedParameters
 
 if TYPE_CHECKING:
     from ...dialects._declaration import Dialect
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 _DERIVED: Final = ("+", ":")
-"""In the name of a dialect that was made of others, for a request: there may be thousands of them."""
+"""Signs in the names of dialects that requests combine from others; there may be thousands of these."""
 
 
 def compile_dialect(
@@ -36,10 +36,10 @@ def compile_dialect(
     calls_in_reasoning: bool = True,
     repair: bool = False,
 ) -> CompiledDialect:
-    """Return the syntax of a dialect, with codecs for what its heads contain; compiled once.
+    """Compile a dialect, with codecs for the payloads inside its call heads; results are cached.
 
-    Dialects that requests combine have a small cache of their own.  A syntax takes hundreds of kilobytes,
-    and those of other requests stay compiled.
+    A compiled dialect takes hundreds of kilobytes.  Dialects that requests combine have a small cache
+    of their own, so that they do not evict the registered ones.
     """
     derived = any(sign in dialect.name for sign in _DERIVED)
     compiled = _of_derived if derived else _of_declared
@@ -76,6 +76,7 @@ _of_derived: Final = lru_cache(maxsize=64)(_compile)
 
 
 def _embed(dialect: Dialect, repair: bool) -> Embed:
+    """Return a factory of codecs for payloads that hold the name of the call."""
     json = [EnvelopeForm(dialect, repair, False, unmarked) for unmarked in (False, True)]
     python = [EnvelopeForm(dialect, repair, True, unmarked) for unmarked in (False, True)]
 
@@ -91,16 +92,16 @@ def _embed(dialect: Dialect, repair: bool) -> Embed:
 def make_codec(
     form: CallForm, syntax: CompiledDialect, tools: Tools, function: str, policies: Policies
 ) -> Codec:
-    """The codec for the payload of a call."""
+    """Return a codec for the payload of a call."""
     syntax = syntax.of(form)
     if form.payload == "params":
-        params = Tree if syntax.dialect.values.nested else Tagged
-        return params(syntax, tools, function, policies)
+        codec = NestedParameters if syntax.dialect.values.nested else TaggedParameters
+        return codec(syntax, tools, function, policies)
     if form.payload == "code":
-        return RawText(syntax.follow.code_ends)
+        return RawCode(syntax.follow.code_ends)
     repair = policies.malformed_call == "repair"
     if form.notation == "bare":
-        return BareObject(
+        return BareKeyObject(
             syntax.dialect.values.quote,
             syntax.follow.after_params,
             kind=tools.parameters(function),

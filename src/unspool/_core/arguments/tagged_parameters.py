@@ -1,13 +1,27 @@
-"""Tagged: arguments as a run of marked-up parameters.
+"""Codec for tagged parameters: ``<parameter=city>Paris</parameter>`` becomes ``{"city": "Paris"}``.
 
-Values are not escaped, so a value may contain the text of its own closing tag.
-A closer therefore counts only if what may legally follow it does follow
-(*confirmed close*); a value whose closer was forgotten ends where the next
-parameter, if it is one this function declares, or the end of the call
-undoubtedly begins.
+Theory of operation:
 
-Strings stream as they arrive, escaped character by character.  A value that
-its schema may turn into something else waits until it is closed.
+* ``_SEEK`` is the state between parameters.  A ``Matcher`` over the dialect's templates reads the
+  next opening tag with its key and attributes; another marker ends the arguments.
+* ``_VALUE`` is the state inside a value.  One search finds the next literal that may end it
+  (``ParamForm.watch``), and ``_ends_value`` judges the literal.
+* ``_WRAPPER`` is the state inside a parameter that may hold all arguments as one JSON object,
+  which some models write under names such as ``arguments``.
+
+Values are not escaped, so that a value may contain its own closing tag, or a whole call that
+it quotes.  Three rules decide where a value ends:
+
+1. A closing tag counts only if the text after it fits: another parameter or the end of the
+   call (*confirmed close*).  The policy ``close_in_value`` turns this check off.
+2. A value without a closing tag ends where the next parameter begins, if the function declares
+   that parameter and does not have it yet, or where the call certainly ends.
+3. Inside a call that the value quotes, all tags are data.  ``_level`` tracks these.
+
+The text of a parameter becomes a value by its schema (``Slot``).  A string is escaped and passed on as
+it arrives; any other value is held back until it is closed.  Also held back is a literal that
+may end a value until more input decides about it.  What has been written never depends on later
+input, so a prefix of the input gives a prefix of the output.
 """
 
 from __future__ import annotations
@@ -28,30 +42,31 @@ if TYPE_CHECKING:
     from ..compiler.forms import ParamForm
     from ..schema.tools import Tools
 
+# States.  Plain integers, because the compiler handles these in registers.
 _SEEK: Final = 0
 _VALUE: Final = 1
 _WRAPPER: Final = 2
 
 
-class Tagged(Parameters):
-    """Parameters up to the call's closer."""
+class TaggedParameters(Parameters):
+    """Codec for the parameters of one call, up to its closing marker."""
 
     __slots__ = (
+        "_all_arguments",
         "_at_start",
         "_attributes",
         "_closer",
+        "_discards",
         "_form",
         "_key",
         "_level",
         "_raw",
         "_repair",
         "_seen",
-        "_skip",
         "_slot",
-        "_spelt",
+        "_spelled_break",
         "_state",
         "_streams",
-        "_whole",
     )
 
     def __init__(self, syntax: CompiledDialect, tools: Tools, function: str, policies: Policies) -> None:
@@ -61,19 +76,19 @@ class Tagged(Parameters):
         self._form: ParamForm = syntax.params[0]
         self._slot = Slot(UNKNOWN, "", untyped_is_string=True, python_values=False)
         self._streams = True
-        self._skip = False  # the parameter was given before
+        self._discards = False  # the parameter is a repetition: its value is read and discarded
         self._at_start = True
-        self._closer = ""  # what the last step has stopped at: whether it ends the value is not known yet
+        self._closer = ""  # the literal that the last step stopped at, undecided whether it ends the value
         self._raw: list[str] = []
-        self._level = 0  # in the calls that a value holds: even in a value, odd between parameters
-        # How line breaks are spelt out in this call; inside a value such a spelling is data until it has
-        # stood between a key and a value.
-        self._spelt = ""
-        # A parameter that may hold all arguments, and those, once it is certain that it does.
+        self._level = 0  # depth in quoted calls: odd between their parameters, even inside a value
+        # Spelling of line breaks in this call, once the model has written one as a backslash and an n between
+        # a key and a value.  Before that, such a spelling inside a value is data.
+        self._spelled_break = ""
+        # A parameter that may hold all arguments, and the codec for them once it is certain that it does.
         self._key = ""
         self._attributes: dict[str, str] = {}
         self._repair: Final = policies.malformed_call == "repair"
-        self._whole: JsonValue | None = None
+        self._all_arguments: JsonValue | None = None
 
     def step(self, buf: str, pos: int, final: bool) -> int:
         if self._state == _VALUE and self._streams and not (final or pos or self._closer):
@@ -85,106 +100,106 @@ class Tagged(Parameters):
         self._held = False
         while pos < len(buf) and not (self._held or self.done or self.error):
             if self._state == _SEEK:
-                pos = self._seek(buf, pos, final, out)
+                pos = self._read_gap(buf, pos, final, out)
             elif self._state == _VALUE:
-                pos = self._value(buf, pos, final, out)
+                pos = self._read_value(buf, pos, final, out)
             else:
-                pos = self._wrapper(buf, pos, final, out)
+                pos = self._read_wrapper(buf, pos, final, out)
         self.text = out[0] if len(out) == 1 else "".join(out)
         return pos
 
     def finish(self, cut: bool) -> Status:
         self.text = ""
-        if not (self.done or cut or self._cut) and self._state == _SEEK and not self._lacking():
-            self.text = self._closing()
+        if not (self.done or cut or self._cut) and self._state == _SEEK and not self._lacks_required():
+            self.text = self._completion()
             self.done = True
         return "complete" if self.done else "truncated"
 
     # -- between parameters
 
-    def _seek(self, buf: str, pos: int, final: bool, out: list[str]) -> int:
-        pos = self._behind_gap(buf, pos)
+    def _read_gap(self, buf: str, pos: int, final: bool, out: list[str]) -> int:
+        pos = self._after_gap(buf, pos)
         if pos == len(buf):
             return pos
         syntax = self._syntax
-        trial = self._trial
-        if trial is None:
+        matcher = self._matcher
+        if matcher is None:
             follow = syntax.follow
-            spelling = self._spelling(buf, pos)
-            if not final and (spelling or follow.after_value.pending(buf, pos)):
+            in_spelled_break = self._in_spelled_break(buf, pos)
+            if not final and (in_spelled_break or follow.after_value.pending(buf, pos)):
                 self._held = True
                 return pos
-            if spelling:
-                return self._cut_head(pos)
+            if in_spelled_break:
+                return self._stop_at_cut(pos)
             if not follow.heads.literal_at(buf, pos):
-                return self._params_end(buf, pos, final, out)
-            trial = self._new_trial()
-        answer = trial.run(buf, pos, final)
+                return self._end_params(buf, pos, final, out)
+            matcher = self._new_matcher()
+        answer = matcher.run(buf, pos, final)
         if answer == NEED:
-            self._trial = trial
+            self._matcher = matcher
             self._held = True
             return pos
-        self._trial = None
-        if answer == MATCH and self._whole is not None:
-            self.error = "the end of the call behind all of its arguments"
+        self._matcher = None
+        if answer == MATCH and self._all_arguments is not None:
+            self.error = "the end of the call after the parameter with all arguments"
             return pos
         if answer == MATCH:
-            fields = trial.fields
-            if not self._spelt and "spelt" in fields:
-                self._spelt = fields["spelt"]
-                self.notes.append(("slip", f"{self._spelt} spelt out between tags", pos))
-            self._begin(syntax.param_of[trial.program], fields.get("key", ""), fields, pos, out)
-            return pos + trial.offset
+            fields = matcher.fields
+            if not self._spelled_break and "spelt" in fields:
+                self._spelled_break = fields["spelt"]
+                self.notes.append(("slip", f"{self._spelled_break} spelt out between tags", pos))
+            self._begin_param(syntax.param_of[matcher.program], fields.get("key", ""), fields, pos, out)
+            return pos + matcher.offset
         if final and self._ends_in_tag(buf, pos):
-            return self._cut_head(pos)
-        return self._leave_out(buf, pos, trial, final)
+            return self._stop_at_cut(pos)
+        return self._skip_head(buf, pos, matcher, final)
 
-    def _params_end(self, buf: str, pos: int, final: bool, out: list[str]) -> int:
-        """Here is no parameter, so the call ends; the input may, too, and cut off what stands here."""
+    def _end_params(self, buf: str, pos: int, final: bool, out: list[str]) -> int:
+        """End the arguments where no parameter follows; the end of the input may have cut a marker here."""
         follow = self._syntax.follow
         closing = final and follow.call_closers.pending(buf, pos)
         if final and follow.heads.pending(buf, pos) and not closing:
-            return self._cut_head(pos)
+            return self._stop_at_cut(pos)
         end = follow.after_params.literal_at(buf, pos)
-        if end in self._syntax.dialect.stop and self._lacking():
+        if end in self._syntax.dialect.stop and self._lacks_required():
             self._wait_for_turn_end(buf, pos + len(end), final)
         elif end:
-            out.append(self._closing())
+            out.append(self._completion())
             self.done = True
         elif closing:
             return len(buf)
         elif final and follow.after_params.pending(buf, pos):
-            return self._cut_head(pos)
+            return self._stop_at_cut(pos)
         else:
             self.error = "a parameter or the end of the call"
         return pos
 
-    def _closing(self) -> str:
-        """What ends the arguments."""
-        if self._whole is not None:
+    def _completion(self) -> str:
+        """Return the JSON that completes the arguments."""
+        if self._all_arguments is not None:
             return ""
         return "}" if self._seen else "{}"
 
-    def _lacking(self) -> bool:
-        """Whether there is something that the arguments must have and do not."""
-        return self._whole is None and self._lacks(self._seen)
+    def _lacks_required(self) -> bool:
+        """Return whether a required argument is missing."""
+        return self._all_arguments is None and self._lacks(self._seen)
 
-    def _cut_head(self, pos: int) -> int:
-        """Too little is left to tell what it was going to be."""
+    def _stop_at_cut(self, pos: int) -> int:
+        """Stop at a marker that the end of the input has cut."""
         self._cut = True
         self._held = True
         return pos
 
-    def _leave_out(self, buf: str, pos: int, trial: Matcher, final: bool) -> int:
-        """A parameter was begun and has no value: a key that nothing belongs to says nothing.
+    def _skip_head(self, buf: str, pos: int, matcher: Matcher, final: bool) -> int:
+        """Skip the head of a parameter that has no value, with a note.
 
-        What carries text is not left out: the call would go out without it.
+        Only markup is skipped.  If other text follows, the call is malformed: it would run without that text.
         """
         at = -1
-        if trial.failed_at:
-            at, literal = self._syntax.follow.after_value.seek(buf, pos + trial.failed_at, False)
+        if matcher.failed_at:
+            at, literal = self._syntax.follow.after_value.seek(buf, pos + matcher.failed_at, False)
             end = len(buf) if at < 0 else at
-            if end - pos > BOUND or self._behind_gap(buf, pos + trial.reach) < end:
+            if end - pos > BOUND or self._after_gap(buf, pos + matcher.reach) < end:
                 at = -1
             elif not literal and not final:
                 self._held = True
@@ -195,18 +210,25 @@ class Tagged(Parameters):
         self.notes.append(("trailing_data", buf[pos:at][:80], pos))
         return at
 
-    def _behind_gap(self, buf: str, pos: int) -> int:
-        """Behind the white space at ``pos``, line breaks that are spelt out included."""
+    def _after_gap(self, buf: str, pos: int) -> int:
+        """Return the position after whitespace, including line breaks that are spelled out."""
         pos = behind_space(buf, pos)
-        while self._spelt and buf.startswith(self._spelt, pos):
-            pos = behind_space(buf, pos + len(self._spelt))
+        while self._spelled_break and buf.startswith(self._spelled_break, pos):
+            pos = behind_space(buf, pos + len(self._spelled_break))
         return pos
 
-    def _spelling(self, buf: str, pos: int) -> bool:
-        """Whether the text ends inside a line break that is being spelt out."""
-        return bool(self._spelt) and pos < len(buf) and behind_literal(self._spelt, buf, pos) == MORE
+    def _in_spelled_break(self, buf: str, pos: int) -> bool:
+        """Return whether the buffer ends inside the spelling of a line break."""
+        return (
+            bool(self._spelled_break)
+            and pos < len(buf)
+            and behind_literal(self._spelled_break, buf, pos) == MORE
+        )
 
-    def _begin(self, form: ParamForm, key: str, attributes: dict[str, str], at: int, out: list[str]) -> None:
+    def _begin_param(
+        self, form: ParamForm, key: str, attributes: dict[str, str], at: int, out: list[str]
+    ) -> None:
+        """Begin a parameter, which may hold all arguments if it is the first one."""
         self._form = form
         if form.forgotten:
             self.notes.append(("slip", f"{form.forgotten} is missing", at))
@@ -218,12 +240,12 @@ class Tagged(Parameters):
             self._begin_value(key, attributes, at, out)
 
     def _begin_value(self, key: str, attributes: dict[str, str], at: int, out: list[str]) -> None:
-        self._skip = key in self._seen
+        self._discards = key in self._seen
         self._state = _VALUE
         self._at_start = True
         self._level = 0
         self._raw.clear()
-        if self._skip:
+        if self._discards:
             self.notes.append(("duplicate_argument", key, at))
             self._streams = False
             return
@@ -235,17 +257,17 @@ class Tagged(Parameters):
     # -- all arguments in one parameter
 
     def _may_wrap(self, key: str) -> bool:
-        """Whether a parameter of this name may hold all arguments: the tool has none of that name."""
+        """Return whether a parameter of this name may hold all arguments; the tool must not declare it."""
         if key not in self._syntax.dialect.values.wrappers:
             return False
         keys = self._tools.keys(self._function)
         return keys is not None and key not in keys and not self._tools.value_type(self._function, key).types
 
-    def _wrapper(self, buf: str, pos: int, final: bool, out: list[str]) -> int:
-        """A parameter that holds all arguments if it begins as an object does."""
-        whole = self._whole
+    def _read_wrapper(self, buf: str, pos: int, final: bool, out: list[str]) -> int:
+        """Read a parameter that may hold all arguments: it does if its value begins like an object."""
+        inner = self._all_arguments
         after = behind_space(buf, pos)
-        if whole is None:
+        if inner is None:
             if after == len(buf) and after - pos <= BOUND:
                 self._held = True
                 return pos
@@ -254,15 +276,15 @@ class Tagged(Parameters):
                 return pos
             self.notes.append(("slip", f"{self._key} holds all arguments", after))
             self._seen.add(self._key)
-            self._whole = JsonValue(self._repair)
+            self._all_arguments = JsonValue(self._repair)
             return after
-        if not whole.done:
-            pos = whole.step(buf, pos, final)
-            out.append(whole.text)
-            self.notes += whole.notes
-            whole.notes.clear()
-            self.error = whole.error
-            self._held = not whole.done
+        if not inner.done:
+            pos = inner.step(buf, pos, final)
+            out.append(inner.text)
+            self.notes += inner.notes
+            inner.notes.clear()
+            self.error = inner.error
+            self._held = not inner.done
             return pos
         if after == len(buf):
             return after
@@ -278,65 +300,72 @@ class Tagged(Parameters):
 
     # -- inside a value
 
-    def _value(self, buf: str, pos: int, final: bool, out: list[str]) -> int:
-        watch = self._form.watch
-        at, literal = (pos, self._closer) if self._closer else watch.seek(buf, pos, final)
+    def _read_value(self, buf: str, pos: int, final: bool, out: list[str]) -> int:
+        """Read a value up to the literal that ends it, or to one that needs more input."""
+        ends = self._form.watch
+        at, literal = (pos, self._closer) if self._closer else ends.seek(buf, pos, final)
         self._closer = ""
         answer = NEED
         while literal:
-            answer = self._closes(literal, buf, at, at == pos and self._at_start, final)
+            answer = self._ends_value(literal, buf, at, at == pos and self._at_start, final)
             if answer != FAIL:
                 break
-            at, literal = watch.seek(buf, at + _behind(literal), final)
+            at, literal = ends.seek(buf, at + _skip_length(literal), final)
         if at < 0:
-            self._data(buf[pos:], out)
+            self._write(buf[pos:], out)
             return len(buf)
-        self._data(buf[pos:at], out)
+        self._write(buf[pos:at], out)
         if self.error:
             return at
         if answer == MATCH:
-            return self._value_ends(literal, at, out)
+            return self._end_value(literal, at, out)
         self._closer = literal
         self._held = True
         return at
 
-    def _closes(self, literal: str, buf: str, at: int, at_start: bool, final: bool) -> int:
-        """Whether the literal at ``at`` ends the value."""
+    def _ends_value(self, literal: str, buf: str, at: int, at_start: bool, final: bool) -> int:
+        """Return whether the literal at ``at`` ends the value: MATCH, FAIL or NEED (more input).
+
+        :param at_start: nothing of the value stands before the literal.
+        """
         syntax = self._syntax
         end = at + len(literal)
         if self._confirms and (self._level or literal in syntax.follow.openers):
-            answer = self._held_call(literal, buf, end, final)
+            answer = self._in_quoted_call(literal, buf, end, final)
             if answer != MATCH:
                 return answer
         if literal in self._form.closers:
             return self._confirmed(buf, end, final) if self._confirms else MATCH
         if literal == self._form.forgotten:
-            self.error = f"{literal} directly behind the key"
+            self.error = f"{literal} directly after the key"
             return MATCH
         if literal in syntax.dialect.stop:
+            # The end of the turn counts only at the end of the input: elsewhere the value quotes it.
             after = behind_space(buf, end)
             return FAIL if after < len(buf) or after - end > BOUND else MATCH if final else NEED
+        # From here on the closing tag is missing.  Only what begins a line, or the value, can replace it.
         marker = literal.lstrip("\n")
         if marker == literal and not self._form.inline and not at_start:
             return FAIL
         if marker in syntax.follow.heads.literals:
-            trial = self._new_trial()
-            answer = trial.run(buf, end - len(marker), final)
+            matcher = self._new_matcher()
+            answer = matcher.run(buf, end - len(marker), final)
             if answer != MATCH:
                 return answer if answer == NEED else FAIL
-            key = trial.fields.get("key", "")
+            key = matcher.fields.get("key", "")
             declared = self._tools.keys(self._function)
             return MATCH if declared is not None and key in declared and key not in self._seen else FAIL
         return follows(syntax.follow.after_call, buf, end, final)
 
-    def _held_call(self, literal: str, buf: str, end: int, final: bool) -> int:
-        """Whether a literal is markup of a call that the value holds, so that it is data.
+    def _in_quoted_call(self, literal: str, buf: str, end: int, final: bool) -> int:
+        """Return FAIL if a literal belongs to a call that the value quotes, and is data; else MATCH.
 
-        FAIL: it is; MATCH: it is not, and means what it means in any value.
+        ``_level`` counts up at the opening marker of a call and at that of a parameter, and down at
+        the closing tag of a parameter.  The closing marker of a call leaves the innermost call.
         """
         syntax = self._syntax
         marker = literal.lstrip("\n")
-        inside = self._level % 2 == 0  # a value
+        inside = self._level % 2 == 0  # inside a value, not between parameters
         answer = MATCH
         if literal in self._form.closers:
             if not inside:
@@ -349,13 +378,13 @@ class Tagged(Parameters):
         elif marker in syntax.follow.openers:
             if not inside:
                 return FAIL
-            trial = Matcher(syntax.held_calls, syntax.unescape)
-            answer = trial.run(buf, end - len(marker), final)
+            matcher = Matcher(syntax.held_calls, syntax.unescape)
+            answer = matcher.run(buf, end - len(marker), final)
             step = 1
         elif marker in syntax.follow.heads.literals:
             if inside:
                 return FAIL
-            answer = self._new_trial().run(buf, end - len(marker), final)
+            answer = self._new_matcher().run(buf, end - len(marker), final)
             step = 1
         else:
             return FAIL if literal == self._form.forgotten else MATCH
@@ -364,47 +393,51 @@ class Tagged(Parameters):
         return NEED if answer == NEED else FAIL
 
     def _confirmed(self, buf: str, end: int, final: bool) -> int:
-        """Whether what may follow a closing tag stands behind it."""
-        after = self._behind_gap(buf, end)
+        """Return whether the text after a closing tag fits: another parameter, or the end of the call."""
+        after = self._after_gap(buf, end)
         if after - end > BOUND:
             return FAIL
-        if self._spelling(buf, after):
+        if self._in_spelled_break(buf, after):
             return FAIL if final else NEED
         return follows(self._syntax.follow.after_value, buf, after, final)
 
-    def _data(self, text: str, out: list[str]) -> None:
+    def _write(self, text: str, out: list[str]) -> None:
         if not text:
             return
         self._at_start = False
         if self._streams:
             out.append(escaped(text))
         else:
-            self._keep(text)
+            self._collect(text)
 
-    def _keep(self, text: str) -> None:
-        """What is no string waits for the end of the value, if it counts."""
-        if not self._skip:
+    def _collect(self, text: str) -> None:
+        """Collect text of a value that is not a string, unless the parameter is a repetition."""
+        if not self._discards:
             self._raw.append(text)
 
-    def _value_ends(self, literal: str, at: int, out: list[str]) -> int:
+    def _end_value(self, literal: str, at: int, out: list[str]) -> int:
         if literal in self._form.closers:
             end = at + len(literal)
             if literal == self._form.unended:
                 self.notes.append(("slip", f"{literal} is not ended", at))
         elif literal in self._syntax.dialect.stop:
-            # The turn ended inside the value: it stays open.
+            # The turn ended inside the value, which stays open: the call is truncated.
             return at + len(literal)
         else:
             end = at + len(literal) - len(literal.lstrip("\n"))
         self._state = _SEEK
         if self._streams:
             out.append('"')
-        elif not self._skip:
+        elif not self._discards:
             out.append(self._value_of(self._slot, "".join(self._raw), at))
         self._raw.clear()
         return end
 
 
-def _behind(literal: str) -> int:
-    """Where to look on if a literal does not end the value: without its line feed it doesn't, either."""
+def _skip_length(literal: str) -> int:
+    """Return how far to advance past a literal that does not end the value.
+
+    A literal that begins with a newline is skipped together with the character after it: without the
+    newline the literal does not end the value, either.
+    """
     return 2 if literal[0] == "\n" else 1

@@ -13,9 +13,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from ...dialects._control_tokens import is_control_token
 from ...dialects._templates import (
     PAYLOADS,
-    is_control,
     is_marker,
     literals,
     parse_template,
@@ -337,7 +337,7 @@ class CompiledDialect:
             if stop in own:
                 continue
             # Ordinary text such as </s> is only a stop where nothing follows it.
-            yield Program(t.DROP, [Step(t.LITERAL, stop)]) if is_control(stop) else _at_the_end(stop)
+            yield Program(t.DROP, [Step(t.LITERAL, stop)]) if is_control_token(stop) else _at_the_end(stop)
 
     def _markers_of_calls(self) -> frozenset[str]:
         """What only calls are made of; nothing where they end as other messages do, framed alike."""
@@ -371,7 +371,7 @@ class CompiledDialect:
         if self.frame is not None:
             found.add(self.frame.sep)
         # A lone bracket is not a marker, but a token's code point is.
-        return (literal for literal in found if len(literal) > 1 or is_control(literal))
+        return (literal for literal in found if len(literal) > 1 or is_control_token(literal))
 
     def _stray_closers(self, wrappers: Iterable[Wrapper]) -> dict[str, str]:
         """Closers, and what they would close."""

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from ...dialects._control_tokens import CONTROL_TOKEN, is_control_token, split_at_control_tokens
 from ...dialects._templates import (
     PAYLOADS,
     Attributes,
@@ -21,13 +22,11 @@ from ...dialects._templates import (
     Space,
     first_literal,
     is_anyones,
-    is_control,
     literals,
     parse_template,
     reading_pieces,
     split_at,
     split_marks,
-    tokens_apart,
 )
 from ..scan.markers import MarkerSet, ValueMarkerSet
 from ..scan.runs import behind_space
@@ -44,7 +43,7 @@ _NO_WORD: Final = '{["-0123456789'
 """What a value begins with in JSON, unless it is a word: behind a control token it is a call's arguments."""
 
 _TAG: Final = r"(?:<[^<>\s]+>|[\ud800-\udfff])"
-_TAG_END: Final = re.compile(r"(?<=[\w\" ])(?:<\|\w+\|>|[\ud800-\udfff])\Z")
+_TAG_END: Final = re.compile(rf"(?<=[\w\" ])(?:{CONTROL_TOKEN.pattern})\Z")
 _TWO_TAGS: Final = re.compile(rf"{_TAG}\s*({_TAG})")
 
 UNNAMED: Final = "unnamed"
@@ -196,7 +195,7 @@ def _closers_apart(tail: Sequence[Piece], end: str) -> list[str]:
     """What closes something, with the control tokens in it apart, but for that which ends tags."""
     closers: list[str] = []
     for literal in literals(tail):
-        for part in tokens_apart(literal):
+        for part in split_at_control_tokens(literal):
             if closers and part == end:
                 closers[-1] += end
             else:
@@ -278,7 +277,7 @@ class CallForm:
             return [*self.opening, Step(t.ENVELOPE, UNNAMED, embed=self._embed)]
         if self.payload == "args":
             last = [step.text for step in self.opening if step.kind != t.SPACE][-1:]
-            marked = self.notation == "json" and any(map(is_control, last))
+            marked = self.notation == "json" and any(map(is_control_token, last))
             return [*self.opening, Step(t.PEEK, _NO_WORD if marked else FIRST_CHARACTERS[self.notation])]
         return self.opening
 
@@ -417,7 +416,7 @@ class FrameForm:
         self._fields: Final = tuple(_field_pattern(field) for field in frame.fields)
         self._known: Final[dict[str, Header]] = {}
         starts = {parse_template(field)[0].text.strip() for field in frame.fields}
-        self._marks: Final = tuple(filter(is_control, starts))
+        self._marks: Final = tuple(filter(is_control_token, starts))
         borders = (opener for opener in self.openers if opener.strip() not in starts)
         self.stops: Final = MarkerSet((frame.sep, *frame.ends, *borders))
         """What ends a header; openers that are fields may occur in one."""
@@ -432,7 +431,7 @@ class FrameForm:
             if any(o != opener and o.startswith(opener) for o in self.openers)
         )  # openers that something else may follow than fields
         self.programs: Final = [self._program(opener) for opener in frame.open]
-        opening = MarkerSet(opener for opener in self.openers if is_control(opener))
+        opening = MarkerSet(opener for opener in self.openers if is_control_token(opener))
         for word in self.words:
             steps = [Step(t.LITERAL, word), Step(t.FOLLOWED, watch=opening)]
             self.programs.append(Program(t.DROP, steps, anchored=True))
@@ -441,14 +440,14 @@ class FrameForm:
         text = opener.lstrip("^")
         steps = [Step(t.LITERAL, text)]
         if text != self.sep:  # else the header is empty
-            certain = text if is_control(text) else ""
+            certain = text if is_control_token(text) else ""
             steps.append(Step(t.HEADER, certain, stop=self.sep, watch=self.stops))
         return Program(t.FRAME, steps, anchored=opener.startswith("^"))
 
     def _marked_words(self, frame: Frame) -> Iterator[str]:
         for field in frame.fields:
             pieces = parse_template(field)
-            if is_control(pieces[0].text):
+            if is_control_token(pieces[0].text):
                 for route in frame.routes:
                     for text in (
                         route.header,

@@ -17,7 +17,7 @@ import html
 import re
 from typing import Final
 
-from ...dialects._templates import is_control
+from ...dialects._control_tokens import is_control_token
 from ..mypyc_types import i64
 from ..scan.markers import MarkerSet, agreement
 from ..scan.runs import BOUND, MORE, NO, Alphabet, behind_literal, behind_space
@@ -338,7 +338,7 @@ class Matcher:
                 self._searched = found - at
                 return MORE
             behind = found + len(literal)
-            if behind == len(buf) and not (final or step.text or is_control(literal)):
+            if behind == len(buf) and not (final or step.text or is_control_token(literal)):
                 self._searched = found - at
                 return MORE
             self.fields["header"] = buf[at:found]

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from ...dialects._templates import is_control
+from ...dialects._control_tokens import is_control_token
 from ..scan.markers import MarkerSet
 from ..scan.runs import Alphabet
 from .codec import NamedPayload
@@ -149,7 +149,7 @@ class Program:
         """What closes what it begins."""
         self.trigger: Final = _trigger(self.steps)
         """The literal to search for."""
-        self.control: Final = is_control(self.trigger)
+        self.control: Final = is_control_token(self.trigger)
         """It begins with a control token."""
         first = next((step for step in self.steps if step.kind != SPACE), None)
         self.marked: Final = (

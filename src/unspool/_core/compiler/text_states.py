@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from ...dialects._templates import is_control
+from ...dialects._control_tokens import is_control_token
 from ..scan.cache import has_room
 from ..scan.markers import MarkerSet
 from . import programs as t
@@ -70,14 +70,14 @@ class Entry:
             and program.wrapper.channel == "reasoning"
             and not program.wrapper.anywhere
         ]
-        if is_control(literal):
+        if is_control_token(literal):
             thoughts = []  # nobody writes about it so
         self.midway: Final = [program for program in programs if program.wrapper not in thoughts]
         """What may begin here in the middle of a line, where reasoning is only written about."""
         self.thought_closers: Final = frozenset[str]().union(*(wrapper.closers for wrapper in thoughts))
         """What closes the reasoning that may not begin there."""
         self._sights: Final[dict[str, int]] = {}
-        self.control: Final = is_control(literal)
+        self.control: Final = is_control_token(literal)
         self.only_first: Final = not (self.control or closes or stray) and all(
             program.anchored for program in programs
         )

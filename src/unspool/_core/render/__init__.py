@@ -1,1 +1,1 @@
-"""Rendering: messages and arguments as text in a dialect."""
+"""Rendering of messages and arguments as the text that a model would write."""

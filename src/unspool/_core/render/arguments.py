@@ -1,7 +1,7 @@
-"""Writing: arguments, which are JSON text, in the notation of a dialect.
+"""Encoders for arguments: JSON text in, the notation of a dialect out.
 
-What is written here the codecs of this room read back as it was; ``render`` and
-the tests of the laws rest on it.
+The codecs in ``_core/arguments`` read the result back as the same values.  ``render`` and the
+property tests rely on this.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 
 
 def encode_arguments(notation: str, arguments: str, dialect: Dialect) -> str:
-    """Arguments, given as JSON text, in a notation."""
+    """Return arguments, which are JSON text, in a notation."""
     if notation == "bare":
         return encode_bare(arguments, dialect.values.quote)
     if notation == "code":
@@ -36,7 +36,7 @@ def encode_arguments(notation: str, arguments: str, dialect: Dialect) -> str:
 
 
 def encode_code(arguments: str) -> str:
-    r"""The text in arguments that have one, under the key ``code``.
+    r"""Return the text under the key ``code``, which must be the only argument.
 
     >>> encode_code('{"code": "print(1)\\n"}')
     'print(1)\n'
@@ -44,7 +44,7 @@ def encode_code(arguments: str) -> str:
     members = object_members(arguments)
     if members is None or [key for key, _ in members] != [KEY] or not members[0][1].startswith('"'):
         raise UsageError(
-            f"raw text is written from the arguments {OPENING}...{CLOSING}, got {arguments[:80]!r}"
+            f"a call of raw code needs the arguments {OPENING}...{CLOSING}, got {arguments[:80]!r}"
         )
     text: str = json.loads(members[0][1])
     return text
@@ -53,14 +53,13 @@ def encode_code(arguments: str) -> str:
 # -- Python
 
 _JSON_TOKEN: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[\]{},:]|[^\s"\[\]{},:]++')
-_WRITTEN: Final = {**JSON_TO_PYTHON, ",": ", ", ":": ": "}
+_PYTHON_TOKENS: Final = {**JSON_TO_PYTHON, ",": ", ", ":": ": "}
 
 
 def encode_python(arguments: str) -> str:
-    r"""A JSON object as the arguments of a Python call.
+    r"""Return a JSON object as the arguments of a Python call.
 
-    Keys that are not identifiers cannot be keywords, nor can one that is given twice; then the object
-    is the only argument.
+    Keys become keywords.  If one is not an identifier, or is repeated, the object is the only argument.
 
     >>> encode_python('{"city": "Paris", "days": [1, null], "dry": true}')
     '(city="Paris", days=[1, None], dry=True)'
@@ -84,7 +83,7 @@ def encode_python(arguments: str) -> str:
             depth -= 1
         elif piece == ":" and depth == 1:
             keys.append(len(out) - 1)
-        out.append(_WRITTEN.get(piece, piece))
+        out.append(_PYTHON_TOKENS.get(piece, piece))
     names = [out[at][1:-1] for at in keys]
     if not all(map(str.isidentifier, names)) or len(set(names)) < len(names):
         return f"({''.join(out)})"
@@ -95,7 +94,7 @@ def encode_python(arguments: str) -> str:
 
 
 def _encode_string(token: str) -> str:
-    """A JSON string as Python writes it: the same, but for escapes that nobody needs."""
+    """Return a JSON string as a Python string, without unnecessary escapes."""
     if "\\" not in token:
         return token
     text = encode_basestring(json.loads(token))
@@ -103,13 +102,13 @@ def _encode_string(token: str) -> str:
 
 
 def python_literal(value: str) -> str:
-    """A JSON value as a Python literal.
+    """Return a JSON value as a Python literal.
 
     >>> python_literal('{"a": [true, null]}')
     '{"a": [True, None]}'
     """
     return "".join(
-        _encode_string(piece) if piece[0] == '"' else _WRITTEN.get(piece, piece)
+        _encode_string(piece) if piece[0] == '"' else _PYTHON_TOKENS.get(piece, piece)
         for piece in _JSON_TOKEN.findall(value)
     )
 
@@ -118,18 +117,17 @@ def python_literal(value: str) -> str:
 
 
 def encode_bare(arguments: str, quote: str) -> str:
-    r"""Arguments in bare notation, as the models' templates write them: keys in order, no blanks.
+    r"""Return arguments in bare notation, like the models' templates: sorted keys, no whitespace.
 
-    What could not be read back that way is written as in JSON: a string or key
-    that holds the delimiter.  A key that would not end where it should stands
-    between delimiters; so does one that might hold a marker.
+    A string or key that contains the delimiter is written as in JSON, because it could not be read
+    back otherwise.  A key stands between delimiters if its characters could end it, or belong to a marker.
 
     >>> encode_bare('{"n": 1, "city": "Paris", "in:ner": [null, true]}', '<|"|>')
     '{city:<|"|>Paris<|"|>,<|"|>in:ner<|"|>:[None,true],n:1}'
     """
     if json_kind(arguments) != "{":
         raise UsageError(f"arguments must be a JSON object, got {arguments[:80]!r}")
-    return "".join(_flat(_tree(arguments, quote)))
+    return "".join(_flatten(_tree(arguments, quote)))
 
 
 _Tree: TypeAlias = "list[str | _Tree]"
@@ -141,8 +139,8 @@ _TOKEN: Final = re.compile(
 )
 
 
-class _Written:
-    """An object or array that is being written."""
+class _OpenValue:
+    """Object or array that is being written."""
 
     __slots__ = ("is_array", "key", "members")
 
@@ -158,21 +156,21 @@ class _Written:
     def tree(self, quote: str) -> _Tree:
         keys = list(self.members)
         if not self.is_array:
-            keys.sort(key=lambda key: str(key).lower())  # as Jinja's dictsort
+            keys.sort(key=lambda key: str(key).lower())  # the order of Jinja's dictsort
         tree: _Tree = ["[" if self.is_array else "{"]
         for number, key in enumerate(keys):
             if number:
                 tree.append(",")
             if isinstance(key, str):
-                tree += [_written_key(key, quote), ":"]
+                tree += [_encode_key(key, quote), ":"]
             tree.append(self.members[key])
         tree.append("]" if self.is_array else "}")
         return tree
 
 
 def _tree(arguments: str, quote: str) -> _Tree:
-    """The pieces of valid JSON text, rewritten and sorted."""
-    stack = [_Written(is_array=True)]
+    """Return the pieces of valid JSON text, rewritten and sorted, as nested lists."""
+    stack = [_OpenValue(is_array=True)]
     at = 0
     while len(stack) > 1 or not at:
         token = _TOKEN.match(arguments, at)
@@ -181,7 +179,7 @@ def _tree(arguments: str, quote: str) -> _Tree:
         top = stack[-1]
         string = token["string"]
         if token["open"]:
-            stack.append(_Written(is_array=token["open"] == "["))
+            stack.append(_OpenValue(is_array=token["open"] == "["))
         elif token["close"]:
             stack.pop()
             stack[-1].add(top.tree(quote))
@@ -192,11 +190,12 @@ def _tree(arguments: str, quote: str) -> _Tree:
             top.add(quote + value + quote if _fits(value, quote) else string)
         else:
             word = token.group().lstrip(" \t\r\n,:")
-            top.add(JSON_TO_PYTHON["null"] if word == "null" else word)  # what Jinja prints
+            top.add(JSON_TO_PYTHON["null"] if word == "null" else word)  # Jinja prints None
     return [*stack[0].members.values()]
 
 
-def _flat(tree: _Tree) -> Iterator[str]:
+def _flatten(tree: _Tree) -> Iterator[str]:
+    """Yield the strings in nested lists, which may be too deep for recursion."""
     stack: list[Iterator[str | _Tree]] = [iter(tree)]
     while stack:
         piece = next(stack[-1], None)
@@ -209,11 +208,11 @@ def _flat(tree: _Tree) -> Iterator[str]:
 
 
 def _fits(text: str, quote: str) -> bool:
-    """Whether ``text`` ends where it should between delimiters."""
+    """Return whether ``text`` between delimiters ends at the second one and not before."""
     return quote != '"' and (text + quote).find(quote) == len(text) and not _SURROGATE.search(text)
 
 
-def _written_key(key: str, quote: str) -> str:
+def _encode_key(key: str, quote: str) -> str:
     if _PLAIN_KEY.fullmatch(key) and quote not in key:
         return key
     return quote + key + quote if _fits(key, quote) else json.dumps(key)

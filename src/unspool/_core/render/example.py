@@ -1,8 +1,7 @@
-"""An example: a message in the words of a dialect, and what is read of them.
+"""Example output of a dialect, and the message that the parser reads from it.
 
-What is shown to people as a dialect's way of writing must be read by it.  Not
-every dialect reads all that a message may hold (in some, content before a call
-makes prose of the call), so the example has as much in it as comes back.
+An example that users see must parse.  Not every dialect can combine all parts of a message: in some, content
+before a call turns the call into prose.  So the example has as many parts as the parser reads back.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ EXAMPLE: Final = Message(
         ToolCall("1", "now", "{}"),
     ),
 )
-"""The message, if a dialect has words for all of it."""
+"""The complete message, for dialects that can express all of it."""
 
 
 def _tool(name: str, **types: str) -> Mapping[str, Any]:
@@ -36,13 +35,13 @@ def _tool(name: str, **types: str) -> Mapping[str, Any]:
 
 
 EXAMPLE_TOOLS: Final = (_tool("get_weather", city="string", days="integer"), _tool("now"))
-"""The tools that it calls."""
+"""The tools that the example calls."""
 
 
 def example(dialect: Dialect, *, reasoning: bool = True) -> tuple[str, Message]:
-    """An output of the dialect with as much of the example in it as is read back, and what is read.
+    """Return an output with as many parts of the example as the dialect can express, and its message.
 
-    :param reasoning: whether there may be any.
+    :param reasoning: whether the output may contain reasoning.
     """
     calls = EXAMPLE if reasoning else replace(EXAMPLE, reasoning=None)
     for message in (
@@ -62,17 +61,17 @@ def example(dialect: Dialect, *, reasoning: bool = True) -> tuple[str, Message]:
 
 
 def read_example(text: str, dialect: Dialect) -> Message:
-    """What is read of an output that calls the example's tools."""
+    """Parse an output with the example's tools."""
     return parse(text, dialect, tools=EXAMPLE_TOOLS, prompt="" if dialect.frame is None else None)
 
 
 def calls_of(message: Message) -> list[tuple[str, object]]:
-    """The calls of a message, as far as they must come out the same: names, and arguments as values."""
+    """Return the calls of a message for comparison: names, and arguments as values."""
     return [(call.name, json_value(call.arguments)) for call in message.tool_calls]
 
 
 def json_value(text: str) -> object:
-    """The value that a JSON text stands for; the text itself if it is none."""
+    """Return the value of a JSON text, or the text itself if it is not JSON."""
     try:
         return json.loads(text)
     except ValueError:

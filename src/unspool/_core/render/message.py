@@ -1,8 +1,8 @@
-"""Rendering: a message in the words of a dialect.
+"""Rendering of a message as the text that a model would write.
 
-The same templates, written instead of read; the first of each kind is what the
-model itself would write.  ``parse(render(dialect, message), dialect)`` gives the
-message back: that is proved each time, and what does not come back is an error.
+The templates of the dialect are filled in, the first of each kind, which is the model's own.  Then the text
+is parsed again: ``parse(render(dialect, message), dialect)`` must give the same message, or else rendering
+fails with an error.
 """
 
 from __future__ import annotations
@@ -24,37 +24,38 @@ if TYPE_CHECKING:
     from ...dialects._declaration import Dialect, Frame, Route
     from ...parser import ToolList
 
-# Where the word for a JSON value stands in ``Dialect.type_words``, by its first character; else a number.
+# Index into ``Values.type_words``, by the first character of a JSON value; the others begin numbers.
 _TYPES = {'"': 0, "t": 2, "f": 2, "n": 3, "[": 4, "{": 5}
 
 
 def render(dialect: str | Dialect, message: Message, *, check: bool = True) -> str:
-    r"""The text that the model would have written for this message.
+    r"""Return the text that the model would have written for this message.
 
-    It is read again, and ``UsageError`` says which part does not come back: prose
-    that holds a marker, text before a call that may only begin an output.
+    The text is parsed again.  If the message changes, ``UsageError`` names the part that caused it: for
+    example prose that contains a marker, or text before a call that may only begin an output.
 
     >>> render("hermes", Message(tool_calls=(ToolCall("", "now", "{}"),)))
     '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'
 
-    :param check: whether to; without, what cannot be read back is written anyway.
+    :param check: whether to parse the text again; False writes messages that cannot be read back, too.
     """
     spec = find(dialect)
-    text, wrong = written(spec, message, prove=check)
+    text, wrong = render_checked(spec, message, prove=check)
     if wrong:
         raise UsageError(
-            f"dialect {spec.name!r} cannot write this so that it reads back: {wrong}; "
-            "render(..., check=False) writes it anyway"
+            f"dialect {spec.name!r} cannot write this message so that it reads back: {wrong}; "
+            "pass check=False to write it anyway"
         )
     return text
 
 
-def written(
+def render_checked(
     spec: Dialect, message: Message, *, prove: bool, tools: ToolList | None = None
 ) -> tuple[str, str]:
-    """The text for a message, and what of it does not read back, if that is to be proved.
+    """Return the text for a message, and the part that does not read back, or an empty string.
 
-    :param tools: those that it will be read with; without, such as fit the message.
+    :param prove: whether to parse the text again.
+    :param tools: tools to parse it with; None: tools that fit the calls of the message.
     """
     if not isinstance(message, Message):
         raise UsageError(f"render() takes a Message, got {type(message).__name__}")
@@ -63,33 +64,33 @@ def written(
     text = writer.write(parts)
     if not prove:
         return text, ""
-    # A broken call is the text that the policies gave back of it.
+    # A malformed call reads back as the text that the policies made of it.
     read = [TextPart(part.channel, part.text) if isinstance(part, BrokenCall) else part for part in parts]
     return text, difference(spec, text, read, writer.ids, tools)
 
 
 class _Writer:
-    """Writes calls in sections and text in wrappers."""
+    """Writer of calls in sections, and of text in wrappers."""
 
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect
         self.out: list[str] = []
         self.index = 0
-        self.texted = False
-        """Content came last, with nothing around it."""
+        self.follows_content = False
+        """Whether the last part was content without a wrapper."""
         self.ids: set[str] = set()
-        """Those of calls that have been written."""
+        """Ids that the text contains."""
 
     def write(self, parts: Sequence[Part]) -> str:
         at = 0
         while at < len(parts):
             part = parts[at]
             if isinstance(part, ToolCall):
-                run = at
-                while run < len(parts) and isinstance(parts[run], ToolCall):
-                    run += 1
-                self.calls([part for part in parts[at:run] if isinstance(part, ToolCall)])
-                at = run
+                end_of_run = at
+                while end_of_run < len(parts) and isinstance(parts[end_of_run], ToolCall):
+                    end_of_run += 1
+                self.calls([part for part in parts[at:end_of_run] if isinstance(part, ToolCall)])
+                at = end_of_run
                 continue
             if isinstance(part, TextPart):
                 self.text(part)
@@ -103,14 +104,14 @@ class _Writer:
         if wrappers:
             before, _, after = split_at(parse_template(split_marks(wrappers[0])[1]), "text")
             opening = "".join(piece.text for piece in before if not isinstance(piece, Hole))
-            if part.channel == "reasoning" and self.texted and not self.out[-1].endswith("\n"):
-                opening = f"\n{opening}"  # in the middle of a line it would be text
+            if part.channel == "reasoning" and self.follows_content and not self.out[-1].endswith("\n"):
+                opening = f"\n{opening}"  # the opener counts at the beginning of a line only
             self.out += [opening, part.text, "".join(piece.text for piece in after)]
         elif part.channel == "reasoning":
-            raise UsageError(f"dialect {self.dialect.name!r} has no way to write reasoning; leave it out")
+            raise UsageError(f"dialect {self.dialect.name!r} cannot express reasoning; leave it out")
         else:
             self.out.append(part.text)
-        self.texted = part.channel == "content" and bool(part.text) and not wrappers
+        self.follows_content = part.channel == "content" and bool(part.text) and not wrappers
 
     def calls(self, calls: Sequence[ToolCall]) -> None:
         template = split_marks(self.dialect.section[0])[1]
@@ -124,12 +125,12 @@ class _Writer:
         if self.dialect.section_per_call:
             separator = closing + separator + opening.lstrip("\n")
         self.out += [opening, separator.join(self.call(call) for call in calls), closing]
-        self.texted = False
+        self.follows_content = False
 
     def call(self, call: ToolCall) -> str:
         dialect = self.dialect
         if not dialect.call:
-            raise UsageError(f"dialect {dialect.name!r} has no way to write tool calls")
+            raise UsageError(f"dialect {dialect.name!r} cannot express tool calls")
         number = self.index + dialect.names.first_index
         fields = {"name": self.name(call), "id": call.id, "index": str(number), "_": ""}
         template = dialect.call[0]
@@ -141,7 +142,7 @@ class _Writer:
 
     def name(self, call: ToolCall) -> str:
         form = self.dialect.names.forms[0]
-        if form.count("{name}") > 1:  # accepted, never written
+        if form.count("{name}") > 1:  # such forms are read, but never written
             return call.name
         return form.replace("{index}", str(self.index)).replace("{name}", call.name)
 
@@ -184,7 +185,7 @@ class _Writer:
         return self.fill(template or self.dialect.param[0], fields)
 
     def nested(self, value: str, body: str) -> str:
-        """An object or array as parameters of its own."""
+        """Return the text for a value: an object or array becomes parameters, a scalar stays as it is."""
         members = object_members(value)
         if members is not None:
             return "".join(self.param(key, member) for key, member in members)
@@ -217,7 +218,7 @@ class _Writer:
 
 
 class _FrameWriter(_Writer):
-    """Writes one message with a header for each part."""
+    """Writer of a framed message, with a header for each part."""
 
     def __init__(self, dialect: Dialect, frame: Frame) -> None:
         super().__init__(dialect)
@@ -255,11 +256,11 @@ class _FrameWriter(_Writer):
         for route in self.frame.routes:
             if route.into in into and route.header:
                 return route
-        raise UsageError(f"dialect {self.dialect.name!r} has no way to write {into[0]}")
+        raise UsageError(f"dialect {self.dialect.name!r} cannot express {into[0]}")
 
 
 def _members(call: ToolCall) -> list[tuple[str, str]]:
-    """The arguments one by one."""
+    """Return the arguments of a call as pairs of key and JSON text."""
     members = object_members(call.arguments.strip() or "{}")
     if members is None:
         kind = json_kind(call.arguments)

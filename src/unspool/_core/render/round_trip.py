@@ -1,9 +1,9 @@
-"""The proof of what was rendered: the parser reads it, and what it reads is the message.
+"""Check that a rendered message reads back as the same message.
 
-Nothing escapes text for people, and some dialects have calls only where no text
-came before; so a message may hold what a dialect has words for and still not
-come back.  Nobody can tell from the templates, so the parser itself is asked.
-White space at the ends of a text is not compared: it is framing.
+Content is not escaped, and some dialects allow calls only before any text.  So a message may have
+only parts that the dialect can express and still change when it is parsed.  The templates do not
+show this, so the check runs the parser.  Whitespace at the ends of a text is not compared, because the
+templates add some.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ...policies import Policies
 if TYPE_CHECKING:
     from ...dialects._declaration import Dialect
 
-# An id behind the arguments counts only where calls are announced whole.
+# Calls are reported when they are complete, so that an id after the arguments still counts.
 _POLICIES = Policies(commit="call")
 
 
@@ -31,83 +31,84 @@ def difference(
     ids: AbstractSet[str],
     tools: ToolList | None = None,
 ) -> str:
-    """What does not come back of parts that were written as ``text``, for people; nothing if all does.
+    """Describe the first part that ``text`` does not read back as, or return an empty string.
 
-    :param ids: those that stand in the text as such.
-    :param tools: those that it is read with; without, such as fit the calls.
+    :param parts: the parts of the message that ``text`` was rendered from.
+    :param ids: ids of calls that the text contains.
+    :param tools: tools to parse with; None: tools that fit the calls.
     """
     if tools is None:
-        tools = _declared([part for part in parts if isinstance(part, ToolCall)]) or None
+        tools = fitting_tools([part for part in parts if isinstance(part, ToolCall)]) or None
     read = parse(text, dialect, tools=tools, policies=_POLICIES)
-    found = [part for part in read.parts if not isinstance(part, BrokenCall)]  # with this policy, none is
+    found = [part for part in read.parts if not isinstance(part, BrokenCall)]  # the policy leaves none
     for number, part in enumerate(parts):
         if isinstance(part, TextPart):
-            here = _of_text(part, found)
+            problem = _text_problem(part, found)
         elif not part.id and "" in ids:
-            here = _of_call(part, found, "") and "has no id, which this dialect needs"
+            problem = _call_problem(part, found, "") and "has no id, which this dialect needs"
         else:
             usable = part.id in ids and dialect.id_format.accepts(part.id)
-            here = _of_call(part, found, part.id if usable else "")
-        if here:
-            return f"part {number}, {_described(part)}, {here}"
+            problem = _call_problem(part, found, part.id if usable else "")
+        if problem:
+            return f"part {number}, {_describe(part)}, {problem}"
     found = [part for part in found if isinstance(part, ToolCall) or part.text.strip()]
-    return f"behind the last part is read {_described(found[0])}" if found else ""
+    return f"after the last part, {_describe(found[0])} is read" if found else ""
 
 
-def _of_text(part: TextPart, found: list[TextPart | ToolCall]) -> str:
-    """What is wrong with a text; what was read of it is taken off."""
+def _text_problem(part: TextPart, found: list[TextPart | ToolCall]) -> str:
+    """Describe the problem with a text part, and remove the part from ``found``."""
     text = part.text.strip()
     if not text:
         return ""
-    _skip_blanks(found)
+    _skip_whitespace(found)
     first = found[0] if found else None
     rest = first.text.lstrip() if isinstance(first, TextPart) and first.channel == part.channel else ""
     if not rest.startswith(text):
-        return "is lost" if first is None else f"is read as {_described(first)}"
+        return "is lost" if first is None else f"is read as {_describe(first)}"
     found[0] = TextPart(part.channel, rest[len(text) :])
     return ""
 
 
-def _of_call(call: ToolCall, found: list[TextPart | ToolCall], id: str) -> str:
-    """The same for a call; no text may be left before it."""
-    _skip_blanks(found)
+def _call_problem(call: ToolCall, found: list[TextPart | ToolCall], id: str) -> str:
+    """Describe the problem with a call, and remove it from ``found``; text before the call is a problem."""
+    _skip_whitespace(found)
     first = found.pop(0) if found else None
     if first is None:
         return "is lost"
     if not isinstance(first, ToolCall) or first.name != call.name:
-        return f"is read as {_described(first)}"
+        return f"is read as {_describe(first)}"
     if not _same(call.arguments.strip() or "{}", first.arguments):
-        return f"is read with the arguments {_short(first.arguments)}"
+        return f"is read with the arguments {_shorten(first.arguments)}"
     return f"is read with the id {first.id!r}" if id and id != first.id else ""
 
 
-def _skip_blanks(found: list[TextPart | ToolCall]) -> None:
+def _skip_whitespace(found: list[TextPart | ToolCall]) -> None:
     while found and isinstance(found[0], TextPart) and not found[0].text.strip():
         del found[0]
 
 
 def _same(expected: str, found: str) -> bool:
-    """Whether two texts stand for the same arguments; 1, 1.0, "1" and true differ."""
+    """Return whether two JSON texts are the same arguments; 1, 1.0, "1" and true differ."""
     if expected == found:
         return True
     try:
-        return _spelt(expected) == _spelt(found)
+        return _canonical(expected) == _canonical(found)
     except (ValueError, RecursionError):
         return False
 
 
-def _spelt(arguments: str) -> str:
-    # Some templates sort the keys, and objects in JSON have no order.
+def _canonical(arguments: str) -> str:
+    # Keys are sorted because some templates sort them, and JSON objects have no order.
     return json.dumps(json.loads(arguments), sort_keys=True)
 
 
-def _described(part: TextPart | ToolCall) -> str:
+def _describe(part: TextPart | ToolCall) -> str:
     if isinstance(part, TextPart):
-        return f"{part.channel} {_short(part.text)}"
-    return f"a call of {part.name!r} with {_short(part.arguments)}"
+        return f"{part.channel} {_shorten(part.text)}"
+    return f"a call of {part.name!r} with {_shorten(part.arguments)}"
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     return repr(text if len(text) <= 60 else f"{text[:57]}...")
 
 
@@ -116,25 +117,25 @@ def _short(text: str) -> str:
 _TYPES = {str: "string", bool: "boolean", int: "integer", float: "number", dict: "object", list: "array"}
 
 
-def _declared(calls: Iterable[ToolCall]) -> list[dict[str, Any]]:
-    """Tools that say of each argument what it is: between tags, a number and its text look alike."""
-    given: dict[str, list[object]] = {}
+def fitting_tools(calls: Iterable[ToolCall]) -> list[dict[str, Any]]:
+    """Return tools that declare the types of all arguments; in tags, a number and its text look alike."""
+    arguments_by_name: dict[str, list[object]] = {}
     for call in calls:
-        arguments = given.setdefault(call.name, [])
+        arguments = arguments_by_name.setdefault(call.name, [])
         try:
             arguments.append(json.loads(call.arguments))
         except (ValueError, RecursionError):
             continue
     return [
         {"name": name, "parameters": {**_schema(arguments), "type": "object"}}
-        for name, arguments in given.items()
+        for name, arguments in arguments_by_name.items()
     ]
 
 
 def _schema(values: Sequence[object]) -> dict[str, Any]:
-    """What all these values have in common."""
+    """Return a schema that all of these values satisfy."""
     types = {_TYPES.get(type(value), "null") for value in values}
-    # Among numbers an integer is one, too, and keeps its spelling; an integer's type would not let 0.0 be.
+    # Integers keep their spelling as numbers, while the type integer would change 0.0.
     schema: dict[str, Any] = {"type": sorted(types - {"integer"} if "number" in types else types)}
     objects = [value for value in values if isinstance(value, dict)]
     if objects:

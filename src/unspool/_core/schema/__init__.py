@@ -1,1 +1,1 @@
-"""Types: what the tools' schemas say about a text, and Python's spelling of values."""
+"""JSON schemas of tools, and conversion of text to typed values."""

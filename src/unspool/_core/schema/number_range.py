@@ -1,4 +1,4 @@
-"""Range of the numbers in arguments: what every client reads back as what the model wrote."""
+"""Range of the numbers in arguments: every client must read back the number that the model wrote."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import math
 from typing import Final
 
 MOST_DIGITS: Final = 4300
-"""Longest number, in characters without its sign; Python's ``int`` refuses longer ones by default."""
+"""Maximum length of a number without its sign; by default Python's ``int`` rejects longer ones."""
 FINITE_DIGITS: Final = 308
 """A number of at most this many characters without an exponent is finite."""
 
 
 def in_range(number: str) -> bool:
-    """Return whether clients can read a decimal number.
+    """Return whether all clients can read a decimal number.
 
     A number with a fraction or an exponent must be a finite double.  Integers have no such limit:
     they keep all their digits, of which there are at most ``MOST_DIGITS``.

@@ -1,11 +1,12 @@
-"""Python literals as JSON text: ``{'k': (1, None)}`` becomes ``{"k": [1, null]}``.
+"""Conversion of complete Python literals to JSON: ``{'k': (1, None)}`` becomes ``{"k": [1, null]}``.
 
-For models trained on templates that print values with ``str()``.  Stricter than
-the codec of Python's arguments (``payload/python.py``), because here what is not
-a literal can still be a string.  One pass over
-the tokens with a stack of its own, so depth is limited by memory alone; every
-repetition in the patterns is possessive, so the time is linear.  Digits are
-copied, never computed with.
+Models write such values if their templates printed values with ``str()``.  The conversion is
+stricter than the codec of Python arguments (``arguments/python_literal.py``), because text that is
+not a literal can still be a string here.
+
+One loop reads the tokens, with the open brackets in a list, so that only memory bounds the
+nesting.  All repetitions in the patterns are possessive, so the time is linear.  Digits are copied,
+never computed.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _TOKEN: Final = re.compile(
 _NUMBER: Final = re.compile(r"(?=[+-]?\.?[0-9])([+-]?)([0-9]*+)(\.[0-9]*+)?([eE][+-]?[0-9]++)?")
 _TO_ESCAPE: Final = re.compile(rf'\\[0-7]{{1,3}}|{_ESCAPE}|["\x00-\x1f]')
 
-_ESCAPED: Final = {
+_SIMPLE_ESCAPES: Final = {
     "\n": "",
     "\\": "\\",
     "'": "'",
@@ -52,9 +53,9 @@ _ESCAPED: Final = {
     "v": "\v",
 }
 
-# What an open bracket has turned out to be, token by token.  `paren` and `brace`
-# are undecided; a dict is a `pair` behind its colon and a `key` behind its comma.
-_OPENED: Final = {"[": "list", "(": "paren", "{": "brace"}
+# Kinds of open brackets.  A separator decides `paren` and `brace`: (1) is a number and (1,) a tuple.
+# A dict is a `pair` after its colon and a `key` after its comma.
+_KIND_OF_OPENER: Final = {"[": "list", "(": "paren", "{": "brace"}
 _AFTER_COMMA: Final = {
     "list": "list",
     "paren": "tuple",
@@ -64,8 +65,8 @@ _AFTER_COMMA: Final = {
     "pair": "key",
 }
 _AFTER_COLON: Final = {"brace": "pair", "key": "pair"}
-# The JSON brackets, by closer, state, and whether a value stands before the closer.
-_CLOSED: Final = {
+# JSON brackets, by the closing bracket, the kind, and whether a value stands before the closing bracket.
+_JSON_BRACKETS: Final = {
     ("]", "list", True): ("[", "]"),
     ("]", "list", False): ("[", "]"),
     (")", "paren", True): ("", ""),
@@ -82,19 +83,19 @@ _CLOSED: Final = {
 
 
 def python_to_json(text: str) -> str | None:
-    r"""JSON for the one Python literal that ``text`` is; ``None`` if it is not one.
+    r"""Return JSON for a Python literal, or ``None`` if ``text`` is not one.
 
-    Tuples and sets become arrays, keys strings; JSON's ``true``, ``false`` and
-    ``null`` are accepted among Python's words.  Not accepted: prefixed strings,
-    adjacent strings, ``\N{...}``, numbers that are not decimal.
+    Tuples and sets become arrays, and keys become strings.  JSON's ``true``, ``false`` and ``null`` are
+    accepted as well.  Not accepted are strings with prefixes, adjacent strings, ``\N{...}``, and
+    numbers that are not decimal.
 
     >>> python_to_json("{'k': (True, 1.), 2: {None, 'x'}}")
     '{"k": [true, 1.0], "2": [null, "x"]}'
     """
     out: list[str] = []
-    states: list[str] = []
+    kinds: list[str] = []
     openers: list[int] = []
-    complete = False  # a value stands directly before
+    complete = False  # the last token completed a value
     at = 0
     while True:
         token = _TOKEN.match(text, at)
@@ -104,34 +105,34 @@ def python_to_json(text: str) -> str | None:
         role = token.lastgroup or ""
         source = token[role]
         if role == "end":
-            return "".join(out) if complete and not states else None
+            return "".join(out) if complete and not kinds else None
         if role == "close":
-            brackets = _CLOSED.get((source, states[-1] if states else "", complete))
+            brackets = _JSON_BRACKETS.get((source, kinds[-1] if kinds else "", complete))
             if brackets is None:
                 return None
             if out[-1] == ", ":
                 out.pop()
-            states.pop()
+            kinds.pop()
             out[openers.pop()] = brackets[0]
             out.append(brackets[1])
             complete = True
         elif role in ("comma", "colon"):
             after = _AFTER_COMMA if role == "comma" else _AFTER_COLON
-            state = after.get(states[-1]) if states else None
-            if state is None or not complete:
+            kind_after = after.get(kinds[-1]) if kinds else None
+            if kind_after is None or not complete:
                 return None
             if role == "colon":
                 if openers[-1] != len(out) - 2 and out[-2] != ", ":
                     return None  # a container as key
                 if not out[-1].startswith('"'):
                     out[-1] = f'"{out[-1]}"'
-            states[-1] = state
+            kinds[-1] = kind_after
             out.append(", " if role == "comma" else ": ")
             complete = False
         elif complete:
             return None
         elif role == "open":
-            states.append(_OPENED[source])
+            kinds.append(_KIND_OF_OPENER[source])
             openers.append(len(out))
             out.append("")
         else:
@@ -162,6 +163,7 @@ def number_to_json(text: str) -> str | None:
 
 
 def _scalar(role: str, source: str) -> str | None:
+    """Return JSON for a word, number or string, or ``None`` if JSON cannot express it."""
     if role == "word":
         return WORDS[source]
     if role == "number":
@@ -171,17 +173,17 @@ def _scalar(role: str, source: str) -> str | None:
 
 
 def _escape(match: re.Match[str]) -> str:
-    """A Python escape, or a character that JSON wants escaped, as JSON writes it."""
+    """Return JSON for a Python escape, or for a character that JSON requires to be escaped."""
     source = match[0]
     kind = source[1:2]
     if source[0] != "\\":
         char = source
     elif kind == "u":
-        return source  # as it is, so that two halves of a surrogate pair meet again
+        return source  # stays an escape, so that the two halves of a surrogate pair still join
     elif kind in "xU":
         char = chr(int(source.lstrip("\\xU"), 16))
     elif kind in "01234567":
         char = chr(int(source[1:], 8))
     else:
-        char = _ESCAPED.get(kind, source)
+        char = _SIMPLE_ESCAPES.get(kind, source)
     return json.dumps(char)[1:-1]

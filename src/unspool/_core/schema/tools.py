@@ -1,7 +1,6 @@
-"""The tools of a request: which functions there are, and the types of their parameters.
+"""Tools of a request: the functions that it offers, and the types of their parameters.
 
-No schema, however malformed, raises: what it does not say in a way that is
-understood, it does not say.
+A malformed schema never raises an error.  The parts of it that cannot be understood are ignored.
 """
 
 from __future__ import annotations
@@ -10,17 +9,17 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Final, TypeGuard
-from urllib.parse import unquote
 
 from ...errors import UsageError
+from .json_pointer import resolve_reference
 
 _NAME: Final = re.compile(r"[\w.:/-]{1,256}")
-"""What some API would accept as a function's name.  Letters of any script: local engines take them."""
+"""Names that at least one API accepts.  Letters may be of any script, as in local engines."""
 _NOTHING: Final[frozenset[str]] = frozenset()
 _EVERYTHING: Final = frozenset({"string", "integer", "number", "boolean", "null", "array", "object"})
 _ONE: Final = {name: frozenset({name}) for name in _EVERYTHING}
 _COMPOUND: Final = frozenset({"$ref", "allOf", "anyOf", "oneOf", "nullable"})
-"""Keywords that add to what a schema says of itself."""
+"""Keywords that add further schemas to the schema's own type."""
 CONTAINERS: Final = frozenset({"array", "object"})
 
 _NAMES: Final = {
@@ -32,7 +31,7 @@ _NAMES: Final = {
     **dict.fromkeys(("list", "arr", "sequence"), "array"),
     **dict.fromkeys(("dict", "map"), "object"),
 }
-"""Type names found in the wild."""
+"""JSON types by the type names that schemas use in practice."""
 _PREFIXES: Final = {"uint": "integer", "num": "number"}
 _SHAPES: Final = {
     "properties": "object",
@@ -40,15 +39,15 @@ _SHAPES: Final = {
     "items": "array",
     "prefixItems": "array",
 }
-"""Keywords that give the type away where none is named."""
-_TELLING: Final = _COMPOUND.union(_SHAPES)
-"""Keywords that make a schema say more than its ``type``."""
+"""Types by the keywords that imply them in schemas without ``type``."""
+_INFORMATIVE: Final = _COMPOUND.union(_SHAPES)
+"""Keywords that tell more about a value than ``type``."""
 _DEEPEST: Final = 100
-"""Schemas nested deeper in unions and references than this say nothing."""
+"""Maximum depth of unions and references; schemas below it are ignored."""
 
 
 class Tools:
-    """The tools a request offers, and the types of their parameters.
+    """Tools that a request offers, and the types of their parameters.
 
     >>> tools = Tools([{"name": "f", "input_schema": {"properties": {"n": {"type": "integer"}}}}])
     >>> tools.value_type("f", "n")
@@ -63,64 +62,64 @@ class Tools:
         for index, tool in enumerate(_listed(tools)):
             if not _is_mapping(tool):
                 raise UsageError(f"tools[{index}] is a {type(tool).__name__}; {_TOOLS_USAGE}")
-            kind = _of(tool, "type")  # Pydantic dumps absent fields as None.
+            kind = _get(tool, "type")  # Pydantic dumps absent fields as None.
             is_function = kind is None or (isinstance(kind, str) and kind == "function")
-            if not is_function and _of(tool, "input_schema") is None:
+            if not is_function and _get(tool, "input_schema") is None:
                 continue
-            function = _of(tool, "function")
+            function = _get(tool, "function")
             body = tool if function is None else function
             if not _is_mapping(body):
                 raise UsageError(f"tools[{index}] is a function without a name; {_TOOLS_USAGE}")
-            name = _of(body, "name")
+            name = _get(body, "name")
             if not isinstance(name, str):
                 raise UsageError(f"tools[{index}] is a function without a name; {_TOOLS_USAGE}")
             self._functions[name] = body
         self.known: bool = tools is not None
-        """Whether the caller said which tools there are."""
+        """Whether the caller gave a list of tools, which may be empty."""
         self.declared: bool = bool(self._functions)
-        """Whether there are some."""
+        """Whether the list of tools is not empty."""
         self.refused: bool = self.known and not self.declared
-        """Whether the caller said that there are none."""
+        """Whether the caller gave an empty list: the model has no tools."""
 
     def __iter__(self) -> Iterator[Mapping[str, object]]:
-        """The functions, so that this is a list of tools like any other."""
+        """Iterate over the function declarations, so that this can be passed on as a list of tools."""
         return iter(self._functions.values())
 
     @property
     def names(self) -> AbstractSet[str]:
-        """The functions offered; other kinds of tools do not count."""
+        """Names of the functions; tools of other kinds do not count."""
         return self._functions.keys()
 
     def declares(self, name: str) -> bool:
-        """Whether a function of that name is offered."""
+        """Return whether the request offers a function of this name."""
         return name in self._functions
 
     def could_be(self, name: str) -> bool:
-        """Whether a tool may have that name, offered or not."""
+        """Return whether this is a valid name of a function, declared or not."""
         return name in self._functions or _NAME.fullmatch(name) is not None
 
     def could_become(self, prefix: str) -> bool:
-        """Whether some function's name may begin so; always, where none are known."""
+        """Return whether a function's name may begin with ``prefix``; always true without a list of tools."""
         return not self.known or any(name.startswith(prefix) for name in self._functions)
 
     def parameters(self, function: str) -> ValueType:
-        """The type of a function's arguments."""
+        """Return the type of a function's arguments."""
         if function not in self._parameters:
-            # Not before somebody asks: most requests offer more tools than the model calls.
+            # Read on demand: most requests offer more tools than the model calls.
             body = self._functions.get(function)
             self._parameters[function] = UNKNOWN if body is None else ValueType(_schema(body))
         return self._parameters[function]
 
     def value_type(self, function: str, key: str) -> ValueType:
-        """The type of one parameter."""
+        """Return the type of one parameter."""
         return self.parameters(function).member(key)
 
     def keys(self, function: str) -> tuple[str, ...] | None:
-        """The parameters a function declares, in order; ``None`` if that is not known."""
+        """Return the parameters that a function declares, in order, or ``None`` if they are not known."""
         return self.parameters(function).keys()
 
     def fitting(self, keys: tuple[str, ...]) -> str:
-        """The only function that arguments with these keys can be for, if there is one."""
+        """Return the only function that takes all of these keys, or an empty string."""
         names = list(self._functions)
         if len(names) > 1:
             declared = [(name, self.keys(name)) for name in names]
@@ -128,12 +127,12 @@ class Tools:
         return names[0] if len(names) == 1 else ""
 
     def required(self, function: str) -> frozenset[str]:
-        """The parameters that no call of a function may lack, as far as its schema says so."""
+        """Return the parameters that every call of a function must have, by its schema."""
         return self.parameters(function).required()
 
 
 def as_tools(tools: Iterable[Mapping[str, object]] | None) -> Tools:
-    """The tools of a request, read here unless they have been: what many outputs share is read once."""
+    """Return tools as ``Tools``, so that callers with many outputs can read the schemas once."""
     return tools if isinstance(tools, Tools) else Tools(tools)
 
 
@@ -147,8 +146,8 @@ def _is_mapping(value: object) -> TypeGuard[Mapping[str, object]]:
     return isinstance(value, dict) or isinstance(value, Mapping)  # noqa: SIM101 - the latter alone is slow
 
 
-def _of(mapping: Mapping[str, object], key: str) -> object:
-    """A member, or None; most mappings are dictionaries, and the compiler knows these."""
+def _get(mapping: Mapping[str, object], key: str) -> object:
+    """Return a member or None, with a fast path for dictionaries, which the compiler knows."""
     if isinstance(mapping, dict):
         found: object = mapping.get(key)
         return found
@@ -156,6 +155,7 @@ def _of(mapping: Mapping[str, object], key: str) -> object:
 
 
 def _listed(tools: object) -> list[object]:
+    """Return the tools as a list; other types than lists are common mistakes, and get an explanation."""
     if isinstance(tools, list):
         return tools
     if tools is None:
@@ -166,13 +166,13 @@ def _listed(tools: object) -> list[object]:
 
 
 def _schema(function: Mapping[str, object]) -> object:
-    """The schema of a function's arguments, wherever the API has it."""
+    """Return the schema of a function's arguments; APIs differ in the key."""
     parameters = function.get("parameters")
     return function.get("input_schema") if parameters is None else parameters
 
 
 class ValueType:
-    """Which JSON types a schema allows, and the same of its members."""
+    """JSON types that a schema allows, for a value and its members."""
 
     __slots__ = (
         "_declared",
@@ -189,10 +189,13 @@ class ValueType:
     )
 
     def __init__(self, schema: object, root: object = None) -> None:
-        """``root``: the document that references point into, if not ``schema`` itself."""
+        """Read a schema.
+
+        :param root: the document that references point into, if not ``schema`` itself.
+        """
         self._schema = schema
         self._root = schema if root is None else root
-        # Not before somebody asks: a schema may contain itself, and most of it is never needed.
+        # Read on demand: a schema may contain itself, and most of it is never needed.
         self._known_parts: list[Mapping[str, object]] | None = None
         self._declared: dict[str, list[object]] | None = None
         self._keys: tuple[str, ...] | None = None
@@ -201,39 +204,38 @@ class ValueType:
         self._known_items: _Items | None = None
         types = _types(schema, self._root, {}, 0)
         self.types: frozenset[str] = types
-        """Names of JSON types.  All of them: the schema says nothing; none of
-        them: there is no schema."""
+        """Names of JSON types: all if the schema does not restrict the type, none without a schema."""
         self.is_any: bool = types == _EVERYTHING
-        """JSON where the text is JSON, else a string."""
+        """Whether the schema allows any type: text is a JSON value if it parses as one, else a string."""
         self.is_string: bool = types <= _ONE["string"]
-        """The text is the value, whatever it looks like, so that it can stream."""
+        """Whether only strings are allowed, so that text can be passed on as it arrives."""
 
     def __repr__(self) -> str:
         return f"ValueType({' | '.join(sorted(self.types))})"
 
     def member(self, key: str) -> ValueType:
-        """The type of an object's property."""
+        """Return the type of a property."""
         found = self._members.get(key)
         if found is None:
             found = self._look_for(key)
-            if found is not UNKNOWN:  # what the model makes up is not remembered
+            if found is not UNKNOWN:  # keys that the model makes up are not cached
                 self._members[key] = found
         return found
 
     def items(self, index: int = 0) -> ValueType:
-        """The type of an array's items; ``index`` matters where each has its own."""
+        """Return the type of an array's item; ``index`` matters if the items have schemas of their own."""
         if self._known_items is None:
             self._known_items = _Items(self._parts(), self._root)
         items = self._known_items
         return items.prefix[index] if index < len(items.prefix) else items.rest
 
     def keys(self) -> tuple[str, ...] | None:
-        """The properties an object declares, in order; ``None`` if it does not say."""
+        """Return the declared properties, in order, or ``None`` if the schema declares none."""
         self._properties()
         return self._keys
 
     def required(self) -> frozenset[str]:
-        """The properties that an object must have, whichever of its alternatives it is."""
+        """Return the properties that are required in all alternatives of the schema."""
         found: list[object] = []
         todo: list[object] = [self._schema]
         for part in todo:
@@ -241,32 +243,32 @@ class ValueType:
                 found += _list(part.get("required"))
                 todo += _list(part.get("allOf"))
                 if "$ref" in part:
-                    todo.append(_resolve(part["$ref"], self._root))
+                    todo.append(resolve_reference(part["$ref"], self._root))
         return frozenset(key for key in found if isinstance(key, str))
 
     def _look_for(self, key: str) -> ValueType:
         properties = self._properties()
         if key in properties:
-            return _either(properties[key], self._root)
+            return _type_of_any(properties[key], self._root)
         if self._others is None:
             others = [part.get("additionalProperties") for part in self._parts()]
-            self._others = _either(
+            self._others = _type_of_any(
                 [schema for schema in others if isinstance(schema, (dict, Mapping))], self._root
             )
         return self._others
 
     def _properties(self) -> dict[str, list[object]]:
-        """By key, what each part says of a property."""
+        """Return the schemas of each property, from all parts of this schema."""
         if self._declared is None:
             declared: dict[str, list[object]] = {}
-            told = False
+            has_properties = False
             for part in self._parts():
                 properties = part.get("properties")
                 if isinstance(properties, (dict, Mapping)):
-                    told = True
+                    has_properties = True
                     for key, schema in properties.items():
                         declared.setdefault(key, []).append(schema)
-            self._keys = tuple(declared) if told else None
+            self._keys = tuple(declared) if has_properties else None
             self._declared = declared
         return self._declared
 
@@ -277,7 +279,7 @@ class ValueType:
 
 
 class _Items:
-    """Types of an array's items."""
+    """Types of an array's items: the leading ones, and all others."""
 
     __slots__ = ("prefix", "rest")
 
@@ -293,11 +295,12 @@ class _Items:
                 prefix[index].append(value)
             if isinstance(items, (bool, dict, Mapping)):
                 rest.append(items)
-        self.prefix: list[ValueType] = [_either(values, root) for values in prefix]
-        self.rest: ValueType = _either(rest, root)
+        self.prefix: list[ValueType] = [_type_of_any(values, root) for values in prefix]
+        self.rest: ValueType = _type_of_any(rest, root)
 
 
-def _either(schemas: list[object], root: object) -> ValueType:
+def _type_of_any(schemas: list[object], root: object) -> ValueType:
+    """Return the type of a value that may satisfy any of these schemas."""
     if not schemas:
         return UNKNOWN
     if len(schemas) > 1:
@@ -305,13 +308,13 @@ def _either(schemas: list[object], root: object) -> ValueType:
     schema = schemas[0]
     if isinstance(schema, dict):
         name = schema.get("type")
-        if isinstance(name, str) and name in SCALARS and _TELLING.isdisjoint(schema):
+        if isinstance(name, str) and name in SCALARS and _INFORMATIVE.isdisjoint(schema):
             return SCALARS[name]
     return ValueType(schema, root)
 
 
 def _types(schema: object, root: object, seen: dict[int, frozenset[str]], depth: int) -> frozenset[str]:
-    """The types that ``schema`` allows: all those named by the keywords that name any."""
+    """Return the union of the types that the keywords of ``schema`` name."""
     if schema is True or depth > _DEEPEST:
         return _EVERYTHING
     if not isinstance(schema, (dict, Mapping)):
@@ -320,17 +323,17 @@ def _types(schema: object, root: object, seen: dict[int, frozenset[str]], depth:
         return _own_types(schema)
     if id(schema) in seen:
         return seen[id(schema)]
-    seen[id(schema)] = _NOTHING  # what a cycle adds to itself
+    seen[id(schema)] = _NOTHING  # a cycle adds nothing to itself
     named = [_own_types(schema)]
     if "$ref" in schema:
-        named.append(_types(_resolve(schema["$ref"], root), root, seen, depth + 1))
+        named.append(_types(resolve_reference(schema["$ref"], root), root, seen, depth + 1))
     named += [_types(branch, root, seen, depth + 1) for branch in _list(schema.get("allOf"))]
     for keyword in ("anyOf", "oneOf"):
         branches = [_types(b, root, seen, depth + 1) for b in _list(schema.get(keyword))]
         if branches:
             named.append(_NOTHING.union(*branches))
-    telling = [types for types in named if types != _EVERYTHING]
-    types = _NOTHING.union(*telling) if telling else _EVERYTHING
+    informative = [types for types in named if types != _EVERYTHING]
+    types = _NOTHING.union(*informative) if informative else _EVERYTHING
     if schema.get("nullable") is True:
         types |= {"null"}
     seen[id(schema)] = types
@@ -338,7 +341,7 @@ def _types(schema: object, root: object, seen: dict[int, frozenset[str]], depth:
 
 
 def _own_types(schema: Mapping[str, object]) -> frozenset[str]:
-    """By name, else by the values, else by the shape."""
+    """Return the types by ``type``, else by the allowed values, else by other keywords."""
     declared = schema.get("type")
     if isinstance(declared, str) and declared in _ONE:
         return _ONE[declared]
@@ -375,7 +378,7 @@ def _type_of(value: object) -> str:
 
 
 def _parts(schema: object, root: object) -> list[Mapping[str, object]]:
-    """``schema`` and all that it refers to and is made of."""
+    """Return ``schema``, the schemas that it refers to, and its alternatives."""
     if isinstance(schema, (dict, Mapping)) and _COMPOUND.isdisjoint(schema):
         return [schema]
     todo: list[object] = [schema]
@@ -386,27 +389,10 @@ def _parts(schema: object, root: object) -> list[Mapping[str, object]]:
             seen.add(id(part))
             parts.append(part)
             if "$ref" in part:
-                todo.append(_resolve(part["$ref"], root))
+                todo.append(resolve_reference(part["$ref"], root))
             for keyword in ("allOf", "anyOf", "oneOf"):
                 todo.extend(_list(part.get(keyword)))
     return parts
-
-
-def _resolve(reference: object, root: object) -> object:
-    """The target of a JSON pointer into ``root``; without one, a schema that says nothing."""
-    if not isinstance(reference, str) or not f"{reference}/".startswith("#/"):
-        return True
-    target = root
-    for step in unquote(reference).split("/")[1:]:
-        key = step.replace("~1", "/").replace("~0", "~")
-        if isinstance(target, (list, tuple)):
-            index = int(key) if len(key) < 9 and key.isdecimal() else len(target)
-            target = target[index] if index < len(target) else True
-        elif isinstance(target, Mapping) and key in target:
-            target = target[key]
-        else:
-            return True
-    return target
 
 
 def _list(value: object) -> list[object]:
@@ -414,8 +400,8 @@ def _list(value: object) -> list[object]:
 
 
 ANY: Final = ValueType(schema=True)
-"""Of a schema that says nothing."""
+"""Type of a schema that allows everything."""
 UNKNOWN: Final = ValueType(schema=False)
-"""Of a value without a schema."""
+"""Type of a value without a schema."""
 SCALARS: Final = {name: ValueType({"type": name}) for name in sorted(_EVERYTHING - CONTAINERS)}
-"""Of values that have no members, by the name of their type."""
+"""Types of values without members, by name."""

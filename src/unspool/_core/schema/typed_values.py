@@ -1,12 +1,11 @@
-"""Values from text: what the untyped text of a parameter means, by its schema.
+"""Conversion of a parameter's text to a JSON value, by its schema.
 
-The one place where text becomes a typed value, for every dialect whose wire
-format carries no types.  Three rules govern it:
+This is the only place where text becomes a typed value, for all notations without types.  Three rules apply:
 
-* The result is JSON text, and never says less than the source: digits are
-  copied, not computed with; containers keep their spelling.
-* Its numbers are in range: finite, and not too long for a client (``numbers.py``).
-* A value that is not what its schema says stays a string.  Nothing is dropped.
+* The result is JSON text that keeps all information: digits are copied, never computed, and
+  objects and arrays keep their spelling.
+* Numbers are in range: finite, and not too long for clients (``number_range.py``).
+* Text that does not fit its schema stays a string.  Nothing is dropped.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from .number_range import in_range
 from .python_to_json import number_to_json, python_to_json
 from .tools import CONTAINERS, ValueType
 
-_BLANKS: Final = " \t\n\r\f\v"
+_WHITESPACE: Final = " \t\n\r\f\v"
 _INTEGER: Final = re.compile(r"[+-]?[0-9]++(?:\.0++)?")
 _NUMBER: Final = re.compile(r"[+-]?[0-9]++(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?")
 _PADDED: Final = re.compile(r"\+|-?0[0-9]")
@@ -35,37 +34,37 @@ _KINDS: Final = {
     "n": "null",
     **dict.fromkeys("-0123456789", "number"),
 }
-"""What a JSON value is, by its first character."""
+"""JSON type by the first character of a value."""
 _STRINGS: Final = ("string", "str", "raw", "true")
-"""What markup calls a string; ``true`` where it only says whether it is one."""
+"""Words for strings in the attributes of tags; ``true`` answers the attribute ``string``."""
 _EMPTY: Final = {"dict": "{}", "object": "{}", "list": "[]", "array": "[]"}
-"""What markup calls a container, and one with nothing in it."""
+"""Empty containers, by the words for containers in the attributes of tags."""
 _NUMBER_STARTS: Final = frozenset("-.0123456789")
 
 
 class Slot:
-    """Where a value is to go, and what its schema and its own markup say of it."""
+    """Interpretation of a parameter's text, by its schema and the attributes of its tag."""
 
     __slots__ = ("_declared", "_kind", "_python_values", "streams")
 
     def __init__(
         self, kind: ValueType, declared: str, *, untyped_is_string: bool, python_values: bool
     ) -> None:
-        """What is known before the value comes.
+        """Take all that is known before the value arrives.
 
-        :param declared: what an attribute says that the value is.
-        :param untyped_is_string: what it is where nobody says anything.
-        :param python_values: as for ``coerce``.
+        :param declared: type by an attribute of the tag, or empty.
+        :param untyped_is_string: whether a value without any type is a string.
+        :param python_values: whether the text may be a Python literal, as in ``coerce``.
         """
         self._kind: Final = kind
         self._declared: Final = declared
         self._python_values: Final = python_values
         by_schema = kind.is_string if kind.types else untyped_is_string
         self.streams: Final = declared in _STRINGS if declared else by_schema
-        """It is a string, whatever it looks like, and can be handed on as it arrives."""
+        """Whether the value is certainly a string, so that its text can be passed on as it arrives."""
 
     def value(self, raw: str) -> tuple[str, str]:
-        """JSON for the whole text of a value that does not stream, and the kind of note to make, if any."""
+        """Return JSON for the complete text of a value, and the kind of the note to make, if any."""
         kind, declared = self._kind, self._declared
         text = raw.strip(" \t\r\n")
         if not text and declared in _EMPTY:
@@ -81,18 +80,21 @@ class Slot:
         value, fits = coerce(raw, kind, self._python_values)
         if fits:
             return value, ""
-        decoded = _unescaped(text, kind.types & CONTAINERS)
+        decoded = _unescape_container(text, kind.types & CONTAINERS)
         return (decoded, "slip") if decoded is not None else (value, "coerced_to_string")
 
 
 def is_text(kind: ValueType, declared: str) -> bool:
-    """Whether a value is a string for certain, so that what looks like markup in it is data."""
+    """Return whether a value is certainly a string, so that markup in it is data."""
     return declared in _STRINGS or kind.types == {"string"}
 
 
-def spelt_value(text: str, kind: ValueType) -> str:
-    """JSON for text without quotes where strings have them: by spelling, unless the schema knows better."""
-    value = spelling(text)
+def value_by_spelling(text: str, kind: ValueType) -> str:
+    """Return JSON for unquoted text in a notation that quotes strings.
+
+    The spelling decides whether it is a number, a word or a string, unless the schema says otherwise.
+    """
+    value = word_or_number(text)
     types = kind.types
     if not types or kind.is_any or (value == "null" and "null" in types):
         return value or quote(text)
@@ -100,15 +102,15 @@ def spelt_value(text: str, kind: ValueType) -> str:
     return coerced if fits or value is None else value
 
 
-def spelling(text: str) -> str | None:
-    """JSON for the number or word that a text is."""
+def word_or_number(text: str) -> str | None:
+    """Return JSON for a number, or for a spelling of true, false or null; None for other text."""
     return LOOSE_WORDS.get(text) or (number_to_json(text) if text and text[0] in _NUMBER_STARTS else None)
 
 
 def coerce(raw: str, kind: ValueType, python_values: bool) -> tuple[str, bool]:
-    """``raw`` as JSON text, and whether that is what the schema asks for.
+    """Return ``raw`` as JSON text, and whether it fits the schema.
 
-    ``python_values``: also understand ``True``, ``None`` and ``{'k': 1}``.
+    :param python_values: whether to accept ``True``, ``None`` and ``{'k': 1}`` as well.
 
     >>> coerce("007", ValueType({"type": "integer"}), False)
     ('7', True)
@@ -117,7 +119,7 @@ def coerce(raw: str, kind: ValueType, python_values: bool) -> tuple[str, bool]:
     """
     if kind.is_string:
         return quote(raw), True
-    text = raw.strip(_BLANKS)
+    text = raw.strip(_WHITESPACE)
     value = _json_value(text, kind)
     if value is None and python_values:
         value = _python_value(text, kind.types)
@@ -127,17 +129,17 @@ def coerce(raw: str, kind: ValueType, python_values: bool) -> tuple[str, bool]:
 
 
 def quote(text: str) -> str:
-    """``text`` as a JSON string; only what must be is escaped."""
+    """Return ``text`` as a JSON string with the fewest escapes."""
     return encode_basestring(text)
 
 
 def _json_value(text: str, kind: ValueType) -> str | None:
-    """The first type that fits, in this order; what fits none may be a string."""
+    """Return JSON for ``text`` by the first type that fits, or None if only a string may fit."""
     types = kind.types
     if kind.is_any:
         return text if _json_kind(text) not in (None, "string") else None
     if "string" in types and _PADDED.match(text):
-        return None  # a phone number or a postal code: as a number it would say less
+        return None  # a phone number or postal code, which would lose its leading zeros as a number
     word = text.lower()
     if "null" in types and word == "null":
         return word
@@ -158,12 +160,12 @@ def _python_value(text: str, types: frozenset[str]) -> str | None:
     value = PYTHON_TO_JSON.get(text)
     if value is None and text.startswith(("{", "[", "(")):
         value = python_to_json(text)
-    # "(5)" is a number to Python, but hardly to the model.
+    # "(5)" is a number in Python, but the model hardly means one.
     return value if value and _KINDS[value[0]] in types - {"number", "string"} else None
 
 
-def _unescaped(text: str, kinds: frozenset[str]) -> str | None:
-    r"""The container that a text is once a level of backslashes is taken off: ``[\"a\"]``."""
+def _unescape_container(text: str, kinds: frozenset[str]) -> str | None:
+    r"""Return the object or array in text that is escaped once too often: ``[\"a\"]``."""
     if "\\" not in text or _KINDS.get(text[:1]) not in kinds:
         return None
     try:
@@ -174,7 +176,7 @@ def _unescaped(text: str, kinds: frozenset[str]) -> str | None:
 
 
 def _json_kind(text: str) -> str | None:
-    """Which JSON type ``text`` is, without surrounding blanks; ``None`` if it is not JSON."""
+    """Return the JSON type of ``text``, which has no whitespace around it, or ``None`` if it is not JSON."""
     kind = _KINDS.get(text[:1])
     if kind is None:
         return None
@@ -188,58 +190,61 @@ def _json_kind(text: str) -> str | None:
 
 
 def _is_deep_json(text: str) -> bool:
-    """The same for nesting that the C scanner gives up on: it sees single scalars only."""
+    """Return whether ``text`` is JSON, for nesting that the standard library's decoder gives up on.
+
+    The loop reads the brackets, and the decoder reads one scalar at a time.
+    """
     closers: list[str] = []
     at = 0
     try:
         while True:
-            at = _skip(text, at)
+            at = _after_whitespace(text, at)
             if text[at] in "[{":
                 closers.append("]" if text[at] == "[" else "}")
-                at = _skip(text, at + 1)
+                at = _after_whitespace(text, at + 1)
                 if text[at] != closers[-1]:
-                    at = _key(text, at) if closers[-1] == "}" else at
+                    at = _after_key(text, at) if closers[-1] == "}" else at
                     continue
             else:
-                at = _skip(text, _DECODER.raw_decode(text, at)[1])
+                at = _after_whitespace(text, _DECODER.raw_decode(text, at)[1])
             while closers and text[at] == closers[-1]:
                 closers.pop()
-                at = _skip(text, at + 1)
+                at = _after_whitespace(text, at + 1)
             if not closers:
                 return at == len(text)
             if text[at] != ",":
                 return False
-            at = _key(text, at + 1) if closers[-1] == "}" else at + 1
+            at = _after_key(text, at + 1) if closers[-1] == "}" else at + 1
     except (ValueError, IndexError):
         return False
 
 
-def _key(text: str, at: int) -> int:
-    """Behind the key and colon that must stand at ``at``."""
-    at = _skip(text, at)
+def _after_key(text: str, at: int) -> int:
+    """Return the position after the key and colon at ``at``; raise ``ValueError`` if there are none."""
+    at = _after_whitespace(text, at)
     if text[at] != '"':
         raise ValueError("no key")
-    at = _skip(text, _DECODER.raw_decode(text, at)[1])
+    at = _after_whitespace(text, _DECODER.raw_decode(text, at)[1])
     if text[at] != ":":
         raise ValueError("no colon")
     return at + 1
 
 
-def _skip(text: str, at: int) -> int:
+def _after_whitespace(text: str, at: int) -> int:
     while at < len(text) and text[at] in " \t\n\r":
         at += 1
     return at
 
 
-def _number(text: str) -> str:
+def _in_range(text: str) -> str:
     if not in_range(text):
         raise ValueError("out of range")
     return text
 
 
-def _refuse(constant: str) -> str:
+def _reject(constant: str) -> str:
     raise ValueError(f"{constant} is not JSON")
 
 
-_DECODER: Final = JSONDecoder(parse_int=_number, parse_float=_number, parse_constant=_refuse)
+_DECODER: Final = JSONDecoder(parse_int=_in_range, parse_float=_in_range, parse_constant=_reject)
 """Decoder that checks numbers without converting integers."""

@@ -1,1 +1,1 @@
-"""Token ids: input as ids, with special tokens that text cannot imitate."""
+"""Input as token ids, in which special tokens differ from text that looks like them."""

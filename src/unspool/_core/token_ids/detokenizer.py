@@ -1,4 +1,8 @@
-"""From ids to text, one delta at a time: the part of id mode that every token passes."""
+"""Incremental detokenizer: token ids in, text out, with special tokens as private code points.
+
+``tokenizers.py`` explains the code points.  ``OffsetMap`` translates offsets in the text with
+code points into offsets in the plain text that callers see.
+"""
 
 from __future__ import annotations
 
@@ -11,53 +15,53 @@ from ...errors import UsageError
 from ...events import Event, move
 from ..mypyc_types import i64
 from .token_texts import TokenTexts
-from .tokenizers import Tokenizer, learnt_of
+from .tokenizers import Tokenizer, facts_of_tokenizer
 
 
 def restore(text: str, code_points_back: Mapping[str, str]) -> str:
-    """``text`` with its code points as the literals they stand for: :func:`substitute` undone."""
-    if text.isascii():  # known without looking at the characters
+    """Return ``text`` with its code points replaced by the literals, the inverse of ``substitute``."""
+    if text.isascii():  # strings know this without a search
         return text
     return PRIVATE.sub(lambda found: code_points_back.get(found[0], found[0]), text)
 
 
-def _stands_for_more(text: str) -> bool:
-    """Whether the text of a token is the code point of a special one."""
+def _is_code_point(text: str) -> bool:
+    """Return whether the text of a token is a code point, which stands for a special token."""
     return len(text) == 1 and _FIRST <= ord(text[0]) <= _LAST
 
 
 PRIVATE: Final = re.compile(r"[\ud800-\udfff]")
-"""A code point that stands for a special token."""
+"""Pattern of the private code points that stand for special tokens."""
 _FIRST: Final = 0xD800
 _LAST: Final = 0xDFFF
 
 
 class OffsetMap:
-    """Offsets in substituted text to offsets in the text that it stands for.
+    """Map from offsets in text with code points to offsets in the plain text.
 
-    Each code point shifts everything behind it.  A cursor stays where the last
-    query was, so queries that ascend, as the spans of events do, cost amortised
-    O(1); one that goes back costs the code points in between.
+    Each code point shifts all text after it.  A cursor remembers the last query: ascending queries,
+    like the spans of events, take constant time on average, and a query that goes back takes time
+    for the code points in between.
     """
 
     __slots__ = ("_before", "_cursor", "_last", "_places", "_shift")
 
     def __init__(self) -> None:
-        self._places: list[int] = []  # of the code points, ascending
-        self._before: list[int] = [0]  # characters that the first n of them stand for, over n
-        self._cursor: i64 = 0  # how many of them lie before the last query
-        self._last: i64 = -1  # where the last code point stands,
-        self._shift: i64 = 0  # ... and how far everything behind it is shifted
+        self._places: list[int] = []  # positions of the code points, ascending
+        self._before: list[int] = [0]  # at index n: shift after the first n code points
+        self._cursor: i64 = 0  # number of code points before the last query
+        self._last: i64 = -1  # position of the last code point
+        self._shift: i64 = 0  # shift after the last code point
 
     def note(self, position: int, extra: int) -> None:
-        """The character at ``position`` stands for ``1 + extra`` characters; in ascending order."""
+        """Add a code point that stands for ``1 + extra`` characters; positions must ascend."""
         self._last = position
         self._shift += extra
         self._places.append(position)
         self._before.append(self._shift)
 
     def to_text(self, position: i64) -> i64:
-        """Where the offset ``position`` is in the text."""
+        """Return the offset in the plain text."""
         if position > self._last:
             return position + self._shift
         places = self._places
@@ -71,27 +75,26 @@ class OffsetMap:
         return position + self._before[cursor]
 
     def move(self, event: Event) -> bool:
-        """Put an event where it is in the text; whether a code point stands in it."""
+        """Move an event to its span in the plain text; return whether it contains a code point."""
         start: i64 = event.start
         end: i64 = event.end
         first = self.to_text(start)
-        behind = self.to_text(end)
-        move(event, first, behind)
-        return behind - first > end - start
+        last = self.to_text(end)
+        move(event, first, last)
+        return last - first > end - start
 
 
 class Detokenizer:
-    """Ids in, text out: incremental, with special tokens as their code points.
+    """Incremental detokenizer, which returns special tokens as their code points.
 
-    Bytes of a character that is split over tokens wait until it is complete.
-    How the ids are grouped into calls of :meth:`feed` makes no difference to
-    the joined text.
+    A character that is split over several tokens is held back until it is complete.  The joined text
+    does not depend on how the ids are grouped into calls of :meth:`feed`.
     """
 
     __slots__ = (
-        "_begun",
-        "_begun_in",
         "_code_points",
+        "_incomplete",
+        "_incomplete_in",
         "_known",
         "_length",
         "_special",
@@ -103,65 +106,68 @@ class Detokenizer:
     def __init__(
         self, tokenizer: Tokenizer, code_points: Mapping[str, str], known: TokenTexts | None = None
     ) -> None:
-        """``known``: what is known already of tokens in these code points."""
+        """Create a detokenizer.
+
+        :param code_points: code points of special tokens, by literal.
+        :param known: cached texts of tokens, for the same code points.
+        """
         self.offsets = OffsetMap()
-        """From offsets in the text returned so far to offsets in the plain text."""
+        """Map from offsets in the returned text to offsets in the plain text."""
         self.widths: list[int] | None = None
-        """How many characters of the plain text begin in each token; a list is kept if there is one."""
+        """Number of characters of the plain text that begin in each token; None unless requested."""
         self._tokenizer = tokenizer
-        learnt = learnt_of(tokenizer)
-        self._special: Mapping[int, str] = learnt.special
+        facts = facts_of_tokenizer(tokenizer)
+        self._special: Mapping[int, str] = facts.special
         if known is None:
-            known = TokenTexts() if code_points else learnt.texts
+            known = TokenTexts() if code_points else facts.texts
         self._known: Final = known
         self._code_points = code_points
-        self._begun = b""  # the beginning of a character,
-        self._begun_in = 0  # ... and the number of the token that it is in
-        self._length = 0  # of the text returned so far
+        self._incomplete = b""  # bytes of an incomplete character
+        self._incomplete_in = 0  # number of the token in which that character begins
+        self._length = 0  # length of the text returned so far
 
     def feed(self, ids: Iterable[int]) -> str:
-        """The text of these tokens, as far as its characters are complete.
+        """Return the text of these tokens, up to the last complete character.
 
-        A special token comes out as its code point, or as its literal if it
-        has none.  An ordinary token comes out as text whatever it spells.
-        An unknown id raises ``UsageError``, and then none of ``ids`` counts.
+        A special token gives its code point, or its literal if it has none.  An ordinary token always
+        gives its text, whatever it spells.  An unknown id raises ``UsageError``; then none of ``ids`` counts.
         """
         texts = self._known.texts
         widths = self._known.widths
         size = len(texts)
-        # Most come one at a time, and are whole.
-        if not self._begun and self.widths is None and isinstance(ids, list) and len(ids) == 1:
+        # Fast path: most calls have one token of whole characters.
+        if not self._incomplete and self.widths is None and isinstance(ids, list) and len(ids) == 1:
             only: int = ids[0]
             first = texts[only] if 0 <= only < size else None
-            if first is not None and not _stands_for_more(first):
+            if first is not None and not _is_code_point(first):
                 self._length += len(first)
                 return first
-        before = self._begun
-        begun = len(before) > 0
+        before = self._incomplete
+        incomplete = len(before) > 0
         measured = self.widths is not None
         passed = len(self.widths) if self.widths is not None else 0
         out: list[str] = []
-        wide: list[Any] = []  # how many characters begin in each
+        wide: list[Any] = []  # number of characters that begin in each token
         length: i64 = self._length
-        special: list[tuple[int, int]] = []  # where a code point is, and how much longer its literal is
-        others: list[tuple[int, int]] = []  # number of a token, and how much wider it is than its text
+        special: list[tuple[int, int]] = []  # position of a code point, extra length of its literal
+        others: list[tuple[int, int]] = []  # number of a token, correction of its width
         given: list[int] = ids if isinstance(ids, list) else list(ids)
         for id in given:
             known = texts[id] if 0 <= id < size else None
-            if known is None or begun:
+            if known is None or incomplete:
                 try:
-                    known = self._other(id, passed + len(out), length, special, others)
+                    known = self._decode_other(id, passed + len(out), length, special, others)
                 except UsageError:
-                    self._begun = before
+                    self._incomplete = before
                     raise
-                begun = len(self._begun) > 0
+                incomplete = len(self._incomplete) > 0
                 size = len(texts)
                 if measured:
                     wide.append(len(known))
             else:
                 if measured:
                     wide.append(widths[id])
-                if _stands_for_more(known):
+                if _is_code_point(known):
                     special.append((length, widths[id] - 1))
             length += len(known)
             out.append(known)
@@ -176,56 +182,59 @@ class Detokenizer:
         return text
 
     def whole(self, ids: Iterable[int]) -> str:
-        """The text of all there is."""
+        """Return the text of a complete sequence of ids."""
         return self.feed(ids) + self.finish()
 
     def measure(self) -> list[int]:
-        """The list of widths, which is kept from here on."""
+        """Start to record widths, and return the list that grows with each token."""
         if self.widths is None:
-            if self._length or self._begun:
+            if self._length or self._incomplete:
                 raise UsageError(
-                    "measure_tokens() comes before the first ids: make a new Parser and begin anew"
+                    "measure_tokens() must be called before the first ids: make a new Parser for it"
                 )
             self.widths = []
         return self.widths
 
     def finish(self) -> str:
-        """Return what is left: U+FFFD if the input ended inside a character."""
-        text = self._give_up()
+        """Return the rest of the text: U+FFFD if the input ended inside a character."""
+        text = self._flush_incomplete()
         self._length += len(text)
         if text and self.widths is not None:
-            self.widths[self._begun_in] += len(text)
+            self.widths[self._incomplete_in] += len(text)
         return text
 
-    def _give_up(self) -> str:
-        """Return what stands for the beginning of a character that nothing completes.
+    def _flush_incomplete(self) -> str:
+        """Return the replacement for an incomplete character: one or more U+FFFD, as in one-pass decoding."""
+        incomplete, self._incomplete = self._incomplete, b""
+        return utf_8_decode(incomplete, "replace", True)[0]
 
-        Half a surrogate is two mistakes, as it is where all bytes are decoded at once.
-        """
-        begun, self._begun = self._begun, b""
-        return utf_8_decode(begun, "replace", True)[0]
-
-    def _other(
+    def _decode_other(
         self, id: int, number: int, at: int, special: list[tuple[int, int]], others: list[tuple[int, int]]
     ) -> str:
-        """The text, from ``at`` on, of a token that is special, in part of a character, or not known yet."""
+        """Return the text of a token that is special, holds part of a character, or is not cached yet.
+
+        :param number: number of the token in the output.
+        :param at: position of its text.
+        :param special: receives the positions of code points.
+        :param others: receives corrections of widths.
+        """
         piece = self._piece(id)
-        begun = self._begun
+        incomplete = self._incomplete
         if isinstance(piece, bytes):
-            piece = begun + piece
+            piece = incomplete + piece
             text, end = utf_8_decode(piece, "replace", False)
             if text:
-                if begun:  # its first character is the one that was begun
-                    others += ((self._begun_in, 1), (number, -1))
+                if incomplete:  # the first character began in an earlier token
+                    others += ((self._incomplete_in, 1), (number, -1))
                 elif end == len(piece):
                     self._known.remember(id, text, len(text))
-            if text or not begun:
-                self._begun_in = number
-            self._begun = piece[end:]
+            if text or not incomplete:
+                self._incomplete_in = number
+            self._incomplete = piece[end:]
             return text
-        text = self._give_up()
+        text = self._flush_incomplete()
         if text:
-            others += ((self._begun_in, len(text)), (number, -len(text)))
+            others += ((self._incomplete_in, len(text)), (number, -len(text)))
         code_point = self._code_points.get(piece)
         self._known.remember(id, code_point or piece, len(piece))
         if code_point is None:
@@ -235,7 +244,7 @@ class Detokenizer:
         return text + code_point
 
     def _piece(self, id: int) -> str | bytes:
-        """The literal of a special token, the bytes of any other."""
+        """Return the literal of a special token, or the bytes of an ordinary one."""
         literal = self._special.get(id)
         if literal is not None:
             return literal
@@ -243,5 +252,5 @@ class Detokenizer:
             return self._tokenizer.token_bytes(id)
         except LookupError:
             raise UsageError(
-                f"the tokenizer has no token with the id {id}: is it the one of the model that wrote this?"
+                f"the tokenizer has no token with the id {id}: pass the tokenizer of the model that wrote it"
             ) from None

@@ -1,4 +1,4 @@
-"""What a token is: a byte for each, with numbers that do not change."""
+"""Labels of tokens: one byte for each token, with values that stay the same in all versions."""
 
 from enum import IntEnum
 from typing import Final
@@ -7,39 +7,39 @@ from ...events import CallEnd, CallStart, Event, Markup, Text
 from ..mypyc_types import i64
 
 VERSION: Final = 1
-"""Of the numbers below; tables of labels carry it."""
+"""Version of the values below; tables of labels contain it."""
 
 
 class Label(IntEnum):
-    """What a token belongs to."""
+    """Part of an output or a conversation that a token belongs to."""
 
     CONTEXT = 0
-    """Not the model's: a prompt, a tool's result."""
+    """Text that the model did not write: a prompt, the result of a tool."""
     CONTENT = 1
     REASONING = 2
     NAME = 3
     """The name of a call."""
     ARGUMENTS = 4
-    """The arguments of a call, in whatever notation."""
+    """The arguments of a call, in the model's notation."""
     CALL = 5
-    """The rest of a call, and what holds calls together."""
+    """The markup of a call, and of a section of calls."""
     MARKUP = 6
-    """What frames anything else, white space included."""
+    """All other markup, and the whitespace next to it."""
     END = 7
-    """The end of the turn."""
+    """The marker that ends the turn."""
     PADDING = 8
 
 
 SHARED: Final = 64
-"""Added where the token also holds the beginning of what follows: it goes by its first character."""
+"""Flag of a token that also contains the beginning of the next part; the label is that of the first."""
 BROKEN: Final = 128
-"""Added inside a call that is malformed or cut."""
+"""Flag of a token in a call that is malformed or truncated."""
 KIND: Final = 63
-"""``label & KIND`` is a :class:`Label`."""
+"""Mask without the flags: ``label & KIND`` is a :class:`Label`."""
 WRITTEN: Final = tuple(label for label in Label if label not in (Label.CONTEXT, Label.PADDING))
-"""What the model wrote."""
+"""Labels of the tokens that the model wrote."""
 _CALL_ROLES: Final = frozenset({"call", "separator", "cut"})
-# Plain numbers, which the compiler adds up itself.
+# Plain integers: the compiler adds these without boxing, unlike members of an IntEnum.
 _CONTENT: Final = int(Label.CONTENT)
 _REASONING: Final = int(Label.REASONING)
 _NAME: Final = int(Label.NAME)
@@ -51,14 +51,14 @@ _END: Final = int(Label.END)
 _ALIKE: Final = [bytes([label]) for label in range(256)]
 
 Stretch = tuple[int, int]
-"""Characters up to an offset, and their label."""
+"""End offset and label; a stretch begins where the one before it ends."""
 
 
 def stretches(events: list[Event], shown: list[Event], ends: frozenset[str]) -> list[Stretch]:
-    """The labels of a text by what was read of it: each behind the one before.
+    """Return the labels of an output's text, as consecutive stretches.
 
-    :param shown: the same events, tidied: text that is not among them only frames.
-    :param ends: what ends a turn.
+    :param shown: the events after whitespace was trimmed; text that is missing in them counts as markup.
+    :param ends: markers that end a turn.
     """
     visible = [(event.start, event.end) for event in shown if isinstance(event, Text)]
     visible.sort()
@@ -73,7 +73,7 @@ def stretches(events: list[Event], shown: list[Event], ends: frozenset[str]) -> 
                 out.append((start, _MARKUP))
                 out.append((min(end, event.end), label))
                 if end > event.end:
-                    break  # it goes on behind what stands between
+                    break  # the text continues after this event
                 first += 1
             out.append((event.end, _MARKUP))
         elif isinstance(event, Markup):
@@ -95,20 +95,23 @@ def stretches(events: list[Event], shown: list[Event], ends: frozenset[str]) -> 
 
 
 def labels_of(widths: list[int], found: list[Stretch]) -> bytes:
-    """A label for each token, from those of the characters; ``widths``: how many begin in each.
+    """Return a label for each token.
 
-    A token goes by its first character.  One in which no character begins is the middle of the
-    character before it, and goes with that.
+    A token has the label of its first character.  A token in which no character begins continues a
+    character, and has the label of that.
+
+    :param widths: number of characters that begin in each token.
+    :param found: the stretches of the text.
     """
-    out: list[bytes] = []  # of some tokens after the other
+    out: list[bytes] = []  # labels of consecutive runs of tokens
     total: i64 = len(widths)
-    token: i64 = 0  # the first one without a label,
-    start: i64 = 0  # ... and where it begins
-    shared: i64 = -1  # the label of the token that the last stretch ended in, if it did: it is not yet out
+    token: i64 = 0  # the first token without a label
+    start: i64 = 0  # the offset of that token
+    shared: i64 = -1  # label of the token in which the last stretch ended, not yet written; else -1
     last: i64 = 0
-    for behind, found_label in found:
-        end: i64 = behind
-        label: i64 = found_label
+    for stretch_end, stretch_label in found:
+        end: i64 = stretch_end
+        label: i64 = stretch_label
         if end <= last:
             continue
         last = end
@@ -116,7 +119,7 @@ def labels_of(widths: list[int], found: list[Stretch]) -> bytes:
             if shared & ~SHARED != label:
                 shared |= SHARED
             if start > end:
-                continue  # it ends in that token, too
+                continue  # this stretch ends in the same token
             out.append(_ALIKE[shared])
             shared = -1
         first = token

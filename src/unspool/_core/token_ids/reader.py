@@ -1,10 +1,9 @@
-"""Token-id mode: the same machine, reading ids.
+"""Reader of token ids: it prepares a dialect and the input for the machine, and restores the events.
 
-Each special token that the dialect's templates contain becomes one lone
-surrogate, in the templates and in the input.  No UTF-8 decoder can produce a
-lone surrogate, so ordinary text cannot collide with one: a marker that the
-model merely spelt out is text, whatever it looks like.  What leaves the parser
-is plain text again, with spans in plain text.
+Each special token in the dialect's templates becomes one code point, a lone surrogate, in the
+templates and in the input.  No UTF-8 decoder produces a lone surrogate, so a marker that the model
+spells out in ordinary tokens stays text.  The events that leave the parser have plain text again,
+and spans in plain text.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ from .tokenizers import (
     Tokenizer,
     as_tokenizer,
     assign_code_points,
-    learnt_of,
-    more_code_points,
+    assign_more_code_points,
+    facts_of_tokenizer,
     substitute,
 )
 
@@ -35,62 +34,62 @@ if TYPE_CHECKING:
 
 
 class TokenDialect:
-    """What a dialect is in a vocabulary."""
+    """Dialect with the special tokens of a vocabulary as code points."""
 
-    __slots__ = ("back", "code_points", "dialect", "nobodys", "texts")
+    __slots__ = ("back", "code_points", "dialect", "texts", "unused")
 
     def __init__(self, dialect: Dialect, tokenizer: Tokenizer) -> None:
         own = assign_code_points(dialect_texts(dialect), tokenizer)
-        others = more_code_points(own, tokenizer)
+        others = assign_more_code_points(own, tokenizer)
         self.code_points: Final = {**own, **others}
         self.back: Final = {code_point: literal for literal, code_point in self.code_points.items()}
-        """What they stand for."""
-        self.nobodys: Final = frozenset(others.values())
-        """Control tokens that are no markup of the dialect: they vanish."""
+        """Literals of the special tokens, by code point."""
+        self.unused: Final = frozenset(others.values())
+        """Code points of control tokens that the dialect does not use; the parser drops them."""
         read = _substituted(dialect, tuple(own.items()))
         self.dialect: Final[Dialect] = replace(read, drop=(*read.drop, *others.values())) if others else read
-        """The dialect with its special tokens as code points."""
+        """The dialect, rewritten with code points."""
         self.texts: Final = TokenTexts()
 
 
 class TokenReader(Detokenizer):
-    """Ids to the machine's text, and the machine's events to plain ones."""
+    """Conversion of ids to text for the machine, and of the machine's events to plain text."""
 
-    __slots__ = ("_back", "_nobodys", "alignment", "dialect")
+    __slots__ = ("_literals", "_unused", "alignment", "dialect")
 
     def __init__(self, dialect: Dialect, tokenizer: object) -> None:
         vocabulary = as_tokenizer(tokenizer)
-        readings = learnt_of(vocabulary).readings
-        reading = readings.get(dialect)
-        if reading is None:
-            reading = readings[dialect] = TokenDialect(dialect, vocabulary)
-        super().__init__(vocabulary, reading.code_points, reading.texts)
-        self._back = reading.back
-        self._nobodys = reading.nobodys
+        token_dialects = facts_of_tokenizer(vocabulary).token_dialects
+        token_dialect = token_dialects.get(dialect)
+        if token_dialect is None:
+            token_dialect = token_dialects[dialect] = TokenDialect(dialect, vocabulary)
+        super().__init__(vocabulary, token_dialect.code_points, token_dialect.texts)
+        self._literals = token_dialect.back
+        self._unused = token_dialect.unused
         self.alignment: Alignment | None = None
-        """What holds text that comes with the ids against them."""
-        self.dialect: Dialect = reading.dialect
+        """Alignment of text with the ids, if the caller gives both."""
+        self.dialect: Dialect = token_dialect.dialect
 
     @property
     def pending(self) -> int:
-        """Characters that came in and that the machine has not seen."""
+        """Number of characters that the machine has not received yet."""
         return 0 if self.alignment is None else self.alignment.pending
 
     @property
     def max_pending(self) -> int:
-        """No more than so many."""
+        """Maximum of ``pending`` in the present state."""
         return 0 if self.alignment is None or not self.alignment.pending else 2 * BOUND
 
     def prompt(self, text: str) -> str:
-        """A prompt, given as text."""
+        """Return a prompt that was given as text, with code points."""
         return substitute(text, self._code_points)
 
     def spell(self, ids: Iterable[int]) -> str:
-        """The plain text of ids that are not of this output."""
+        """Return the plain text of ids that do not belong to this output."""
         return Detokenizer(self._tokenizer, {}).whole(ids)
 
     def text_of(self, id: int) -> str:
-        """One token by itself, as the machine would read it; U+FFFD for what is no whole character."""
+        """Return the text of one token for the machine, with U+FFFD in place of incomplete characters."""
         piece = self._piece(id)
         return (
             piece.decode(errors="replace")
@@ -99,25 +98,25 @@ class TokenReader(Detokenizer):
         )
 
     def align(self, text: str, ids: Iterable[int]) -> str:
-        """The machine's text of what was decoded elsewhere."""
+        """Return text for the machine, from text that the caller decoded and its ids."""
         if self.alignment is None:
-            if self._length or self._begun:
+            if self._length or self._incomplete:
                 raise UsageError(
-                    "feed_tokens() was called before; go on with it, or give text from the start"
+                    "feed_tokens() was called without text before: give text with all ids, or with none"
                 )
-            self.alignment = Alignment(self._back)
+            self.alignment = Alignment(self._literals)
         return self.alignment.feed(text, self.feed(ids))
 
     def end(self) -> str:
-        """What is left."""
+        """Return the rest of the text at the end of the input."""
         return self.finish() if self.alignment is None else self.alignment.finish()
 
     def plain(self, events: list[Event]) -> list[Event]:
-        """Events as callers see them."""
+        """Return the events with plain text and spans in plain text."""
         offsets = self.offsets if self.alignment is None else self.alignment.offsets
-        back = self._back
-        if self._nobodys:
-            events = self._noted(events)
+        back = self._literals
+        if self._unused:
+            events = self._with_dropped_tokens(events)
         for event in events:
             grown = offsets.move(event)
             if isinstance(event, CallArgs):
@@ -137,10 +136,14 @@ class TokenReader(Detokenizer):
                 event.name_end = offsets.to_text(event.name_end)
         return events
 
-    def _noted(self, events: list[Event]) -> list[Event]:
-        """With a note before each token that vanishes, wherever the machine stood: chunks must not matter."""
-        nobodys = self._nobodys
-        if not any(isinstance(event, Markup) and not nobodys.isdisjoint(event.text) for event in events):
+    def _with_dropped_tokens(self, events: list[Event]) -> list[Event]:
+        """Add a diagnostic for each dropped token, in any state of the machine.
+
+        The machine joins neighbouring markup, depending on the chunks.  Splitting it at the dropped tokens
+        makes the diagnostics independent of the chunking.
+        """
+        unused = self._unused
+        if not any(isinstance(event, Markup) and not unused.isdisjoint(event.text) for event in events):
             return events
         out: list[Event] = []
         for event in events:
@@ -149,7 +152,7 @@ class TokenReader(Detokenizer):
                 continue
             begin = 0
             for at, char in enumerate(event.text):
-                if char in nobodys:
+                if char in unused:
                     if at > begin:
                         where = event.start + begin
                         out.append(Markup(event.kind, event.text[begin:at], where, event.start + at))
@@ -160,12 +163,13 @@ class TokenReader(Detokenizer):
 
 
 def uses(dialect: Dialect, tokenizer: object) -> frozenset[str]:
-    """The special tokens of a vocabulary that the dialect's markup contains."""
+    """Return the special tokens of a vocabulary that occur in the dialect's markup."""
     return frozenset(assign_code_points(dialect_texts(dialect), as_tokenizer(tokenizer)))
 
 
 @lru_cache(maxsize=256)
 def _substituted(dialect: Dialect, pairs: tuple[tuple[str, str], ...]) -> Dialect:
+    """Return a dialect with its special tokens replaced by code points."""
     if not pairs:
         return dialect
     code_points = dict(pairs)

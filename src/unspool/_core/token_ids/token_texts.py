@@ -1,32 +1,33 @@
-"""What each token of a vocabulary is in text, as far as it was needed: a model uses few of them."""
+"""Cache of the texts of tokens, filled on demand because a model uses few of its tokens."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-LARGEST: Final = 1 << 20
-"""Tokens beyond are not remembered: no vocabulary is so large, and the lists would be."""
+CACHE_SIZE: Final = 1 << 20
+"""Number of ids that are cached.  No vocabulary is that large, and one wrong id would make a huge list."""
 
 
 class TokenTexts:
-    """By id, of tokens that are whole characters: the text, and how many characters that stands for.
+    """Texts and widths of tokens that consist of whole characters, by id.
 
-    The two differ where a code point stands for a special token.
+    The width is the length of the plain text.  It differs from the length of ``text`` where a code
+    point stands for a special token.
     """
 
     __slots__ = ("texts", "widths")
 
     def __init__(self) -> None:
         self.texts: list[str | None] = []
-        self.widths: list[Any] = []  # numbers, which are handed on as they are
+        self.widths: list[Any] = []  # integers; typed as Any so that the compiled code does not unbox them
 
     def remember(self, id: int, text: str, width: int) -> None:
-        """What a token is."""
-        if id >= LARGEST:
+        """Store the text and the width of a token."""
+        if id >= CACHE_SIZE:
             return
         more = id + 1 - len(self.texts)
         if more > 0:
             self.widths.extend([0] * more)
             self.texts.extend([None] * more)
-        self.widths[id] = width  # before the text, by which other threads know that the token is known
+        self.widths[id] = width  # set before the text, whose presence tells other threads that both are set
         self.texts[id] = text

@@ -1,31 +1,29 @@
-"""Token ids: the same machine, with markers that cannot be faked.
+"""Adapters for tokenizers, and private code points for special tokens.
 
-A literal that the vocabulary holds as *one* token (``<tool_call>``,
-``[TOOL_CALLS]``) is written by the model in two ways: as that token, which
-means it, and spelt out in ordinary tokens, which merely mentions it.  Text
-cannot tell them apart, ids can.  So in id mode every such literal becomes one
-private code point, in the compiled templates (:func:`substitute`) and in the
-input (``Detokenizer``); the machine compares characters as ever.
+A model can write a marker such as ``<tool_call>`` in two ways: as the special token, which makes
+it markup, or spelled out in ordinary tokens, which only mentions it.  Text cannot tell these
+apart, ids can.  So the parser of ids replaces every special token with one private code point,
+in the compiled templates (:func:`substitute`) and in the input (``Detokenizer``).  The machine
+compares characters as it does for text.
 
-The private code points are lone surrogates, U+D800 to U+DFFF.  No UTF-8
-decoder ever produces one, so ordinary text cannot collide with them.  For the
-same reason they must not get out: what leaves the parser goes through
-``restore``, and offsets through ``OffsetMap`` (``detokenizer.py``).
+The private code points are lone surrogates, U+D800 to U+DFFF.  No UTF-8 decoder produces one, so
+ordinary text cannot contain them.  They must not leave the parser, for the same reason: text
+passes through ``restore``, and offsets pass through ``OffsetMap`` (``detokenizer.py``).
 
-Tokenizers are recognised by their methods; nothing here imports one.
+Tokenizers of other packages are recognised by their methods.  None of the packages is imported.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, runtime_checkable
 from weakref import WeakKeyDictionary
 
-from ...dialects._templates import is_control
+from ...dialects._control_tokens import is_control_token
 from ...errors import UsageError
 from .token_texts import TokenTexts
 
@@ -36,81 +34,70 @@ if TYPE_CHECKING:
 _FIRST_SURROGATE: Final = 0xD800
 _SURROGATES: Final = 0x800
 
-# --- what the parser asks of a tokenizer ---
+# --- protocols ---
 
 
 @runtime_checkable
 class Tokenizer(Protocol):
-    """What token-id mode needs to know of a vocabulary."""
+    """Vocabulary, as the parser of token ids needs it."""
 
     def token_bytes(self, id: int) -> bytes:
-        """The UTF-8 bytes of an ordinary token, as it stands in the middle of a text.
+        """Return the UTF-8 bytes of an ordinary token, as in the middle of a text.
 
-        They may end, or begin, inside a character.  Raises ``LookupError`` if
-        the vocabulary has no such id.
+        They may begin or end inside a character.  Raises ``LookupError`` if the vocabulary has no such id.
         """
         ...
 
     def special_tokens(self) -> Mapping[int, str]:
-        """The literal of every token that is matched as a whole: added, special and control tokens.
+        """Return the literals of all tokens that are matched as a whole: added, special and control tokens.
 
-        Runs of white space do not belong here, even where a vocabulary adds
-        them like that: they are text.
+        Runs of whitespace do not belong here, even if the vocabulary adds them as tokens: they are text.
         """
         ...
 
 
 @runtime_checkable
 class Encoder(Tokenizer, Protocol):
-    """A vocabulary that also writes."""
+    """Vocabulary that can also encode text."""
 
     def encode(self, text: str) -> Sequence[int]:
-        """The ids of a text, special tokens in it included, and nothing put before or behind it."""
+        """Return the ids of a text, including its special tokens, without adding tokens at the ends."""
         ...
 
 
 def as_encoder(obj: object) -> Encoder:
-    """The tokenizer in ``obj``, which must be able to write ids, too."""
+    """Return the tokenizer in ``obj``, which must be able to encode text."""
     tokenizer = as_tokenizer(obj)
     if isinstance(tokenizer, Encoder):
         return tokenizer
     raise UsageError(
         f"an object of type {type(obj).__module__}.{type(obj).__qualname__} cannot encode text with special "
         "tokens in it: pass a tokenizers.Tokenizer, a fast tokenizer of transformers, a Tekken tokenizer "
-        "of mistral_common, or an object that has the method encode(text), too"
+        "of mistral_common, or an object that also has the method encode(text)"
     )
 
 
 def as_tokenizer(obj: object) -> Tokenizer:
-    """The tokenizer in ``obj``, whichever package it comes from.
+    """Return the tokenizer in ``obj``.
 
-    Takes a ``tokenizers.Tokenizer``, a ``transformers`` fast tokenizer, a
-    ``mistral_common`` tokenizer, an object that holds one of these (a
-    processor, an engine's wrapper), or a :class:`Tokenizer` as it is.
+    :param obj: a ``tokenizers.Tokenizer``, a fast tokenizer of ``transformers``, a tokenizer of
+        ``mistral_common``, an object that holds one of these (a processor, an engine's wrapper), or a
+        :class:`Tokenizer`.
 
-    What is learnt about a vocabulary is kept for as long as ``obj`` lives, so
-    that one parser per request is cheap; add tokens to it before the first.
+    Facts about the vocabulary are cached for as long as ``obj`` lives, so that one parser per
+    request is cheap.  Add tokens to the vocabulary before its first use here.
     """
     adapter = _ADAPTERS.get(type(obj))
     if adapter is not None:
         return adapter(obj)
-    inner = obj
-    for _ in range(4):  # processor -> transformers -> tokenizers, with one to spare
-        if isinstance(inner, Tokenizer):
-            return inner
+    for layer in unwrap_tokenizer(obj):
+        if isinstance(layer, Tokenizer):
+            return layer
         for protocol, adapter in _SOURCES:
-            if isinstance(inner, protocol):
-                if inner is obj:
+            if isinstance(layer, protocol):
+                if layer is obj:
                     _ADAPTERS[type(obj)] = adapter
-                return adapter(inner)
-        if isinstance(inner, _HasBackend):
-            inner = inner.backend_tokenizer
-        elif isinstance(inner, _HasInstruct):
-            inner = inner.instruct_tokenizer
-        elif isinstance(inner, _HasTokenizer):
-            inner = inner.tokenizer
-        else:
-            break
+                return adapter(layer)
     raise UsageError(
         f"cannot read token ids with an object of type {type(obj).__module__}.{type(obj).__qualname__}: "
         "pass a tokenizers.Tokenizer, a fast tokenizer of transformers, a tokenizer of mistral_common, "
@@ -118,20 +105,37 @@ def as_tokenizer(obj: object) -> Tokenizer:
     )
 
 
+def unwrap_tokenizer(obj: object) -> Iterator[object]:
+    """Yield an object, the tokenizer that it holds, the one that this one holds, and so on.
+
+    Processors hold tokenizers of ``transformers``, and these hold one of ``tokenizers``;
+    ``mistral_common`` and engines have wrappers of their own.
+    """
+    for _ in range(4):  # the longest known chain has three
+        yield obj
+        if isinstance(obj, _HasBackend):
+            obj = obj.backend_tokenizer
+        elif isinstance(obj, _HasInstruct):
+            obj = obj.instruct_tokenizer
+        elif isinstance(obj, _HasTokenizer):
+            obj = obj.tokenizer
+        else:
+            return
+
+
 # --- private code points ---
 
 
 def assign_code_points(literals: Iterable[str], tokenizer: Tokenizer) -> dict[str, str]:
-    """A private code point for each special token that occurs in one of the literals.
+    """Assign a private code point to each special token that occurs in one of the literals.
 
-    A token may be only part of a literal: ``｜DSML｜`` in ``<｜DSML｜invoke``.
-    The result depends on the set of these tokens alone, neither on the order
-    of the literals nor on ids, so vocabularies that agree on the markers share
-    one compiled machine.
+    A token may be a part of a literal, like ``｜DSML｜`` in ``<｜DSML｜invoke``.  The result depends
+    only on the set of these tokens, not on the order of the literals or on ids.  So vocabularies
+    with the same markers share one compiled dialect.
     """
-    # A surrogate between the literals: no token can match across the border.
+    # The literals are joined with a surrogate, so that no token can match across two of them.
     haystack = chr(_FIRST_SURROGATE).join(literals)
-    # A single character or white space means nothing on its own: as much text as markup.
+    # Single characters and whitespace are excluded, because ordinary text uses the same tokens.
     found = sorted(
         {
             token
@@ -144,43 +148,44 @@ def assign_code_points(literals: Iterable[str], tokenizer: Tokenizer) -> dict[st
     return {token: chr(_FIRST_SURROGATE + number) for number, token in enumerate(found)}
 
 
-def more_code_points(taken: Mapping[str, str], tokenizer: Tokenizer) -> dict[str, str]:
-    """Private code points for control tokens that are nobody's markup: vision, fill-in-the-middle.
+def assign_more_code_points(taken: Mapping[str, str], tokenizer: Tokenizer) -> dict[str, str]:
+    """Assign private code points to control tokens outside the dialect's markup, such as vision tokens.
 
-    Vocabularies also add words and tags of HTML; these are text, so looks decide where no flag does.
+    Vocabularies also add words and HTML tags, which are text.  So a token counts only if the
+    vocabulary flags it, or if it looks like a control token.
     """
-    learnt = learnt_of(tokenizer)
+    facts = facts_of_tokenizer(tokenizer)
     others = {
         token
-        for token in learnt.literals
-        if len(token) > 1 and token not in taken and (token in learnt.control or is_control(token))
+        for token in facts.literals
+        if len(token) > 1 and token not in taken and (token in facts.control or is_control_token(token))
     }
     room = range(_FIRST_SURROGATE + len(taken), _FIRST_SURROGATE + _SURROGATES)
     return {token: chr(number) for number, token in zip(room, sorted(others), strict=False)}
 
 
 def substitute(literal: str, code_points: Mapping[str, str]) -> str:
-    """``literal`` with its special tokens as code points.
+    """Replace the special tokens in a literal with their code points.
 
-    Leftmost first, then longest, which is how tokenizers look for them.
+    The leftmost match counts, then the longest, as in tokenizers.
     """
     if not code_points:
         return literal
-    return one_of(tuple(code_points)).sub(lambda match: code_points[match[0]], literal)
+    return pattern_of_tokens(tuple(code_points)).sub(lambda match: code_points[match[0]], literal)
 
 
 @lru_cache(maxsize=256)
-def one_of(tokens: tuple[str, ...]) -> re.Pattern[str]:
-    """Finds the first of these, and at one place the longest."""
+def pattern_of_tokens(tokens: tuple[str, ...]) -> re.Pattern[str]:
+    """Return a pattern for any of these tokens, which prefers the longest one."""
     longest_first = sorted(tokens, key=len, reverse=True)
     return re.compile("|".join(re.escape(token) for token in longest_first))
 
 
-# --- how vocabularies spell tokens ---
+# --- spellings of ordinary tokens ---
 
 
 def _byte_alphabet() -> dict[str, int]:
-    """GPT-2's alphabet: one printable character per byte, its own where it has a printable one."""
+    """Build GPT-2's alphabet: a printable character for each byte, the byte's own one if it is printable."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(0x100) if byte not in printable]
     alphabet = {chr(byte): byte for byte in printable}
@@ -193,17 +198,17 @@ _BYTE_PIECE: Final = re.compile("<0x([0-9A-Fa-f]{2})>")
 
 
 class _Spelling:
-    """How the pieces of a vocabulary stand for bytes, one piece at a time."""
+    """Rule that converts each piece of a vocabulary to bytes."""
 
     __slots__ = ("byte_fallback", "byte_level", "replace")
 
     def __init__(self, *, byte_level: bool, byte_fallback: bool, replace: Sequence[tuple[str, str]]) -> None:
         self.byte_level = byte_level
-        """Each character is a byte, in GPT-2's alphabet."""
+        """Whether each character of a piece is a byte in GPT-2's alphabet."""
         self.byte_fallback = byte_fallback
-        """``<0x0A>`` is a byte."""
+        """Whether ``<0x0A>`` is a byte."""
         self.replace = replace
-        """What stands for something else: U+2581 for a space."""
+        """Replacements, such as a space for U+2581."""
 
     def to_bytes(self, piece: str) -> bytes:
         if self.byte_fallback and (byte := _BYTE_PIECE.fullmatch(piece)):
@@ -213,7 +218,7 @@ class _Spelling:
         if self.byte_level:
             try:
                 return bytes([_BYTE_ALPHABET[character] for character in piece])
-            except KeyError:  # an added token, which is not spelt in the alphabet
+            except KeyError:  # added tokens do not use the alphabet
                 pass
         return piece.encode()
 
@@ -221,18 +226,21 @@ class _Spelling:
 _SENTENCEPIECE: Final = _Spelling(byte_level=False, byte_fallback=True, replace=(("\u2581", " "),))
 
 
-def _steps(decoder: Any) -> list[Any]:
-    """The decoders of a sequence, or the only one."""
+def _decoder_steps(decoder: Any) -> list[Any]:
+    """Return the steps of a decoder, which may be a sequence of decoders."""
     if isinstance(decoder, dict) and decoder.get("type") == "Sequence":
-        return [step for inner in decoder["decoders"] for step in _steps(inner)]
+        return [step for inner in decoder["decoders"] for step in _decoder_steps(inner)]
     return [decoder]
 
 
-def _spelling(decoder: object) -> _Spelling | None:
-    """What a decoder of ``tokenizer.json`` does to each token, or None if that depends on its neighbours."""
+def _spelling_rule(decoder: object) -> _Spelling | None:
+    """Return the spelling rule of a decoder in ``tokenizer.json``.
+
+    None means that the text of a token depends on its neighbours, or that a step is unknown.
+    """
     byte_level = byte_fallback = fused = False
     replace: list[tuple[str, str]] = []
-    for step in _steps(decoder):
+    for step in _decoder_steps(decoder):
         match step:
             case {"type": "ByteLevel"}:
                 byte_level = fused = True
@@ -251,57 +259,68 @@ def _spelling(decoder: object) -> _Spelling | None:
     return _Spelling(byte_level=byte_level, byte_fallback=byte_fallback, replace=replace)
 
 
-# --- adapters: a source is what we recognise of a foreign class ---
+# --- adapters; a *source* is a protocol for a class of another package ---
 
 
-class Learnt:
-    """What has been learnt of one tokenizer.
+class VocabularyFacts:
+    """Cached facts about one tokenizer.
 
-    It must not refer to the tokenizer: it is the value under that weak key,
-    and would keep it alive for ever.
+    They must not refer to the tokenizer.  They are stored under a weak reference to it, and a
+    reference back would keep it alive forever.
     """
 
-    __slots__ = ("bytes", "control", "filling", "literals", "readings", "special", "spelling", "texts")
+    __slots__ = (
+        "bytes",
+        "control",
+        "literals",
+        "plain_token",
+        "special",
+        "spelling",
+        "texts",
+        "token_dialects",
+    )
 
     def __init__(
         self,
         special: Mapping[int, str],
         spelling: _Spelling | None = None,
-        filling: int | None = None,
+        plain_token: int | None = None,
         control: Iterable[str] = (),
     ) -> None:
         self.special = special
-        """Id and literal of the special tokens."""
+        """Literals of the special tokens, by id."""
         self.literals = frozenset(special.values())
         self.control = frozenset(control)
-        """Those that the vocabulary says are for control, and not added words."""
+        """Literals that the vocabulary flags as control tokens, as opposed to added words."""
         self.spelling = spelling
-        """How the other tokens are spelt, where a rule says so."""
-        self.filling = filling
-        """A plain token to decode others with, where there is no such rule."""
+        """Spelling rule of the ordinary tokens, if there is one."""
+        self.plain_token = plain_token
+        """Id of a plain token that others are decoded next to, if there is no spelling rule."""
         self.bytes: dict[int, bytes] = {}
-        """The other tokens, as they are first needed: a model uses few of them, and
-        converting a whole vocabulary would stall the first request of a server."""
+        """Bytes of ordinary tokens, converted on demand.
+
+        A model uses few of them, and converting the whole vocabulary would delay a server's first request.
+        """
         self.texts = TokenTexts()
-        """The text of those that are whole characters."""
-        self.readings: dict[Dialect, TokenDialect] = {}
-        """What dialects are to it."""
+        """Texts of the ordinary tokens that consist of whole characters."""
+        self.token_dialects: dict[Dialect, TokenDialect] = {}
+        """Dialects with the code points of this vocabulary."""
 
 
-_VOCABULARIES: Final[WeakKeyDictionary[object, Learnt]] = WeakKeyDictionary()
+_VOCABULARIES: Final[WeakKeyDictionary[object, VocabularyFacts]] = WeakKeyDictionary()
 
 
 class _Adapter:
-    """A :class:`Tokenizer` that remembers."""
+    """Base of the adapters: a :class:`Tokenizer` with cached facts."""
 
-    __slots__ = ("_bytes", "learnt")
+    __slots__ = ("_bytes", "facts")
 
     def __init__(self, source: object) -> None:
-        learnt = _VOCABULARIES.get(source)
-        if learnt is None:
-            learnt = _VOCABULARIES[source] = self._study()
-        self.learnt = learnt
-        self._bytes = learnt.bytes
+        facts = _VOCABULARIES.get(source)
+        if facts is None:
+            facts = _VOCABULARIES[source] = self._read_facts()
+        self.facts = facts
+        self._bytes = facts.bytes
 
     def token_bytes(self, id: int) -> bytes:
         known = self._bytes.get(id)
@@ -310,26 +329,26 @@ class _Adapter:
         return known
 
     def special_tokens(self) -> Mapping[int, str]:
-        return self.learnt.special
+        return self.facts.special
 
-    def _study(self) -> Learnt:
+    def _read_facts(self) -> VocabularyFacts:
         raise NotImplementedError
 
     def _read(self, id: int) -> bytes:
         raise NotImplementedError
 
 
-def learnt_of(tokenizer: Tokenizer) -> Learnt:
-    """What is known of a tokenizer; of one that is not ours, only what it says itself."""
+def facts_of_tokenizer(tokenizer: Tokenizer) -> VocabularyFacts:
+    """Return the cached facts about a tokenizer, or new ones if it cannot be a weak key."""
     if isinstance(tokenizer, _Adapter):
-        return tokenizer.learnt
+        return tokenizer.facts
     try:
-        learnt = _VOCABULARIES.get(tokenizer)
-        if learnt is None:
-            learnt = _VOCABULARIES[tokenizer] = Learnt(tokenizer.special_tokens())
-    except TypeError:  # it can be no key, or no weak one
-        return Learnt(tokenizer.special_tokens())
-    return learnt
+        facts = _VOCABULARIES.get(tokenizer)
+        if facts is None:
+            facts = _VOCABULARIES[tokenizer] = VocabularyFacts(tokenizer.special_tokens())
+    except TypeError:  # not hashable, or no weak references
+        return VocabularyFacts(tokenizer.special_tokens())
+    return facts
 
 
 class _AddedToken(Protocol):
@@ -353,12 +372,12 @@ class _HuggingFaceSource(Protocol):
 
 
 class _HuggingFace(_Adapter):
-    """Follows the decoder of ``tokenizer.json`` where it treats each token by itself.
+    """Adapter for ``tokenizers.Tokenizer``.
 
-    That is so for byte-level and for SentencePiece-like vocabularies, that is,
-    for all of the models this library is about.  Otherwise (WordPiece, custom
-    decoders) a token's text is what ``decode`` adds between two plain tokens:
-    right for whole characters, while a part of one comes out as U+FFFD.
+    Byte-level and SentencePiece-like vocabularies, which all supported models have, convert each token
+    by itself, by the decoder of ``tokenizer.json``.  For other vocabularies (WordPiece, custom decoders) the
+    text of a token is whatever ``decode`` adds between two plain tokens.  That is right for
+    whole characters; a part of one becomes U+FFFD.
     """
 
     __slots__ = ("_source",)
@@ -367,29 +386,29 @@ class _HuggingFace(_Adapter):
         self._source = source
         super().__init__(source)
 
-    def _study(self) -> Learnt:
+    def _read_facts(self) -> VocabularyFacts:
         try:
             decoder = self._decoder()
-        except Exception:  # noqa: BLE001 - the class it raises for a decoder written in Python
+        except Exception:  # noqa: BLE001 - the only class that a decoder written in Python raises here
             decoder = None
-        spelling = _spelling(decoder)
+        spelling = _spelling_rule(decoder)
         found = self._source.get_added_tokens_decoder()
         added = {id: token.content for id, token in found.items()}
         control = [token.content for token in found.values() if token.special]
-        # Gemma adds runs of spaces and line feeds, the former spelt with U+2581.
+        # Gemma adds runs of spaces and newlines as tokens, with U+2581 in place of spaces.
         special = {
             id: literal
             for id, literal in sorted(added.items())
             if (spelling.to_bytes(literal) if spelling else literal.encode()).strip()
         }
-        return Learnt(special, spelling, None if spelling else self._plain_token(added), control)
+        return VocabularyFacts(special, spelling, None if spelling else self._plain_token(added), control)
 
     def encode(self, text: str) -> list[int]:
         ids: list[int] = self._source.encode(text, add_special_tokens=False).ids
         return ids
 
     def _decoder(self) -> object:
-        # Pickled, a decoder is its part of tokenizer.json; the whole takes up to a second.
+        # The pickled decoder is its part of tokenizer.json; to write the whole file takes up to a second.
         state = self._source.decoder.__getstate__()
         return json.loads(state) if isinstance(state, bytes) else json.loads(self._source.to_str())["decoder"]
 
@@ -411,21 +430,21 @@ class _HuggingFace(_Adapter):
             piece = None
         if piece is None:
             raise KeyError(id)
-        spelling = self.learnt.spelling
+        spelling = self.facts.spelling
         if spelling is not None:
             return spelling.to_bytes(piece)
-        filling = self.learnt.filling
-        if filling is None:
+        plain_token = self.facts.plain_token
+        if plain_token is None:
             return self._text([id]).encode()
-        left = self._text([filling])
-        right = self._text([filling, filling]).removeprefix(left)
-        text = self._text([filling, id, filling])
+        left = self._text([plain_token])
+        right = self._text([plain_token, plain_token]).removeprefix(left)
+        text = self._text([plain_token, id, plain_token])
         return text.removeprefix(left).removesuffix(right).encode()
 
 
 @runtime_checkable
 class _SentencePieceSource(Protocol):
-    """``mistral_common``'s SentencePieceTokenizer."""
+    """``SentencePieceTokenizer`` of ``mistral_common``."""
 
     @property
     def n_words(self) -> int: ...
@@ -435,16 +454,18 @@ class _SentencePieceSource(Protocol):
 
 
 class _SentencePiece(_Adapter):
+    """Adapter for ``SentencePieceTokenizer``."""
+
     __slots__ = ("_source",)
 
     def __init__(self, source: _SentencePieceSource) -> None:
         self._source = source
         super().__init__(source)
 
-    def _study(self) -> Learnt:
+    def _read_facts(self) -> VocabularyFacts:
         source = self._source
         special = {id: source.id_to_piece(id) for id in sorted(source.special_ids)}
-        return Learnt(special, _SENTENCEPIECE, control=special.values())
+        return VocabularyFacts(special, _SENTENCEPIECE, control=special.values())
 
     def _read(self, id: int) -> bytes:
         if not 0 <= id < self._source.n_words:
@@ -454,23 +475,25 @@ class _SentencePiece(_Adapter):
 
 @runtime_checkable
 class _TekkenSource(_SentencePieceSource, Protocol):
-    """``mistral_common``'s Tekkenizer."""
+    """``Tekkenizer`` of ``mistral_common``."""
 
     def id_to_byte_piece(self, token_id: int, /) -> bytes: ...
     def encode(self, s: str, /, bos: bool, eos: bool) -> list[int]: ...
 
 
 class _Tekken(_Adapter):
+    """Adapter for ``Tekkenizer``."""
+
     __slots__ = ("_source",)
 
     def __init__(self, source: _TekkenSource) -> None:
         self._source = source
         super().__init__(source)
 
-    def _study(self) -> Learnt:
+    def _read_facts(self) -> VocabularyFacts:
         source = self._source
         special = {id: source.id_to_piece(id) for id in sorted(source.special_ids)}
-        return Learnt(special, control=special.values())
+        return VocabularyFacts(special, control=special.values())
 
     def _read(self, id: int) -> bytes:
         if not 0 <= id < self._source.n_words:
@@ -478,11 +501,11 @@ class _Tekken(_Adapter):
         return self._source.id_to_byte_piece(id)
 
     def encode(self, text: str) -> list[int]:
-        # It takes text for text: what is special in it must be found before.
-        ids = {literal: id for id, literal in self.learnt.special.items()}
+        # The tokenizer does not look for special tokens in text, so they are searched for here.
+        ids = {literal: id for id, literal in self.facts.special.items()}
         out: list[int] = []
         at = 0
-        for found in one_of(tuple(ids)).finditer(text):
+        for found in pattern_of_tokens(tuple(ids)).finditer(text):
             out += self._source.encode(text[at : found.start()], bos=False, eos=False)
             out.append(ids[found[0]])
             at = found.end()
@@ -495,12 +518,12 @@ _SOURCES: Final[tuple[tuple[type, Callable[[Any], _Adapter]], ...]] = (
     (_SentencePieceSource, _SentencePiece),
 )
 _ADAPTERS: Final[dict[type, Callable[[Any], _Adapter]]] = {}
-"""Adapters by class: to recognise one by its methods takes longer than to read a token."""
+"""Adapters by class: recognising a tokenizer by its methods takes longer than reading a token."""
 
 
 @runtime_checkable
 class _HasBackend(Protocol):
-    """A fast tokenizer of ``transformers``."""
+    """Fast tokenizer of ``transformers``."""
 
     @property
     def backend_tokenizer(self) -> object: ...
@@ -508,7 +531,7 @@ class _HasBackend(Protocol):
 
 @runtime_checkable
 class _HasInstruct(Protocol):
-    """``mistral_common``'s MistralTokenizer."""
+    """``MistralTokenizer`` of ``mistral_common``."""
 
     @property
     def instruct_tokenizer(self) -> object: ...
@@ -516,7 +539,7 @@ class _HasInstruct(Protocol):
 
 @runtime_checkable
 class _HasTokenizer(Protocol):
-    """``mistral_common``'s InstructTokenizer; processors; wrappers of engines."""
+    """``InstructTokenizer`` of ``mistral_common``, a processor, or an engine's wrapper."""
 
     @property
     def tokenizer(self) -> object: ...
@@ -525,5 +548,5 @@ class _HasTokenizer(Protocol):
 AnyTokenizer: TypeAlias = (
     Tokenizer | _HuggingFaceSource | _SentencePieceSource | _HasBackend | _HasInstruct | _HasTokenizer
 )
-"""Whatever a tokenizer is taken from: a :class:`Tokenizer`, a tokenizer of ``tokenizers``,
-``transformers`` or ``mistral_common`` as it is, or an object that holds one of them."""
+"""Any object that holds a tokenizer: a :class:`Tokenizer`, a tokenizer of ``tokenizers``, ``transformers``
+or ``mistral_common``, or an object that has one of them as an attribute."""

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
+from ...dialects._control_tokens import is_control_token
 from ...dialects._declaration import Dialect
 from ...dialects._registry import facts_of
 from ...dialects._templates import (
     PAYLOADS,
     Hole,
-    is_control,
     literals,
     parse_template,
     split_at,
@@ -161,7 +161,7 @@ class Capabilities:
     @staticmethod
     def is_control(marker: str) -> bool:
         """Return whether the marker is a control token, which does not occur in prose."""
-        return is_control(marker)
+        return is_control_token(marker)
 
 
 def _has_open_name(template: str) -> bool:

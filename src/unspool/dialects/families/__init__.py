@@ -1,1 +1,1 @@
-"""The built-in dialects, one module per model family. Data only."""
+"""Built-in dialects, one module for each family of models.  They contain only data."""

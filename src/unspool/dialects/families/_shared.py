@@ -1,4 +1,4 @@
-"""What several families share."""
+"""Templates and values that several families share."""
 
 from typing import Final
 
@@ -9,8 +9,9 @@ CHATML_STOPS = ("<|im_end|>", "<|endoftext|>")
 LLAMA_STOPS = ("<|eot_id|>", "<|eom_id|>", "<|eot|>", "<|eom|>", "<|end_of_text|>", "<|im_end|>", "</s>")
 IM_END = ("<|im_end|>",)
 
-# -- what stands between <tool_call> and its end
-# Three bodies share these tags.  Models that have seen all three mix them, and people name the wrong one.
+# -- bodies of <tool_call>
+# Three formats share these tags.  Models that were trained on several of them mix them up, and users
+# select the wrong dialect.  So each of these dialects also accepts the other two formats.
 
 QWEN_PARAM = "<parameter={key}>\n{value}\n</parameter>\n"
 GLM_PARAM = "<arg_key>{key}</arg_key>\n<arg_value>{value}</arg_value>\n"
@@ -34,7 +35,7 @@ QWEN_BODY = (
 )
 GLM_BODY = (
     Dialect(name="glm45", call=("<tool_call>{name}\n{params}</tool_call>",), param=(GLM_PARAM,)),
-    # A name alone is enough if it is that of a tool.
+    # A name without parameters is a call only if a tool has this name.
     Dialect(name="glm45", section=("?{calls}",), call=("<tool_call>{name}</tool_call>",)),
 )
 

@@ -11,7 +11,7 @@ COHERE_EOS = ("<|END_OF_TURN_TOKEN|>",)
 COHERE_PROMPT = ("<|CHATBOT_TOKEN|>",)
 COHERE_REASONING = ("<|START_THINKING|>{text}<|END_THINKING|>",)
 COHERE_CONTENT = ("<|START_RESPONSE|>{text}<|END_RESPONSE|>", "<|START_TEXT|>{text}<|END_TEXT|>")
-COHERE_FURNITURE = ("<co>", "</co: {_}>", "<|END_OF_TURN_TOKEN|>", "<|CHATBOT_TOKEN|>")
+COHERE_DROPPED = ("<co>", "</co: {_}>", "<|END_OF_TURN_TOKEN|>", "<|CHATBOT_TOKEN|>")
 COHERE_THINKING = Thinking(
     special="yes",
     default="on",
@@ -45,7 +45,7 @@ COHERE = Dialect(
     id_format=IdFormat("{index}"),
     reasoning=COHERE_REASONING,
     content=COHERE_CONTENT,
-    drop=COHERE_FURNITURE,
+    drop=COHERE_DROPPED,
     prompt=Prompt(turn=("<|CHATBOT_TOKEN|>",)),
     request=RequestFacts(
         calls_special="yes",
@@ -73,7 +73,7 @@ COHERE_COFL = Dialect(
     id_format=IdFormat("{index}"),
     reasoning=COHERE_REASONING,
     content=COHERE_CONTENT,
-    drop=COHERE_FURNITURE,
+    drop=COHERE_DROPPED,
     prompt=Prompt(turn=("<|CHATBOT_TOKEN|>",)),
     request=RequestFacts(
         calls_special="no",

@@ -1,4 +1,4 @@
-"""DeepSeek: control tokens up to V3.1, then XML in a namespace, which GigaChat took over."""
+"""DeepSeek.  Up to V3.1, calls are in control tokens; later, in XML tags with a prefix, as in GigaChat."""
 
 from dataclasses import replace
 
@@ -33,7 +33,7 @@ DEEPSEEK_RESULTS = (
     "<｜tool▁outputs▁begin｜>{text}<｜tool▁outputs▁end｜>",
     "<｜tool▁output▁begin｜>{text}<｜tool▁output▁end｜>",
 )
-"""Results of tools are not for the model to write."""
+"""Results of tools, which the model should not write; they are dropped."""
 DEEPSEEK_SECTION = ("<｜tool▁calls▁begin｜>{calls}<｜tool▁calls▁end｜>", "{calls}")
 R1_THINKING = replace(
     DEEPSEEK_THINKING,
@@ -94,7 +94,7 @@ DEEPSEEK_V3_1 = Dialect(
     ),
 )
 
-# -- XML in a namespace; an attribute says whether a value is a string
+# -- XML tags with a prefix; an attribute tells whether a value is a string
 
 DSML_CALLS = (
     '<%invoke name="{name}">\n{params}</%invoke>\n',
@@ -104,7 +104,7 @@ DSML_CALLS = (
 
 
 def dsml(name: str, family: Family, request: RequestFacts, tags: tuple[str, ...], *sections: str) -> Dialect:
-    """The dialect with these prefixes of tags, and these names of sections, the usual one first."""
+    """Return a dialect with these prefixes of tags and names of sections; the first ones are canonical."""
     wrapped = [f"\n\n<{tag}{section}>\n{{calls}}</{tag}{section}>" for section in sections for tag in tags]
     param = '<%parameter name="{key}" string="{string}">{value}</%parameter>\n'
     return Dialect(

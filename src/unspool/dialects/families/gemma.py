@@ -1,4 +1,4 @@
-"""Google's Gemma: objects with bare keys, and delimiters of strings that are tokens."""
+"""Google's Gemma: objects with unquoted keys, and special tokens as delimiters of strings."""
 
 from dataclasses import replace
 

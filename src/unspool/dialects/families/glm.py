@@ -1,4 +1,4 @@
-"""GLM, and those who put keys and values into tags of their own like it."""
+"""GLM, and families that also write keys and values in separate tags."""
 
 from dataclasses import replace
 
@@ -42,7 +42,7 @@ GLM45 = Dialect(
     ),
 )
 
-# Small models put a call into the tag of a role.
+# Small models write a call inside the tag of a role.
 LAGUNA_ROLES = (
     Dialect(
         name="poolside_v1",
@@ -75,7 +75,7 @@ POOLSIDE_V1 = replace(
     ),
 )
 
-# -- without line feeds
+# -- without newlines
 
 GLM47 = Dialect(
     name="glm47",

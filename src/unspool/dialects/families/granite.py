@@ -1,4 +1,4 @@
-"""IBM's Granite, a dialect for almost every version."""
+"""IBM's Granite; almost every version has another format."""
 
 from dataclasses import replace
 

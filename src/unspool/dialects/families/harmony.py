@@ -1,4 +1,4 @@
-"""Messages whose header says what the body is: gpt-oss, and those who took over its frame."""
+"""gpt-oss, and families that also write messages with headers that describe their bodies."""
 
 from dataclasses import replace
 
@@ -29,7 +29,7 @@ HARMONY = Dialect(
             Route(
                 "to=functions.{name}", "{args}", "<|channel|>commentary to=functions.{name} <|constrain|>json"
             ),
-            # Built-in tools are the model's own business, not calls for the client.
+            # The model's built-in tools are part of its reasoning, not calls for the client.
             *(
                 Route(f"to={tool}{function}", "reasoning")
                 for tool in ("python", "browser", "container")

@@ -1,4 +1,4 @@
-"""Tencent's Hunyuan; since Hy3 every tag carries a suffix that depends on the checkpoint."""
+"""Tencent's Hunyuan.  Since Hy3, every tag has a suffix that depends on the checkpoint."""
 
 import re
 from dataclasses import replace
@@ -41,11 +41,11 @@ HY_THINKING = Thinking(
     effort_off=("no_think", "none"),
 )
 SUFFIXES = ("", ":opensource", ":6124c78e")
-"""What the tags of the released checkpoints end with.  Without a tokenizer nobody knows which it is."""
+"""Suffixes of the released checkpoints.  Only a tokenizer can tell which one a model has."""
 
 
-def spelt(templates: tuple[str, ...], *suffixes: str) -> tuple[str, ...]:
-    """The templates that have no suffix yet, with each of these in every tag."""
+def with_suffixes(templates: tuple[str, ...], *suffixes: str) -> tuple[str, ...]:
+    """Return the templates without a suffix, once for each suffix, with that suffix in every tag."""
     plain = [template for template in templates if ":" not in template]
     return tuple(re.sub("(｜?>)", rf"{suffix}\1", template) for suffix in suffixes for template in plain)
 
@@ -54,7 +54,7 @@ HY_V4_FACTS = RequestFacts(
     calls_special="no",
     forced=NATIVE,
     eos=("<｜hy_eos｜>",),
-    prompts=spelt(("<｜hy_Assistant｜>",), *SUFFIXES),
+    prompts=with_suffixes(("<｜hy_Assistant｜>",), *SUFFIXES),
     thinking=HY_THINKING,
 )
 HY_V3_FACTS = replace(
@@ -76,8 +76,8 @@ HY_V3 = Dialect(
         reasoning_aliases=("hy_v3", "hunyuan"),
         variants=(("<tool_calls:opensource>", "hy_v3:opensource"),),
     ),
-    section=(*spelt(("<tool_calls>\n{calls}</tool_calls>",), *SUFFIXES), "?{calls}"),
-    call=spelt(
+    section=(*with_suffixes(("<tool_calls>\n{calls}</tool_calls>",), *SUFFIXES), "?{calls}"),
+    call=with_suffixes(
         (
             "<tool_call>{name}<tool_sep>\n{params}</tool_call>\n",
             "<tool_call>{name}{params}</tool_call>",
@@ -85,9 +85,9 @@ HY_V3 = Dialect(
         *SUFFIXES,
     ),
     sep=("",),
-    param=spelt((PARAM_LINES,), *SUFFIXES),
-    reasoning=spelt(THINK_INLINE, *SUFFIXES),
-    stop=spelt(("<｜hy_eos｜>",), *SUFFIXES),
+    param=with_suffixes((PARAM_LINES,), *SUFFIXES),
+    reasoning=with_suffixes(THINK_INLINE, *SUFFIXES),
+    stop=with_suffixes(("<｜hy_eos｜>",), *SUFFIXES),
     request=HY_V3_FACTS,
 )
 
@@ -104,35 +104,35 @@ HY_V4 = replace(
             ("<tool_calls:6124c78e>", "hy_v4:6124c78e"),
         ),
     ),
-    section=(*spelt(("<tool_calls>{calls}</tool_calls>",), *SUFFIXES), "?{calls}"),
-    call=spelt(
+    section=(*with_suffixes(("<tool_calls>{calls}</tool_calls>",), *SUFFIXES), "?{calls}"),
+    call=with_suffixes(
         (
             "<tool_call>{name}{params}</tool_call>",
             "<tool_call>{name}<tool_sep>{params}</tool_call>",
         ),
         *SUFFIXES,
     ),
-    param=spelt(("<arg_key>{key}</arg_key><arg_value>{value}</arg_value>", PARAM_LINES), *SUFFIXES),
+    param=with_suffixes(("<arg_key>{key}</arg_key><arg_value>{value}</arg_value>", PARAM_LINES), *SUFFIXES),
     request=HY_V4_FACTS,
 )
 
 
 def suffixed(dialect: Dialect, facts: RequestFacts, suffix: str, models: str) -> Dialect:
-    """The same dialect with one suffix only."""
+    """Return a variant of a dialect with one suffix only."""
     return replace(
         dialect,
         name=dialect.name + suffix,
         family=Family(models),
-        section=spelt(dialect.section, suffix),
-        call=spelt(dialect.call, suffix),
-        param=spelt(dialect.param, suffix),
-        reasoning=spelt(dialect.reasoning, suffix),
-        stop=spelt(dialect.stop, suffix),
+        section=with_suffixes(dialect.section, suffix),
+        call=with_suffixes(dialect.call, suffix),
+        param=with_suffixes(dialect.param, suffix),
+        reasoning=with_suffixes(dialect.reasoning, suffix),
+        stop=with_suffixes(dialect.stop, suffix),
         request=replace(
             facts,
-            eos=spelt(facts.eos, suffix),
-            prompts=spelt(facts.prompts, suffix),
-            thinking=replace(facts.thinking, seed=spelt((facts.thinking.seed,), suffix)[0]),
+            eos=with_suffixes(facts.eos, suffix),
+            prompts=with_suffixes(facts.prompts, suffix),
+            thinking=replace(facts.thinking, seed=with_suffixes((facts.thinking.seed,), suffix)[0]),
         ),
     )
 

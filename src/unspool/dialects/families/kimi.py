@@ -68,7 +68,7 @@ KIMI_K2 = Dialect(
 
 
 def _spaced(template: str) -> str:
-    """The template with the blanks that some detokenizers put around special tokens."""
+    """Return a template with the spaces that some detokenizers put around special tokens."""
     return re.sub(r"(<\|(?:open|close)\|>)(\w)", r"\1 \2", re.sub(r"(?<=\w)<\|sep\|>", " <|sep|>", template))
 
 
@@ -95,7 +95,7 @@ KIMI_K3 = Dialect(
     names=Names(first_index=1),
     reasoning=(K3_THINK, _spaced(K3_THINK)),
     content=(K3_RESPONSE, _spaced(K3_RESPONSE)),
-    # The prompt opens without blanks what such a detokenizer closes with them.
+    # The prompt holds the opening marker without spaces; such a detokenizer writes the closing one with them.
     drop=(*K3_ENDS, *map(_spaced, (*K3_ENDS, "<|close|>think<|sep|>"))),
     stop=("<|end_of_msg|>",),
     prompt=Prompt(turn=('role="assistant"<|sep|>',)),

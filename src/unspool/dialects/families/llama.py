@@ -1,4 +1,4 @@
-"""Llama, and the functions that others have tuned into it."""
+"""Llama, and models tuned from it that write calls in other formats."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ from ._shared import (
 
 LLAMA4_EOS = ("<|eot|>", "<|eom|>")
 PYTHON_MARKERS = ("<|python_start|>", "<|python_end|>", "<|python_tag|>")
-"""They stand around calls, and mean nothing where there are none."""
+"""Markers around calls, which are dropped where there are no calls."""
 FUNCTIONARY_EOS = ("<|eot_id|>", "<|eom_id|>")
 
 LLAMA3_JSON = Dialect(
@@ -82,7 +82,7 @@ WATT = replace(
     name="watt",
     family=Family(
         "Watt-tool", model_names=("Watt tool",), fingerprint=("watt-tool",)
-    ),  # no template is known: it loses to pythonic
+    ),  # its template is not known, so pythonic is detected instead
     section=("^[{calls}]",),
     call=("{name}{args}", "{envelope}"),
     reasoning=(),

@@ -1,4 +1,4 @@
-"""MiniCPM: every generation writes in another way."""
+"""MiniCPM; every generation has another format."""
 
 from dataclasses import replace
 
@@ -28,7 +28,7 @@ MINICPM5 = Dialect(
     name="minicpm5",
     family=Family("MiniCPM5", model_names=("MiniCPM5",)),
     section=("\n{calls}",),
-    # A detokenizer may swallow the blank.
+    # A detokenizer may drop the space.
     call=('<function name="{name}">{params}</function>', '<functionname="{name}">{params}</function>'),
     param=(
         '<param name="{key}">{value}</param>',

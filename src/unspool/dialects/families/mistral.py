@@ -1,4 +1,4 @@
-"""Mistral: how a call is written depends on the version of the tokenizer."""
+"""Mistral; the format of a call depends on the version of the tokenizer."""
 
 from dataclasses import replace
 

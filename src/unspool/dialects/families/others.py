@@ -1,4 +1,4 @@
-"""Families of one dialect each."""
+"""Families with a single dialect."""
 
 from dataclasses import replace
 
@@ -25,7 +25,7 @@ from ._shared import (
     QWEN_BODY,
 )
 
-# -- objects
+# -- calls as JSON objects
 
 INTERNLM2 = Dialect(
     name="internlm2",
@@ -70,7 +70,7 @@ APRIEL = Dialect(
     also_accepts=QWEN_BODY + GLM_BODY,
     reasoning=(
         "Here are my reasoning steps:\n{text}\n[BEGIN FINAL RESPONSE]\n",
-        "!<thinking>{text}</thinking>",  # the template writes it directly behind the answer
+        "!<thinking>{text}</thinking>",  # the template writes it right after the answer
     ),
     drop=("[END FINAL RESPONSE]",),
     stop=("<|end|>",),
@@ -157,7 +157,7 @@ INKLING = Dialect(
     ),
 )
 
-# -- Python
+# -- calls as Python code
 
 LFM2 = Dialect(
     name="lfm2",
@@ -196,7 +196,7 @@ SARASHINA = Dialect(
     request=RequestFacts(calls_special="no", forced=JSON_FIRST, eos=("</s>",), thinking=NO_REASONING),
 )
 
-# -- the name before the arguments
+# -- calls with the name before the arguments
 
 SOLAR_OPEN = Dialect(
     name="solar_open",
@@ -255,7 +255,7 @@ PLAMO3 = Dialect(
     ),
 )
 
-# -- parameters
+# -- calls with tagged parameters
 
 DOTS = Dialect(
     name="dots",

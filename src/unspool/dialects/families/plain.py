@@ -1,4 +1,4 @@
-"""What is no family's own: JSON from any model, and text that is left alone."""
+"""Dialects without a family: JSON from any model, and text that passes through unchanged."""
 
 from .._declaration import Dialect, Envelope, Family
 from .._request_facts import MODEL, NO_REASONING, UNSWITCHED, RequestFacts

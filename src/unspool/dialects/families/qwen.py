@@ -1,4 +1,4 @@
-"""Qwen, and those who took over its two ways to write calls."""
+"""Qwen, and families that use one of its two formats of calls."""
 
 from dataclasses import replace
 
@@ -16,8 +16,8 @@ from ._shared import (
     THINK_LINES,
 )
 
-# -- an object in tags
-# <scratch_pad> of the goal-oriented Hermes prompt is ordinary content.
+# -- a JSON object in tags
+# <scratch_pad>, which one Hermes prompt asks for, is ordinary content.
 
 HERMES = Dialect(
     name="hermes",
@@ -89,7 +89,7 @@ ERNIE45 = replace(
     request=RequestFacts(calls_special="no", forced=JSON_FIRST, eos=("</s>",), thinking=SEEDED),
 )
 
-# -- the name in the tag
+# -- tagged parameters, with the name in the tag
 
 QWEN3_CODER = Dialect(
     name="qwen3_coder",
@@ -126,10 +126,10 @@ QWEN3_CODER = Dialect(
 )
 
 QWEN_SECTION = ("\n<tool_call>\n{calls}\n</tool_call>", "?{calls}")
-"""With one line feed, where Qwen's own template writes two."""
+"""Section with one newline in front, where Qwen's own template writes two."""
 
-# Mimo puts values directly between the tags; those with Qwen's line feeds around them are read as well,
-# and since a template says both at once, they are what is written.
+# MiMo writes values without newlines inside the tags.  One template covers this and Qwen's newlines,
+# so `render` writes the newlines.
 MIMO = replace(
     QWEN3_CODER,
     name="mimo",

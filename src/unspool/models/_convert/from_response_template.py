@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final, NoReturn
 
+from ...dialects._control_tokens import is_control_token
 from ...dialects._declaration import Dialect, Envelope, Family, Values
 from ...dialects._request_facts import MODEL, UNSWITCHED, RequestFacts
-from ...dialects._templates import is_control
 from ...errors import SpecError
 
 _KEYS: Final = {"version", "defaults", "start_anchor", "start_anchor_pattern", "fields"}
@@ -178,8 +178,8 @@ class _Translation:
             call=call,
             param=param,
             # Whatever closes it vanishes; that it ends the turn, too, only its looks can tell.
-            stop=tuple(stop for stop in stops if is_control(stop) and "{" not in stop),
-            drop=tuple(stop for stop in stops if not is_control(stop) or "{" in stop),
+            stop=tuple(stop for stop in stops if is_control_token(stop) and "{" not in stop),
+            drop=tuple(stop for stop in stops if not is_control_token(stop) or "{" in stop),
             **keys,  # type: ignore[arg-type]
         )
 

@@ -25,6 +25,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
+from ...dialects._control_tokens import split_at_control_tokens
 from ...dialects._declaration import Dialect
 from ...dialects._registry import facts_of, find
 from ...dialects._request_facts import ANY
@@ -40,7 +41,6 @@ from ...dialects._templates import (
     reading_pieces,
     split_at,
     split_marks,
-    tokens_apart,
 )
 from ...errors import UsageError
 from .._detection.template_probe import ASKED, Probe
@@ -334,7 +334,7 @@ def _either(texts: Sequence[str]) -> str:
 
 def _closing(tail: Sequence[Piece]) -> dict[str, Any]:
     """What ends a region: engines prefer to know it as a literal."""
-    if len(tail) == 1 and len(tokens_apart(tail[0].text)) == 1:
+    if len(tail) == 1 and len(split_at_control_tokens(tail[0].text)) == 1:
         return {"close": tail[0].text}
     return {"close_pattern": _pattern(tail)}
 
@@ -381,7 +381,7 @@ def _regexes(pieces: Sequence[Piece], before: str) -> Iterator[str]:
     for i, piece in enumerate(pieces):
         match piece:
             case Literal():
-                yield r"\s*".join(map(re.escape, tokens_apart(piece.text)))
+                yield r"\s*".join(map(re.escape, split_at_control_tokens(piece.text)))
             case Space():
                 yield r"\s*"
             case LineFeed():

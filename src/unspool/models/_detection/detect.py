@@ -23,6 +23,7 @@ from typing import Final
 from ..._core.render.example import calls_of
 from ..._core.render.message import render
 from ...chat_templates import ChatTemplate, ChatTemplateError, normalise_history
+from ...dialects._control_tokens import is_control_token
 from ...dialects._declaration import Dialect
 from ...dialects._registry import combined, find, get_dialect, list_dialects
 from ...dialects._request_facts import (
@@ -33,7 +34,7 @@ from ...dialects._request_facts import (
     Answer,
     RequestFacts,
 )
-from ...dialects._templates import is_control, split_marks
+from ...dialects._templates import split_marks
 from ...errors import SpecError, UsageError
 from ...message import Message, Part, TextPart, ToolCall
 from ...parser import Parser, parse
@@ -454,7 +455,7 @@ def _facts(dialect: Dialect, reasoning: Reasoning) -> RequestFacts:
     switches = tuple(name for name in reasoning.switches if name in SWITCHES)
     thinking = NO_REASONING
     if dialect.reasoning:
-        special: Answer = "yes" if is_control(dialect.reasoning[0]) else "no"
+        special: Answer = "yes" if is_control_token(dialect.reasoning[0]) else "no"
         thinking = replace(UNSWITCHED, special=special, switches=switches)
         if reasoning.seed:
             thinking = replace(thinking, default="on" if switches else "always", seed=reasoning.seed)

@@ -13,10 +13,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 from ..._core.render.example import EXAMPLE
 from ..._core.token_ids.tokenizers import substitute
+from ...dialects._control_tokens import CONTROL_TOKEN
 from ...dialects._declaration import Dialect
 from ...dialects._registry import facts_of, get_dialect
 from ...dialects._request_facts import SWITCHES, RequestFacts
@@ -44,9 +45,6 @@ from .report import (
 )
 from .server_settings import ANSWER, Breaks
 from .training_checks import training
-
-_CONTROL: Final = re.compile(r"<[|｜][^<>|｜\s]{1,40}[|｜]>|\[/?[A-Z_]{3,}\]|<(?:start|end)_of_turn>")
-"""What a template writes that must be a token of its own."""
 
 
 def diagnose(source: object) -> Diagnosis:
@@ -336,7 +334,9 @@ class _Doctor:
         border = header + written.rest + self.end
         strangers = [
             token
-            for token in dict.fromkeys(_CONTROL.findall(self.detection.prompt + written.turn + written.rest))
+            for token in dict.fromkeys(
+                CONTROL_TOKEN.findall(self.detection.prompt + written.turn + written.rest)
+            )
             if token not in known
         ]
         if strangers:
@@ -350,7 +350,7 @@ class _Doctor:
         spelt = [
             marker.text
             for marker in self.markers()
-            if marker.kind == "text" and _CONTROL.fullmatch(marker.text) and marker.role != "end"
+            if marker.kind == "text" and CONTROL_TOKEN.fullmatch(marker.text) and marker.role != "end"
         ]
         if spelt:
             what = "is no token" if len(spelt) == 1 else "are no tokens"
