@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from .._core.arguments.select import compile_dialect
+from .._core.compile_cache import compiled_dialect
 from .._core.start_state import relevant_tail
 from .._core.token_ids.detokenizer import Detokenizer
 from .._core.token_ids.tokenizers import AnyTokenizer, as_tokenizer
@@ -43,14 +43,14 @@ def start_state(dialect: Dialect, prompt: str, *, continues: bool = False) -> Ou
 
 def _begins_call(dialect: Dialect, text: str) -> bool:
     """Whether a text begins with the opener of a call or of a section."""
-    syntax = compile_dialect(dialect)
+    syntax = compiled_dialect(dialect)
     openers = [form.opener for form in syntax.forms] + [section.opener for section in syntax.sections]
     return text.startswith(tuple(filter(None, openers)))
 
 
 def relevant(dialect: Dialect, prompt: str, *, continues: bool = False) -> str:
     """Return the part of a prompt that counts, however long the prompt is."""
-    return relevant_tail(prompt, compile_dialect(dialect), continues=continues)
+    return relevant_tail(prompt, compiled_dialect(dialect), continues=continues)
 
 
 def continued_turn(dialect: Dialect, prompt: str, begun: str) -> str:

@@ -113,10 +113,6 @@ class EnvelopeCodec(NamedPayload):
             return self.name
         return "".join(self._captured)[1:]
 
-    def step(self, buf: str, pos: int, final: bool) -> int:
-        self.text = ""
-        return self._read(buf, pos, final)
-
     @property
     def verbatim(self) -> bool:
         return not self._python and self._json.verbatim
@@ -132,9 +128,15 @@ class EnvelopeCodec(NamedPayload):
         value = self._value
         assert value is not None  # noqa: S101 - it was the source
         self.text = ""
-        return self._read(buf, pos, False) if self._stepped(value, pos) else pos
+        if not self._stepped(value, pos):
+            return pos
+        text = self.text
+        end = self.step(buf, pos, False)
+        self.text = text + self.text
+        return end
 
-    def _read(self, buf: str, pos: int, final: bool) -> int:
+    def step(self, buf: str, pos: int, final: bool) -> int:
+        self.text = ""
         n = len(buf)
         was_committed = self.committed
         while pos < n and not self.done and not self.error and self.committed == was_committed:

@@ -60,7 +60,7 @@ class Tree(Parameters):
     )
 
     def __init__(self, syntax: CompiledDialect, tools: Tools, function: str, policies: Policies) -> None:
-        super().__init__(syntax, tools, function, policies, syntax.tree_programs)
+        super().__init__(syntax, tools, function, policies, syntax.params.nested_programs)
         self._root = _Element(UNKNOWN, "", self._slot_for(UNKNOWN, {}), skip=False)
         self._root.shape = _OBJECT
         self._stack: list[_Element] = []
@@ -125,7 +125,7 @@ class Tree(Parameters):
             else:
                 self.error = "a parameter or the end of the call"
             return pos
-        if trial.program in syntax.param_of:
+        if trial.program in syntax.params.form_of:
             self._begin(element, trial, pos)
         elif self._stack:
             self._end()
@@ -188,7 +188,7 @@ class Tree(Parameters):
         answer = trial.run(buf, at, final)
         if answer != MATCH:
             return NEED if answer == NEED else FAIL
-        if trial.program not in syntax.param_of:
+        if trial.program not in syntax.params.form_of:
             if not self._confirms:
                 return MATCH
             return follows(syntax.follow.after_nested, buf, at + trial.offset, final)

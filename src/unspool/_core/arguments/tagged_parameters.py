@@ -55,10 +55,10 @@ class Tagged(Parameters):
     )
 
     def __init__(self, syntax: CompiledDialect, tools: Tools, function: str, policies: Policies) -> None:
-        super().__init__(syntax, tools, function, policies, syntax.param_programs)
+        super().__init__(syntax, tools, function, policies, syntax.params.head_programs)
         self._state = _SEEK
         self._seen: set[str] = set()
-        self._form: ParamForm = syntax.params[0]
+        self._form: ParamForm = syntax.params.forms[0]
         self._slot = Slot(UNKNOWN, "", untyped_is_string=True, python_values=False)
         self._streams = True
         self._skip = False  # the parameter was given before
@@ -133,7 +133,7 @@ class Tagged(Parameters):
             if not self._spelt and "spelt" in fields:
                 self._spelt = fields["spelt"]
                 self.notes.append(("slip", f"{self._spelt} spelt out between tags", pos))
-            self._begin(syntax.param_of[trial.program], fields.get("key", ""), fields, pos, out)
+            self._begin(syntax.params.form_of[trial.program], fields.get("key", ""), fields, pos, out)
             return pos + trial.offset
         if final and self._ends_in_tag(buf, pos):
             return self._cut_head(pos)
@@ -349,7 +349,7 @@ class Tagged(Parameters):
         elif marker in syntax.follow.openers:
             if not inside:
                 return FAIL
-            trial = Matcher(syntax.held_calls, syntax.unescape)
+            trial = Matcher(syntax.params.call_programs, syntax.unescape)
             answer = trial.run(buf, end - len(marker), final)
             step = 1
         elif marker in syntax.follow.heads.literals:

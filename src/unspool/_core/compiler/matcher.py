@@ -1,14 +1,28 @@
-"""Trials decide whether something begins at a marker, and what.
+"""Matcher: decides whether something begins at a marker, and what.
 
-Where a marker is found, the programs that may begin there are tried in order.
-The law that chunking invariance follows from, the *monotone law*: what a trial
-decides on a prefix it decides on every extension of it; until then it asks for
-more.  So the first program that needs more input stops the loop, and a trial is
-resumed where it stopped, never run again over what it has read.
+Theory of operation
+-------------------
 
-A head reaches at most ``BOUND`` characters, white space included; only an
-envelope whose arguments come before its name may be longer, by those, and the
-text it has consumed is laid aside, so that feeding stays linear.
+Where a marker stands, the programs that may begin there are tried in order.  ``run`` executes the
+steps of the current program on a window of the buffer.  Its answers:
+
+===========  ========================================================================
+``NEED``     the input ends before the current program has matched or failed
+``FAIL``     no program matches
+``MATCH``    ``program`` has matched ``offset`` characters; ``fields`` has its holes
+``CUT``      the end of the input cut off the head of a call
+``RESTART``  the next program needs the input that was set aside; see below
+===========  ========================================================================
+
+All results are independent of chunking because of the *monotone law*: what a matcher decides on a
+prefix, it decides on every extension of it; until then it asks for more.  So the first program that
+needs more input stops the loop, although a later one may match already.  A matcher is resumed at the
+step where it stopped.  It never reads the same input twice.
+
+A head is at most ``BOUND`` characters long, including whitespace.  Only an envelope may be longer, if
+its arguments come before its name.  The machine then sets aside what the envelope has consumed, so
+that the buffer stays short and feeding takes linear time.  If the envelope fails, the next program has
+to start from the beginning; that is the rare case of ``RESTART``.
 """
 
 from __future__ import annotations
@@ -42,7 +56,7 @@ from .programs import (
     Step,
 )
 
-# What a trial answers.
+# Answers of a matcher.
 NEED: Final = 0
 FAIL: Final = 1
 MATCH: Final = 2
@@ -51,7 +65,10 @@ RESTART: Final = 4
 
 
 def _attribute(never: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Patterns for an attribute, and for one that has begun; ``never``: what no value in quotes holds."""
+    """Return patterns for a whole attribute and for the beginning of one.
+
+    :param never: characters that do not occur in a quoted value.
+    """
     key, equals = r"([\w:.-]{})", r"[ \t\r\n]*=[ \t\r\n]*"
     whole = rf"""(?:"([^"{never}]*)"|'([^'{never}]*)'|([^\s"'<>=/]+)(?=[\s<>/]))"""
     begun = rf"""(?:"([^"{never}]*)|'([^'{never}]*)|[^\s"'<>=/]*)?"""
@@ -63,72 +80,77 @@ def _attribute(never: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 _ATTRIBUTE: Final = _attribute(r"\n<")
 _ESCAPED_ATTRIBUTE: Final = _attribute(r"\ud800-\udfff")
-"""Where quotes are escaped, a value holds anything but a quote."""
+"""Patterns for a dialect that escapes quotes, so that a value may contain any other character."""
 
 
 _NO_LETTER: Final = Alphabet(r"[\W\d]*")
-"""What is no name: a number, a counter."""
+"""Characters of a number or a counter, which is not a name."""
 
 
 class Matcher:
-    """Programs being tried at one place of the input."""
+    """Execution of programs at one place of the input."""
 
-    # Most of this stays as it is in most trials, so it is set when it changes.
+    # Most of these keep their default in most matchers, so they are set only when they change.
     envelope: NamedPayload | None = None
-    """The envelope being read, if the program has one."""
-    aside: int = 0
-    """How much of the window, which an envelope has consumed, was laid aside."""
-    can_cut: bool = False
-    """The input ended inside the head of a call."""
-    only_declared: bool = False
-    """What it ended in could only have been a call to a declared tool."""
+    """Codec of the envelope that is being read, if the program has one."""
+    set_aside: int = 0
+    """Number of characters of the window that were set aside."""
+    cut_in_head: bool = False
+    """True if the input ended inside the head of a call."""
+    cut_needs_declared: bool = False
+    """True if that head could only have become a call to a declared tool."""
     cut_short: bool = False
-    """Generation hit its limit, so a name that the input ends with may be incomplete."""
-    at_end: bool = False
-    """Only the end of the input confirmed what matched."""
+    """True if generation was stopped, so that a name at the end of the input may be incomplete."""
+    confirmed_by_end: bool = False
+    """True if only the end of the input confirmed the match."""
     overlong: bool = False
-    """A program has failed because the head of its call went on for too long."""
+    """True if a program has failed because the head of its call was too long."""
     name: str = ""
-    """The function that a head which counts is for, ..."""
+    """Name of the function; set by the machine when it accepts a head."""
     native_id: str = ""
-    """... the id that came with its name, ..."""
+    """Id that came with the name; set by the machine as well."""
+    # Places, counted from the start of the window including what was set aside; -1: not known.
     name_from: i64 = -1
-    """... where the name begins, from the start of the window with what was laid aside; ..."""
+    """Start of the name."""
     name_to: i64 = -1
-    """... where it ends, ..."""
+    """End of the name."""
     args_from: i64 = -1
-    """... and where arguments begin that an envelope has before it, ..."""
+    """Start of arguments that an envelope has in front of its name."""
     args_to: i64 = -1
-    """... and end."""
+    """End of these arguments."""
+    # For a parameter whose key has matched and whose rest has not.
     failed_at: int = 0
-    """Behind the key of a parameter, in the window: the step that has failed, and ..."""
+    """Start of the step that failed, in the window."""
     reach: int = 0
-    """... how far even that one fits."""
-    _ambiguous: bool = False  # it could have become something else than a call, too
-    _begun: bool = False
+    """End of what fits of that step."""
+    _ambiguous: bool = False  # at the end of the input, something other than a call was possible, too
+    _has_begun: bool = False  # at the end of the input, the head was unmistakable
     _cut_name: str = ""
-    _searched: int = 0  # how much of a header is known to hold nothing that ends it
+    _searched: int = 0  # number of characters of a header that contain nothing that ends it
 
     def __init__(self, programs: list[Program], unescape: bool) -> None:
-        """``unescape``: attributes are escaped as in XML."""
+        """Start with the first program.
+
+        :param unescape: attributes are escaped as in XML.
+        """
         self.programs: Final = programs
         self._unescape: Final = unescape
         self.offset = 0
-        """How far the current program has matched, from the start of the window in the buffer."""
+        """Number of characters that the current program has matched, without what was set aside."""
         self.fields: dict[str, str] = {}
-        """What the holes caught."""
+        """Text of the holes, by field."""
         self.program = programs[0]
-        """The one that matched, or is being tried."""
+        """The program that matched or is being tried."""
         self._which = 0
         self._step = 0
 
     @property
     def cut_name(self) -> str:
-        """What there is of the name where the input ended inside a head."""
+        """The beginning of the name, if the input ended inside a head."""
         return self._cut_name
 
     def reject(self) -> None:
-        """What matched does not count here: try the next program."""
+        """Give up the current program and turn to the next one."""
         self._which += 1
         if self._which < len(self.programs):
             self.program = self.programs[self._which]
@@ -140,25 +162,26 @@ class Matcher:
             self._searched = 0
         if self.envelope is not None:
             self.envelope = None
-        if self.at_end:
-            self.at_end = False
+        if self.confirmed_by_end:
+            self.confirmed_by_end = False
         if self.name_from >= 0:
             self.name_from = self.name_to = -1
         if self.args_from >= 0:
             self.args_from = self.args_to = -1
 
     def run(self, buf: str, pos: int, final: bool) -> int:
-        """Go on; the window starts at ``pos``.
+        """Continue in a window of the buffer that starts at ``pos``, and return an answer.
 
-        ``RESTART`` asks for what was laid aside to be put back in front of the buffer.
+        After ``RESTART`` the caller puts what was set aside in front of the buffer, and calls again.
         """
         while self._which < len(self.programs):
-            if self.aside and self.envelope is None:
+            if self.set_aside and self.envelope is None:
                 return RESTART
             answer = self._run_steps(buf, pos, final)
             if answer == MATCH:
-                # A call that was cut off is more than the furniture that it begins like.
-                cut = self._begun or (self.can_cut and not self._ambiguous)
+                # A marker to drop may be a prefix of a call's opener.  A call that was cut off takes
+                # precedence over it.
+                cut = self._has_begun or (self.cut_in_head and not self._ambiguous)
                 return CUT if cut and self.program.action in (DROP, STOP) else MATCH
             if answer == NEED:
                 if not final:
@@ -167,16 +190,16 @@ class Matcher:
             elif "key" in self.fields:
                 self._remember_key(buf, pos)
             self.reject()
-        return CUT if final and self.can_cut else FAIL
+        return CUT if final and self.cut_in_head else FAIL
 
     def cut_off(self, buf: str, pos: int) -> int:
-        """Generation was stopped where more was needed."""
+        """Answer for a program that needs more input when generation was stopped."""
         self._remember_cut(buf, pos)
-        self.can_cut = self.can_cut or self.program.action == CALL
+        self.cut_in_head = self.cut_in_head or self.program.action == CALL
         return CUT
 
     def _remember_cut(self, buf: str, pos: int) -> None:
-        """A head that only the end of the input keeps from matching."""
+        """Remember the head of a call that only the end of the input keeps from matching."""
         if self.program.action != CALL:
             self._ambiguous = self._ambiguous or self.program.action != EMPTY_SECTION
             return
@@ -189,19 +212,20 @@ class Matcher:
             self._cut_name = buf[pos + self.offset :]
         else:
             self._cut_name = self.fields.get("name") or self.fields.get("?name", "")
-        self.only_declared = self.program.declared and (self.only_declared or not self.can_cut)
-        self.can_cut = True
+        self.cut_needs_declared = self.program.declared and (self.cut_needs_declared or not self.cut_in_head)
+        self.cut_in_head = True
         in_literal = step.kind == LITERAL and pos + self.offset < len(buf)
-        self._begun = self._begun or in_literal or bool(self._cut_name) or self.envelope is not None
+        self._has_begun = self._has_begun or in_literal or bool(self._cut_name) or self.envelope is not None
 
     def _remember_key(self, buf: str, pos: int) -> None:
-        """A parameter that has a key, and something else than its value behind it."""
+        """Remember a parameter whose key is followed by something other than its value."""
         step = self.program.steps[self._step]
         fits = agreement(step.text, buf, pos + self.offset) if step.kind == LITERAL else 0
         if self.offset + fits > self.reach:
             self.failed_at, self.reach = self.offset, self.offset + fits
 
-    def _run_steps(self, buf: str, pos: int, final: bool) -> int:  # noqa: C901 - a branch for each kind
+    def _run_steps(self, buf: str, pos: int, final: bool) -> int:  # noqa: C901 - one branch for each kind of step
+        """Execute the steps of the current program from where it stopped."""
         steps = self.program.steps
         n = len(buf)
         while self._step < len(steps):
@@ -213,7 +237,7 @@ class Matcher:
             elif kind == SPACE:
                 end = behind_space(buf, at)
                 if step.text:
-                    end = self._spelt_space(step.text, buf, end)
+                    end = self._escaped_newlines(step.text, buf, end)
                 if end == n and not final:
                     end = MORE
             elif kind == ENVELOPE:
@@ -248,8 +272,8 @@ class Matcher:
             self._step += 1
         return MATCH
 
-    def _spelt_space(self, spelt: str, buf: str, at: int) -> int:
-        """Behind white space in which line breaks are spelt out; ``MORE`` inside such a spelling."""
+    def _escaped_newlines(self, spelt: str, buf: str, at: int) -> int:
+        """Return the index past whitespace with escaped newlines in it; ``MORE`` inside one of these."""
         end = behind_literal(spelt, buf, at)
         while end >= 0:
             self.fields["spelt"] = spelt
@@ -258,6 +282,7 @@ class Matcher:
         return MORE if end == MORE and at < len(buf) else at
 
     def _capture(self, step: Step, buf: str, pos: int, final: bool) -> int:
+        """Read a hole: as many characters of its alphabet as there are, up to its stop."""
         at = pos + self.offset
         end = step.alphabet.run(buf, at)
         if step.stop:
@@ -278,7 +303,7 @@ class Matcher:
         return end
 
     def _attributes(self, step: Step, buf: str, pos: int, final: bool) -> int:
-        """Attributes one by one; each is read once, however the input is cut."""
+        """Read attributes one by one; ``offset`` moves with each, so none is read twice."""
         n = len(buf)
         at = pos + self.offset
         whole, started = _ESCAPED_ATTRIBUTE if self._unescape else _ATTRIBUTE
@@ -311,13 +336,13 @@ class Matcher:
         return after
 
     def _header(self, step: Step, buf: str, at: int, final: bool) -> int:
-        """The header of a framed message: up to its separator, or as far as it may be one.
+        """Read the header of a framed message, up to its separator or as far as it may be a header.
 
-        What a control token opens (``step.text``) is framing even if it is not
-        finished; what ordinary words open is text then.  Where words end it as well,
-        the character behind it (``next``) helps to tell.
+        If a control token opens the header (``step.text``), an unfinished header is still markup.  If
+        ordinary words open it, an unfinished header is text.  If ordinary words end it, the character
+        after it (``next``) helps to tell the two apart.
         """
-        if step.text and not self._searched:  # the same opener again: this one has no header
+        if step.text and not self._searched:  # the opener again, so this header is empty
             again = behind_literal(step.text, buf, at)
             if again >= 0:
                 self.fields["header"] = self.fields["ended"] = ""
@@ -352,39 +377,40 @@ class Matcher:
             return NO
         self.fields["header"] = buf[at:end]
         self.fields["ended"] = ""
-        self.at_end = final and not broken and end < limit
+        self.confirmed_by_end = final and not broken and end < limit
         return end
 
     def _followed(self, step: Step, buf: str, at: int, final: bool) -> int:
-        """What stands next, white space aside, must be a marker or the end of the input."""
+        """Check that a marker or the end of the input comes next, after any whitespace."""
         after = behind_space(buf, at)
         if after == len(buf):
-            self.at_end = final
+            self.confirmed_by_end = final
             return at if final and not self.cut_short else MORE
         if step.watch.literal_at(buf, after):
             return at
         return MORE if not final and step.watch.pending(buf, after) else NO
 
     def _envelope(self, step: Step, buf: str, pos: int, final: bool) -> int:
+        """Step the codec of an envelope until it has committed to a call or failed."""
         envelope = self.envelope
         if envelope is None:
-            assert step.embed is not None  # noqa: S101 - the kind says so
-            envelope = self.envelope = step.embed(step.text, step.unmarked)
+            assert step.make_envelope is not None  # noqa: S101 - steps of this kind have it
+            envelope = self.envelope = step.make_envelope(step.text, step.unmarked)
         end = envelope.step(buf, pos + self.offset, final)
         self.offset = end - pos
-        self._place(envelope, self.aside - pos)
+        self._place(envelope, self.set_aside - pos)
         if envelope.error:
             self.overlong = self.overlong or envelope.overlong
             return FAIL
         if not envelope.committed:
             return NEED
-        # Before the commit point a note has no place of its own.
+        # A diagnostic from in front of the commit point is reported at the commit point.
         if envelope.notes:
             envelope.notes = [(kind, detail, 0) for kind, detail, _ in envelope.notes]
         return MATCH
 
     def _place(self, envelope: NamedPayload, shift: int) -> None:
-        """Take where the envelope has come upon name and arguments."""
+        """Take over where the envelope has found name and arguments."""
         if envelope.name_from >= 0:
             self.name_from = envelope.name_from + shift
         if envelope.name_to >= 0:
@@ -397,7 +423,7 @@ class Matcher:
 
 
 def _unless(watch: MarkerSet, buf: str, at: int) -> int:
-    """What stands next, white space aside, must be something, and none of these literals."""
+    """Check that something other than these literals comes next, after any whitespace."""
     after = behind_space(buf, at)
     if after == len(buf) or watch.pending(buf, after):
         return MORE
@@ -405,13 +431,16 @@ def _unless(watch: MarkerSet, buf: str, at: int) -> int:
 
 
 def _ends_inside(literal: str, buf: str, at: int, end: int) -> bool:
-    """Whether the text ends inside a literal that begins between these places."""
+    """Return whether the text ends inside a literal that starts between ``at`` and ``end``."""
     first = max(at, len(buf) - len(literal) + 1)
     return any(literal.startswith(buf[begin:]) for begin in range(first, min(end + 1, len(buf))))
 
 
 def follows(what: MarkerSet, buf: str, at: int, final: bool) -> int:
-    """Whether one of these literals, or the end of the input, comes next, white space aside."""
+    """Return ``MATCH`` if one of these literals or the end of the input comes next, after any whitespace.
+
+    ``NEED`` and ``FAIL`` mean the same as for a matcher.
+    """
     after = behind_space(buf, at)
     if after - at > BOUND:
         return FAIL
@@ -426,4 +455,4 @@ def follows(what: MarkerSet, buf: str, at: int, final: bool) -> int:
 
 _HEADER: Final = Alphabet(r"[^\n{}\"'!?,]*")
 _LINE_HEADER: Final = Alphabet(r"[^<>{}\"'!?,]*")
-"""What a header that a line break ends is spelt in."""
+"""Characters of a header that ends with a newline."""

@@ -66,7 +66,7 @@ class CommitBuffer:
         late = [
             event.detail for event in self._held if isinstance(event, Diagnostic) and event.kind == "late_id"
         ]
-        native = self._machine.usable_id(late[-1]) if late else ""
+        native = self._machine.use_native_id(late[-1]) if late else ""
         # Indices stay dense: that of a call that was taken is the next one's.
         index = end.index - self._taken
         arguments = "".join(event.json for event in self._held if isinstance(event, CallArgs))
