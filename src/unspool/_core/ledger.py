@@ -132,35 +132,31 @@ class Ledger:
             self.position = 0
         return self._events
 
-    def account_text(self, channel: Channel, text: str, length: int) -> list[Event]:
-        """Account for the first ``length`` characters of ``text`` as text of a channel; keep the rest.
+    def take_buffer(self) -> str:
+        """Return the buffer and empty it, so that new input can be appended."""
+        text = self.buffer
+        self.buffer = ""
+        return text
+
+    def hold(self, text: str) -> None:
+        """Keep the undecided end of the input in the buffer."""
+        self.buffer = text
+
+    def account_text(self, channel: Channel, text: str) -> list[Event]:
+        """Account for ``text``, which stands in front of the buffer, as text of a channel.
 
         This is a whole feed, for input in which no marker starts.
         """
-        if length < len(text):
-            self.buffer = text[length:]
-            if not length:
-                return []
-            text = text[:length]
-        elif self.buffer:
-            self.buffer = ""
         start = self._base
         self._base = end = start + len(text)
         self._last_text = text
         return [Text(channel, text, start, end)]
 
-    def account_arguments(self, json: str, text: str, length: int) -> list[Event]:
-        """Account for the first ``length`` characters of ``text`` as arguments; keep the rest.
+    def account_arguments(self, json: str, text: str) -> list[Event]:
+        """Account for ``text``, which stands in front of the buffer, as arguments.
 
         This is a whole feed, for input that the codec has read as ``json`` and no end of arguments.
         """
-        if length < len(text):
-            self.buffer = text[length:]
-            if not length and not json:
-                return []
-            text = text[:length]
-        elif self.buffer:
-            self.buffer = ""
         start = self._base
         self._base = end = start + len(text)
         if self._keep_raw:

@@ -189,17 +189,14 @@ class Machine:
         """Name of the mode, for display."""
         if self._call is not None:
             return PHASE_NAMES[self._call.phase]
-        if self._matcher is not None or self._holds_marker:
-            return "trial"
-        return "between" if self._between_calls or self._repetitions else "text"
-
-    @property
-    def _holds_marker(self) -> bool:
-        """True if the buffer holds a whole marker, whose matcher waits for the characters after it."""
         buffer = self.ledger.buffer
-        if self._between_calls or self._repetitions:
-            return False
-        return bool(buffer) and buffer not in self._state.watch.prefixes
+        in_section = self._between_calls or self._repetitions
+        # A whole marker may wait in the buffer for the characters after it.
+        if self._matcher is not None or (
+            buffer and not in_section and buffer not in self._state.watch.prefixes
+        ):
+            return "trial"
+        return "between" if in_section else "text"
 
     @property
     def pending(self) -> int:
@@ -243,24 +240,47 @@ class Machine:
     # -- the start of the output
 
     def output_start(self) -> OutputStart | None:
-        """Return what the output begins with, now that the prompt was read; None: text that is dropped."""
+        """Return what the output begins with, now that the prompt was read.
+
+        None: that depends on the output itself, or the output begins with text that is dropped.
+        """
         if self._call is not None:
             return "call"
-        actions = {program.action for program in self._pending_programs()}
-        if p.CALL in actions:
-            return "call"
+        programs = self._pending_programs()
+        actions = {program.action for program in programs}
+        # A bare brace or bracket may begin an answer as well, so it takes more than that to begin a call.
+        if p.CALL in actions and (
+            self._matcher is not None or any(program.has_call_opener for program in programs)
+        ):
+            return "call" if actions <= {p.CALL, p.EMPTY_SECTION} else None
         if p.FRAME in actions:
-            return "header"
+            return self._start_after_header()
+        for program in programs:
+            if program.wrapper is not None:
+                return program.wrapper.channel
         return self._state.channel
 
     def _pending_programs(self) -> list[Program]:
         """Return the programs of a marker that was read, whose meaning depends on what follows."""
         if self._matcher is not None:
             return self._matcher.programs
-        if not self._holds_marker:
+        buffer = self.ledger.buffer
+        if not buffer or self._between_calls or self._repetitions:
             return []
-        entry = self._state.entries.get(self._state.watch.literal_at(self.ledger.buffer, 0))
+        entry = self._state.entries.get(self._state.watch.literal_at(buffer, 0))
         return entry.programs if entry is not None else []
+
+    def _start_after_header(self) -> OutputStart | None:
+        """Return what the output begins with if the prompt ends in a header, which may be finished."""
+        frame = self._compiled.frame
+        header = self.ledger.buffer
+        if frame is None or frame.sep not in header:
+            return "header"
+        into = frame.read_header(header).into
+        if into.startswith("{"):
+            return "call"
+        bodies = self._states.bodies
+        return bodies.get(into, bodies["content"]).channel
 
     def save_start(self, *, reasoning_just_closed: bool) -> StartState | None:
         """Return the state of a machine that has read running text and no call; None in other states."""
@@ -312,18 +332,26 @@ class Machine:
             return []
         ledger = self.ledger
         if ledger.buffer:
-            text = ledger.buffer + text
+            text = ledger.take_buffer() + text
         channel = self._fast_channel
         if channel is not None:
             # No marker can start in a text without the sign.  An empty sign is in every text.
-            length = self._fast_markers.reach(text) if self._fast_sign in text else len(text)
+            if self._fast_sign not in text:
+                return ledger.account_text(channel, text)
+            length = self._fast_markers.reach(text)
             if length >= 0:
-                return ledger.account_text(channel, text, length)
+                if length == len(text):
+                    return ledger.account_text(channel, text)
+                ledger.hold(text[length:])
+                return ledger.account_text(channel, text[:length]) if length else []
         elif self._fast_codec is not None:
             codec = self._fast_codec
             length = codec.step(text, 0, False)
             if not (codec.done or codec.error or codec.notes):
-                return ledger.account_arguments(codec.text, text, length)
+                if length < len(text):
+                    ledger.hold(text[length:])
+                    text = text[:length]
+                return ledger.account_arguments(codec.text, text) if text or codec.text else []
             call = self._call
             assert call is not None  # noqa: S101 - it is the codec of the open call
             ledger.begin_feed(text)

@@ -118,6 +118,7 @@ class Program:
         "declared",
         "demands",
         "free_name",
+        "has_call_opener",
         "marked",
         "may_follow",
         "section",
@@ -167,6 +168,10 @@ class Program:
         """True if it starts with a literal that prose does not contain."""
         self.may_follow: Final = _may_follow(self.steps)
         """ASCII characters that may follow the trigger; None: any."""
+        self.has_call_opener: Final = (call is not None and bool(call.opener)) or (
+            section is not None and bool(section.opener)
+        )
+        """True if a literal opens the call or the section."""
         self.demands: Final = sum(len(step.text) for step in self.steps if step.kind == LITERAL)
         """Number of characters in its literals.  A program that demands more is tried first."""
         self.free_name: Final = any(
