@@ -350,8 +350,10 @@ class Machine:
             if not (codec.done or codec.error or codec.notes):
                 if length < len(text):
                     ledger.hold(text[length:])
+                    if not length and not codec.text:
+                        return []
                     text = text[:length]
-                return ledger.account_arguments(codec.text, text) if text or codec.text else []
+                return ledger.account_arguments(codec.text, text)
             call = self._call
             assert call is not None  # noqa: S101 - it is the codec of the open call
             ledger.begin_feed(text)
