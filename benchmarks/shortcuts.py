@@ -64,7 +64,7 @@ def without_inner_source() -> None:
 
 def without_glance() -> None:
     """Parse strings between markers with the codec's general steps."""
-    _put(Codec, "_read_on", lambda _self, _text, _ends: -1)
+    _put(Codec, "_read_string_piece", lambda _self, _text, _ends: -1)
 
 
 def without_reaches() -> None:

@@ -192,7 +192,7 @@ class BareObject(Codec):
         """Read on; see the base class."""
         # Inside a string, markers are text.
         if self._state == _STRING and self._streams and not final and not pos:
-            taken = self._read_on(buf, self._marks.delimiter)
+            taken = self._read_string_piece(buf, self._marks.delimiter)
             if taken >= 0:
                 return taken
         self._n = n = len(buf) if final else _certain(buf, pos, self._marks.any)

@@ -69,7 +69,7 @@ class Tree(Parameters):
     def step(self, buf: str, pos: int, final: bool) -> int:
         element = self._stack[-1] if self._stack else self._root
         if element.shape == _TEXT and element.slot.streams and not element.skip and not final and not pos:
-            taken = self._read_on(buf, self._syntax.follow.tree_watch)
+            taken = self._read_string_piece(buf, self._syntax.follow.tree_watch)
             if taken >= 0:
                 return taken
         self._held = False

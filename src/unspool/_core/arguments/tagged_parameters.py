@@ -77,7 +77,7 @@ class Tagged(Parameters):
 
     def step(self, buf: str, pos: int, final: bool) -> int:
         if self._state == _VALUE and self._streams and not (final or pos or self._closer):
-            taken = self._read_on(buf, self._form.watch)
+            taken = self._read_string_piece(buf, self._form.watch)
             if taken >= 0:
                 self._at_start = self._at_start and not taken
                 return taken
