@@ -104,7 +104,7 @@ def without_sign() -> None:
         match = (self._next or self._compile_next()).search(text, at)
         return -1 if match is None else match.start()
 
-    _put(MarkerSet, "_signed", signed)
+    _put(MarkerSet, "_find_by_first_character", signed)
 
 
 def without_refined() -> None:

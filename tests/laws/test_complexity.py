@@ -117,10 +117,10 @@ class Unread(list[str]):
 
 @counted
 def test_what_is_held_is_known_without_looking_at_it() -> None:
-    """Arguments before the name are laid aside in pieces, and a gateway asks after every delta."""
+    """Arguments before the name are set aside in pieces, and a gateway asks after every delta."""
     parser = Parser("hermes")
     pieces = Unread()
-    parser._ledger._aside = pieces
+    parser._machine.ledger._set_aside = pieces
     opening = '<tool_call>{"arguments": {"a": "'
     parser.feed(opening)
     for number in range(40):

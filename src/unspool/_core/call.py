@@ -27,8 +27,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from .compiler.codec import NamedPayload
-from .compiler.matcher import FAIL, MATCH, NEED, follows
-from .scan.runs import BOUND, MORE, behind_literal, behind_space
+from .compiler.matcher import FAIL, MATCH, NEED_MORE, follows
+from .scan.runs import BOUND, MORE, match_literal, skip_whitespace
 
 if TYPE_CHECKING:
     from ..events import Status
@@ -179,14 +179,14 @@ class OpenCall:
         """
         ledger = self._ledger
         if isinstance(codec, NamedPayload):
-            if codec.args_from >= 0:
-                ledger.mark_arguments_start(codec.args_from)
-            if codec.args_to >= 0:
-                ledger.mark_arguments_end(codec.args_to)
-            codec.args_from = codec.args_to = -1
+            if codec.args_start >= 0:
+                ledger.mark_arguments_start(codec.args_start)
+            if codec.args_end >= 0:
+                ledger.mark_arguments_end(codec.args_end)
+            codec.args_start = codec.args_end = -1
             return
         if not self._arguments_started:
-            first = behind_space(ledger.buffer, ledger.position)
+            first = skip_whitespace(ledger.buffer, ledger.position)
             if first < end:
                 self._arguments_started = True
                 ledger.mark_arguments_start(first)
@@ -215,7 +215,7 @@ class OpenCall:
         if self._repair:
             # Missing brackets are added only if the call visibly ends here.
             answer = follows(self._resync, ledger.buffer, ledger.position, final)
-            if answer == NEED:
+            if answer == NEED_MORE:
                 return False
             if answer == MATCH and codec.close():
                 ledger.emit_arguments(codec.text, 0)
@@ -247,7 +247,7 @@ class OpenCall:
         if literal not in closers:
             self._end("malformed", 0)
             return True
-        end = behind_closers(closers, buffer, at, final)
+        end = match_closers(closers, buffer, at, final)
         if end < 0:
             return False
         self.closes_section = bool(of_section) and buffer.endswith(of_section[-1], at, end)
@@ -261,7 +261,7 @@ class OpenCall:
         ledger = self._ledger
         if self.form.payload == "envelope" and self.form.closers:
             answer = self._closed_early(final)
-            if answer == NEED:
+            if answer == NEED_MORE:
                 return False
             if answer == MATCH:
                 ledger.diagnose("malformed_call", "expected the end of the call after its object")
@@ -275,7 +275,7 @@ class OpenCall:
             if length:
                 ledger.emit_arguments("", length)
                 return True
-        end = behind_closers(closers, ledger.buffer, ledger.position, final)
+        end = match_closers(closers, ledger.buffer, ledger.position, final)
         if end < 0:
             return False
         if closers and end == ledger.position:
@@ -291,15 +291,15 @@ class OpenCall:
         """
         codec = self._codec
         buffer, at = self._ledger.buffer, self._ledger.position
-        after = behind_space(buffer, at)
+        after = skip_whitespace(buffer, at)
         if after < len(buffer) and buffer[after] == ",":
             at = after + 1
-            after = behind_space(buffer, at)
+            after = skip_whitespace(buffer, at)
             if after < len(buffer):
                 return MATCH if buffer[after] == '"' else FAIL
         elif after < len(buffer):
-            return MATCH if buffer[after] == "}" and codec is not None and codec.passed_over else FAIL
-        return FAIL if final or after - at > BOUND else NEED
+            return MATCH if buffer[after] == "}" and codec is not None and codec.dropped_member else FAIL
+        return FAIL if final or after - at > BOUND else NEED_MORE
 
     def _stray_bracket(self, closers: tuple[str, ...], final: bool) -> int:
         """Return the length of a surplus closing bracket at the current position; -1: more input is needed.
@@ -308,7 +308,7 @@ class OpenCall:
         """
         ledger = self._ledger
         buffer, at = ledger.buffer, ledger.position
-        after = behind_space(buffer, at) if closers else at
+        after = skip_whitespace(buffer, at) if closers else at
         if after - at > BOUND:
             return 0
         if after == len(buffer):
@@ -347,7 +347,7 @@ class OpenCall:
         self.has_ended = True
 
 
-def behind_closers(closers: tuple[str, ...], buffer: str, at: int, final: bool) -> int:
+def match_closers(closers: tuple[str, ...], buffer: str, at: int, final: bool) -> int:
     """Return the index just past the closers that stand at ``at``, in order; -1: more input is needed.
 
     Whitespace may stand in front of each closer, and each may be missing.
@@ -357,10 +357,10 @@ def behind_closers(closers: tuple[str, ...], buffer: str, at: int, final: bool) 
     for closer in closers:
         if matched.startswith(closer):  # a shorter spelling of the one that was just read
             continue
-        start = behind_space(buffer, at)
+        start = skip_whitespace(buffer, at)
         if start - at > BOUND:
             break
-        closer_end = behind_literal(closer, buffer, start)
+        closer_end = match_literal(closer, buffer, start)
         if closer_end >= 0:
             at = end = closer_end
             matched = closer

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ..dialects._id_format import IdFormat
-from .new_ids import new_id, usable
+from .new_ids import is_usable_id, new_id
 
 
 class CallIds:
@@ -31,7 +31,7 @@ class CallIds:
 
     def use(self, native: str) -> bool:
         """Reserve an id that the model wrote; return False if it cannot be used."""
-        free = self.native and native not in self._taken and usable(native, self._native_length)
+        free = self.native and native not in self._taken and is_usable_id(native, self._native_length)
         if free:
             self._taken.add(native)
         return free

@@ -44,7 +44,7 @@ def markers(dialect: str | Dialect) -> tuple[str, ...]:
 
 def hold_back(dialect: str | Dialect) -> int:
     """Return how many characters of prose are held back at most: one less than the longest marker."""
-    return max(fully_compiled(find(dialect)).states.content.watch.longest - 1, 0)
+    return max(fully_compiled(find(dialect)).states.content.markers.longest - 1, 0)
 
 
 def kind(dialect: str | Dialect) -> str:

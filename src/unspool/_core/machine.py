@@ -50,15 +50,15 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from ..dialects._templates import is_control
 from .arguments.select import make_codec
-from .call import PHASE_NAMES, OpenCall, behind_closers
+from .call import PHASE_NAMES, OpenCall, match_closers
 from .call_ids import CallIds
 from .compiler import programs as p
-from .compiler.matcher import CUT, FAIL, MATCH, NEED, RESTART, Matcher
-from .compiler.programs import SIGN
+from .compiler.matcher import CUT, FAIL, MATCH, NEED_MORE, RESTART, Matcher
+from .compiler.programs import PUNCTUATION
 from .compiler.text_states import StartState
 from .ledger import Ledger
 from .scan.markers import MarkerSet
-from .scan.runs import BOUND, behind_space
+from .scan.runs import BOUND, skip_whitespace
 
 if TYPE_CHECKING:
     from ..events import Channel, Event, FinishReason, MarkupKind
@@ -86,7 +86,7 @@ _IS_TEXT: Final = -1
 _NEEDS_MORE: Final = 0
 _DECIDED: Final = 1
 _IN_CALL_HEADER: Final = "the input ended inside the header of a call"
-AHEAD: Final = 2
+LOOKAHEAD: Final = 2
 """Number of characters after a marker that are looked at before a matcher is created."""
 CODE_FUNCTION: Final = "python"
 """Name of the function that runs raw code."""
@@ -104,8 +104,8 @@ class Machine:
         "_declared_only",
         "_fast_channel",
         "_fast_codec",
+        "_fast_first_character",
         "_fast_markers",
-        "_fast_sign",
         "_has_visible_text",
         "_ids",
         "_matcher",
@@ -159,7 +159,9 @@ class Machine:
         # The fast path of the next feed: text of a channel without these markers, or a codec.
         self._fast_channel: Channel | None = None
         self._fast_markers = _NO_MARKERS
-        self._fast_sign = ""  # a character that all of these markers begin with; empty if there is none
+        self._fast_first_character = (
+            ""  # a character that all of these markers begin with; empty if there is none
+        )
         self._fast_codec: Codec | None = None
         # Running text.
         self._state: TextState = self._states.fresh
@@ -193,7 +195,7 @@ class Machine:
         in_section = self._between_calls or self._repetitions
         # A whole marker may wait in the buffer for the characters after it.
         if self._matcher is not None or (
-            buffer and not in_section and buffer not in self._state.watch.prefixes
+            buffer and not in_section and buffer not in self._state.markers.prefixes
         ):
             return "trial"
         return "between" if in_section else "text"
@@ -211,10 +213,10 @@ class Machine:
         """
         matcher = self._matcher
         if matcher is not None:
-            return None if matcher.envelope is not None and matcher.envelope.waits else 2 * BOUND
+            return None if matcher.envelope is not None and matcher.envelope.awaits_name else 2 * BOUND
         if self._call is None and not self._between_calls and not self._repetitions:
-            longest = self._state.watch.longest
-            return longest if len(self.ledger.buffer) <= longest else longest + AHEAD
+            longest = self._state.markers.longest
+            return longest if len(self.ledger.buffer) <= longest else longest + LOOKAHEAD
         return 2 * BOUND
 
     @property
@@ -267,7 +269,7 @@ class Machine:
         buffer = self.ledger.buffer
         if not buffer or self._between_calls or self._repetitions:
             return []
-        entry = self._state.entries.get(self._state.watch.literal_at(buffer, 0))
+        entry = self._state.entries.get(self._state.markers.literal_at(buffer, 0))
         return entry.programs if entry is not None else []
 
     def _start_after_header(self) -> OutputStart | None:
@@ -336,7 +338,7 @@ class Machine:
         channel = self._fast_channel
         if channel is not None:
             # No marker can start in a text without the sign.  An empty sign is in every text.
-            if self._fast_sign not in text:
+            if self._fast_first_character not in text:
                 return ledger.account_text(channel, text)
             length = self._fast_markers.reach(text)
             if length >= 0:
@@ -416,8 +418,8 @@ class Machine:
         is_text = call is None and self._matcher is None and not (self._between_calls or self._repetitions)
         if is_text and (self._has_visible_text or state.channel == "reasoning"):
             self._fast_channel = state.channel
-            self._fast_markers = state.watch
-            self._fast_sign = state.watch.sign
+            self._fast_markers = state.markers
+            self._fast_first_character = state.markers.first_character
 
     # -- running text
 
@@ -430,7 +432,7 @@ class Machine:
         ledger = self.ledger
         buffer = ledger.buffer
         while at < len(buffer):
-            markers = self._state.watch
+            markers = self._state.markers
             at, literal = markers.seek(buffer, at, False)
             if at < 0:
                 break
@@ -442,13 +444,13 @@ class Machine:
                     ledger.emit_markup("dropped", len(buffer) - at)
                     return False
                 literal = markers.literal_at(buffer, at)
-                if ledger.cut_short and SIGN.search(buffer, at) and not self._closes(literal):
+                if ledger.cut_short and PUNCTUATION.search(buffer, at) and not self._closes(literal):
                     self._show_text(at)
                     self._drop_cut_marker()
                     return False
             if (literal and self._state.fresh) or not (literal or final):
                 self._show_text(at)
-                if self._state.watch is not markers:
+                if self._state.markers is not markers:
                     # That was the first visible text.  Markers that count only in front of it are
                     # ordinary text now, so look at this place again with the markers of the new state.
                     continue
@@ -548,8 +550,8 @@ class Machine:
             programs = [program for program in programs if program.fits(at_start, quoted)]
         end = at + len(entry.literal)
         unescape = self._compiled.unescape
-        answer = entry.quick_match(ledger.buffer[end : end + AHEAD], unescape) if programs else FAIL
-        if answer == NEED and len(ledger.buffer) < end + AHEAD and not final:
+        answer = entry.quick_match(ledger.buffer[end : end + LOOKAHEAD], unescape) if programs else FAIL
+        if answer == NEED_MORE and len(ledger.buffer) < end + LOOKAHEAD and not final:
             self._show_text(at)
             return _NEEDS_MORE
         if answer != FAIL:
@@ -558,7 +560,7 @@ class Machine:
             answer = self._run_matcher(matcher, at, final)
             if answer != FAIL:
                 self._show_text(at)
-            if answer == NEED:
+            if answer == NEED_MORE:
                 self._matcher_entry = entry
                 self._suspend(matcher)
                 return _NEEDS_MORE
@@ -622,9 +624,9 @@ class Machine:
         cut = final and ledger.cut_short and (matcher.program.marked or not self._calls_unannounced)
         while True:
             answer = matcher.run(ledger.buffer, at, final and not cut)
-            if answer == NEED:
+            if answer == NEED_MORE:
                 if not cut:
-                    return NEED
+                    return NEED_MORE
                 answer = matcher.cut_off(ledger.buffer, at)
             if answer == RESTART:
                 ledger.restore()
@@ -704,7 +706,7 @@ class Machine:
         """Continue the matcher that waited for more input."""
         matcher.cut_short = self.ledger.cut_short
         answer = self._run_matcher(matcher, self.ledger.position, final)
-        if answer == NEED:
+        if answer == NEED_MORE:
             self._suspend(matcher)
             return False
         self._matcher = None
@@ -910,10 +912,10 @@ class Machine:
         codec: Codec | None = envelope
         if envelope is not None:
             # The envelope stopped at its commit point; the arguments that it has read until then follow.
-            if matcher.args_from >= 0:
-                self.ledger.mark_arguments_start(start + matcher.args_from)
-            if matcher.args_to >= 0:
-                self.ledger.mark_arguments_end(start + matcher.args_to)
+            if matcher.args_start >= 0:
+                self.ledger.mark_arguments_start(start + matcher.args_start)
+            if matcher.args_end >= 0:
+                self.ledger.mark_arguments_end(start + matcher.args_end)
             self.ledger.emit_arguments(envelope.text, 0)
             self.ledger.defer_diagnostics(envelope.notes)
         elif form.payload:
@@ -922,15 +924,15 @@ class Machine:
 
     def _name_span(self, name: str, matcher: Matcher) -> tuple[int, int]:
         """Return where the name stands in a head; an empty span at its end if the head has no name."""
-        if matcher.name_from < 0:
+        if matcher.name_start < 0:
             return matcher.offset, matcher.offset
-        if matcher.name_to - matcher.name_from == len(name):
-            return matcher.name_from, matcher.name_to
+        if matcher.name_end - matcher.name_start == len(name):
+            return matcher.name_start, matcher.name_end
         ledger = self.ledger
         start = ledger.position
-        at = ledger.buffer.find(name, start + matcher.name_from, start + matcher.name_to)
+        at = ledger.buffer.find(name, start + matcher.name_start, start + matcher.name_end)
         if at < 0:  # the head spells it with escapes
-            return matcher.name_from, matcher.name_to
+            return matcher.name_start, matcher.name_end
         return at - start, at - start + len(name)
 
     def _show_call_as_text(self, program: Program) -> None:
@@ -1021,7 +1023,7 @@ class Machine:
         section = self._section
         assert section is not None  # noqa: S101 - only a section has calls to stand between
         ledger = self.ledger
-        after = behind_space(ledger.buffer, ledger.position)
+        after = skip_whitespace(ledger.buffer, ledger.position)
         if section.bare:
             self._show_text(after)
         else:
@@ -1033,7 +1035,7 @@ class Machine:
                 self._leave_section()
             return final
         if section.closers:
-            end = behind_closers(section.closers, ledger.buffer, ledger.position, final)
+            end = match_closers(section.closers, ledger.buffer, ledger.position, final)
             if end < 0:
                 return False
             if end > ledger.position:
@@ -1043,7 +1045,7 @@ class Machine:
         matcher = Matcher(self._next_programs, self._compiled.unescape)
         matcher.cut_short = ledger.cut_short
         answer = self._run_matcher(matcher, ledger.position, final)
-        if answer == NEED:
+        if answer == NEED_MORE:
             self._suspend(matcher)
             return False
         self._continue_section(matcher, answer)
@@ -1081,7 +1083,7 @@ class Machine:
     def _read_repetition(self, final: bool) -> bool:
         """Drop a repetition of the calls directly after their section."""
         ledger = self.ledger
-        after = behind_space(ledger.buffer, ledger.position)
+        after = skip_whitespace(ledger.buffer, ledger.position)
         rest = ledger.buffer[after : after + BOUND]
         length = 0
         for repetition in self._repetitions if after - ledger.position <= BOUND else ():

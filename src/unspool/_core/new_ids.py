@@ -37,7 +37,7 @@ def seeded_id(pattern: str, length: int, seed: object, name: str, index: int) ->
     return _fill(pattern, name, index, _alphanumerics(digest.digest(length)))
 
 
-def usable(native: str, length: int | None) -> bool:
+def is_usable_id(native: str, length: int | None) -> bool:
     """Return whether an id that a model wrote can be used.
 
     :param length: the length that ids must have; None: any.

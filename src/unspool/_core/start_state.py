@@ -26,7 +26,7 @@ from ..policies import DEFAULTS
 from .compile_cache import compiled_dialect
 from .compiler.text_states import StartState
 from .machine import Machine, OutputStart
-from .scan.runs import behind_space
+from .scan.runs import skip_whitespace
 from .schema.tools import as_tools
 
 if TYPE_CHECKING:
@@ -224,7 +224,7 @@ def _last_turn(text: str, compiled: CompiledDialect) -> tuple[bool, str]:
             is_opener = marker in compiled.dialect.prompt.turn and marker in prompt.markers.literals
             border = max(border, at if is_opener else at + len(marker))
     first, _ = prompt.markers.seek(text, border, True)
-    begin = behind_space(text, border)
+    begin = skip_whitespace(text, border)
     if any(text.startswith(word, begin) for word in prompt.first_words):
         first = begin
     return border > 0, text[first:] if first >= 0 else ""

@@ -33,7 +33,7 @@ from typing import Final, TypeAlias
 
 from ..compiler.codec import Codec
 from ..scan.markers import MarkerSet, ValueMarkerSet
-from ..scan.runs import BOUND, behind_space, escaped
+from ..scan.runs import BOUND, escaped, skip_whitespace
 from ..schema.keywords import LOOSE_WORDS
 from ..schema.tools import UNKNOWN, ValueType
 from ..schema.typed_values import spelling, spelt_value
@@ -331,7 +331,7 @@ class BareObject(Codec):
             end = match.end()
             text = encode_basestring(match.group().rstrip(" \t"))
             quoted = False
-        after = min(behind_space(buf, end), limit)
+        after = min(skip_whitespace(buf, end), limit)
         if after == limit:
             return _MORE
         if buf[after] not in ":=":
@@ -371,7 +371,7 @@ class BareObject(Codec):
     def _separates(self, level: _Level, buf: str, at: int, bound: int) -> int:
         """Whether the comma before ``at`` ends a string in an object: another key follows, or nothing."""
         limit = min(self._n, bound)
-        after = min(behind_space(buf, at), limit)
+        after = min(skip_whitespace(buf, at), limit)
         found: _Key | int = _MORE
         if after < limit:
             if buf[after] == level.closer or self._ends.literal_at(buf, after):

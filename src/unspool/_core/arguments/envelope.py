@@ -20,7 +20,7 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from ..compiler.codec import Codec, NamedPayload, Value
-from ..scan.runs import BOUND, behind_space
+from ..scan.runs import BOUND, skip_whitespace
 from .json_value import NO_ARGUMENTS, JsonValue, arguments_in
 from .python_literal import PythonValue
 
@@ -230,7 +230,7 @@ class EnvelopeCodec(NamedPayload):
         n = len(buf)
         while True:
             if pos < n and buf[pos] in _BLANKS:
-                after = behind_space(buf, pos)
+                after = skip_whitespace(buf, pos)
                 if not self.committed and self._exceeds(after - pos):
                     return after
                 pos = after
@@ -275,10 +275,10 @@ class EnvelopeCodec(NamedPayload):
         """A key or value begins here."""
         self._role = role
         if role == _ARGS_ROLE:
-            self.args_from = at
-            self.waits = not self.committed
+            self.args_start = at
+            self.awaits_name = not self.committed
         elif role == _NAME_ROLE or (role == _KEY_ROLE and not self.committed and self._form.keyed):
-            self.name_from = at + 1
+            self.name_start = at + 1
         self._value = PythonValue() if self._python else self._json.again()
 
     def _object_ends(self) -> None:
@@ -318,7 +318,7 @@ class EnvelopeCodec(NamedPayload):
             return
         if role == _ARGS_ROLE:
             self._has_args = True
-            self.args_to = at
+            self.args_end = at
             if text:
                 arguments = arguments_in(text, self.notes, at)
                 if not arguments:
@@ -332,7 +332,7 @@ class EnvelopeCodec(NamedPayload):
                 self.error = "the function's name as a string"
                 return
             self.name = _unquoted(text)
-            self.name_to = at - 1
+            self.name_end = at - 1
             self.committed = not self._unmarked or self._has_args
         elif role == _ID_ROLE and text[:1] == '"':
             native = _unquoted(text)
@@ -353,7 +353,7 @@ class EnvelopeCodec(NamedPayload):
                 self.error = "'}': one function to an object"
                 return
             self.name = key
-            self.name_to = at - 1
+            self.name_end = at - 1
             self.committed = bool(key)
             self._role = _ARGS_ROLE
         elif key in keys.name_keys and not self.name:
@@ -367,7 +367,7 @@ class EnvelopeCodec(NamedPayload):
             self._wraps = True
         elif key != "type":
             self._foreign = True
-            self.passed_over = self.passed_over or self._has_args
+            self.dropped_member = self.dropped_member or self._has_args
             self.notes.append(("extra_member", key[:80], at))
 
 
@@ -378,7 +378,7 @@ class UnnamedArguments(NamedPayload):
 
     def __init__(self, repair: bool) -> None:
         super().__init__()
-        self.waits = True
+        self.awaits_name = True
         self._json: Final = JsonValue(repair)
         self._pending: list[str] = []
 
@@ -392,7 +392,7 @@ class UnnamedArguments(NamedPayload):
         if self.done:
             return pos
         if not self._pending:
-            self.args_from = behind_space(buf, pos)
+            self.args_start = skip_whitespace(buf, pos)
         end = value.step(buf, pos, final)
         self.notes.extend(value.notes)
         value.notes.clear()
@@ -400,7 +400,7 @@ class UnnamedArguments(NamedPayload):
         self.error = value.error or ("'{'" if value.kind not in ("", "{") else "")
         if value.done and not self.error:
             self.text = "".join(self._pending)
-            self.args_to = end
+            self.args_end = end
             self.keys = _keys(self.text)
             self.committed = self.done = True
         return end

@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from ..compiler.matcher import FAIL, MATCH, NEED, Matcher, follows
-from ..scan.runs import BOUND, behind_space, escaped
+from ..compiler.matcher import FAIL, MATCH, NEED_MORE, Matcher, follows
+from ..scan.runs import BOUND, escaped, skip_whitespace
 from ..schema.tools import UNKNOWN
 from ..schema.typed_values import Slot, is_text, quote
 from .parameters import Parameters, declared_type
@@ -69,7 +69,7 @@ class Tree(Parameters):
     def step(self, buf: str, pos: int, final: bool) -> int:
         element = self._stack[-1] if self._stack else self._root
         if element.shape == _TEXT and element.slot.streams and not element.skip and not final and not pos:
-            taken = self._read_string_piece(buf, self._syntax.follow.tree_watch)
+            taken = self._read_string_piece(buf, self._syntax.follow.nested_value_markers)
             if taken >= 0:
                 return taken
         self._held = False
@@ -93,7 +93,7 @@ class Tree(Parameters):
     # -- between children
 
     def _children(self, element: _Element, buf: str, pos: int, final: bool) -> int:
-        pos = behind_space(buf, pos)
+        pos = skip_whitespace(buf, pos)
         if pos == len(buf):
             return pos
         syntax = self._syntax
@@ -114,7 +114,7 @@ class Tree(Parameters):
             self._trial = self._new_trial()
         trial = self._trial
         answer = trial.run(buf, pos, final)
-        if answer == NEED:
+        if answer == NEED_MORE:
             self._held = True
             return pos
         self._trial = None
@@ -157,7 +157,7 @@ class Tree(Parameters):
     # -- inside an element
 
     def _value(self, element: _Element, buf: str, pos: int, final: bool) -> int:
-        watch = self._syntax.follow.tree_watch
+        watch = self._syntax.follow.nested_value_markers
         at = pos
         ink = _INK.search(buf, pos) if element.shape == _OPEN else None
         text_from = pos if ink is None else ink.start()
@@ -165,8 +165,8 @@ class Tree(Parameters):
             at, literal = watch.seek(buf, at, final)
             if at < 0:
                 return self._data(element, buf, pos, len(buf), final)
-            answer = self._closes(element, buf, at, at <= text_from, final) if literal else NEED
-            if answer == NEED:
+            answer = self._closes(element, buf, at, at <= text_from, final) if literal else NEED_MORE
+            if answer == NEED_MORE:
                 self._held = True
                 return self._data(element, buf, pos, at, final)
             if answer == MATCH:
@@ -187,7 +187,7 @@ class Tree(Parameters):
         trial = self._new_trial()
         answer = trial.run(buf, at, final)
         if answer != MATCH:
-            return NEED if answer == NEED else FAIL
+            return NEED_MORE if answer == NEED_MORE else FAIL
         if trial.program not in syntax.params.form_of:
             if not self._confirms:
                 return MATCH

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ..compiler.matcher import FAIL, MATCH, NEED, Matcher, follows
-from ..scan.runs import BOUND, MORE, behind_literal, behind_space, escaped
+from ..compiler.matcher import FAIL, MATCH, NEED_MORE, Matcher, follows
+from ..scan.runs import BOUND, MORE, escaped, match_literal, skip_whitespace
 from ..schema.tools import UNKNOWN
 from ..schema.typed_values import Slot, quote
 from .json_value import JsonValue
@@ -77,7 +77,7 @@ class Tagged(Parameters):
 
     def step(self, buf: str, pos: int, final: bool) -> int:
         if self._state == _VALUE and self._streams and not (final or pos or self._closer):
-            taken = self._read_string_piece(buf, self._form.watch)
+            taken = self._read_string_piece(buf, self._form.value_markers)
             if taken >= 0:
                 self._at_start = self._at_start and not taken
                 return taken
@@ -120,7 +120,7 @@ class Tagged(Parameters):
                 return self._params_end(buf, pos, final, out)
             trial = self._new_trial()
         answer = trial.run(buf, pos, final)
-        if answer == NEED:
+        if answer == NEED_MORE:
             self._trial = trial
             self._held = True
             return pos
@@ -130,8 +130,8 @@ class Tagged(Parameters):
             return pos
         if answer == MATCH:
             fields = trial.fields
-            if not self._spelt and "spelt" in fields:
-                self._spelt = fields["spelt"]
+            if not self._spelt and "newline" in fields:
+                self._spelt = fields["newline"]
                 self.notes.append(("slip", f"{self._spelt} spelt out between tags", pos))
             self._begin(syntax.params.form_of[trial.program], fields.get("key", ""), fields, pos, out)
             return pos + trial.offset
@@ -197,14 +197,14 @@ class Tagged(Parameters):
 
     def _behind_gap(self, buf: str, pos: int) -> int:
         """Behind the white space at ``pos``, line breaks that are spelt out included."""
-        pos = behind_space(buf, pos)
+        pos = skip_whitespace(buf, pos)
         while self._spelt and buf.startswith(self._spelt, pos):
-            pos = behind_space(buf, pos + len(self._spelt))
+            pos = skip_whitespace(buf, pos + len(self._spelt))
         return pos
 
     def _spelling(self, buf: str, pos: int) -> bool:
         """Whether the text ends inside a line break that is being spelt out."""
-        return bool(self._spelt) and pos < len(buf) and behind_literal(self._spelt, buf, pos) == MORE
+        return bool(self._spelt) and pos < len(buf) and match_literal(self._spelt, buf, pos) == MORE
 
     def _begin(self, form: ParamForm, key: str, attributes: dict[str, str], at: int, out: list[str]) -> None:
         self._form = form
@@ -244,7 +244,7 @@ class Tagged(Parameters):
     def _wrapper(self, buf: str, pos: int, final: bool, out: list[str]) -> int:
         """A parameter that holds all arguments if it begins as an object does."""
         whole = self._whole
-        after = behind_space(buf, pos)
+        after = skip_whitespace(buf, pos)
         if whole is None:
             if after == len(buf) and after - pos <= BOUND:
                 self._held = True
@@ -266,7 +266,7 @@ class Tagged(Parameters):
             return pos
         if after == len(buf):
             return after
-        end = behind_literal(self._form.closers[-1], buf, after)
+        end = match_literal(self._form.closers[-1], buf, after)
         if end >= 0:
             self._state = _SEEK
             return end
@@ -279,10 +279,10 @@ class Tagged(Parameters):
     # -- inside a value
 
     def _value(self, buf: str, pos: int, final: bool, out: list[str]) -> int:
-        watch = self._form.watch
+        watch = self._form.value_markers
         at, literal = (pos, self._closer) if self._closer else watch.seek(buf, pos, final)
         self._closer = ""
-        answer = NEED
+        answer = NEED_MORE
         while literal:
             answer = self._closes(literal, buf, at, at == pos and self._at_start, final)
             if answer != FAIL:
@@ -314,8 +314,8 @@ class Tagged(Parameters):
             self.error = f"{literal} directly behind the key"
             return MATCH
         if literal in syntax.dialect.stop:
-            after = behind_space(buf, end)
-            return FAIL if after < len(buf) or after - end > BOUND else MATCH if final else NEED
+            after = skip_whitespace(buf, end)
+            return FAIL if after < len(buf) or after - end > BOUND else MATCH if final else NEED_MORE
         marker = literal.lstrip("\n")
         if marker == literal and not self._form.inline and not at_start:
             return FAIL
@@ -323,7 +323,7 @@ class Tagged(Parameters):
             trial = self._new_trial()
             answer = trial.run(buf, end - len(marker), final)
             if answer != MATCH:
-                return answer if answer == NEED else FAIL
+                return answer if answer == NEED_MORE else FAIL
             key = trial.fields.get("key", "")
             declared = self._tools.keys(self._function)
             return MATCH if declared is not None and key in declared and key not in self._seen else FAIL
@@ -361,7 +361,7 @@ class Tagged(Parameters):
             return FAIL if literal == self._form.forgotten else MATCH
         if answer == MATCH:
             self._level += step
-        return NEED if answer == NEED else FAIL
+        return NEED_MORE if answer == NEED_MORE else FAIL
 
     def _confirmed(self, buf: str, end: int, final: bool) -> int:
         """Whether what may follow a closing tag stands behind it."""
@@ -369,7 +369,7 @@ class Tagged(Parameters):
         if after - end > BOUND:
             return FAIL
         if self._spelling(buf, after):
-            return FAIL if final else NEED
+            return FAIL if final else NEED_MORE
         return follows(self._syntax.follow.after_value, buf, after, final)
 
     def _data(self, text: str, out: list[str]) -> None:

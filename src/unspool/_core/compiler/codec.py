@@ -25,7 +25,7 @@ from ..scan.markers import ValueMarkerSet
 class Codec:
     """Transcoder of the arguments of one call."""
 
-    __slots__ = ("done", "error", "notes", "passed_over", "text")
+    __slots__ = ("done", "dropped_member", "error", "notes", "text")
 
     def __init__(self) -> None:
         self.text: str = ""
@@ -34,7 +34,7 @@ class Codec:
         """True if the arguments are complete; nothing after them was consumed."""
         self.error: str = ""
         """Description of what was expected where ``step`` stopped, after an error; otherwise empty."""
-        self.passed_over: bool = False
+        self.dropped_member: bool = False
         """True if a member that is not part of a call followed the arguments and was dropped."""
         self.notes: list[tuple[str, str, int]] = []
         """Diagnostics to report: kind, detail, and index in the buffer of the step."""
@@ -107,33 +107,33 @@ class NamedPayload(Codec):
     """
 
     __slots__ = (
-        "args_from",
-        "args_to",
+        "args_end",
+        "args_start",
+        "awaits_name",
         "committed",
         "id",
         "keys",
         "name",
-        "name_from",
-        "name_to",
+        "name_end",
+        "name_start",
         "only_named",
         "overlong",
-        "waits",
     )
 
     def __init__(self) -> None:
         super().__init__()
         self.name: str = ""
         """Name of the function; empty until it is known."""
-        self.name_from: i64 = -1
+        self.name_start: i64 = -1
         """Start of the name, as an index in the buffer of the last step; -1 if it is not there.
 
         The caller of ``step`` takes this and the next three values, and resets them to -1.
         """
-        self.name_to: i64 = -1
+        self.name_end: i64 = -1
         """End of the name."""
-        self.args_from: i64 = -1
+        self.args_start: i64 = -1
         """Start of the arguments."""
-        self.args_to: i64 = -1
+        self.args_end: i64 = -1
         """End of the arguments."""
         self.id: str = ""
         """Id of the call, if it came before the name."""
@@ -143,7 +143,7 @@ class NamedPayload(Codec):
         """Keys of the arguments, if the function has to be inferred from them; otherwise None."""
         self.only_named: bool = False
         """True if the object is complete and only its name says that it is a call."""
-        self.waits: bool = False
+        self.awaits_name: bool = False
         """True while arguments wait for the name that comes after them, however long they are."""
         self.overlong: bool = False
         """True if it has failed because too much text, not counting arguments, came before the name."""

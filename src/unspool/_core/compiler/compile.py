@@ -148,7 +148,7 @@ def _compile_parameters(dialect: Dialect, forms: DialectForms, follow: FollowSet
             params.append(form)
     # A head that demands more is tried first: one with CDATA before one without.
     head_programs = [form.head for form in sorted(params, key=lambda form: -form.head.demands)]
-    followed = [Step(t.FOLLOWED, watch=follow.first_param)]
+    followed = [Step(t.FOLLOWED, markers=follow.first_param)]
     return ParameterTable(
         params,
         head_programs,
@@ -201,10 +201,10 @@ def _confirmation(
     """
     if form.payload == "params" and form.ends_in_name:
         # A name alone is not enough to recognise the call of another family: a parameter must follow.
-        return [Step(t.FOLLOWED, watch=follow.heads if for_other else follow.first_param)]
+        return [Step(t.FOLLOWED, markers=follow.heads if for_other else follow.first_param)]
     others = [other.template for other in calls if other.template != form.template]
     if not form.payload and any(other.startswith(form.template) for other in others):
-        return [Step(t.FOLLOWED, watch=follow.after_name)]
+        return [Step(t.FOLLOWED, markers=follow.after_name)]
     return []
 
 

@@ -33,10 +33,10 @@ class FollowSets:
         "code_ends",
         "first_param",
         "heads",
+        "nested_value_markers",
         "openers",
         "resync",
         "section_resync",
-        "tree_watch",
     )
 
     def __init__(
@@ -77,7 +77,7 @@ class FollowSets:
         """Literals that must follow the closing tag of a nested parameter for it to count."""
         self.after_call: Final = MarkerSet([*section_closers, *openers, *message_ends])
         """Literals that must follow the closer of a call for it to end a value that was not closed."""
-        self.tree_watch: Final = ValueMarkerSet([*nested, *call_closers])
+        self.nested_value_markers: Final = ValueMarkerSet([*nested, *call_closers])
         """Literals to look for inside a nested value."""
         self.code_ends: Final = ValueMarkerSet([*after_params, *("\n" + closer for closer in call_closers)])
         """Literals that end raw code.  The newline in front of a closer belongs to the closer."""
@@ -114,4 +114,4 @@ class FollowSets:
     def set_value_markers(self, param: ParamForm) -> None:
         """Tell a parameter which literals to look for inside its value."""
         literals = [*param.closers, *self._in_value]
-        param.watch = ValueMarkerSet([*literals, param.forgotten] if param.forgotten else literals)
+        param.value_markers = ValueMarkerSet([*literals, param.forgotten] if param.forgotten else literals)

@@ -44,7 +44,7 @@ from ...dialects._templates import (
     tokens_apart,
 )
 from ..scan.markers import MarkerSet, ValueMarkerSet
-from ..scan.runs import behind_space
+from ..scan.runs import skip_whitespace
 from . import programs as t
 from .programs import EnvelopeFactory, Program, Step
 
@@ -158,7 +158,7 @@ class Wrapper:
 class ParamForm:
     """One way to write a parameter."""
 
-    __slots__ = ("closers", "closing", "forgotten", "head", "inline", "unended", "watch")
+    __slots__ = ("closers", "closing", "forgotten", "head", "inline", "unended", "value_markers")
 
     def __init__(
         self, template: str, *, escaped_newlines: bool, never_followed_by: MarkerSet | None = None
@@ -182,7 +182,7 @@ class ParamForm:
             steps = [
                 *steps_of(_without_opener(self.forgotten, opening)),
                 Step(t.LINE_FEED),
-                Step(t.UNLESS, watch=never_followed_by),
+                Step(t.UNLESS, markers=never_followed_by),
             ]
         self.head: Final = Program(t.PARAM, steps)
         """The program that reads everything in front of the value."""
@@ -203,7 +203,7 @@ class ParamForm:
             ],
         )
         """The program for the end of a nested parameter; the key in a closing tag may be wrong."""
-        self.watch: ValueMarkerSet = ValueMarkerSet(self.closers)
+        self.value_markers: ValueMarkerSet = ValueMarkerSet(self.closers)
         """Literals to look for inside the value.  ``FollowSets.set_value_markers`` completes them."""
 
 
@@ -373,7 +373,7 @@ class SectionForm:
         at = 0
         for literal in self._openers:
             at = max(at, text.find(literal, at) + len(literal))
-        return behind_space(text, at)
+        return skip_whitespace(text, at)
 
     def admits(self, form: CallForm) -> bool:
         """Return whether a reader can tell where such a call starts in this section."""

@@ -100,7 +100,7 @@ class FrameForm:
         self.programs: Final = [self._program(opener) for opener in frame.open]
         opening = MarkerSet(opener for opener in self.openers if is_control(opener))
         for word in self.words:
-            steps = [Step(t.LITERAL, word), Step(t.FOLLOWED, watch=opening)]
+            steps = [Step(t.LITERAL, word), Step(t.FOLLOWED, markers=opening)]
             self.programs.append(Program(t.DROP, steps, anchored=True))
 
     def _program(self, opener: str) -> Program:
@@ -108,7 +108,7 @@ class FrameForm:
         steps = [Step(t.LITERAL, text)]
         if text != self.sep:  # otherwise the header is empty
             token = text if is_control(text) else ""
-            steps.append(Step(t.HEADER, token, stop=self.sep, watch=self.stops))
+            steps.append(Step(t.HEADER, token, stop=self.sep, markers=self.stops))
         return Program(t.FRAME, steps, anchored=opener.startswith("^"))
 
     def _words_after_tokens(self, frame: Frame) -> Iterator[str]:

@@ -7,7 +7,7 @@ Where a marker stands, the programs that may begin there are tried in order.  ``
 steps of the current program on a window of the buffer.  Its answers:
 
 ===========  ========================================================================
-``NEED``     the input ends before the current program has matched or failed
+``NEED_MORE``     the input ends before the current program has matched or failed
 ``FAIL``     no program matches
 ``MATCH``    ``program`` has matched ``offset`` characters; ``fields`` has its holes
 ``CUT``      the end of the input cut off the head of a call
@@ -34,7 +34,7 @@ from typing import Final
 from ...dialects._templates import is_control
 from ..mypyc_types import i64
 from ..scan.markers import MarkerSet, agreement
-from ..scan.runs import BOUND, MORE, NO, Alphabet, behind_literal, behind_space
+from ..scan.runs import BOUND, MORE, NO, Alphabet, match_literal, skip_whitespace
 from .codec import NamedPayload
 from .programs import (
     ATTRIBUTES,
@@ -57,7 +57,7 @@ from .programs import (
 )
 
 # Answers of a matcher.
-NEED: Final = 0
+NEED_MORE: Final = 0
 FAIL: Final = 1
 MATCH: Final = 2
 CUT: Final = 3
@@ -110,13 +110,13 @@ class Matcher:
     native_id: str = ""
     """Id that came with the name; set by the machine as well."""
     # Places, counted from the start of the window including what was set aside; -1: not known.
-    name_from: i64 = -1
+    name_start: i64 = -1
     """Start of the name."""
-    name_to: i64 = -1
+    name_end: i64 = -1
     """End of the name."""
-    args_from: i64 = -1
+    args_start: i64 = -1
     """Start of arguments that an envelope has in front of its name."""
-    args_to: i64 = -1
+    args_end: i64 = -1
     """End of these arguments."""
     # For a parameter whose key has matched and whose rest has not.
     failed_at: int = 0
@@ -164,10 +164,10 @@ class Matcher:
             self.envelope = None
         if self.confirmed_by_end:
             self.confirmed_by_end = False
-        if self.name_from >= 0:
-            self.name_from = self.name_to = -1
-        if self.args_from >= 0:
-            self.args_from = self.args_to = -1
+        if self.name_start >= 0:
+            self.name_start = self.name_end = -1
+        if self.args_start >= 0:
+            self.args_start = self.args_end = -1
 
     def run(self, buf: str, pos: int, final: bool) -> int:
         """Continue in a window of the buffer that starts at ``pos``, and return an answer.
@@ -183,9 +183,9 @@ class Matcher:
                 # precedence over it.
                 cut = self._has_begun or (self.cut_in_head and not self._ambiguous)
                 return CUT if cut and self.program.action in (DROP, STOP) else MATCH
-            if answer == NEED:
+            if answer == NEED_MORE:
                 if not final:
-                    return NEED
+                    return NEED_MORE
                 self._remember_cut(buf, pos)
             elif "key" in self.fields:
                 self._remember_key(buf, pos)
@@ -233,9 +233,9 @@ class Matcher:
             kind = step.kind
             at = pos + self.offset
             if kind == LITERAL:
-                end = behind_literal(step.text, buf, at)
+                end = match_literal(step.text, buf, at)
             elif kind == SPACE:
-                end = behind_space(buf, at)
+                end = skip_whitespace(buf, at)
                 if step.text:
                     end = self._escaped_newlines(step.text, buf, end)
                 if end == n and not final:
@@ -255,17 +255,17 @@ class Matcher:
             elif kind == ATTRIBUTES:
                 end = self._attributes(step, buf, pos, final)
             elif kind == REPEAT:
-                end = behind_literal(self.fields.get(step.text, ""), buf, at)
+                end = match_literal(self.fields.get(step.text, ""), buf, at)
             elif kind == HEADER:
                 end = self._header(step, buf, at, final)
             elif kind == FOLLOWED:
                 end = self._followed(step, buf[: pos + BOUND], at, final and n - pos <= BOUND)
             elif kind == UNLESS:
-                end = _unless(step.watch, buf, at)
+                end = _unless(step.markers, buf, at)
             else:  # END: only the end of the input may follow
                 end = at if at == n and final else (MORE if at == n else NO)
             if end < 0:
-                return NEED if end == MORE and n - pos <= BOUND else FAIL
+                return NEED_MORE if end == MORE and n - pos <= BOUND else FAIL
             self.offset = end - pos
             if self.offset > BOUND:
                 return FAIL
@@ -274,11 +274,11 @@ class Matcher:
 
     def _escaped_newlines(self, spelt: str, buf: str, at: int) -> int:
         """Return the index past whitespace with escaped newlines in it; ``MORE`` inside one of these."""
-        end = behind_literal(spelt, buf, at)
+        end = match_literal(spelt, buf, at)
         while end >= 0:
-            self.fields["spelt"] = spelt
-            at = behind_space(buf, end)
-            end = behind_literal(spelt, buf, at)
+            self.fields["newline"] = spelt
+            at = skip_whitespace(buf, end)
+            end = match_literal(spelt, buf, at)
         return MORE if end == MORE and at < len(buf) else at
 
     def _capture(self, step: Step, buf: str, pos: int, final: bool) -> int:
@@ -298,7 +298,7 @@ class Matcher:
         if step.text == "name":
             if _NO_LETTER.run(caught, 0) == len(caught):
                 return NO
-            self.name_from, self.name_to = at - pos, end - pos
+            self.name_start, self.name_end = at - pos, end - pos
         self.fields[step.text] = caught
         return end
 
@@ -308,7 +308,7 @@ class Matcher:
         at = pos + self.offset
         whole, started = _ESCAPED_ATTRIBUTE if self._unescape else _ATTRIBUTE
         while True:
-            after = behind_space(buf, at)
+            after = skip_whitespace(buf, at)
             if after == n and not final:
                 return MORE
             match = whole.match(buf, after) if after > at else None
@@ -324,7 +324,7 @@ class Matcher:
                 value = match[2] or match[3] or match[4] or ""
                 if field == "name":
                     group = 2 if match[2] else 3 if match[3] else 4
-                    self.name_from, self.name_to = match.start(group) - pos, match.end(group) - pos
+                    self.name_start, self.name_end = match.start(group) - pos, match.end(group) - pos
                 self.fields[field] = html.unescape(value) if self._unescape else value
             at = match.end()
             self.offset = at - pos
@@ -343,7 +343,7 @@ class Matcher:
         after it (``next``) helps to tell the two apart.
         """
         if step.text and not self._searched:  # the opener again, so this header is empty
-            again = behind_literal(step.text, buf, at)
+            again = match_literal(step.text, buf, at)
             if again >= 0:
                 self.fields["header"] = self.fields["ended"] = ""
                 return at
@@ -355,8 +355,8 @@ class Matcher:
         fits = (_LINE_HEADER if step.stop == "\n" else _HEADER).run(ahead, 0)
         broken = fits < len(ahead)
         end = found + fits
-        window = buf[found : end + step.watch.longest]
-        place, literal = step.watch.seek(window, 0, final)
+        window = buf[found : end + step.markers.longest]
+        place, literal = step.markers.seek(window, 0, final)
         found += place
         if place >= 0 and found < end:
             if not literal:
@@ -382,13 +382,13 @@ class Matcher:
 
     def _followed(self, step: Step, buf: str, at: int, final: bool) -> int:
         """Check that a marker or the end of the input comes next, after any whitespace."""
-        after = behind_space(buf, at)
+        after = skip_whitespace(buf, at)
         if after == len(buf):
             self.confirmed_by_end = final
             return at if final and not self.cut_short else MORE
-        if step.watch.literal_at(buf, after):
+        if step.markers.literal_at(buf, after):
             return at
-        return MORE if not final and step.watch.pending(buf, after) else NO
+        return MORE if not final and step.markers.pending(buf, after) else NO
 
     def _envelope(self, step: Step, buf: str, pos: int, final: bool) -> int:
         """Step the codec of an envelope until it has committed to a call or failed."""
@@ -403,7 +403,7 @@ class Matcher:
             self.overlong = self.overlong or envelope.overlong
             return FAIL
         if not envelope.committed:
-            return NEED
+            return NEED_MORE
         # A diagnostic from in front of the commit point is reported at the commit point.
         if envelope.notes:
             envelope.notes = [(kind, detail, 0) for kind, detail, _ in envelope.notes]
@@ -411,23 +411,23 @@ class Matcher:
 
     def _place(self, envelope: NamedPayload, shift: int) -> None:
         """Take over where the envelope has found name and arguments."""
-        if envelope.name_from >= 0:
-            self.name_from = envelope.name_from + shift
-        if envelope.name_to >= 0:
-            self.name_to = envelope.name_to + shift
-        if envelope.args_from >= 0:
-            self.args_from = envelope.args_from + shift
-        if envelope.args_to >= 0:
-            self.args_to = envelope.args_to + shift
-        envelope.name_from = envelope.name_to = envelope.args_from = envelope.args_to = -1
+        if envelope.name_start >= 0:
+            self.name_start = envelope.name_start + shift
+        if envelope.name_end >= 0:
+            self.name_end = envelope.name_end + shift
+        if envelope.args_start >= 0:
+            self.args_start = envelope.args_start + shift
+        if envelope.args_end >= 0:
+            self.args_end = envelope.args_end + shift
+        envelope.name_start = envelope.name_end = envelope.args_start = envelope.args_end = -1
 
 
-def _unless(watch: MarkerSet, buf: str, at: int) -> int:
+def _unless(markers: MarkerSet, buf: str, at: int) -> int:
     """Check that something other than these literals comes next, after any whitespace."""
-    after = behind_space(buf, at)
-    if after == len(buf) or watch.pending(buf, after):
+    after = skip_whitespace(buf, at)
+    if after == len(buf) or markers.pending(buf, after):
         return MORE
-    return NO if watch.literal_at(buf, after) else at
+    return NO if markers.literal_at(buf, after) else at
 
 
 def _ends_inside(literal: str, buf: str, at: int, end: int) -> bool:
@@ -439,17 +439,17 @@ def _ends_inside(literal: str, buf: str, at: int, end: int) -> bool:
 def follows(what: MarkerSet, buf: str, at: int, final: bool) -> int:
     """Return ``MATCH`` if one of these literals or the end of the input comes next, after any whitespace.
 
-    ``NEED`` and ``FAIL`` mean the same as for a matcher.
+    ``NEED_MORE`` and ``FAIL`` mean the same as for a matcher.
     """
-    after = behind_space(buf, at)
+    after = skip_whitespace(buf, at)
     if after - at > BOUND:
         return FAIL
     if after == len(buf):
-        return MATCH if final else NEED
+        return MATCH if final else NEED_MORE
     if what.literal_at(buf, after):
         return MATCH
     if what.pending(buf, after):
-        return MATCH if final else NEED  # the input may end inside it
+        return MATCH if final else NEED_MORE  # the input may end inside it
     return FAIL
 
 

@@ -53,7 +53,7 @@ _ALPHABETS: Final = {
     "index": Alphabet(r"[0-9]*"),
     "_": Alphabet(r"[^<>\n\ud800-\udfff]*"),
 }
-SIGN: Final = re.compile(r"[^\w\s]")
+PUNCTUATION: Final = re.compile(r"[^\w\s]")
 """A character that is in markers but not in words."""
 _WORD: Final = Alphabet(r"[^\s<>\"|｜\ud800-\udfff]*")
 
@@ -68,7 +68,7 @@ The second argument is true if no marker around the envelope says that it is a c
 class Step:
     """One thing to match.  The meaning of the attributes depends on the kind."""
 
-    __slots__ = ("alphabet", "fields", "kind", "make_envelope", "stop", "text", "unmarked", "watch")
+    __slots__ = ("alphabet", "fields", "kind", "make_envelope", "markers", "stop", "text", "unmarked")
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Step:
         *,
         fields: dict[str, str] | None = None,
         stop: str = "",
-        watch: MarkerSet | None = None,
+        markers: MarkerSet | None = None,
         make_envelope: EnvelopeFactory | None = None,
         unmarked: bool = False,
     ) -> None:
@@ -90,7 +90,7 @@ class Step:
         """Attributes: the field of each attribute."""
         self.stop: Final = stop
         """Capture: a literal that ends the hole although its alphabet has it.  Header: the separator."""
-        self.watch: Final = watch or _NO_WATCH
+        self.markers: Final = markers or _NO_MARKERS
         """Header: literals that end it.  Followed: what may come next.  Unless: what may not come next."""
         self.make_envelope: Final = make_envelope
         """Envelope: creates its codec."""
@@ -100,7 +100,7 @@ class Step:
         """Capture: the characters that it may consist of."""
 
 
-_NO_WATCH: Final = MarkerSet(())
+_NO_MARKERS: Final = MarkerSet(())
 
 
 class Program:
@@ -163,7 +163,7 @@ class Program:
         """True if it starts with a control token."""
         first = next((step for step in self.steps if step.kind != SPACE), None)
         self.marked: Final = (
-            first is not None and first.kind == LITERAL and SIGN.search(first.text) is not None
+            first is not None and first.kind == LITERAL and PUNCTUATION.search(first.text) is not None
         )
         """True if it starts with a literal that prose does not contain."""
         self.may_follow: Final = _may_follow(self.steps)

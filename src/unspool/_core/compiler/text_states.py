@@ -108,7 +108,7 @@ class Entry:
 class TextState:
     """A state of running text: the channel, and the table of its literals."""
 
-    __slots__ = ("body", "channel", "entries", "fresh", "watch", "wrapper")
+    __slots__ = ("body", "channel", "entries", "fresh", "markers", "wrapper")
 
     def __init__(
         self,
@@ -160,7 +160,7 @@ class TextState:
             for literal in found
         }
         single = {literal: self._ruled_out_by(literal) for literal in found if len(literal) == 1}
-        self.watch: Final = MarkerSet(found, {literal: chars for literal, chars in single.items() if chars})
+        self.markers: Final = MarkerSet(found, {literal: chars for literal, chars in single.items() if chars})
 
     def _ruled_out_by(self, literal: str) -> str:
         """Return the ASCII characters after which a literal of one character means nothing."""

@@ -45,11 +45,11 @@ class MarkerSet:
         "_reaches",
         "_telling",
         "_unless",
+        "first_character",
         "full",
         "literals",
         "longest",
         "prefixes",
-        "sign",
     )
 
     def __init__(self, literals: Iterable[str], unless: Mapping[str, str] = _NO_MATTER_WHAT) -> None:
@@ -72,7 +72,7 @@ class MarkerSet:
         self._by_first: Final[dict[str, list[str]]] = {}
         for literal in found:
             self._by_first.setdefault(literal[0], []).append(literal)
-        self.sign: Final[str] = next(iter(self._by_first)) if len(self._by_first) == 1 else ""
+        self.first_character: Final[str] = next(iter(self._by_first)) if len(self._by_first) == 1 else ""
         """Character that all literals start with; empty if they differ."""
         self._reaches: Final[dict[str, int]] = {}
         # A character that every literal contains, as early as possible, and its highest index.
@@ -161,15 +161,15 @@ class MarkerSet:
         """Return the next index at which a literal may start, or -1.  For the compiled build."""
         if len(text) - at <= SHORT:
             return self._candidate(text, at)
-        if self.sign:
-            return self._signed(text, at)
+        if self.first_character:
+            return self._find_by_first_character(text, at)
         match = (self._next or self._compile_next()).search(text, at)
         return -1 if match is None else match.start()
 
-    def _signed(self, text: str, at: int) -> int:
+    def _find_by_first_character(self, text: str, at: int) -> int:
         """Search a long text for literals that all start with one character, which is usually rare."""
         while True:
-            at = text.find(self.sign, at)
+            at = text.find(self.first_character, at)
             place = at + self._telling
             if at < 0 or place >= len(text) or self._group_of[min(ord(text[place]), ASCII)]:
                 return at

@@ -115,7 +115,7 @@ class Alphabet:
         return at if match is None else match.end()
 
 
-def behind_literal(literal: str, text: str, at: i64) -> i64:
+def match_literal(literal: str, text: str, at: i64) -> i64:
     """Return the index past a literal; ``MORE`` if the text ends inside it, ``NO`` if it differs."""
     if not COMPILED:
         if text.startswith(literal, at):
@@ -131,7 +131,7 @@ def behind_literal(literal: str, text: str, at: i64) -> i64:
     return at + k if k == size else MORE if k == n else NO
 
 
-def behind_space(text: str, at: i64) -> i64:
+def skip_whitespace(text: str, at: i64) -> i64:
     """Skip whitespace."""
     n: i64 = len(text)
     if not COMPILED:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..scan.markers import agreement
-from ..scan.runs import BOUND, behind_space
+from ..scan.runs import BOUND, skip_whitespace
 from .detokenizer import PRIVATE, OffsetMap
 
 
@@ -83,7 +83,7 @@ class Alignment:
             code_point = expected.piece[expected.at]
             literal = self._back.get(code_point, "")
             if literal:
-                blank = behind_space(text, at)
+                blank = skip_whitespace(text, at)
                 if blank - at <= BOUND:  # else it was left out, and the white space is the model's
                     if text.startswith(literal, blank):
                         at = self._show(at, blank, out) + len(literal)
