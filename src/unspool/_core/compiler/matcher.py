@@ -71,10 +71,10 @@ def _attribute(never: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """
     key, equals = r"([\w:.-]{})", r"[ \t\r\n]*=[ \t\r\n]*"
     whole = rf"""(?:"([^"{never}]*)"|'([^'{never}]*)'|([^\s"'<>=/]+)(?=[\s<>/]))"""
-    begun = rf"""(?:"([^"{never}]*)|'([^'{never}]*)|[^\s"'<>=/]*)?"""
+    partial = rf"""(?:"([^"{never}]*)|'([^'{never}]*)|[^\s"'<>=/]*)?"""
     return (
         re.compile(key.format("+") + equals + whole),
-        re.compile(key.format("*") + rf"(?:[ \t\r\n]*(?:=[ \t\r\n]*{begun})?)?\Z"),
+        re.compile(key.format("*") + rf"(?:[ \t\r\n]*(?:=[ \t\r\n]*{partial})?)?\Z"),
     )
 
 
@@ -109,6 +109,8 @@ class Matcher:
     """Name of the function; set by the machine when it accepts a head."""
     native_id: str = ""
     """Id that came with the name; set by the machine as well."""
+    cut_name: str = ""
+    """Beginning of the name, if the input ended inside a head."""
     # Places, counted from the start of the window including what was set aside; -1: not known.
     name_start: i64 = -1
     """Start of the name."""
@@ -125,7 +127,6 @@ class Matcher:
     """End of what fits of that step."""
     _ambiguous: bool = False  # at the end of the input, something other than a call was possible, too
     _has_begun: bool = False  # at the end of the input, the head was unmistakable
-    _cut_name: str = ""
     _searched: int = 0  # number of characters of a header that contain nothing that ends it
 
     def __init__(self, programs: list[Program], unescape: bool) -> None:
@@ -141,20 +142,15 @@ class Matcher:
         """Text of the holes, by field."""
         self.program = programs[0]
         """The program that matched or is being tried."""
-        self._which = 0
-        self._step = 0
-
-    @property
-    def cut_name(self) -> str:
-        """The beginning of the name, if the input ended inside a head."""
-        return self._cut_name
+        self._program_index = 0
+        self._step_index = 0
 
     def reject(self) -> None:
         """Give up the current program and turn to the next one."""
-        self._which += 1
-        if self._which < len(self.programs):
-            self.program = self.programs[self._which]
-        self._step = 0
+        self._program_index += 1
+        if self._program_index < len(self.programs):
+            self.program = self.programs[self._program_index]
+        self._step_index = 0
         self.offset = 0
         if self.fields:
             self.fields = {}
@@ -174,7 +170,7 @@ class Matcher:
 
         After ``RESTART`` the caller puts what was set aside in front of the buffer, and calls again.
         """
-        while self._which < len(self.programs):
+        while self._program_index < len(self.programs):
             if self.set_aside and self.envelope is None:
                 return RESTART
             answer = self._run_steps(buf, pos, final)
@@ -203,23 +199,23 @@ class Matcher:
         if self.program.action != CALL:
             self._ambiguous = self._ambiguous or self.program.action != EMPTY_SECTION
             return
-        if self._step == 0 and not (self.envelope and self.envelope.partial_name):
+        if self._step_index == 0 and not (self.envelope and self.envelope.partial_name):
             return
-        step = self.program.steps[self._step]
+        step = self.program.steps[self._step_index]
         if self.envelope is not None:
-            self._cut_name = self.envelope.partial_name
+            self.cut_name = self.envelope.partial_name
         elif step.kind == CAPTURE and step.text == "name" and not step.stop:
-            self._cut_name = buf[pos + self.offset :]
+            self.cut_name = buf[pos + self.offset :]
         else:
-            self._cut_name = self.fields.get("name") or self.fields.get("?name", "")
+            self.cut_name = self.fields.get("name") or self.fields.get("?name", "")
         self.cut_needs_declared = self.program.declared and (self.cut_needs_declared or not self.cut_in_head)
         self.cut_in_head = True
         in_literal = step.kind == LITERAL and pos + self.offset < len(buf)
-        self._has_begun = self._has_begun or in_literal or bool(self._cut_name) or self.envelope is not None
+        self._has_begun = self._has_begun or in_literal or bool(self.cut_name) or self.envelope is not None
 
     def _remember_key(self, buf: str, pos: int) -> None:
         """Remember a parameter whose key is followed by something other than its value."""
-        step = self.program.steps[self._step]
+        step = self.program.steps[self._step_index]
         fits = agreement(step.text, buf, pos + self.offset) if step.kind == LITERAL else 0
         if self.offset + fits > self.reach:
             self.failed_at, self.reach = self.offset, self.offset + fits
@@ -228,8 +224,8 @@ class Matcher:
         """Execute the steps of the current program from where it stopped."""
         steps = self.program.steps
         n = len(buf)
-        while self._step < len(steps):
-            step = steps[self._step]
+        while self._step_index < len(steps):
+            step = steps[self._step_index]
             kind = step.kind
             at = pos + self.offset
             if kind == LITERAL:
@@ -237,31 +233,31 @@ class Matcher:
             elif kind == SPACE:
                 end = skip_whitespace(buf, at)
                 if step.text:
-                    end = self._escaped_newlines(step.text, buf, end)
+                    end = self._match_escaped_newlines(step.text, buf, end)
                 if end == n and not final:
                     end = MORE
             elif kind == ENVELOPE:
-                answer = self._envelope(step, buf, pos, final)
+                answer = self._step_envelope(step, buf, pos, final)
                 if answer != MATCH:
                     return answer
-                self._step += 1
+                self._step_index += 1
                 continue
             elif kind == CAPTURE:
-                end = self._capture(step, buf, pos, final)
+                end = self._match_hole(step, buf, pos, final)
             elif kind == PEEK:
                 end = at if at < n and buf[at] in step.text else (MORE if at >= n else NO)
             elif kind == LINE_FEED:
                 end = at + buf.startswith("\n", at) if at < n or final else MORE
             elif kind == ATTRIBUTES:
-                end = self._attributes(step, buf, pos, final)
+                end = self._match_attributes(step, buf, pos, final)
             elif kind == REPEAT:
                 end = match_literal(self.fields.get(step.text, ""), buf, at)
             elif kind == HEADER:
-                end = self._header(step, buf, at, final)
+                end = self._match_header(step, buf, at, final)
             elif kind == FOLLOWED:
-                end = self._followed(step, buf[: pos + BOUND], at, final and n - pos <= BOUND)
+                end = self._check_followed(step, buf[: pos + BOUND], at, final and n - pos <= BOUND)
             elif kind == UNLESS:
-                end = _unless(step.markers, buf, at)
+                end = _check_not_followed(step.markers, buf, at)
             else:  # END: only the end of the input may follow
                 end = at if at == n and final else (MORE if at == n else NO)
             if end < 0:
@@ -269,19 +265,19 @@ class Matcher:
             self.offset = end - pos
             if self.offset > BOUND:
                 return FAIL
-            self._step += 1
+            self._step_index += 1
         return MATCH
 
-    def _escaped_newlines(self, spelt: str, buf: str, at: int) -> int:
+    def _match_escaped_newlines(self, newline: str, buf: str, at: int) -> int:
         """Return the index past whitespace with escaped newlines in it; ``MORE`` inside one of these."""
-        end = match_literal(spelt, buf, at)
+        end = match_literal(newline, buf, at)
         while end >= 0:
-            self.fields["newline"] = spelt
+            self.fields["newline"] = newline
             at = skip_whitespace(buf, end)
-            end = match_literal(spelt, buf, at)
+            end = match_literal(newline, buf, at)
         return MORE if end == MORE and at < len(buf) else at
 
-    def _capture(self, step: Step, buf: str, pos: int, final: bool) -> int:
+    def _match_hole(self, step: Step, buf: str, pos: int, final: bool) -> int:
         """Read a hole: as many characters of its alphabet as there are, up to its stop."""
         at = pos + self.offset
         end = step.alphabet.run(buf, at)
@@ -302,7 +298,7 @@ class Matcher:
         self.fields[step.text] = caught
         return end
 
-    def _attributes(self, step: Step, buf: str, pos: int, final: bool) -> int:
+    def _match_attributes(self, step: Step, buf: str, pos: int, final: bool) -> int:
         """Read attributes one by one; ``offset`` moves with each, so none is read twice."""
         n = len(buf)
         at = pos + self.offset
@@ -313,10 +309,10 @@ class Matcher:
                 return MORE
             match = whole.match(buf, after) if after > at else None
             if match is None:
-                begun = started.match(buf, after) if after > at else None
-                if begun is not None:
-                    if step.fields.get(begun[1]) == "name":
-                        self.fields["?name"] = begun[2] or begun[3] or ""
+                partial = started.match(buf, after) if after > at else None
+                if partial is not None:
+                    if step.fields.get(partial[1]) == "name":
+                        self.fields["?name"] = partial[2] or partial[3] or ""
                     return MORE
                 break
             field = step.fields.get(match[1], "")
@@ -335,8 +331,8 @@ class Matcher:
                 return NO
         return after
 
-    def _header(self, step: Step, buf: str, at: int, final: bool) -> int:
-        """Read the header of a framed message, up to its separator or as far as it may be a header.
+    def _match_header(self, step: Step, buf: str, at: int, final: bool) -> int:
+        """Match the header of a framed message, up to its separator or as far as it may be a header.
 
         If a control token opens the header (``step.text``), an unfinished header is still markup.  If
         ordinary words open it, an unfinished header is text.  If ordinary words end it, the character
@@ -362,13 +358,13 @@ class Matcher:
             if not literal:
                 self._searched = found - at
                 return MORE
-            behind = found + len(literal)
-            if behind == len(buf) and not (final or step.text or is_control(literal)):
+            after_literal = found + len(literal)
+            if after_literal == len(buf) and not (final or step.text or is_control(literal)):
                 self._searched = found - at
                 return MORE
             self.fields["header"] = buf[at:found]
             self.fields["ended"] = literal
-            self.fields["next"] = buf[behind : behind + 1]
+            self.fields["next"] = buf[after_literal : after_literal + 1]
             return found if step.text or literal == step.stop else NO
         if not broken and end < limit and not final:
             self._searched = end - at
@@ -380,7 +376,7 @@ class Matcher:
         self.confirmed_by_end = final and not broken and end < limit
         return end
 
-    def _followed(self, step: Step, buf: str, at: int, final: bool) -> int:
+    def _check_followed(self, step: Step, buf: str, at: int, final: bool) -> int:
         """Check that a marker or the end of the input comes next, after any whitespace."""
         after = skip_whitespace(buf, at)
         if after == len(buf):
@@ -390,7 +386,7 @@ class Matcher:
             return at
         return MORE if not final and step.markers.pending(buf, after) else NO
 
-    def _envelope(self, step: Step, buf: str, pos: int, final: bool) -> int:
+    def _step_envelope(self, step: Step, buf: str, pos: int, final: bool) -> int:
         """Step the codec of an envelope until it has committed to a call or failed."""
         envelope = self.envelope
         if envelope is None:
@@ -398,7 +394,7 @@ class Matcher:
             envelope = self.envelope = step.make_envelope(step.text, step.unmarked)
         end = envelope.step(buf, pos + self.offset, final)
         self.offset = end - pos
-        self._place(envelope, self.set_aside - pos)
+        self._take_places(envelope, self.set_aside - pos)
         if envelope.error:
             self.overlong = self.overlong or envelope.overlong
             return FAIL
@@ -409,7 +405,7 @@ class Matcher:
             envelope.notes = [(kind, detail, 0) for kind, detail, _ in envelope.notes]
         return MATCH
 
-    def _place(self, envelope: NamedPayload, shift: int) -> None:
+    def _take_places(self, envelope: NamedPayload, shift: int) -> None:
         """Take over where the envelope has found name and arguments."""
         if envelope.name_start >= 0:
             self.name_start = envelope.name_start + shift
@@ -422,7 +418,7 @@ class Matcher:
         envelope.name_start = envelope.name_end = envelope.args_start = envelope.args_end = -1
 
 
-def _unless(markers: MarkerSet, buf: str, at: int) -> int:
+def _check_not_followed(markers: MarkerSet, buf: str, at: int) -> int:
     """Check that something other than these literals comes next, after any whitespace."""
     after = skip_whitespace(buf, at)
     if after == len(buf) or markers.pending(buf, after):
