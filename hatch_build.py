@@ -54,6 +54,7 @@ CORE = (
     "_core/arguments/bare_key_object",
     "_core/arguments/raw_code",
     "_core/arguments/select",
+    "_core/compile_cache",
     "_core/ledger",
     "_core/call_ids",
     "_core/call",

@@ -152,7 +152,7 @@ _LATER = {
     "state_diagram": "_core.explain",
     "to_response_template": "models._convert.to_response_template",
 }
-"""Modules of names that parsing does not need; they are imported on first use."""
+"""Modules that define the names that parsing does not need; imported on first use."""
 
 
 def _publish(value: object) -> None:

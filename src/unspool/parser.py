@@ -304,7 +304,7 @@ class Parser:
         )
 
     def _can_be_direct(self) -> bool:
-        """Return whether events leave the parser as the machine makes them; mostly they do."""
+        """Return whether the events of the machine need no further processing."""
         return not self._at_start and self._commit_buffer is None and self._reader is None
 
     def _finish_events(self, events: list[Event]) -> list[Event]:

@@ -329,7 +329,7 @@ class Machine:
     # -- input
 
     def feed(self, text: str) -> list[Event]:
-        """Read the next piece of input and return the events of what it decides."""
+        """Read the next piece of input and return the events that it completes."""
         if not text:
             return []
         ledger = self.ledger
@@ -385,7 +385,7 @@ class Machine:
     # -- the loop
 
     def _read(self, *, final: bool) -> None:
-        """Decide what can be decided of the buffer.
+        """Decide as much of the buffer as possible.
 
         Each branch reads in one mode, until it needs more input (False) or another mode goes on (True).
 
@@ -726,7 +726,7 @@ class Machine:
         return self._read_text(self.ledger.position + 1, final)
 
     def _commit(self, matcher: Matcher, answer: int) -> None:
-        """Begin what the matcher has found at the current position."""
+        """Act on the answer of a matcher at the current position."""
         ledger = self.ledger
         if answer == CUT:
             if matcher.cut_in_head:
@@ -943,7 +943,7 @@ class Machine:
             self._text_closers |= entry.closers - program.closers
 
     def _announce_call(self, name: str, native_id: str, length: int, name_start: int, name_end: int) -> None:
-        """Pass the commit point of a call, whose head is ``length`` characters long."""
+        """Choose the id of a call and emit its head, which is ``length`` characters long."""
         ledger = self.ledger
         ledger.call_is_silent = (
             self._remove_calls or ledger.silent_channel is not None or name in self._null_calls

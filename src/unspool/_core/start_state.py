@@ -62,7 +62,7 @@ def read_prompt(machine: Machine, compiled: CompiledDialect, tail: str) -> list[
     events = machine.feed(tail)
     machine.begin_output()
     continued = _continued_events(events, machine)
-    # What tools there are makes a difference for calls only, so other tails are read once.
+    # Only calls depend on the tools of the request.  The result for any other tail can be saved.
     if len(tail) <= _SAVED and len(saved_starts) < _SAVED and all(map(_is_framing, events)):
         start = machine.save_start(reasoning_just_closed=bool(continued))
         if start is not None:

@@ -108,7 +108,7 @@ def _split_templates(
 
 
 def _with_code_fences(calls: tuple[str, ...]) -> tuple[str, ...]:
-    """Add templates whose payload stands in a code fence, for repair."""
+    """Add templates with the payload in a code fence, for repair."""
     fenced: list[str] = []
     for call in calls:
         for payload in ("{envelope}", "{args}"):
@@ -118,7 +118,7 @@ def _with_code_fences(calls: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _with_fenced_arrays(sections: tuple[str, ...]) -> tuple[str, ...]:
-    """Add templates whose array of calls stands in a code fence, for repair."""
+    """Add templates with the array of calls in a code fence, for repair."""
     fenced = [
         section.replace("[{calls}]", f"\n```{tag}\n[{{calls}}]\n```\n")
         for section in sections
@@ -362,7 +362,7 @@ def _stop_at_end(stop: str) -> Program:
 def _stray_closers(
     forms: DialectForms, wrappers: Iterable[Wrapper], params: Iterable[ParamForm]
 ) -> dict[str, str]:
-    """Return the literals that close something, with what they close."""
+    """Return each closing literal with the kind of thing that it closes."""
     stray: dict[str, str] = {}
     for form in forms.calls:
         stray.update(dict.fromkeys(filter(is_marker, (*form.closing, *form.closers)), "call"))

@@ -17,7 +17,7 @@ table                 answers                            made from
                       inside a section
 ``TextStates``        what a literal means, by state of  the call programs, and wrappers,
                       the text                           headers and markers to drop
-``PromptMarkers``     what of a prompt matters           the text states
+``PromptMarkers``     which markers of a prompt matter   the text states
 ====================  =================================  ==================================
 
 No table changes after its pass.  The only things that grow later are caches: of names, headers,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class CompileOptions:
-    """What a compiled dialect depends on besides the dialect."""
+    """Options of ``compile_dialect``."""
 
     __slots__ = ("calls_in_reasoning", "has_declared_tools", "reads_calls", "repair")
 
@@ -147,7 +147,7 @@ class TextStates:
 
 
 class PromptMarkers:
-    """What of a prompt tells where the output begins; see ``start_state.py``."""
+    """Markers in a prompt that tell where the output begins; see ``start_state.py``."""
 
     __slots__ = (
         "_all_templates",
@@ -173,7 +173,7 @@ class PromptMarkers:
         self.markers: Final = markers
         """Every literal that means something in running text."""
         self.first_words: Final = first_words
-        """Ordinary words that may begin a call or reasoning, where an answer begins and nowhere else."""
+        """Ordinary words that begin a call or reasoning only at the start of an answer."""
         self.turn_borders: Final = turn_borders
         """Literals between two turns of a prompt."""
         self.reasoning_pairs: Final = reasoning_pairs
@@ -185,7 +185,7 @@ class PromptMarkers:
         self.usual_tail: str | None = None
         """End of the prompt that the dialect assumes if no prompt is given; computed when it is needed."""
         self.saved_starts: Final[dict[str, StartState]] = {}
-        """State of the machine after some short ends of prompts."""
+        """Saved start states, by the end of the prompt."""
 
     def knows(self, token: str) -> bool:
         """Return whether a control token is part of the dialect's own markup."""

@@ -180,7 +180,7 @@ class Program:
         """True if any text may be taken for a name, because no markup says that it is one."""
 
     def fits(self, at_start: bool, quoted: bool) -> bool:
-        """Return whether it may begin at a place.
+        """Return whether the program may begin at a place.
 
         :param at_start: no visible text came before.
         :param quoted: a quotation mark stands in front of it.

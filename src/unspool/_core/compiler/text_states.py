@@ -177,7 +177,7 @@ class TextState:
 
 
 class StartState:
-    """State of a machine that has read a prompt without any call in it."""
+    """Saved state of a machine that has read a prompt without any call in it."""
 
     __slots__ = (
         "has_visible_text",
