@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from .schema.tools import Tools
 
 OutputStart: TypeAlias = Literal["content", "reasoning", "header", "call"]
-"""What an output begins with: text of a channel, the header of a message, or the inside of a call."""
+"""Beginning of an output: text of a channel, the header of a message, or the inside of a call."""
 
 _NO_MARKERS: Final = MarkerSet(())
 _STRAY_KINDS: Final[dict[str, MarkupKind]] = {
@@ -159,9 +159,8 @@ class Machine:
         # The fast path of the next feed: text of a channel without these markers, or a codec.
         self._fast_channel: Channel | None = None
         self._fast_markers = _NO_MARKERS
-        self._fast_first_character = (
-            ""  # a character that all of these markers begin with; empty if there is none
-        )
+        # A character that all of these markers start with; empty if they differ.
+        self._fast_first_character = ""
         self._fast_codec: Codec | None = None
         # Running text.
         self._state: TextState = self._states.fresh

@@ -81,7 +81,7 @@ class FollowSets:
         """Literals to look for inside a nested value."""
         self.code_ends: Final = ValueMarkerSet([*after_params, *("\n" + closer for closer in call_closers)])
         """Literals that end raw code.  The newline in front of a closer belongs to the closer."""
-        # Where a malformed call ends.  A closer that is no marker, such as a code fence, may stand in
+        # Where a malformed call ends.  A closer that is not a marker, such as a code fence, may stand in
         # arguments, so it ends a call only if the call has no other closer.  A literal that is part of
         # a parameter's tags never ends a call.
         of_params = {step.text for param in params for step in (*param.head.steps, *param.closing.steps)}

@@ -194,7 +194,7 @@ class Header:
         self.end: Final = end
         """Index just past the last field."""
         self.into: Final = into
-        """Where the body goes: a channel, ``drop``, or the hole of a payload."""
+        """Destination of the body: a channel, ``drop``, or the hole of a payload."""
         self.name: Final = name
         """Name of the function that the message calls; or nothing."""
         self.name_at: Final = name_at

@@ -139,7 +139,7 @@ class Program:
         declared: bool = False,
     ) -> None:
         self.action: Final = action
-        """What begins: ``CALL``, ``OPEN_WRAPPER`` and so on."""
+        """Action for a match: ``CALL``, ``OPEN_WRAPPER`` and so on."""
         self.steps: Final = [
             step for i, step in enumerate(steps) if not i or step.kind != SPACE or steps[i - 1].kind != SPACE
         ]

@@ -58,7 +58,7 @@ class Entry:
         self.ends_reasoning: Final = ends_reasoning
         """True if the literal belongs to what follows the reasoning, which was not closed."""
         self.stray: Final = stray
-        """What it closes although nothing was opened: ``reasoning``, ``text`` or ``call``; or nothing."""
+        """Kind of thing that it closes without an opener: ``reasoning``, ``text``, ``call``; or nothing."""
         self.starts_with_dropped: Final = bool(stray) and all(
             program.action == t.DROP and program.trigger != literal for program in programs
         )

@@ -109,7 +109,7 @@ class MarkerSet:
         """Return the index of the next literal from ``at`` on, and the literal.
 
         The literal is empty if the text ends there in what may still become a literal, or a longer one;
-        in a final text that does not count.  The index is -1 if there is no such place.
+        in a final text that does not count.  The index is -1 if nothing is found.
         """
         if self._common and len(text) - at > SHORT:
             found = text.find(self._common, at)
