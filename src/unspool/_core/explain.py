@@ -12,8 +12,18 @@ from typing import TYPE_CHECKING
 from ..dialects._registry import find
 from ..dialects._templates import is_control
 from .compile_cache import compiled_dialect
-from .compiler import programs as t
 from .compiler.compiled_dialect import CompiledDialect
+from .compiler.programs import (
+    CALL,
+    CLOSE_PARAM,
+    DROP,
+    EMPTY_SECTION,
+    FRAME,
+    OPEN_WRAPPER,
+    PARAM,
+    SECTION_CLOSE,
+    STOP,
+)
 from .compiler.text_states import TextState
 from .render.example import example
 from .scan.runs import BOUND
@@ -160,15 +170,15 @@ class _Explanation:
 
 
 _TARGETS = {
-    t.CALL: "call",
-    t.EMPTY_SECTION: "",
-    t.OPEN_WRAPPER: "wrapper",
-    t.DROP: "",
-    t.STOP: "",
-    t.FRAME: "header",
-    t.SECTION_CLOSE: "",
-    t.PARAM: "",
-    t.CLOSE_PARAM: "",
+    CALL: "call",
+    EMPTY_SECTION: "",
+    OPEN_WRAPPER: "wrapper",
+    DROP: "",
+    STOP: "",
+    FRAME: "header",
+    SECTION_CLOSE: "",
+    PARAM: "",
+    CLOSE_PARAM: "",
 }
 _BODIES = {"reasoning": "reasoning", "content": "message", "drop": "dropped", "{calls}": "calls"}
 

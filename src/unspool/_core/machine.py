@@ -52,9 +52,8 @@ from ..dialects._templates import is_control
 from .arguments.select import make_codec
 from .call import PHASE_NAMES, OpenCall, match_closers
 from .call_ids import CallIds
-from .compiler import programs as p
 from .compiler.matcher import CUT, FAIL, MATCH, NEED_MORE, RESTART, Matcher
-from .compiler.programs import PUNCTUATION
+from .compiler.programs import CALL, EMPTY_SECTION, FRAME, OPEN_WRAPPER, PUNCTUATION, SECTION_CLOSE
 from .compiler.text_states import StartState
 from .ledger import Ledger
 from .scan.markers import MarkerSet
@@ -250,11 +249,11 @@ class Machine:
         programs = self._pending_programs()
         actions = {program.action for program in programs}
         # A bare brace or bracket may begin an answer as well, so it takes more than that to begin a call.
-        if p.CALL in actions and (
+        if CALL in actions and (
             self._matcher is not None or any(program.has_call_opener for program in programs)
         ):
-            return "call" if actions <= {p.CALL, p.EMPTY_SECTION} else None
-        if p.FRAME in actions:
+            return "call" if actions <= {CALL, EMPTY_SECTION} else None
+        if FRAME in actions:
             return self._start_after_header()
         for program in programs:
             if program.wrapper is not None:
@@ -336,7 +335,8 @@ class Machine:
             text = ledger.take_buffer() + text
         channel = self._fast_channel
         if channel is not None:
-            # No marker can start in a text without the sign.  An empty sign is in every text.
+            # If all markers start with one character, a text without it has none.  If they do not,
+            # `_fast_first_character` is empty, and every text contains the empty string.
             if self._fast_first_character not in text:
                 return ledger.account_text(channel, text)
             length = self._fast_markers.reach(text)
@@ -665,8 +665,8 @@ class Machine:
     def _accepts(self, matcher: Matcher) -> bool:
         """Return whether a head that matched counts, given the tools of the request."""
         program = matcher.program
-        if program.action != p.CALL:
-            return self._is_header(matcher) if program.action == p.FRAME else not matcher.confirmed_by_end
+        if program.action != CALL:
+            return self._is_header(matcher) if program.action == FRAME else not matcher.confirmed_by_end
         form = program.call
         assert form is not None  # noqa: S101 - every program of a call has its form
         tools = self._tools
@@ -737,16 +737,16 @@ class Machine:
             return
         program = matcher.program
         action = program.action
-        if action == p.CALL:
+        if action == CALL:
             self._start_call(matcher)
-        elif action == p.OPEN_WRAPPER:
+        elif action == OPEN_WRAPPER:
             self._open_wrapper(matcher)
-        elif action == p.FRAME:
+        elif action == FRAME:
             self._open_message(matcher)
-        elif action == p.SECTION_CLOSE:
+        elif action == SECTION_CLOSE:
             self._emit_section_markup("call", matcher.offset)
             self._close_section()
-        elif action == p.EMPTY_SECTION:
+        elif action == EMPTY_SECTION:
             ledger.diagnose("empty_section", program.trigger)
             ledger.emit_markup("call", matcher.offset)
         else:  # a marker that means nothing, or the end of the turn

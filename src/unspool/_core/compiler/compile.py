@@ -19,7 +19,6 @@ from ...dialects._templates import (
     split_marks,
 )
 from ..scan.markers import MarkerSet
-from . import programs as t
 from .compiled_dialect import (
     CallPrograms,
     CompiledDialect,
@@ -33,7 +32,20 @@ from .follow_sets import FollowSets
 from .forms import CallForm, ParamForm, SectionForm, Wrapper, closing_steps, steps_of, value_opener
 from .frame_form import FrameForm
 from .name_forms import NameForms
-from .programs import EnvelopeFactory, Program, Step
+from .programs import (
+    CALL,
+    DROP,
+    EMPTY_SECTION,
+    END,
+    FOLLOWED,
+    LITERAL,
+    SECTION_CLOSE,
+    SPACE,
+    STOP,
+    EnvelopeFactory,
+    Program,
+    Step,
+)
 from .text_states import TextState
 
 if TYPE_CHECKING:
@@ -148,13 +160,13 @@ def _compile_parameters(dialect: Dialect, forms: DialectForms, follow: FollowSet
             params.append(form)
     # A head that demands more is tried first: one with CDATA before one without.
     head_programs = [form.head for form in sorted(params, key=lambda form: -form.head.demands)]
-    followed = [Step(t.FOLLOWED, markers=follow.first_param)]
+    followed = [Step(FOLLOWED, markers=follow.first_param)]
     return ParameterTable(
         params,
         head_programs,
         [*(form.closing for form in params), *head_programs],
         [
-            Program(t.CALL, [*form.opening, *followed], call=form)
+            Program(CALL, [*form.opening, *followed], call=form)
             for form in forms.calls
             if form.opener in follow.openers
         ],
@@ -186,7 +198,7 @@ def _compile_calls(
     }
     resync = dict(follow.section_resync)
     for other in accepted:
-        in_text += [program for program in other.programs.in_text if program.action == t.CALL]
+        in_text += [program for program in other.programs.in_text if program.action == CALL]
         next_in_section.update(other.programs.next_in_section)
         resync.update(other.programs.resync)
     return CallPrograms(in_text, next_in_section, resync)
@@ -201,10 +213,10 @@ def _confirmation(
     """
     if form.payload == "params" and form.ends_in_name:
         # A name alone is not enough to recognise the call of another family: a parameter must follow.
-        return [Step(t.FOLLOWED, markers=follow.heads if for_other else follow.first_param)]
+        return [Step(FOLLOWED, markers=follow.heads if for_other else follow.first_param)]
     others = [other.template for other in calls if other.template != form.template]
     if not form.payload and any(other.startswith(form.template) for other in others):
-        return [Step(t.FOLLOWED, markers=follow.after_name)]
+        return [Step(FOLLOWED, markers=follow.after_name)]
     return []
 
 
@@ -215,7 +227,7 @@ def _calls_in_text(
     for section in forms.sections:
         for form, confirmation in confirmations.items():
             program = Program(
-                t.CALL,
+                CALL,
                 [*section.steps, *form.head(section), *confirmation],
                 call=form,
                 section=section,
@@ -225,11 +237,11 @@ def _calls_in_text(
             if program.trigger and section.admits(form):
                 yield program
             if section.bare and form.opener and form.closers:
-                steps = [Step(t.LITERAL, form.opener), *closing_steps(form.closers)]
-                yield Program(t.EMPTY_SECTION, steps, section=section)
+                steps = [Step(LITERAL, form.opener), *closing_steps(form.closers)]
+                yield Program(EMPTY_SECTION, steps, section=section)
         if section.opener and section.closers and not section.unmarked:
             steps = [*section.steps, *closing_steps(section.closers)]
-            yield Program(t.EMPTY_SECTION, steps, section=section, anchored=section.anchored)
+            yield Program(EMPTY_SECTION, steps, section=section, anchored=section.anchored)
 
 
 def _next_in_section(
@@ -243,14 +255,14 @@ def _next_in_section(
     for form in sorted(confirmations, key=lambda form: form.rank):
         head = [*form.head(section), *confirmations[form]]
         for sep in separators:
-            steps = [Step(t.LITERAL, sep), Step(t.SPACE), *head]
-            yield Program(t.CALL, steps, call=form, section=section, declared=declared)
+            steps = [Step(LITERAL, sep), Step(SPACE), *head]
+            yield Program(CALL, steps, call=form, section=section, declared=declared)
         if section.admits(form):
-            yield Program(t.CALL, head, call=form, section=section, declared=declared)
+            yield Program(CALL, head, call=form, section=section, declared=declared)
     if section.closers:
         for sep in separators:
-            steps = [Step(t.LITERAL, sep), *closing_steps(section.closers)]
-            yield Program(t.SECTION_CLOSE, steps, section=section)
+            steps = [Step(LITERAL, sep), *closing_steps(section.closers)]
+            yield Program(SECTION_CLOSE, steps, section=section)
 
 
 # -- pass 5: text states
@@ -327,12 +339,12 @@ def _dropped_markers(dialect: Dialect, *, reads_calls: bool) -> Iterator[Program
         if any(template in literal for literal in of_calls):
             continue
         if "{text}" not in template and "{calls}" not in template:
-            yield Program(t.DROP, steps_of(reading_pieces(template)))
+            yield Program(DROP, steps_of(reading_pieces(template)))
     for stop in dialect.stop:
         if stop in of_calls:
             continue
         # Ordinary text such as </s> ends a turn only if nothing follows it.
-        yield Program(t.DROP, [Step(t.LITERAL, stop)]) if is_control(stop) else _stop_at_end(stop)
+        yield Program(DROP, [Step(LITERAL, stop)]) if is_control(stop) else _stop_at_end(stop)
 
 
 def _call_markers(dialect: Dialect) -> frozenset[str]:
@@ -356,7 +368,7 @@ def _literals_in(*templates: str) -> frozenset[str]:
 
 def _stop_at_end(stop: str) -> Program:
     """Return the program of a literal that counts only at the end of the input."""
-    return Program(t.STOP, [Step(t.LITERAL, stop), Step(t.SPACE), Step(t.END)])
+    return Program(STOP, [Step(LITERAL, stop), Step(SPACE), Step(END)])
 
 
 def _stray_closers(

@@ -45,8 +45,23 @@ from ...dialects._templates import (
 )
 from ..scan.markers import MarkerSet, ValueMarkerSet
 from ..scan.runs import skip_whitespace
-from . import programs as t
-from .programs import EnvelopeFactory, Program, Step
+from .programs import (
+    ATTRIBUTES,
+    CAPTURE,
+    CLOSE_PARAM,
+    ENVELOPE,
+    LINE_FEED,
+    LITERAL,
+    OPEN_WRAPPER,
+    PARAM,
+    PEEK,
+    REPEAT,
+    SPACE,
+    UNLESS,
+    EnvelopeFactory,
+    Program,
+    Step,
+)
 
 if TYPE_CHECKING:
     from ...dialects._declaration import Dialect
@@ -84,17 +99,17 @@ def steps_of(pieces: Sequence[Piece], *, escaped_newlines: bool = False) -> list
     seen: set[str] = set()
     for i, piece in enumerate(pieces):
         if isinstance(piece, Literal):
-            steps.append(Step(t.LITERAL, piece.text))
+            steps.append(Step(LITERAL, piece.text))
         elif isinstance(piece, Space):
-            if not steps or steps[-1].kind != t.SPACE:
-                steps.append(Step(t.SPACE, newline))
+            if not steps or steps[-1].kind != SPACE:
+                steps.append(Step(SPACE, newline))
         elif isinstance(piece, LineFeed):
-            steps.append(Step(t.LINE_FEED))
+            steps.append(Step(LINE_FEED))
         elif isinstance(piece, Attributes):
-            steps.append(Step(t.ATTRIBUTES, fields=piece.fields))
+            steps.append(Step(ATTRIBUTES, fields=piece.fields))
             seen.update(piece.fields.values())
         elif isinstance(piece, Hole) and piece.field in seen:
-            steps.append(Step(t.REPEAT, piece.field))
+            steps.append(Step(REPEAT, piece.field))
         elif isinstance(piece, Hole):
             seen.add(piece.field)
             steps.append(_capture(piece.field, first_literal(pieces[i + 1 :]) or newline))
@@ -107,15 +122,15 @@ def _capture(field: str, following: str) -> Step:
     A hole ends where its alphabet does.  If the literal after it is spelt in that alphabet, the hole
     ends at this literal.
     """
-    step = Step(t.CAPTURE, field)
+    step = Step(CAPTURE, field)
     if following and step.alphabet.pattern.fullmatch("x" + following[0]):
-        return Step(t.CAPTURE, field, stop=following)
+        return Step(CAPTURE, field, stop=following)
     return step
 
 
 def closing_steps(closers: Sequence[str]) -> list[Step]:
     """Return steps that read these literals, with optional whitespace in front of each."""
-    return [step for literal in closers for step in (Step(t.SPACE), Step(t.LITERAL, literal))]
+    return [step for literal in closers for step in (Step(SPACE), Step(LITERAL, literal))]
 
 
 _MARKUP_KINDS: Final[dict[Channel | None, tuple[MarkupKind, MarkupKind]]] = {
@@ -149,7 +164,7 @@ class Wrapper:
         self.channel: Final[Channel | None] = channel
         self.in_mid_line: Final = "!" in marks
         """True if the opener also counts in the middle of a line."""
-        self.program: Final = Program(t.OPEN_WRAPPER, steps_of(opening), wrapper=self, anchored="^" in marks)
+        self.program: Final = Program(OPEN_WRAPPER, steps_of(opening), wrapper=self, anchored="^" in marks)
         """The program of the opener."""
         self.closers: Final = ("\n" + closer, closer) if isinstance(closing[0], LineFeed) else (closer,)
         self.open_kind, self.close_kind = _MARKUP_KINDS[channel]
@@ -181,10 +196,10 @@ class ParamForm:
         else:
             steps = [
                 *steps_of(_without_opener(self.forgotten, opening)),
-                Step(t.LINE_FEED),
-                Step(t.UNLESS, markers=never_followed_by),
+                Step(LINE_FEED),
+                Step(UNLESS, markers=never_followed_by),
             ]
-        self.head: Final = Program(t.PARAM, steps)
+        self.head: Final = Program(PARAM, steps)
         """The program that reads everything in front of the value."""
         end = _tag_end(opening)
         self.unended: Final = (
@@ -195,9 +210,9 @@ class ParamForm:
         self.closers: Final = (self.unended, *closers) if self.unended else closers
         """Literals that may end the value.  A newline that the template has there is part of the literal."""
         self.closing: Final = Program(
-            t.CLOSE_PARAM,
+            CLOSE_PARAM,
             [
-                Step(t.LITERAL, piece.text) if isinstance(piece, Literal) else Step(t.CAPTURE, "key")
+                Step(LITERAL, piece.text) if isinstance(piece, Literal) else Step(CAPTURE, "key")
                 for piece in tail
                 if not isinstance(piece, Space | LineFeed)
             ],
@@ -294,7 +309,7 @@ class CallForm:
         self.opening: Final = steps_of(opening, escaped_newlines=escaped_newlines)
         """Steps up to the payload."""
         if escaped_newlines:
-            self.opening.append(Step(t.SPACE, ESCAPED_NEWLINE))
+            self.opening.append(Step(SPACE, ESCAPED_NEWLINE))
         self._make_envelope: Final = make_envelope
         self._unmarked: Final = all(map(is_anyones, literals(opening)))
 
@@ -304,16 +319,16 @@ class CallForm:
             unmarked = self._unmarked and section.unmarked
             return [
                 *self.opening,
-                Step(t.ENVELOPE, self.notation, make_envelope=self._make_envelope, unmarked=unmarked),
+                Step(ENVELOPE, self.notation, make_envelope=self._make_envelope, unmarked=unmarked),
             ]
         if self.unnamed:
-            return [*self.opening, Step(t.ENVELOPE, UNNAMED, make_envelope=self._make_envelope)]
+            return [*self.opening, Step(ENVELOPE, UNNAMED, make_envelope=self._make_envelope)]
         if self.payload == "args":
             # After a control token, any JSON value but a bare word announces a call.  It is malformed
             # if it is not an object, but it is a call.
-            last = [step.text for step in self.opening if step.kind != t.SPACE][-1:]
+            last = [step.text for step in self.opening if step.kind != SPACE][-1:]
             marked = self.notation == "json" and any(map(is_control, last))
-            return [*self.opening, Step(t.PEEK, _NOT_A_WORD if marked else FIRST_CHARACTERS[self.notation])]
+            return [*self.opening, Step(PEEK, _NOT_A_WORD if marked else FIRST_CHARACTERS[self.notation])]
         return self.opening
 
 

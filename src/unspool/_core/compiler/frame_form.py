@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Final
 from ...dialects._templates import Hole, is_control, parse_template
 from ..scan.cache import FEW
 from ..scan.markers import MarkerSet
-from . import programs as t
 from .forms import CallForm
-from .programs import Program, Step
+from .programs import DROP, FOLLOWED, FRAME, HEADER, LITERAL, Program, Step
 
 if TYPE_CHECKING:
     from ...dialects._declaration import Dialect, Frame, Route
@@ -100,16 +99,16 @@ class FrameForm:
         self.programs: Final = [self._program(opener) for opener in frame.open]
         opening = MarkerSet(opener for opener in self.openers if is_control(opener))
         for word in self.words:
-            steps = [Step(t.LITERAL, word), Step(t.FOLLOWED, markers=opening)]
-            self.programs.append(Program(t.DROP, steps, anchored=True))
+            steps = [Step(LITERAL, word), Step(FOLLOWED, markers=opening)]
+            self.programs.append(Program(DROP, steps, anchored=True))
 
     def _program(self, opener: str) -> Program:
         text = opener.lstrip("^")
-        steps = [Step(t.LITERAL, text)]
+        steps = [Step(LITERAL, text)]
         if text != self.sep:  # otherwise the header is empty
             token = text if is_control(text) else ""
-            steps.append(Step(t.HEADER, token, stop=self.sep, markers=self.stops))
-        return Program(t.FRAME, steps, anchored=opener.startswith("^"))
+            steps.append(Step(HEADER, token, stop=self.sep, markers=self.stops))
+        return Program(FRAME, steps, anchored=opener.startswith("^"))
 
     def _words_after_tokens(self, frame: Frame) -> Iterator[str]:
         for field in frame.fields:

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Final
 from ...dialects._templates import is_control
 from ..scan.cache import has_room
 from ..scan.markers import MarkerSet
-from . import programs as t
 from .matcher import Matcher
-from .programs import ASCII, Program
+from .programs import ASCII, CALL, DROP, EMPTY_SECTION, FRAME, OPEN_WRAPPER, Program
 
 if TYPE_CHECKING:
     from ...events import Channel
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 _WORDS: Final = re.compile(r"[\w\s'.,:]+")
 # Calls before empty sections, headers and wrappers; everything else last.
-_ACTION_ORDER: Final = {t.CALL: 0, t.EMPTY_SECTION: 1, t.FRAME: 2, t.OPEN_WRAPPER: 3}
+_ACTION_ORDER: Final = {CALL: 0, EMPTY_SECTION: 1, FRAME: 2, OPEN_WRAPPER: 3}
 
 
 class Entry:
@@ -60,7 +59,7 @@ class Entry:
         self.stray: Final = stray
         """Kind of thing that it closes without an opener: ``reasoning``, ``text``, ``call``; or nothing."""
         self.starts_with_dropped: Final = bool(stray) and all(
-            program.action == t.DROP and program.trigger != literal for program in programs
+            program.action == DROP and program.trigger != literal for program in programs
         )
         """True if the literal is a stray closer that merely starts with a marker to drop."""
         self.anchored: Final = any(program.anchored for program in programs)
