@@ -1,12 +1,11 @@
-"""The optional compiled build: ``UNSPOOL_COMPILE=1 pip install .``.
+"""Build hook for the optional compiled build: ``UNSPOOL_COMPILE=1 pip install .``.
 
-Without the variable the wheel is pure Python and works everywhere.  With it,
-the files below are compiled with mypyc and lie in the wheel beside their
-sources; the interpreter prefers them.  Nothing else differs, and the same
-tests run over both.
+Without the variable the wheel is pure Python and works everywhere.  With it, mypyc compiles the modules
+in ``CORE``.  The wheel then contains these next to their sources, and the interpreter prefers them.
+Nothing else differs, and the same tests run over both builds.
 
-GCC compiles them twice: a first time to see, in ``hatch_training.py``, which
-way their branches go, and then for these ways.
+GCC compiles the modules twice.  The first build runs ``hatch_training.py`` and records how often each
+branch is taken; the second build is optimised for that profile.
 """
 
 from __future__ import annotations
@@ -41,9 +40,12 @@ CORE = (
     "_core/compiler/programs",
     "_core/compiler/matcher",
     "_core/compiler/forms",
+    "_core/compiler/frame_form",
+    "_core/compiler/name_forms",
     "_core/compiler/follow_sets",
     "_core/compiler/text_states",
     "_core/compiler/compiled_dialect",
+    "_core/compiler/compile",
     "_core/arguments/json_value",
     "_core/arguments/python_literal",
     "_core/arguments/envelope",
@@ -53,6 +55,7 @@ CORE = (
     "_core/arguments/bare_key_object",
     "_core/arguments/raw_code",
     "_core/arguments/select",
+    "_core/compile_cache",
     "_core/ledger",
     "_core/call_ids",
     "_core/call",
@@ -69,31 +72,32 @@ CORE = (
     "parser",
     "_core/stages/message_columns",
 )
-"""What runs for every delta, or for every parser."""
+"""Modules that run for every delta or every parser."""
 CHECKS = (
     "--config-file=",
     "--strict",
     "--always-true=COMPILING",
-    # These modules import others, which may import what an extra brings: not needed to compile these.
+    # Other modules import optional dependencies, which need not be installed here.
     "--follow-imports=silent",
 )
-"""How mypy reads them: nothing but the compiler need be installed."""
+"""Options of mypy."""
 
 
-def _wanted() -> bool:
+def _is_requested() -> bool:
+    """Return whether the environment asks for the compiled build."""
     return os.environ.get("UNSPOOL_COMPILE", "") not in ("", "0")
 
 
 class CompiledCore(BuildHookInterface[Any]):
-    """Adds the compiled modules to the wheel."""
+    """Build hook that adds the compiled modules to the wheel."""
 
     def dependencies(self) -> list[str]:
-        """What building needs beyond what a pure wheel needs."""
-        return ["mypy[mypyc]>=2.4,<2.5", "setuptools>=77"] if _wanted() else []
+        """Return the requirements that a pure wheel does not have."""
+        return ["mypy[mypyc]>=2.4,<2.5", "setuptools>=77"] if _is_requested() else []
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Compile before the wheel is put together."""
-        if not _wanted() or self.target_name != "wheel" or version == "editable":
+        """Compile the modules before the wheel is assembled."""
+        if not _is_requested() or self.target_name != "wheel" or version == "editable":
             return
         self._output = tempfile.TemporaryDirectory()
         built = _compile(Path(self.root, "src"), Path(self._output.name))
@@ -103,7 +107,7 @@ class CompiledCore(BuildHookInterface[Any]):
 
 
 def _compile(sources: Path, output: Path) -> dict[str, Path]:
-    """Compile the core; gives each compiled module with its place in the wheel."""
+    """Compile the core; return each library by its path in the wheel."""
     from mypyc.build import mypycify
 
     os.chdir(sources)
@@ -112,11 +116,11 @@ def _compile(sources: Path, output: Path) -> dict[str, Path]:
     extensions = mypycify([*CHECKS, *modules], target_dir=str(output / "c"))
     flags: list[str] = []
     if sys.platform != "win32":
-        # Calls between compiled functions stay inside the library, so that they can be inlined.
+        # Hide symbols, so that the compiler can inline calls between modules.
         flags += ["-fvisibility=hidden"]
     if sys.platform.startswith("linux"):
         flags += ["-fno-plt"]
-        # Where an interpreter finds its own libraries is a path of this machine, and of no use to ours.
+        # Remove the search path of the interpreter's own libraries: it is specific to this machine.
         linker = str(sysconfig.get_config_var("LDSHARED")).split()
         os.environ.setdefault("LDSHARED", " ".join(w for w in linker if not w.startswith("-Wl,-rpath")))
     if _is_gcc():
@@ -130,23 +134,23 @@ def _compile(sources: Path, output: Path) -> dict[str, Path]:
 
 
 def _is_gcc() -> bool:
-    """Whether the compiler reads what the programs it makes write about themselves."""
+    """Return whether the C compiler is GCC, which can use profiles."""
     compiler = os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc"
     defined = _run([*compiler.split(), "-dM", "-E", "-x", "c", os.devnull]) or ""
     return sys.platform.startswith("linux") and "__GNUC__" in defined and "__clang__" not in defined
 
 
 def _run(command: list[str], **environment: str) -> str | None:
-    """What a program prints; None if there is none, or it does not run here."""
-    given = os.environ | environment
+    """Run a program and return its output; None if it cannot be run or fails."""
+    variables = os.environ | environment
     try:
-        return subprocess.run(command, env=given, check=True, stdout=subprocess.PIPE, text=True).stdout  # noqa: S603
+        return subprocess.run(command, env=variables, check=True, stdout=subprocess.PIPE, text=True).stdout  # noqa: S603
     except (OSError, subprocess.CalledProcessError):
         return None
 
 
 def _build(extensions: list[Extension], flags: list[str], output: Path, name: str) -> Path:
-    """Compile and link; gives the folder that the libraries are in."""
+    """Compile and link; return the folder of the libraries."""
     from setuptools import Distribution
 
     flagged = copy.deepcopy(extensions)

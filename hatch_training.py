@@ -1,6 +1,7 @@
-"""What the compiler watches the core do: answers as models write them, in small pieces, whole, and as ids.
+"""Training workload for the profile of the compiled build.
 
-What it does not see here it takes for rare, and makes it small instead of fast.
+The workload parses outputs as models write them: in small pieces, as a whole, and as token ids.  GCC
+optimises code that does not run here for size instead of speed.
 """
 
 import json
@@ -12,7 +13,7 @@ from unspool._core.scan.runs import COMPILED
 from unspool._core.stages.message_columns import MessageColumns
 from unspool.tokens import label_tokens
 
-# Wide characters are here so that the compiler knows them to be rare: of what it never saw it knows nothing.
+# A few wide characters are included, so that the profile shows how rare they are.
 PROSE = "The ferry leaves at seven, so be at the pier a little earlier; if a < b, take [the next one](x) 🙂. "
 CODE = "def total(rows):\n    \"Sum, in euros.\"\n    return sum(row['price'] for row in rows)  # café 🙂\n\n"
 TOOLS = [
@@ -39,7 +40,7 @@ DIALECTS = (
 
 
 def answers() -> list[Message]:
-    """Text and calls, and a call with much in it."""
+    """Return messages with text, with several calls, and with one long call."""
     short = '{"path": "a b.txt", "n": 12}'
     long = json.dumps({"path": CODE * 40, "n": [1, {"a": None}]}, ensure_ascii=False)
     calls = tuple(ToolCall(f"call{number:05}", "read", short) for number in range(8))
@@ -51,7 +52,7 @@ def answers() -> list[Message]:
 
 
 class Vocabulary:
-    """Four bytes a token, but for what looks like markup."""
+    """Tokenizer with tokens of four bytes, and one token for each marker."""
 
     def __init__(self, text: str) -> None:
         self._pieces: list[bytes] = []
@@ -73,7 +74,7 @@ class Vocabulary:
 
 
 def read_in_pieces(text: str, dialect: str) -> None:
-    """As a stream, in pieces of the size of tokens."""
+    """Parse a text as a stream, in pieces of a few characters."""
     for size in (3, 4, 5):
         parser = Parser(dialect, tools=TOOLS)
         for at in range(0, len(text), size):
@@ -82,7 +83,7 @@ def read_in_pieces(text: str, dialect: str) -> None:
 
 
 def read_whole(text: str, dialect: str) -> None:
-    """As a message, as the row of a table, and as ids."""
+    """Parse a text as a message, as a row of a table, and as token ids."""
     vocabulary = Vocabulary(text)
     seeded = get_dialect(dialect).id_format.seeded
     columns = MessageColumns()
@@ -93,10 +94,10 @@ def read_whole(text: str, dialect: str) -> None:
 
 
 def read_answers() -> None:
-    """In every way that there is."""
+    """Parse every answer in every dialect."""
     for dialect in DIALECTS:
         for answer in answers():
-            text = render(dialect, answer, check=False)  # what it is read as does not matter here
+            text = render(dialect, answer, check=False)  # the result does not matter here
             read_in_pieces(text, dialect)
             read_whole(text, dialect)
 

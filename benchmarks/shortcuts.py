@@ -20,10 +20,10 @@ from parsing.workloads import hostile, streamed
 from unspool._core.arguments import json_value as json_codec
 from unspool._core.arguments.envelope import EnvelopeCodec
 from unspool._core.compiler.codec import Codec
-from unspool._core.compiler.compiled_dialect import CompiledDialect
 from unspool._core.compiler.matcher import MATCH
+from unspool._core.compiler.name_forms import NameForms
 from unspool._core.compiler.text_states import Entry
-from unspool._core.ledger import Ledger
+from unspool._core.machine import Machine
 from unspool._core.scan import runs as scan
 from unspool._core.scan.markers import MarkerSet, Piece, ValueMarkerSet
 
@@ -36,15 +36,25 @@ def _put(owner: Any, name: str, value: object) -> None:
 
 
 def without_flow() -> None:
-    """Send all text through the general loop over states."""
-    let_flow = Ledger.let_flow
-    _put(Ledger, "let_flow", lambda self, _state, source: let_flow(self, None, source))
+    """Send all text through the general loop over modes."""
+    choose = Machine._choose_fast_path  # noqa: SLF001 - the short cut
+
+    def choose_only_codec(self: Machine) -> None:
+        choose(self)
+        self._fast_channel = None
+
+    _put(Machine, "_choose_fast_path", choose_only_codec)
 
 
 def without_source() -> None:
-    """Send all arguments through the general loop over states."""
-    let_flow = Ledger.let_flow
-    _put(Ledger, "let_flow", lambda self, state, _source: let_flow(self, state, None))
+    """Send all arguments through the general loop over modes."""
+    choose = Machine._choose_fast_path  # noqa: SLF001 - the short cut
+
+    def choose_only_text(self: Machine) -> None:
+        choose(self)
+        self._fast_codec = None
+
+    _put(Machine, "_choose_fast_path", choose_only_text)
 
 
 def without_inner_source() -> None:
@@ -54,7 +64,7 @@ def without_inner_source() -> None:
 
 def without_glance() -> None:
     """Parse strings between markers with the codec's general steps."""
-    _put(Codec, "_read_on", lambda _self, _text, _ends: -1)
+    _put(Codec, "_read_string_piece", lambda _self, _text, _ends: -1)
 
 
 def without_reaches() -> None:
@@ -82,9 +92,9 @@ def without_string_reaches() -> None:
     _put(json_codec, "string_reach", lambda text: scan.string_run(text, 0))
 
 
-def without_first_sight() -> None:
+def without_quick_match() -> None:
     """Match every marker at once instead of a quick check first."""
-    _put(Entry, "first_sight", lambda _self, _ahead, _unescape: MATCH)
+    _put(Entry, "quick_match", lambda _self, _ahead, _unescape: MATCH)
 
 
 def without_sign() -> None:
@@ -94,12 +104,12 @@ def without_sign() -> None:
         match = (self._next or self._compile_next()).search(text, at)
         return -1 if match is None else match.start()
 
-    _put(MarkerSet, "_signed", signed)
+    _put(MarkerSet, "_find_by_first_character", signed)
 
 
 def without_refined() -> None:
     """Derive name and id again for each call."""
-    _put(CompiledDialect, "refine", CompiledDialect._refine)  # noqa: SLF001 - the uncached method
+    _put(NameForms, "refine", NameForms._refine)  # noqa: SLF001 - the uncached method
 
 
 SHORT_CUTS: dict[str, Callable[[], None]] = {

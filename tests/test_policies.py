@@ -170,7 +170,7 @@ def test_sets_and_policies_that_do_not_exist() -> None:
         UsageError, match="preset='tgi': choose one of vllm, sglang, dynamo, llamacpp, ollama"
     ):
         Policies.preset("tgi")
-    with pytest.raises(UsageError, match=r"no 'colour': choose from .*preset"):
+    with pytest.raises(UsageError, match=r"unknown policy 'colour': choose from .*preset"):
         Policies.preset("vllm", colour="red")
     with pytest.raises(UsageError, match="commit='red': choose one of name, call"):
         Policies.preset("vllm", commit="red")

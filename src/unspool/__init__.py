@@ -1,4 +1,4 @@
-"""unspool: a model's raw output, taken apart while it streams.
+"""unspool: a streaming parser for the raw output of language models.
 
 >>> message = parse('<tool_call>{"name": "now", "arguments": {}}</tool_call>', "hermes")
 >>> message.tool_calls[0].name, message.finish_reason
@@ -152,18 +152,18 @@ _LATER = {
     "state_diagram": "_core.explain",
     "to_response_template": "models._convert.to_response_template",
 }
-"""What parsing does without, and where it is: imported when it is asked for."""
+"""Modules that define the names that parsing does not need; imported on first use."""
 
 
 def _publish(value: object) -> None:
-    """A class is called by the name that users import it by: in tracebacks, in pickles, in ``help``."""
+    """Make tracebacks, pickles and ``help`` show a class under the name that users import."""
     if isinstance(value, type):
-        # Those who ask for type hints look for the names in the module that the class says it is from.
+        # `get_type_hints` looks names up in the module of the class, so resolve them before that changes.
         value.__annotations__ = get_type_hints(value, include_extras=True)
         value.__module__ = __name__
 
 
-if not TYPE_CHECKING:  # for a checker, every name that is misspelt would be an object
+if not TYPE_CHECKING:  # otherwise a type checker would accept every misspelt name
 
     def __getattr__(name: str) -> object:
         if name not in _LATER:

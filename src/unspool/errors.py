@@ -1,48 +1,52 @@
-"""Errors.  They are for callers' mistakes; what a model writes never raises from ``feed``."""
+"""Exceptions of the library.
+
+``UsageError`` and its subclasses report mistakes of the caller.  Faults in the output of a model never
+raise from ``Parser.feed``; they become diagnostics, unless a policy says ``error``.
+"""
 
 from __future__ import annotations
 
 _PUBLIC = "unspool"
-"""Where users import them from, and what a traceback calls them by."""
+"""Module that users import them from, which tracebacks show."""
 
 
 class UnspoolError(Exception):
-    """Base of every error this library raises."""
+    """Base class of all errors that the library raises."""
 
     __module__ = _PUBLIC
 
 
 class UsageError(UnspoolError):
-    """The library was used wrongly; the message says how to use it."""
+    """Wrong use of the library; the message says what to do."""
 
     __module__ = _PUBLIC
 
 
 class SpecError(UnspoolError):
-    """A dialect declaration contradicts itself; the message shows the template."""
+    """Contradiction in the declaration of a dialect; the message shows the template."""
 
     __module__ = _PUBLIC
 
 
 class UnknownDialect(UsageError, LookupError):
-    """No dialect of that name is registered."""
+    """No dialect is registered under this name."""
 
     __module__ = _PUBLIC
 
 
 class ProtocolError(UnspoolError):
-    """A stream of deltas breaks the rules clients rely on (see ``ChatStreamDecoder``)."""
+    """Violation of the rules that clients of a stream rely on; see ``ChatStreamDecoder``."""
 
     __module__ = _PUBLIC
 
 
-_LENIENT = "Parse with lenient policies to get the rest of the output, and this as a problem."
+_LENIENT = "Parse without strict=True to get the rest of the output, with this as a diagnostic."
 
 
 class MalformedOutput(UnspoolError):
-    """The model's output is not well-formed, and the policies say that is an error.
+    """Output that is not well-formed, under policies that make this an error.
 
-    Raised by ``parse`` and ``fold``, never by ``Parser.feed``.
+    Raised by ``parse`` and by message builders, never by ``Parser.feed``.
     """
 
     __module__ = _PUBLIC
@@ -51,17 +55,17 @@ class MalformedOutput(UnspoolError):
         self, kind: str, detail: str, start: int, end: int, raw: str, at: int, advice: str = _LENIENT
     ) -> None:
         self.kind = kind
-        """What is wrong: one of ``DIAGNOSTIC_KINDS``."""
+        """Kind of the fault: one of ``DIAGNOSTIC_KINDS``."""
         self.detail = detail
-        """What was expected."""
+        """Description of what was expected."""
         self.start = start
-        """Span of the offending call: offset of its first character ..."""
+        """Offset of the first character of the faulty call."""
         self.end = end
-        """... and behind its last one."""
+        """Offset just past its last character."""
         self.at = at
-        """Offset where it went wrong."""
+        """Offset of the fault."""
         self.raw = raw
-        """The offending text as the model wrote it."""
+        """Faulty call as the model wrote it."""
         super().__init__(
             f"{kind.replace('_', ' ')} at offset {at} (characters {start} to {end}): {detail}\n"
             f"{caret(raw, at - start)}\n{advice}"
@@ -69,7 +73,7 @@ class MalformedOutput(UnspoolError):
 
 
 def caret(raw: str, at: int) -> str:
-    """The line of a text that holds an offset, with a caret under the place."""
+    """Return the line of a text that contains an offset, with a caret under that place."""
     at = max(0, min(at, len(raw)))
     left = raw.rfind("\n", 0, at) + 1
     right = raw.find("\n", at)

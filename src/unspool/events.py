@@ -1,30 +1,27 @@
-"""Events: the one currency between the machine and everything built on it.
+"""Events of an output: text, calls, markup, diagnostics and the end.
 
-Every event says which part of the raw input it accounts for: ``start`` and
-``end`` are offsets in characters from the beginning of the output.  The spans
-of one stream tile its input: each starts where the one before ended, so that
-nothing is lost and nothing counted twice.  ``Diagnostic`` and ``Finish`` have empty
-spans.
+Every event has a span: ``start`` and ``end`` are offsets in characters from the beginning of the
+output.  The spans of one stream tile the output: each starts where the one before ended, so nothing is
+lost and nothing is counted twice.  ``Diagnostic`` and ``Finish`` have empty spans.
 
-How often the text of one event is cut into several depends on the chunks that
-came in; :func:`normalise` joins such pieces, and the normalised stream is the
-same for every chunking.
+If a stream arrives in small chunks, one event becomes several.  :func:`normalise` joins them, and the
+normalised stream is the same for every chunking.
 
-These are plain slotted classes because a stream builds one for almost every
-delta: a frozen dataclass costs several times as much to create.
+Events are plain classes with slots, because a stream creates one for almost every delta.  A frozen
+dataclass takes several times as long to create.
 """
 
-# Annotations are evaluated, here and where parsers, tidies and folds are made, so that
-# `help` shows types and not the compiler's names for them; in quotes it shows our own names.
+# Annotations are evaluated here and in the modules of the parser and its stages, so that `help` shows
+# types instead of the compiler's names for them.  Quoted annotations show our own names.
 from collections.abc import Iterable
 from typing import ClassVar, Final, Literal, TypeAlias
 
 from ._core.mypyc_types import i64, mypyc_attr
 
 Channel: TypeAlias = Literal["content", "reasoning"]
-"""Where text belongs."""
+"""Kind of text: the answer, or the reasoning in front of it."""
 Status: TypeAlias = Literal["complete", "malformed", "truncated"]
-"""How a call ended; see :class:`CallEnd`."""
+"""Result of a call; see :class:`CallEnd`."""
 MarkupKind: TypeAlias = Literal[
     "reasoning_open",
     "reasoning_close",
@@ -36,28 +33,29 @@ MarkupKind: TypeAlias = Literal[
     "dropped",
     "cut",
 ]
-"""What a piece of markup frames; see :class:`Markup`."""
+"""Purpose of a piece of markup; see :class:`Markup`."""
 FinishReason: TypeAlias = Literal["stop", "length", "tool_calls", "content_filter"]
-"""Why generation stopped, or how an output ended, in the words of Chat Completions."""
+"""Reason why generation stopped, with the values of Chat Completions."""
 
 
 @mypyc_attr(acyclic=True)
 class _Event:
-    """Base of all events: a span of the raw input."""
+    """Base class of all events: a span of the output."""
 
     __slots__ = ("end", "start")
 
     def __init__(self, start: i64, end: i64) -> None:
         self.start = start
-        """Offset of the first character this event accounts for."""
+        """Offset of the first character that this event accounts for."""
         self.end = end
-        """Offset behind the last one."""
+        """Offset just past the last character."""
 
     def _key(self) -> tuple[object, ...]:
+        """Return the fields other than spans."""
         return ()
 
     def _places(self) -> tuple[int, ...]:
-        """Spans inside its own."""
+        """Return the offsets of spans inside the event's own span."""
         return ()
 
     def __eq__(self, other: object) -> bool:
@@ -84,7 +82,7 @@ class _Event:
 
 @mypyc_attr(acyclic=True, free_list_len=1)
 class Text(_Event):
-    """A piece of the answer or of the model's reasoning."""
+    """Piece of the answer or of the reasoning."""
 
     __slots__ = ("channel", "text")
     __match_args__: ClassVar = ("channel", "text")
@@ -93,9 +91,9 @@ class Text(_Event):
         self.start = start
         self.end = end
         self.channel = channel
-        """Where the text belongs: ``content`` or ``reasoning``."""
+        """``content`` or ``reasoning``."""
         self.text = text
-        """The text itself, white space included."""
+        """Text as the model wrote it, including whitespace."""
 
     def _key(self) -> tuple[object, ...]:
         return (self.channel, self.text)
@@ -103,7 +101,7 @@ class Text(_Event):
 
 @mypyc_attr(acyclic=True)
 class CallStart(_Event):
-    """The commit point of a call: its name is known, nothing is retracted from here on."""
+    """Start of a call, once its name is known.  From here on nothing of the call is retracted."""
 
     __slots__ = ("id", "index", "name", "name_end", "name_start")
     __match_args__: ClassVar = ("index", "name", "id")
@@ -114,15 +112,15 @@ class CallStart(_Event):
         self.start = start
         self.end = end
         self.index = index
-        """Position among the calls of this output, from 0."""
+        """Index among the calls of this output, from 0."""
         self.name = name
-        """The function to call."""
+        """Name of the function."""
         self.id = id
-        """The model's own id where the dialect carries one, else a generated one."""
+        """Id that the model wrote, or a generated one."""
         self.name_start = name_start
-        """Offset of the name's first character; an empty span where the output does not spell it ..."""
+        """Offset of the first character of the name.  The span is empty if the output does not contain it."""
         self.name_end = name_end
-        """... and behind its last one."""
+        """Offset just past the last character of the name."""
 
     def _key(self) -> tuple[object, ...]:
         return (self.index, self.name, self.id)
@@ -133,10 +131,10 @@ class CallStart(_Event):
 
 @mypyc_attr(acyclic=True, free_list_len=1)
 class CallArgs(_Event):
-    """A further piece of a call's arguments, as JSON text.
+    """Piece of a call's arguments, as JSON text.
 
-    The pieces of a complete call, joined, are one JSON value.  ``json`` may be
-    empty when the span holds only notation (a closing brace of the envelope).
+    The pieces of a complete call, joined, are one JSON value.  ``json`` may be empty if the span
+    contains only notation, such as the closing brace of the object around the arguments.
     """
 
     __slots__ = ("index", "json")
@@ -146,9 +144,9 @@ class CallArgs(_Event):
         self.start = start
         self.end = end
         self.index = index
-        """Which call, as in :class:`CallStart`."""
+        """Index of the call, as in :class:`CallStart`."""
         self.json = json
-        """Text to append to the arguments."""
+        """JSON text to append to the arguments."""
 
     def _key(self) -> tuple[object, ...]:
         return (self.index, self.json)
@@ -156,7 +154,7 @@ class CallArgs(_Event):
 
 @mypyc_attr(acyclic=True)
 class CallEnd(_Event):
-    """A call is over."""
+    """End of a call."""
 
     __slots__ = ("args_end", "args_start", "index", "raw", "status")
     __match_args__: ClassVar = ("index", "status", "raw")
@@ -174,19 +172,21 @@ class CallEnd(_Event):
         self.start = start
         self.end = end
         self.index = index
-        """Which call, as in :class:`CallStart`."""
+        """Index of the call, as in :class:`CallStart`."""
         self.status = status
-        """``complete``; ``malformed``: what the model wrote is not a call in
-        this dialect; ``truncated``: the input ended inside it."""
+        """``complete``; ``malformed`` if the call is not well-formed in this dialect; ``truncated`` if the
+        output ended inside the call."""
         self.raw = raw
-        """For the last two: the call exactly as the model wrote it, from its
-        opener on.  Empty for a complete call."""
+        """Text of a malformed or truncated call as the model wrote it, from its opener on; empty for a
+        complete call."""
         self.args_start = args_start
-        """Offset of the first character of the arguments; an empty span where there are none ..."""
+        """Offset of the first character of the arguments.  The span is empty if there are none."""
         self.args_end = args_end
-        """... and behind the last one.  Notation around them is outside: what names them, the
-        brackets of an object that holds the whole call, closing markers.  Those of a broken call
-        end where what closes it begins."""
+        """Offset just past the last character of the arguments.
+
+        The notation around the arguments is not in the span: their key, the brackets of an object that
+        contains the whole call, closing markers.  The arguments of a broken call end in front of the
+        markers that close it."""
 
     def _key(self) -> tuple[object, ...]:
         return (self.index, self.status, self.raw)
@@ -197,7 +197,7 @@ class CallEnd(_Event):
 
 @mypyc_attr(acyclic=True)
 class Markup(_Event):
-    """Framing: consumed, nothing to show."""
+    """Markup: input that frames something and is not shown."""
 
     __slots__ = ("kind", "text")
     __match_args__: ClassVar = ("kind", "text")
@@ -206,11 +206,12 @@ class Markup(_Event):
         self.start = start
         self.end = end
         self.kind = kind
-        """What it marks.  ``call``: a call or a section of calls; ``separator``: between two
-        calls; ``message_boundary``: between two messages; ``dropped``: a control token of
-        the turn; ``cut``: the head of a call that the end of the input cut off."""
+        """``reasoning_open``, ``reasoning_close``, ``content_open`` and ``content_close`` say so; ``call``:
+        part of a call or of a section of calls; ``separator``: between two calls; ``message_boundary``:
+        between two messages; ``dropped``: a control token, or text for nobody; ``cut``: the head of a call
+        that the end of the output cut off."""
         self.text = text
-        """The markup as written."""
+        """Markup as the model wrote it."""
 
     def _key(self) -> tuple[object, ...]:
         return (self.kind, self.text)
@@ -218,9 +219,9 @@ class Markup(_Event):
 
 @mypyc_attr(acyclic=True)
 class Diagnostic(_Event):
-    """Something that is wrong with the output, or that had to be guessed.
+    """Note about a fault in the output, or about a guess that the parser made.
 
-    In a stream of events its span is empty, because other events account for the text.  In
+    In a stream of events the span is empty, because other events account for the text.  In
     ``Message.diagnostics`` the span is that of the text concerned.
     """
 
@@ -231,11 +232,11 @@ class Diagnostic(_Event):
         self.start = start
         self.end = end
         self.kind = kind
-        """One of the names in :data:`DIAGNOSTIC_KINDS`."""
+        """One of the keys of :data:`DIAGNOSTIC_KINDS`."""
         self.detail = detail
-        """The particulars, for people."""
+        """Details for people; may change."""
         self.raw = raw
-        """The model's text, where no other event or part has it."""
+        """Text that the model wrote, if no other event or part has it."""
 
     def to_dict(self) -> dict[str, object]:
         """Return the fields as JSON values."""
@@ -256,7 +257,7 @@ class Diagnostic(_Event):
 
 @mypyc_attr(acyclic=True)
 class Finish(_Event):
-    """The last event of every stream."""
+    """Last event of every stream."""
 
     __slots__ = ("reason",)
     __match_args__: ClassVar = ("reason",)
@@ -265,8 +266,8 @@ class Finish(_Event):
         self.start = at
         self.end = at
         self.reason = reason
-        """Why generation stopped, as the caller told ``Parser.finish``; how the output
-        ended is for ``WhitespaceFilter.finish_reason`` to say, which knows the calls."""
+        """Reason that the caller passed to ``Parser.finish``.  For the finish reason of a response, which
+        depends on the calls, see ``WhitespaceFilter.finish_reason``."""
 
     def _key(self) -> tuple[object, ...]:
         return (self.reason,)
@@ -276,18 +277,18 @@ class Finish(_Event):
 
 
 Event: TypeAlias = Text | CallStart | CallArgs | CallEnd | Markup | Diagnostic | Finish
-"""Any event.  A ``match`` over all of them ends with ``assert_never``."""
+"""Any event.  A ``match`` over all of them can end with ``assert_never``."""
 
 
 def move(event: "Event", start: i64, end: i64) -> None:
     """Give an event another span."""
-    moved: _Event = event  # of which the compiler knows where its attributes are
-    moved.start = start
-    moved.end = end
+    base: _Event = event  # the compiler accesses attributes of a class faster than those of a union
+    base.start = start
+    base.end = end
 
 
-def channel_behind(event: "Event", channel: Channel) -> Channel:
-    """The channel of what follows an event, if ``channel`` was that of what came before it."""
+def channel_after(event: "Event", channel: Channel) -> Channel:
+    """Return the channel after an event; ``channel`` is the one before it."""
     if isinstance(event, Text):
         return event.channel
     if isinstance(event, Markup):
@@ -299,52 +300,52 @@ def channel_behind(event: "Event", channel: Channel) -> Channel:
 
 
 def event_fields(event: "Event") -> dict[str, object]:
-    """An event as JSON values: which one it is, what it says, and its span."""
-    said: tuple[str, ...] = getattr(event, "__match_args__", ())
-    fields = {name: getattr(event, name) for name in (*said, "start", "end")}
+    """Return an event as JSON values: its class, its fields and its span."""
+    names: tuple[str, ...] = getattr(event, "__match_args__", ())
+    fields = {name: getattr(event, name) for name in (*names, "start", "end")}
     return {"event": type(event).__name__, **fields}
 
 
 DIAGNOSTIC_KINDS: Final[dict[str, str]] = {
-    "malformed_call": "a call was announced, then turned out not to be well-formed",
-    "truncated_call": "the input ended inside a call",
-    "cut_head": "the input ended after a call's opener, before its name",
-    "cut_marker": "generation was stopped inside a marker; what there was of it was removed",
+    "malformed_call": "a call is not well-formed",
+    "truncated_call": "the output ended inside a call",
+    "cut_head": "the output ended after a call's opener, before its name",
+    "cut_marker": "generation was stopped inside a marker; the beginning of the marker was removed",
     "missing_closer": "a call or section ended without its closing marker",
     "missing_opener": "a declared tool was called without the marker that opens calls",
     "stray_closer": "a closing marker without its opener was removed",
     "empty_section": "a section without calls was removed",
-    "stray_opener": "an opening marker that opens nothing, or what is open already, was removed",
-    "overlong_head": "what a call's opener begins went on for too long without a name, and is text",
+    "stray_opener": "an opening marker was removed because it opens nothing, or what is open already",
+    "overlong_head": "the text after a call's opener became too long without a name, so it is text",
     "repaired": "notation was repaired under malformed_call=repair",
-    "slip": "a slip in the notation that can mean only one thing was read as that",
-    "coerced_to_string": "a value is not what its schema or its notation says, and stays a string",
-    "duplicate_argument": "an argument, or a key of an object in one, was given twice: "
+    "slip": "a small fault in the notation was ignored because its meaning is clear",
+    "coerced_to_string": "a value does not fit its schema or notation, so it stays a string",
+    "duplicate_argument": "an argument, or a key of an object in an argument, was given twice: "
     "between tags and in Python calls the first counts, in JSON and other objects the last",
     "late_id": "the model gave the call's id after its arguments",
-    "other_family_call": "a call was written as another family of models writes it",
-    "unnamed_call": "a call did not name its function, which follows from its arguments",
-    "dropped_token": "a control token of the vocabulary that is no markup of the dialect was removed",
+    "other_family_call": "a call was written in the format of another family of models",
+    "unnamed_call": "a call did not name its function, which was inferred from its arguments",
+    "dropped_token": "a control token that is not part of the dialect was removed",
     "bad_id": "the model's id was not usable and was replaced",
     "null_call": "a call that means 'no call' was removed",
     "broken_header": "a message header was never finished",
-    "dropped_text": "text was removed that is for nobody, such as a tool's result that the model made up",
+    "dropped_text": "text that is not for the user was removed, such as a tool result that the model made up",
     "trailing_data": "text after the arguments was removed",
-    "extra_member": "a member of the call's object that is no part of a call was removed",
-    "extra_call": "a further call was removed because the request wants one at a time",
-    "unclosed_reasoning": "the input ended inside reasoning",
+    "extra_member": "a member of the call's object that is not part of a call was removed",
+    "extra_call": "a further call was removed because the request allows one at a time",
+    "unclosed_reasoning": "the output ended inside reasoning",
 }
 """Every kind of :class:`Diagnostic`, with its meaning."""
 
 
 def normalise(events: "Iterable[Event]") -> "list[Event]":
-    """Join what only chunking cut apart: the canonical form of an event stream.
+    """Return the canonical form of a stream: join events that only chunking has separated.
 
     >>> normalise([Text("content", "O", 0, 1), Text("content", "slo", 1, 4), Finish("stop", 4)])
     [Text('content', 'Oslo', 0:4), Finish('stop', 4:4)]
     """
     out: list[Event] = []
-    run: list[Event] = []  # neighbours that are one event; joined once, or long answers take forever
+    run: list[Event] = []  # neighbours that are one event; joined once at the end, to stay linear
     for event in events:
         if run and not _continues(run[-1], event):
             out.append(_joined(run))
@@ -356,7 +357,7 @@ def normalise(events: "Iterable[Event]") -> "list[Event]":
 
 
 def _continues(last: Event, event: Event) -> bool:
-    """Whether two neighbours are one event that chunking cut in two."""
+    """Return whether chunking has cut one event into these two."""
     if isinstance(event, Text):
         return isinstance(last, Text) and last.channel == event.channel
     if isinstance(event, CallArgs):

@@ -1,7 +1,7 @@
-"""What a whole output amounts to: the values that a fold of the events builds.
+"""The parsed message: reasoning, content, tool calls and diagnostics of a whole output.
 
-They are classes written out, because a frozen dataclass takes ten times as long to make as
-a compiled class, and a batch makes millions; ``dataclasses.asdict`` and ``replace`` take them.
+The classes are written by hand, because a batch creates millions of them and a frozen dataclass takes
+ten times as long to create as a compiled class.  ``dataclasses.asdict`` and ``replace`` accept them.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from .events import Channel, Diagnostic, FinishReason
 
 
 def _fields(*names: str) -> dict[str, Field[Any]]:
-    """What ``dataclasses`` asks for."""
+    """Return the fields of a class in the form that ``dataclasses`` expects."""
     shape = make_dataclass("_", names, init=False, repr=False, eq=False)
     return {field.name: field for field in fields(shape)}
 
 
 @mypyc_attr(acyclic=True)
 class _Value:
-    """Equal to what is made of equal parts, and not to be changed."""
+    """Base class of immutable values that are compared by their fields."""
 
     __slots__ = ()
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]] = {}
@@ -48,7 +48,7 @@ class _Value:
 
 @mypyc_attr(acyclic=True)
 class ToolCall(_Value):
-    """One call of a tool."""
+    """Complete call of a tool."""
 
     __slots__ = ("arguments", "id", "name")
     __match_args__: ClassVar = ("id", "name", "arguments")
@@ -56,16 +56,16 @@ class ToolCall(_Value):
 
     def __init__(self, id: str, name: str, arguments: str) -> None:
         self.id: Final = id
-        """The model's own id, or a generated one in the family's format."""
+        """Id that the model wrote, or a generated one in the family's format."""
         self.name: Final = name
-        """The function to call."""
+        """Name of the function."""
         self.arguments: Final = arguments
-        """JSON text, exactly as the model wrote it where the dialect carries JSON."""
+        """JSON text; exactly as the model wrote it, if the dialect uses JSON."""
 
 
 @mypyc_attr(acyclic=True)
 class TextPart(_Value):
-    """A stretch of content or reasoning, in its place in the output."""
+    """Consecutive text of one channel."""
 
     __slots__ = ("channel", "text")
     __match_args__: ClassVar = ("channel", "text")
@@ -78,10 +78,10 @@ class TextPart(_Value):
 
 @mypyc_attr(acyclic=True)
 class BrokenCall(_Value):
-    """A call that was announced and did not end well: nothing to run.
+    """Malformed or truncated call, which must not be run.
 
-    Who reads the stream has seen it begin, so it has its place among the parts,
-    whatever the policies make of it in the other fields.
+    Readers of the stream have seen the call begin, so it is among the parts of the message, whatever
+    the policies make of it in the other fields.
     """
 
     __slots__ = ("arguments", "channel", "id", "name", "raw", "status", "text")
@@ -99,28 +99,28 @@ class BrokenCall(_Value):
         text: str = "",
     ) -> None:
         self.id: Final = id
-        """As in :class:`ToolCall`."""
+        """Id, as in :class:`ToolCall`."""
         self.name: Final = name
-        """The function that was to be called."""
+        """Name of the function."""
         self.arguments: Final = arguments
-        """What there is of them, which is not a JSON object or not all of one."""
+        """Arguments as far as they came: not a JSON object, or only the beginning of one."""
         self.status: Final[Literal["malformed", "truncated"]] = status
-        """How it ended."""
+        """``malformed`` or ``truncated``."""
         self.raw: Final = raw
-        """The call exactly as the model wrote it, from its opener on."""
+        """Call exactly as the model wrote it, from its opener on."""
         self.channel: Final[Channel] = channel
-        """Where it stands: in the content, or in the reasoning."""
+        """Channel that the call stands in."""
         self.text: Final = text
-        """What of it went back to that channel, if the policy says so."""
+        """Text that went back to that channel, under a policy such as ``malformed_call="text"``."""
 
 
 Part: TypeAlias = TextPart | ToolCall | BrokenCall
-"""What ``Message.parts`` holds."""
+"""Any part of ``Message.parts``."""
 
 
 @mypyc_attr(acyclic=True)
 class Message(_Value):
-    """A model's output, taken apart."""
+    """Parsed output of a model."""
 
     __slots__ = ("content", "diagnostics", "finish_reason", "parts", "reasoning", "tool_calls")
     __match_args__: ClassVar = ("reasoning", "content", "tool_calls", "diagnostics", "finish_reason", "parts")
@@ -136,20 +136,20 @@ class Message(_Value):
         parts: Iterable[Part] = (),
     ) -> None:
         self.reasoning: Final = reasoning
-        """All reasoning, or None where there was none."""
+        """All reasoning; None if there is none."""
         self.content: Final = content
-        """All text for the user, or None where there was none."""
+        """All text for the user; None if there is none."""
         self.tool_calls: Final[tuple[ToolCall, ...]] = tuple(tool_calls)
-        """The calls, in order of appearance."""
+        """Calls in order of appearance."""
         self.diagnostics: Final[tuple[Diagnostic, ...]] = tuple(diagnostics)
-        """What went wrong; empty for a clean output."""
+        """Faults and guesses; empty for a clean output."""
         self.finish_reason: Final[FinishReason] = finish_reason
-        """``tool_calls`` if there is a complete call and none was cut off."""
+        """Finish reason of the response: ``tool_calls`` if there is a complete call and none was cut off."""
         self.parts: Final[tuple[Part, ...]] = tuple(parts)
-        """Text, reasoning and calls in the order of the output, which the flat fields lose."""
+        """Text, reasoning and calls in the order of the output, which the other fields do not keep."""
 
     def in_order(self) -> tuple[Part, ...]:
-        """The parts; of a message that was made from its flat fields: reasoning, content, calls."""
+        """Return the parts; if there are none, make them from reasoning, content and calls, in this order."""
         if self.parts:
             return self.parts
         parts: list[Part] = []

@@ -1,9 +1,19 @@
-"""The parser that callers hold: text or tokens in, events out."""
+"""The parser: text or tokens in, events out.
+
+``Parser`` puts the parts of the core together for one output:
+
+1. ``TokenReader`` turns token ids into text, if there is a tokenizer.
+2. ``Machine`` turns text into events.
+3. ``_finish_events`` removes what belongs to the prompt, and restores the text of special tokens.
+4. ``CommitBuffer`` holds each call until it is complete, under the policy ``commit="call"``.
+
+Most parsers need only the second, so ``feed`` hands text straight to the machine if it can.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeAlias
 
-from ._core.arguments.select import compile_dialect
+from ._core.compile_cache import compiled_dialect
 from ._core.compiler.compiled_dialect import CompiledDialect
 from ._core.machine import Machine
 from ._core.mypyc_types import Unchecked, mypyc_attr
@@ -12,10 +22,10 @@ from ._core.stages.commit_buffer import CommitBuffer
 from ._core.stages.message_builder import MessageBuilder
 from ._core.stages.whitespace_filter import WhitespaceFilter
 from ._core.start_state import (
-    begin_in,
     read_prompt,
     relevant_tail,
     relevant_tail_of,
+    start_in_channel,
     usual_tail,
 )
 from ._core.token_ids.reader import TokenReader
@@ -28,18 +38,18 @@ from .message import Message
 from .policies import DEFAULTS, STRICT, Policies
 
 ToolList: TypeAlias = Iterable[Mapping[str, object]]
-"""The tools of a request, as Chat Completions have them, or the functions in them alone."""
+"""Tools of a request, in the format of Chat Completions, or only the functions in them."""
 
-_FINISHED: Final = "this parser has finished; make a new Parser for the next output"
+_FINISHED: Final = "finish() was called before; create a new Parser for the next output"
 _REASONS: Final = (None, "stop", "length", "tool_calls", "content_filter")
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Parser:
-    """Reads one output of a model as it arrives.
+    """Streaming parser for one output of a model.
 
-    What becomes of its events is decided by its policies, too: ``tidy`` and ``fold``
-    make the stages that follow, and the wires of ``unspool.wire`` are made from a parser.
+    Stages that process its events further are created from the parser, so that they follow the same
+    policies: ``tidy``, ``fold``, and the encoders of ``unspool.wire``.
 
     >>> parser = Parser("hermes")
     >>> parser.feed("Sure. <tool")
@@ -63,113 +73,110 @@ class Parser:
         keep_raw: bool = True,
         new_id: Callable[[str, int], str] | None = None,
     ) -> None:
-        """Prepare to read one output.
+        """Create a parser for one output.
 
-        :param dialect: a name (any alias will do) or a dialect value.
-        :param tools: the tools of the request.  None: not known; empty: none
-            were offered, so that markup of calls is text.
-        :param prompt: the rendered prompt or its tail, as text, or as ids if there is
-            a tokenizer; the framing that it ends with decides whether the output begins
-            inside reasoning, content or a message header.
-        :param continues: the prompt ends inside a turn of the model, which the output
-            continues: what that turn has begun, such as reasoning or a call, goes on.
-            Otherwise nothing that was said in the prompt counts.  A turn begins after the
-            last control token that is not the dialect's own; if turns begin with
-            plain words instead, give the turn alone as the prompt.
-        :param start_channel: where the output begins, instead of a prompt: in
-            ``reasoning``, or behind it, in ``content``.
-        :param tokenizer: the model's tokenizer, if ids will be fed with
-            ``feed_tokens`` or ``feed_decoded``; it also selects the variant of the
-            dialect that its vocabulary calls for.
+        :param dialect: name or alias of a dialect, or a ``Dialect``.
+        :param tools: the tools of the request.  None: unknown.  Empty: the request offered none, so
+            markup of calls is text.
+        :param prompt: the rendered prompt or its end, as text, or as token ids if there is a tokenizer.
+            The markers that it ends with decide whether the output begins inside reasoning, content
+            or the header of a message.
+        :param continues: the prompt ends inside a turn of the model, and the output continues that
+            turn: reasoning or a call that it has begun goes on.  A turn begins after the last control
+            token that does not belong to the dialect.  If turns begin with ordinary words instead,
+            pass only the turn as the prompt.
+        :param start_channel: where the output begins, if there is no prompt: inside ``reasoning``, or
+            after it, in ``content``.
+        :param tokenizer: the model's tokenizer, needed for ``feed_tokens`` and ``feed_decoded``.  It
+            also selects the variant of the dialect that fits its vocabulary.
         :param policies: choices where users disagree.
-        :param strict: short for the policies that fail loudly.
+        :param strict: short for the policies that raise on malformed and truncated calls.
         :param forced: the request forced a call; see the policy ``forced_finish_reason``.
-        :param keep_raw: keep the text of the open call, for the case that it
-            turns out malformed; without it ``CallEnd.raw`` is empty.  It is always
-            kept under the policy ``commit="call"``.
-        :param new_id: gives a call its id, from its name and number, where the
-            model gives none; by default ids look as the family's do.  ``seeded_ids``
-            makes one whose ids do not differ from one time to the next.
+        :param keep_raw: keep the text of the open call, for ``CallEnd.raw`` of a call that ends
+            malformed or truncated.  Always on under the policy ``commit="call"``.
+        :param new_id: returns the id of a call, given its name and index, if the model wrote none.  By
+            default ids look like those of the model's family.  ``seeded_ids`` makes reproducible ones.
         """
         if strict and policies is not None:
-            raise UsageError("give either strict=True or policies, not both")
+            raise UsageError("pass either strict=True or policies=, not both")
         if policies is not None and not isinstance(policies, Policies):
             raise UsageError(f"policies must be a Policies value, got {type(policies).__name__}")
         if start_channel is not None and start_channel not in ("reasoning", "content"):
             raise UsageError(
-                f"start_channel={start_channel!r}: choose reasoning or content, or give the prompt"
+                f"start_channel={start_channel!r}: choose reasoning or content, or pass prompt= instead"
             )
         if start_channel is not None and prompt is not None:
-            raise UsageError("give either the prompt or start_channel, not both")
+            raise UsageError("pass either prompt= or start_channel=, not both")
         self.dialect = find(dialect, tokenizer)
-        """The dialect being read."""
-        self.policies = chosen = STRICT if strict else policies or DEFAULTS
-        """The policies in force."""
+        """Dialect of the output."""
+        self.policies = in_force = STRICT if strict else policies or DEFAULTS
+        """Policies in force."""
         self.forced = forced
-        """Whether the request forced a call."""
+        """True if the request forced a call."""
         self._tools = as_tools(tools)
         self._reader = None if tokenizer is None else TokenReader(self.dialect, tokenizer)
+        # With token ids, special tokens are single code points, in the templates as in the input.
         spelling = self.dialect if self._reader is None else self._reader.dialect
-        self._syntax = syntax = _syntax(spelling, chosen, self._tools)
+        self._compiled = compiled = _compiled_for(spelling, in_force, self._tools)
         if prompt is None:
-            self._tail = usual_tail(syntax)
+            self._tail = usual_tail(compiled)
         else:
-            plain = syntax if self._reader is None else _syntax(self.dialect, chosen, self._tools)
-            self._tail = self._relevant(prompt, plain, continues=continues)
-        self._told: Channel | None = start_channel
-        # A gate has nothing else to give back a call from.
-        self._keep_raw = keep_raw or chosen.commit == "call"
-        self._begin(new_id)
+            by_text = compiled if self._reader is None else _compiled_for(self.dialect, in_force, self._tools)
+            self._tail = self._relevant_tail(prompt, by_text, continues=continues)
+        self._given_start: Channel | None = start_channel
+        # The commit buffer needs the raw text of a call that it turns back into text.
+        self._keep_raw = keep_raw or in_force.commit == "call"
+        self._start(new_id)
 
-    def _begin(self, new_id: Callable[[str, int], str] | None) -> None:
-        """Begin with an output; what the options mean was worked out before."""
-        syntax, tail, chosen = self._syntax, self._tail, self.policies
+    def _start(self, new_id: Callable[[str, int], str] | None) -> None:
+        """Start an output with the options that ``__init__`` has worked out."""
+        compiled, tail, policies = self._compiled, self._tail, self.policies
         self._machine = machine = Machine(
-            syntax,
+            compiled,
             self._tools,
-            chosen,
+            policies,
             base=-len(tail),
             keep_raw=self._keep_raw,
             new_id=new_id,
-            strip=self._tools.refused,
+            remove_calls=self._tools.refused,
         )
-        self._ledger = machine.ledger
-        self._primed: list[Event] = read_prompt(machine, syntax, tail) if tail else []
-        if self._told is not None:
-            self._primed = begin_in(self._told, machine, syntax)
+        self._first_events: list[Event] = read_prompt(machine, compiled, tail) if tail else []
+        if self._given_start is not None:
+            self._first_events = start_in_channel(self._given_start, machine, compiled)
         self.start_channel: Channel = machine.channel
-        """The channel that the output begins in, as the prompt says."""
-        self._gate = CommitBuffer(machine, chosen, self.start_channel) if chosen.commit == "call" else None
+        """Channel that the output begins in, given the prompt."""
+        self._commit_buffer = (
+            CommitBuffer(machine, policies, self.start_channel) if policies.commit == "call" else None
+        )
         if self.dialect.prompt.echo:
-            self._primed.append(Text("content", self.dialect.prompt.echo, 0, 0))
-        self._clip = bool(tail or self._primed)
+            self._first_events.append(Text("content", self.dialect.prompt.echo, 0, 0))
+        # True while events may still belong to the prompt, or the first ones are not out yet.
+        self._at_start = bool(tail or self._first_events)
         self._finished = False
-        self._plain = self._needs_nothing()
+        self._is_direct = self._can_be_direct()
 
     @property
     def pending(self) -> int:
-        """Characters that came in and are not accounted for by an event yet."""
+        """Number of input characters that no event accounts for yet."""
         pending = self._machine.pending
-        if self._gate is not None:
-            pending += self._gate.pending
+        if self._commit_buffer is not None:
+            pending += self._commit_buffer.pending
         return pending if self._reader is None else pending + self._reader.pending
 
     @property
     def max_pending(self) -> int | None:
-        """No more than this many characters are held now; None: until a value closes."""
-        if self._gate is not None and self._gate.pending:
+        """Upper bound of ``pending`` at this point; None: unbounded, until a value or call is complete."""
+        if self._commit_buffer is not None and self._commit_buffer.pending:
             return None
         max_pending = self._machine.max_pending
-        # Text that came with ids is held against them, until it is clear which special token it belongs to.
-        return (
-            max_pending
-            if max_pending is None or self._reader is None
-            else max_pending + self._reader.max_pending
-        )
+        if max_pending is None or self._reader is None:
+            return max_pending
+        # Text that came with ids waits until it is clear which special token it belongs to.
+        return max_pending + self._reader.max_pending
 
     @property
     def reasoning_ended(self) -> bool:
-        """Whether reasoning is over: it was closed, or content or a call has begun.
+        """True if reasoning is over: it was closed, or content or a call has begun.
 
         >>> parser = Parser("hermes", start_channel="reasoning")
         >>> parser.reasoning_ended, parser.feed("Hm.</think>")[-1].kind, parser.reasoning_ended
@@ -179,13 +186,14 @@ class Parser:
 
     @property
     def mode(self) -> str:
-        """What the machine is doing, for people: text, trial, payload, tail, between or junk."""
+        """Mode of the machine, for display: text, trial, payload, tail, between or junk."""
         return self._machine.mode
 
     def feed(self, text: Unchecked[str]) -> "list[Event]":
-        """Take the next piece of output, of any length; returns what it decides."""
-        if self._plain and isinstance(text, str):
-            return self._ledger.feed(text, self._machine)
+        """Read the next piece of output, of any length, and return the events that it decides."""
+        # This line runs for every delta; `isinstance` would take twice as long.
+        if self._is_direct and type(text) is str:
+            return self._machine.feed(text)
         if self._finished:
             raise UsageError(_FINISHED)
         if not isinstance(text, str):
@@ -194,135 +202,133 @@ class Parser:
             )
         if self._reader is not None:
             raise UsageError(
-                "this parser has a tokenizer and reads ids: use feed_tokens(), or make one without it"
+                "this parser was created with a tokenizer: call feed_tokens(), or create it without one"
             )
-        events = self._machine.feed(text)
-        if self._clip or self._gate is not None:
-            events = self._post(events)
-        return events
+        return self._finish_events(self._machine.feed(text))
 
     def feed_tokens(self, ids: Iterable[int]) -> "list[Event]":
-        """Take the next tokens.  Needs ``tokenizer``; spans are in the decoded text."""
+        """Read the next token ids and return the events that they decide.  Needs ``tokenizer``.
+
+        Spans count characters of the decoded text.
+        """
         if self._finished:
             raise UsageError(_FINISHED)
         if self._reader is None:
             raise UsageError("feed_tokens() needs the model's tokenizer: Parser(..., tokenizer=...)")
         if self._reader.alignment is not None:
-            raise UsageError("feed_decoded() was called before; go on with it: the text says what is shown")
-        return self._read_ids(self._reader, self._reader.feed(ids))
+            raise UsageError("feed_decoded() was called before; use it for the whole output")
+        return self._finish_events(self._machine.feed(self._reader.feed(ids)))
 
     def feed_decoded(self, text: str, ids: Iterable[int]) -> "list[Event]":
-        """Take the next text as an engine decoded it, and the ids that it comes from.  Needs ``tokenizer``.
+        """Read the next text as an engine decoded it, with the token ids that it comes from.
 
-        The text is what is shown; the ids tell a marker from its spelling.  The text may
-        lag behind the ids, leave special tokens out, and end before them, where a stop
-        string cut it.  Spans are in the text with its special tokens.
+        Needs ``tokenizer``.  The text decides what is shown; the ids tell a marker from text that
+        merely looks like it.  The text may lag behind the ids, may lack special tokens, and may end
+        before the ids do, at a stop string.  Spans count characters of the text with its special tokens.
         """
         if self._finished:
             raise UsageError(_FINISHED)
         if self._reader is None:
             raise UsageError("feed_decoded() needs the model's tokenizer: Parser(..., tokenizer=...)")
-        return self._read_ids(self._reader, self._reader.align(text, ids))
+        return self._finish_events(self._machine.feed(self._reader.align(text, ids)))
 
     def finish(self, reason: Unchecked[FinishReason | None] = None) -> "list[Event]":
-        """No more output follows.
+        """End the output and return the last events.
 
-        :param reason: why generation stopped.  It decides whether a name that
-            the output ends with is a call or was cut.
+        :param reason: why generation stopped.  It decides whether a name at the end of the output is a
+            call or was cut off.
         """
         if self._finished:
-            raise UsageError("finish() was called before; a parser reads one output")
+            raise UsageError("finish() was called before; create a new Parser for the next output")
         if reason not in _REASONS:
             raise UsageError(
                 f"reason={reason!r}: choose one of stop, length, tool_calls, content_filter or None"
             )
         self._finished = True
-        self._plain = False
+        self._is_direct = False
         events = self._machine.feed(self._reader.end()) if self._reader is not None else []
         events += self._machine.finish(reason)
-        if self._clip or self._gate is not None or self._reader is not None:
-            events = self._post(events)
-        return events
+        return self._finish_events(events)
 
     def measure_tokens(self) -> list[int]:
-        """How many characters begin in each token: a list that grows with the ids that are fed.
+        """Return a list with the number of characters that begin in each token; it grows with each feed.
 
-        Together with the spans of events it says which tokens these are.  Ask before the first ids.
+        With it, the spans of events can be converted to token indices.  Call this before the first ids.
         """
         if self._reader is None:
             raise UsageError("measure_tokens() needs the model's tokenizer: Parser(..., tokenizer=...)")
         return self._reader.measure()
 
     def tidy(self) -> WhitespaceFilter:
-        """A stage that takes framing white space out of this parser's events."""
+        """Return a filter that removes framing whitespace from the events of this parser."""
         return WhitespaceFilter(self)
 
     def fold(self, *, source: str = "") -> MessageBuilder:
-        """A stage that puts this parser's events together.
+        """Return a builder that collects the events of this parser into a message.
 
-        :param source: the whole output, if it is at hand, for errors that show where.
+        :param source: the whole output, if it is known, so that errors can quote it.
         """
         return MessageBuilder(self, source=source)
 
     def message(self, events: "Iterable[Event]") -> Message:
-        """The message that all events of an output amount to.
+        """Return the message for all events of an output.
 
         >>> parser = Parser("hermes")
         >>> parser.message(parser.feed("Hello.") + parser.finish("stop")).content
         'Hello.'
         """
-        fold = self.fold()
-        fold.push(events)
-        return fold.message()
+        builder = self.fold()
+        builder.push(events)
+        return builder.message()
 
-    def _relevant(self, prompt: "str | Iterable[int]", syntax: CompiledDialect, *, continues: bool) -> str:
-        """What counts of the prompt, as the machine reads it."""
+    def _relevant_tail(
+        self, prompt: "str | Iterable[int]", compiled: CompiledDialect, *, continues: bool
+    ) -> str:
+        """Return the end of the prompt that the machine reads, with special tokens as the machine has them.
+
+        :param compiled: the dialect with its special tokens spelt out.
+        """
         reader = self._reader
         if reader is None:
             if not isinstance(prompt, str):
                 raise UsageError(
                     f"prompt must be the rendered prompt as text, got {type(prompt).__name__}; "
-                    "for its ids the parser needs the model's tokenizer"
+                    "to pass token ids, also pass tokenizer="
                 )
-            return relevant_tail(prompt, syntax, continues=continues)
+            return relevant_tail(prompt, compiled, continues=continues)
         if isinstance(prompt, str):
-            return reader.prompt(relevant_tail(prompt, syntax, continues=continues))
+            return reader.prompt(relevant_tail(prompt, compiled, continues=continues))
         ids = list(prompt)
         return reader.prompt(
-            relevant_tail_of(lambda last: reader.spell(ids[-last:]), len(ids), syntax, continues=continues)
+            relevant_tail_of(lambda last: reader.spell(ids[-last:]), len(ids), compiled, continues=continues)
         )
 
-    def _read_ids(self, reader: TokenReader, text: str) -> "list[Event]":
-        events = self._machine.feed(text)
-        if self._clip or self._gate is not None:
-            return self._post(events)
-        return reader.plain(events)
+    def _can_be_direct(self) -> bool:
+        """Return whether the events of the machine need no further processing."""
+        return not self._at_start and self._commit_buffer is None and self._reader is None
 
-    def _needs_nothing(self) -> bool:
-        """Whether events can go out as the machine makes them, as is so for most of most outputs."""
-        return not self._clip and self._gate is None and self._reader is None
-
-    def _post(self, events: list[Event]) -> list[Event]:
-        if self._clip:
-            if self._primed:
-                events = self._primed + events
-                self._primed = []
-            self._clip = self._machine.before_output
-            self._plain = self._needs_nothing()
-            events = [event for event in map(_clipped, events) if event is not None]
+    def _finish_events(self, events: list[Event]) -> list[Event]:
+        """Turn events of the machine into events of the output."""
+        if self._at_start:
+            if self._first_events:
+                events = self._first_events + events
+                self._first_events = []
+            self._at_start = self._machine.before_output
+            self._is_direct = not self._finished and self._can_be_direct()
+            events = [event for event in map(_without_prompt, events) if event is not None]
         if self._reader is not None:
             events = self._reader.plain(events)
-        if self._gate is not None:
-            events = self._gate.push(events)
+        if self._commit_buffer is not None:
+            events = self._commit_buffer.push(events)
         return events
 
 
 class Outputs:
-    """Parsers for one output after the other, most of which have the same options."""
+    """Parsers for many outputs, most of which have the same options."""
 
     def __init__(self, policies: Policies | None) -> None:
         self._policies = policies
-        self._parser: Parser | None = None  # the last one, and its options
+        self._parser: Parser | None = None  # the last one; its options follow
         self._dialect: Dialect | None = None
         self._tools: ToolList | None = None
         self._prompt: str | None = None
@@ -334,7 +340,7 @@ class Outputs:
         prompt: str | None,
         new_id: Callable[[str, int], str],
     ) -> Parser:
-        """One that begins; the one before is over."""
+        """Return a parser for the next output; the parser before it must not be used any more."""
         parser = self._parser
         if (
             parser is None
@@ -345,13 +351,14 @@ class Outputs:
             parser = Parser(dialect, tools=tools, prompt=prompt, policies=self._policies, new_id=new_id)
             self._parser, self._dialect, self._tools, self._prompt = parser, dialect, tools, prompt
         else:
-            parser._begin(new_id)  # noqa: SLF001 - the same file
+            parser._start(new_id)  # noqa: SLF001 - the same file
         return parser
 
 
-def _syntax(dialect: Dialect, policies: Policies, tools: Tools) -> CompiledDialect:
+def _compiled_for(dialect: Dialect, policies: Policies, tools: Tools) -> CompiledDialect:
+    """Return the compiled form of a dialect that fits the policies and the tools."""
     # By position: the cache takes twice as long to look up named arguments.
-    return compile_dialect(
+    return compiled_dialect(
         dialect,
         not tools.refused or policies.no_tools == "strip",
         tools.declared,
@@ -360,17 +367,17 @@ def _syntax(dialect: Dialect, policies: Policies, tools: Tools) -> CompiledDiale
     )
 
 
-def _clipped(event: Event) -> Event | None:
-    """The part of an event that belongs to the output, not to the prompt."""
+def _without_prompt(event: Event) -> Event | None:
+    """Return the part of an event that belongs to the output; None if all of it belongs to the prompt."""
     if event.start >= 0:
         return event
-    beyond = -event.start
+    in_prompt = -event.start
     event.start = 0
     event.end = max(event.end, 0)
     if isinstance(event, (Text, Markup)):
         if not event.end:
             return None
-        event.text = event.text[beyond:]
+        event.text = event.text[in_prompt:]
     elif isinstance(event, CallStart):
         event.name_start = max(event.name_start, 0)
         event.name_end = max(event.name_end, 0)
@@ -389,9 +396,11 @@ def parse(
     finish_reason: FinishReason | None = None,
     new_id: Callable[[str, int], str] | None = None,
 ) -> Message:
-    """Take a whole output apart.  The same machine as for streams, fed once.
+    """Parse a whole output.
 
-    The options are those of ``Parser``; ``finish_reason`` is what ``Parser.finish`` takes.
+    This is the streaming parser, fed once.  The options are those of ``Parser``.
+
+    :param finish_reason: why generation stopped, as for ``Parser.finish``.
 
     >>> parse('<tool_call>{"name": "now", "arguments": {}}</tool_call>', "hermes").tool_calls[0].name
     'now'
@@ -407,13 +416,13 @@ def parse(
     )
     events = parser.feed(text)
     events += parser.finish(finish_reason)
-    fold = parser.fold(source=text)
-    fold.push(events)
-    return fold.message()
+    builder = parser.fold(source=text)
+    builder.push(events)
+    return builder.message()
 
 
 def seeded_ids(seed: str | int, dialect: str | Dialect) -> Callable[[str, int], str]:
-    """Ids for ``new_id`` that look as the dialect's do and follow from a seed: the row of a dataset, say.
+    """Return a function for ``new_id`` whose ids look like the dialect's and follow from a seed.
 
     >>> text = '<tool_call>{"name": "now", "arguments": {}}</tool_call>'
     >>> rows = [parse(text, "hermes", new_id=seeded_ids("row 17", "hermes")) for _ in range(2)]

@@ -1,4 +1,4 @@
-"""Policies: a named choice wherever users disagree, the same for every dialect and mode."""
+"""Policies: named choices where users disagree, the same for every dialect."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class Policies:
-    """What to do where there is no single right answer.
+    """Choices where there is no single right answer.
 
     >>> Policies(malformed_call="repair").malformed_call
     'repair'
@@ -23,46 +23,48 @@ class Policies:
     """
 
     calls_in_reasoning: Literal["call", "text"] = "call"
-    """A well-formed call inside reasoning is a call, or stays reasoning text."""
+    """A well-formed call inside reasoning: ``call`` reports it, ``text`` leaves it in the reasoning."""
     unknown_tool: Literal["forward", "text"] = "forward"
-    """A call to a tool that the request did not declare."""
+    """A call to a tool that was not declared: ``forward`` reports it, ``text`` leaves it as text."""
     malformed_call: Literal["text", "repair", "keep", "drop", "error"] = "text"
-    """A call that closed but is not well-formed: its raw text goes back to
-    content; repair what can be repaired (the rest is text); keep it among the
-    calls; drop it; raise ``MalformedOutput``."""
+    """A call that is not well-formed: ``text`` puts its raw text back into the content; ``repair``
+    repairs it if possible, and treats it as text otherwise; ``keep`` keeps it among the calls; ``drop``
+    removes it; ``error`` raises ``MalformedOutput``."""
     truncated_call: Literal["drop", "text", "keep", "error"] = "drop"
-    """A call the input ended in: only in ``diagnostics``; raw text in content;
-    kept among the calls; raise."""
+    """A call that the output ended in: ``drop`` mentions it in ``diagnostics`` only; ``text``, ``keep`` and
+    ``error`` are as for a malformed call."""
     commit: Literal["name", "call"] = "name"
-    """Announce a call when its name is known, so that arguments stream, or
-    only when it is complete and valid."""
+    """When to report a call: ``name`` as soon as its name is known, so that arguments stream; ``call`` only
+    once it is complete and valid."""
     arguments: Literal["verbatim", "canonical"] = "verbatim"
-    """Arguments as the model wrote them, if the dialect carries JSON, or
-    re-serialised (in the folded message)."""
+    """Arguments of a message: ``verbatim`` as the model wrote them, if the dialect uses JSON; ``canonical``
+    serialised again."""
     after_calls: Literal["dialect", "content", "drop"] = "dialect"
-    """Text after the first call: as the dialect's models need it, kept, or dropped."""
+    """Text after the first call: ``dialect`` as the model's family needs it, ``content`` keeps it, ``drop``
+    removes it."""
     whitespace_around_calls: Literal["framing", "keep"] = "framing"
-    """White space between text and a call: of the format, or of the text.  On its own,
-    between two calls say, it is always framing."""
+    """Whitespace between text and a call: ``framing`` removes it as part of the format, ``keep`` keeps it as
+    part of the text.  Whitespace between two calls is always framing."""
     close_in_value: Literal["confirmed", "first"] = "confirmed"
-    """A closing tag inside a tagged value counts only where what may follow it
-    does follow, or always."""
+    """A closing tag inside a value between tags: ``confirmed`` lets it count only if something follows that
+    may follow a value; ``first`` always lets it count."""
     no_tools: Literal["verbatim", "strip"] = "verbatim"
-    """Calls although the request offered no tools: plain text, or removed."""
+    """Calls although the request offered no tools: ``verbatim`` leaves the text, ``strip`` removes it."""
     schemaless_value: Literal["string", "json"] = "string"
-    """A tagged value without a schema: always a string, or JSON if it is JSON."""
+    """A value between tags without a schema: ``string`` always makes it a string, ``json`` reads it as JSON
+    if it is JSON."""
     reasoning_field: Literal["both", "reasoning_content", "reasoning"] = "both"
-    """Name of the reasoning field on the wire."""
+    """Names of the reasoning field in Chat Completions."""
     forced_finish_reason: Literal["tool_calls", "stop"] = "tool_calls"
-    """Finish reason of a call that the request forced."""
+    """Finish reason of a response with a call that the request forced."""
     call_ids: Literal["native", "generated"] = "native"
-    """Use the model's own call ids where it gives usable ones, or never."""
+    """Ids of calls: ``native`` uses those that the model wrote, if they are usable; ``generated`` never."""
 
     @staticmethod
     def preset(name: str, **changes: str) -> Policies:
-        """The policies that come closest to what another engine does, with changes of your own.
+        """Return the policies that come closest to what another engine does, with changes of your own.
 
-        The page on coming from another engine says where that is not the same.
+        The remaining differences are documented in "Coming from another engine".
 
         >>> Policies.preset("vllm").after_calls
         'drop'
@@ -75,19 +77,19 @@ class Policies:
 
     @staticmethod
     def from_mapping(choices: Mapping[str, str]) -> Policies:
-        """Policies by name, as settings and requests have them; ``preset`` names a set to begin with."""
-        given: dict[str, Any] = dict(choices)
-        preset = given.pop("preset", None)
+        """Return policies from a mapping, such as a setting; the key ``preset`` names a set to start from."""
+        changes: dict[str, Any] = dict(choices)
+        preset = changes.pop("preset", None)
         if preset is not None and preset not in _PRESETS:
             raise UsageError(f"preset={preset!r}: choose one of {', '.join(_PRESETS)}")
-        unknown = sorted(given.keys() - policy_choices())
+        unknown = sorted(changes.keys() - policy_choices())
         if unknown:
-            known = ", ".join(sorted([*policy_choices(), "preset"]))
-            raise UsageError(f"policies has no {unknown[0]!r}: choose from {known}")
-        return Policies(**{**_PRESETS.get(preset, {}), **given})
+            names = ", ".join(sorted([*policy_choices(), "preset"]))
+            raise UsageError(f"unknown policy {unknown[0]!r}: choose from {names}")
+        return Policies(**{**_PRESETS.get(preset, {}), **changes})
 
     def for_broken(self, status: Literal["malformed", "truncated"]) -> str:
-        """What becomes of a call that ended like this."""
+        """Return the policy for calls that end malformed or truncated."""
         return self.malformed_call if status == "malformed" else self.truncated_call
 
     def __post_init__(self) -> None:
@@ -99,7 +101,7 @@ class Policies:
 
 @cache
 def policy_choices() -> dict[str, tuple[str, ...]]:
-    """The values that each policy allows."""
+    """Return the values that each policy allows."""
     hints = get_type_hints(Policies)
     return {field.name: get_args(hints[field.name]) for field in fields(Policies)}
 
@@ -136,12 +138,12 @@ _PRESETS: Final[Mapping[str, Mapping[str, str]]] = {
         "reasoning_field": "reasoning",
     },
 }
-"""What engines do most often, as far as our defaults differ; ``tools/coming_from.py`` asks those it can."""
+"""Policies of other engines that differ from our defaults; ``tools/coming_from.py`` checks them."""
 
 ENGINES: Final = tuple(_PRESETS)
-"""Those that ``like`` knows."""
+"""Names of the presets."""
 
 DEFAULTS = Policies()
-"""The policies where nothing is said."""
+"""Default policies."""
 STRICT = Policies(malformed_call="error", truncated_call="error")
-"""The set that fails loudly; ``strict=True`` is short for it."""
+"""Policies that raise on malformed and truncated calls; ``strict=True`` is short for them."""

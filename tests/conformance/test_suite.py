@@ -189,7 +189,7 @@ def test_expectations_are_not_asked_of_a_parser() -> None:
         "MessageBuilder",
         "Machine",
         "plan",
-        "compile_dialect",
+        "compiled_dialect",
     }
 
 

@@ -30,7 +30,7 @@ from unspool import (
     plan,
     render,
 )
-from unspool._core.arguments.select import compile_dialect
+from unspool._core.compile_cache import compiled_dialect
 from unspool._core.compiler.compiled_dialect import CompiledDialect
 from unspool._core.scan.runs import COMPILED
 from unspool._core.schema.tools import ValueType
@@ -96,7 +96,7 @@ def test_repairs_before_the_name_cost_their_number() -> None:
 
 def test_dialects_that_requests_combine_are_not_kept_in_place_of_others() -> None:
     names = [name for name in NAMES if "+" not in name][:11]
-    kept = {name: compile_dialect(get_dialect(name)) for name in names}
+    kept = {name: compiled_dialect(get_dialect(name)) for name in names}
     gc.collect()
     before = sum(isinstance(one, CompiledDialect) for one in gc.get_objects())
     for calls, reasoning in product(names[:9], names):
@@ -105,7 +105,7 @@ def test_dialects_that_requests_combine_are_not_kept_in_place_of_others() -> Non
     after = sum(isinstance(one, CompiledDialect) for one in gc.get_objects())
     assert after - before <= 64 * (1 + max(len(get_dialect(name).also_accepts) for name in names))
     assert after - before < 9 * 11
-    assert all(compile_dialect(get_dialect(name)) is syntax for name, syntax in kept.items())
+    assert all(compiled_dialect(get_dialect(name)) is compiled for name, compiled in kept.items())
 
 
 class Unread(list[str]):
@@ -117,10 +117,10 @@ class Unread(list[str]):
 
 @counted
 def test_what_is_held_is_known_without_looking_at_it() -> None:
-    """Arguments before the name are laid aside in pieces, and a gateway asks after every delta."""
+    """Arguments before the name are set aside in pieces, and a gateway asks after every delta."""
     parser = Parser("hermes")
     pieces = Unread()
-    parser._ledger._aside = pieces
+    parser._machine.ledger._set_aside = pieces
     opening = '<tool_call>{"arguments": {"a": "'
     parser.feed(opening)
     for number in range(40):
@@ -153,7 +153,7 @@ def test_the_stages_of_a_plan_cost_their_length() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_name_without_end_is_not_held(name: str) -> None:
-    forms = compile_dialect(get_dialect(name)).forms
+    forms = compiled_dialect(get_dialect(name)).forms.calls
     nameless = any(form.unnamed for form in forms)  # an object of arguments that tell the function
     heads = {head for state, head in states(name).items() if "trial" in state}
     for before, key in product(heads, ("name", "id", "other", "a" * 900)):

@@ -46,7 +46,7 @@ from unspool import (
     parse,
     render,
 )
-from unspool._core.arguments.select import compile_dialect
+from unspool._core.compile_cache import compiled_dialect
 from unspool._core.ledger import BLOCK
 from unspool.dialects._templates import parse_template, split_at, split_marks
 from unspool.testing import (
@@ -267,7 +267,7 @@ def test_parameters_that_nothing_closed(name: str, reason: FinishReason | None) 
     (tool,) = wording.tools(city="string", days="integer")
     parameters = {**tool["function"]["parameters"], "required": ["city", "days"]}  # type: ignore[index]
     tool = {"name": wording.call().name, "parameters": parameters}
-    closers = {form.closers[-1] for form in compile_dialect(wording.spec).forms if form.closers}
+    closers = {form.closers[-1] for form in compiled_dialect(wording.spec).forms.calls if form.closers}
     text = wording.write()
     unclosed = 0
     for at in range(len(text)):

@@ -999,7 +999,7 @@ def test_ids_and_guided_json() -> None:
             found = fold.message()
             assert calls(found) == ([("f", {"a": 1})] if two in text else [])
             assert (found.reasoning or "").strip() == (reasoning or "").strip()
-    with pytest.raises(UsageError, match="reads ids"):
+    with pytest.raises(UsageError, match="created with a tokenizer"):
         decided.parser(ids=True).feed("x")
     with pytest.raises(UsageError, match="takes text"):
         decided.parser().feed(b"x")  # type: ignore[arg-type]

@@ -1,13 +1,25 @@
-"""A call, from its commit point to its end.
+"""An open tool call, from its commit point to its end.
 
-========  ====================================================================
-PAYLOAD   a codec reads its arguments
-TAIL      the arguments are complete; its closing markers may follow
-JUNK      it turned out to be broken; looks for its end
-========  ====================================================================
+Theory of operation
+-------------------
 
-What is read here is accounted for as arguments, but for what closes the call;
-nothing is taken back.
+``Machine`` creates an ``OpenCall`` as soon as the head of a call has matched: the function's
+name is known, ``CallStart`` is out, and nothing of the call will be taken back.  From then on
+the machine hands every piece of input to ``OpenCall.read`` until ``has_ended`` is true.
+
+========  ======================================  ===========================================
+phase     reads                                   ends when
+========  ======================================  ===========================================
+PAYLOAD   the arguments, through a codec          the codec is done (TAIL) or fails (JUNK)
+TAIL      closing markers, each of them optional  something else stands there, or all were read
+JUNK      whatever follows the error              a closing marker or the opener of another call
+========  ======================================  ===========================================
+
+All input that is read here is accounted for as arguments, except the closing markers, which
+``end_call`` takes.
+
+While arguments simply go on, ``source`` names the codec that reads them.  The machine steps it
+directly, and calls ``resume`` when it is done, has failed or has something to report.
 """
 
 from __future__ import annotations
@@ -15,13 +27,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from .compiler.codec import NamedPayload
-from .compiler.matcher import FAIL, MATCH, NEED, follows
-from .scan.runs import BOUND, MORE, behind_literal, behind_space
+from .compiler.matcher import FAIL, MATCH, NEED_MORE, follows
+from .scan.runs import BOUND, MORE, match_literal, skip_whitespace
 
 if TYPE_CHECKING:
     from ..events import Status
     from .compiler.codec import Codec
-    from .compiler.forms import CallForm, FrameForm, SectionForm
+    from .compiler.forms import CallForm, SectionForm
+    from .compiler.frame_form import FrameForm
     from .ledger import Ledger
     from .scan.markers import MarkerSet
 
@@ -35,18 +48,18 @@ class OpenCall:
     """The call that is being read."""
 
     __slots__ = (
-        "_begun",
+        "_arguments_started",
+        "_body_is_empty",
         "_codec",
-        "_empty",
-        "_gap_noted",
         "_ledger",
         "_repair",
         "_resync",
         "_section",
+        "_trailing_data_reported",
         "closes_section",
         "form",
         "frame",
-        "over",
+        "has_ended",
         "phase",
         "source",
     )
@@ -62,12 +75,14 @@ class OpenCall:
         resync: MarkerSet,
         repair: bool,
     ) -> None:
-        """Begin behind the head.
+        """Start reading after the head of the call.
 
-        :param codec: None: there are no arguments.
-        :param section: the one that the call has opened, so that their ends belong together.
-        :param frame: the message of which the call is the body.
-        :param resync: where it ends if it is malformed.
+        :param codec: the codec for the arguments; None if the call has none.
+        :param section: the section that the head of this call has opened, if it did: a broken call
+            then ends with the section's closing markers.
+        :param frame: the framed message of which the call is the body.
+        :param resync: markers at which a malformed call ends.
+        :param repair: close what the model left open, under ``malformed_call="repair"``.
         """
         self._ledger: Final = ledger
         self._codec: Final = codec
@@ -76,172 +91,180 @@ class OpenCall:
         self.form: Final = form
         self.frame: Final = frame
         self._section: Final = section
-        self._empty = frame is not None  # nothing of the body has come
-        self._begun = isinstance(codec, NamedPayload)  # its arguments have, or it knows where they do
-        self._gap_noted = False  # text behind the arguments of a framed call has been noted
+        self._body_is_empty = frame is not None
+        # A codec that has read the name also knows where the arguments start; see `_mark_arguments`.
+        self._arguments_started = isinstance(codec, NamedPayload)
+        self._trailing_data_reported = False
         self.phase = PAYLOAD
-        self.over = False
-        """It has ended."""
+        self.has_ended = False
+        """True once ``CallEnd`` is out."""
         self.closes_section = False
-        """It was broken, and the section that it opened has ended with it."""
+        """True if the call was broken and ended with the closing markers of its section."""
         self.source: Codec | None = None
-        """The codec to step next, if arguments go on and are shown as they come."""
+        """The codec to step next, while arguments go on and are shown as they come."""
         if codec is None:
-            ledger.args("{}", 0)
+            ledger.emit_arguments("{}", 0)
             self.phase = TAIL
 
     @property
     def needs_no_closer(self) -> bool:
-        """Whether its arguments are complete, and nothing has to follow them."""
+        """True if the arguments are complete and no closing marker has to follow."""
         closers = self.form.closers if self.frame is None else self.frame.ends
         return self.phase == TAIL and not closers
 
     def close(self) -> None:
-        """End where its arguments do."""
+        """End the call where its arguments end."""
         self._end("complete", 0)
 
     def read(self, final: bool) -> bool:
-        """Go on.  False: more input is needed."""
-        if self.phase == PAYLOAD:
-            return self._read_payload(final)
+        """Read on in the buffer.  Return False if more input is needed."""
         if self.phase == JUNK:
             return self._read_junk(final)
-        return self._read_tail(final) if self.frame is None else self._read_framed_tail(self.frame, final)
+        if self.phase == TAIL:
+            if self.frame is None:
+                return self._read_tail(final)
+            return self._read_framed_tail(self.frame, final)
+        codec = self._codec
+        assert codec is not None  # noqa: S101 - a call without a codec starts in TAIL
+        ledger = self._ledger
+        end = ledger.position
+        if end == len(ledger.buffer) or codec.error:  # nothing to read, or an error waits for its repair
+            codec.text = ""
+        else:
+            # If generation was stopped, the end of the input does not end a value: `12` may have been
+            # about to become `123`.  The codec therefore waits, and the call is truncated.
+            end = codec.step(ledger.buffer, end, final and not ledger.cut_short)
+        return self._take_step(codec, end, final)
 
     # -- arguments
 
-    def _read_payload(self, final: bool) -> bool:
-        codec = self._codec
-        assert codec is not None  # noqa: S101 - the phase says so
-        ledger = self._ledger
-        end = ledger.pos
-        if end == len(ledger.buf) or codec.error:  # it has failed, and what ends it is awaited
-            codec.text = ""
-        else:
-            # Where generation was stopped, the end of the input says nothing about what it had begun.
-            end = codec.step(ledger.buf, end, final and not ledger.cut_short)
-        return self._stepped(codec, end, final)
-
     def resume(self, end: int) -> bool:
-        """A step of ``source`` has read up to ``end``, and something is to be done about it."""
+        """Take the last step of ``source``, which has read up to index ``end`` of the buffer."""
         codec = self._codec
-        assert codec is not None  # noqa: S101 - it has a source
+        assert codec is not None  # noqa: S101 - only a codec has a source
         if self.source is not codec:
-            end = codec.resume(self._ledger.buf, end)
-        return self._stepped(codec, end, final=False)
+            end = codec.resume(self._ledger.buffer, end)
+        return self._take_step(codec, end, final=False)
 
-    def _stepped(self, codec: Codec, end: int, final: bool) -> bool:
-        """The codec has read up to ``end``."""
+    def _take_step(self, codec: Codec, end: int, final: bool) -> bool:
+        """Emit what a step of the codec gave, and decide what comes next."""
         ledger = self._ledger
         self.source = None
         if codec.notes:
-            ledger.take_notes(codec)
-        self._place_arguments(codec, end)
-        ledger.args(codec.text, end - ledger.pos)
-        self._empty = self._empty and not codec.text
+            ledger.defer_diagnostics(codec.notes)
+        self._mark_arguments(codec, end)
+        ledger.emit_arguments(codec.text, end - ledger.position)
+        self._body_is_empty = self._body_is_empty and not codec.text
         if codec.error:
-            return self._broken(codec, final)
+            return self._handle_error(codec, final)
         if codec.done:
             self.phase = TAIL
             return True
         if not final:
-            # What the source reads is shown as it comes, as arguments of the output.
-            if self._begun and not (ledger.silent or self._empty) and ledger.in_output:
-                self.source = codec.source
+            # The machine may step the source itself if all that it reads becomes one `CallArgs`.
+            if self._arguments_started and not (ledger.call_is_silent or self._body_is_empty):
+                self.source = codec.source if ledger.in_output else None
             return False
         if codec.finish(ledger.cut_short) == "truncated":
-            return self._cut_off()
-        ledger.args(codec.text, 0)
-        ledger.end_arguments(ledger.pos)
+            return self._truncate()
+        ledger.emit_arguments(codec.text, 0)
+        ledger.mark_arguments_end(ledger.position)
         self.phase = TAIL
         return True
 
-    def _place_arguments(self, codec: Codec, end: int) -> None:
-        """Where they stand in what the codec has read up to ``end``; blanks before them are not theirs."""
+    def _mark_arguments(self, codec: Codec, end: int) -> None:
+        """Record where the arguments start and end in what the codec has read up to ``end``.
+
+        Whitespace in front of the arguments does not belong to them.
+        """
         ledger = self._ledger
         if isinstance(codec, NamedPayload):
-            if codec.args_from >= 0:
-                ledger.begin_arguments(codec.args_from)
-            if codec.args_to >= 0:
-                ledger.end_arguments(codec.args_to)
-            codec.args_from = codec.args_to = -1
+            if codec.args_start >= 0:
+                ledger.mark_arguments_start(codec.args_start)
+            if codec.args_end >= 0:
+                ledger.mark_arguments_end(codec.args_end)
+            codec.args_start = codec.args_end = -1
             return
-        if not self._begun:
-            first = behind_space(ledger.buf, ledger.pos)
+        if not self._arguments_started:
+            first = skip_whitespace(ledger.buffer, ledger.position)
             if first < end:
-                self._begun = True
-                ledger.begin_arguments(first)
+                self._arguments_started = True
+                ledger.mark_arguments_start(first)
         if codec.done:
-            ledger.end_arguments(end)
+            ledger.mark_arguments_end(end)
 
-    def _cut_off(self) -> bool:
-        """The input is over: what the codec held cannot become anything any more."""
+    def _truncate(self) -> bool:
+        """End the call, because the input ended inside the arguments."""
         ledger = self._ledger
-        ledger.args("", len(ledger.buf) - ledger.pos)
-        ledger.note("truncated_call", "the input ended inside the arguments")
+        ledger.emit_arguments("", len(ledger.buffer) - ledger.position)
+        ledger.diagnose("truncated_call", "the input ended inside the arguments")
         self._end("truncated", 0)
         return True
 
-    def _broken(self, codec: Codec, final: bool) -> bool:
-        """The payload is not well-formed."""
+    def _handle_error(self, codec: Codec, final: bool) -> bool:
+        """Decide what becomes of arguments that are not well-formed."""
         ledger = self._ledger
-        if self._empty and ledger.pos < len(ledger.buf):
-            if self._resync.literal_at(ledger.buf, ledger.pos):
-                ledger.args("{}", 0)
+        if self._body_is_empty and ledger.position < len(ledger.buffer):
+            # A framed call whose body is empty has no arguments; its message just ends.
+            if self._resync.literal_at(ledger.buffer, ledger.position):
+                ledger.emit_arguments("{}", 0)
                 self.phase = TAIL
                 return True
-            if self._resync.pending(ledger.buf, ledger.pos):
-                return final and self._cut_off()
+            if self._resync.pending(ledger.buffer, ledger.position):
+                return final and self._truncate()
         if self._repair:
-            answer = follows(self._resync, ledger.buf, ledger.pos, final)
-            if answer == NEED:
+            # Missing brackets are added only if the call visibly ends here.
+            answer = follows(self._resync, ledger.buffer, ledger.position, final)
+            if answer == NEED_MORE:
                 return False
             if answer == MATCH and codec.close():
-                ledger.args(codec.text, 0)
-                ledger.end_arguments(ledger.pos)
-                ledger.take_notes(codec)
+                ledger.emit_arguments(codec.text, 0)
+                ledger.mark_arguments_end(ledger.position)
+                ledger.defer_diagnostics(codec.notes)
                 self.phase = TAIL
                 return True
-        ledger.note("malformed_call", f"expected {codec.error}")
+        ledger.diagnose("malformed_call", f"expected {codec.error}")
         self.phase = JUNK
         return True
 
     def _read_junk(self, final: bool) -> bool:
+        """Skip the rest of a malformed call, up to a marker at which calls end."""
         ledger = self._ledger
-        buf = ledger.buf
-        at, literal = self._resync.seek(buf, ledger.pos, final)
-        end = len(buf) if at < 0 else at
-        # What is wrong with JSON is told best by the JSON itself.
-        written = self._codec is not None and self._codec.verbatim
-        ledger.args(buf[ledger.pos : end] if written else "", end - ledger.pos)
+        buffer = ledger.buffer
+        at, literal = self._resync.seek(buffer, ledger.position, final)
+        end = len(buffer) if at < 0 else at
+        # Where the arguments are JSON already, the client gets the broken JSON as it was written.
+        is_json = self._codec is not None and self._codec.verbatim
+        ledger.emit_arguments(buffer[ledger.position : end] if is_json else "", end - ledger.position)
         if not literal:
             if at < 0 and final:
                 self._end("malformed", 0)
             return at < 0 and final
-        # The text of a broken call has the section's opener, so it gets its closer as well.
+        # The raw text of a call that opened a section includes the section's opener.  It must
+        # include the closer as well, or the text that goes back to the content would be lopsided.
         of_section = self._section.closers if self._section is not None else ()
         closers = self.frame.ends if self.frame is not None else (*self.form.closers, *of_section)
         if literal not in closers:
             self._end("malformed", 0)
             return True
-        end = behind_closers(closers, buf, at, final)
+        end = match_closers(closers, buffer, at, final)
         if end < 0:
             return False
-        self.closes_section = bool(of_section) and buf.endswith(of_section[-1], at, end)
+        self.closes_section = bool(of_section) and buffer.endswith(of_section[-1], at, end)
         self._end("malformed", end - at)
         return True
 
-    # -- what closes it
+    # -- closing markers
 
     def _read_tail(self, final: bool) -> bool:
-        """Closing markers come in parts; those that are there are consumed."""
+        """Read the closing markers; models leave out any of them."""
         ledger = self._ledger
         if self.form.payload == "envelope" and self.form.closers:
             answer = self._closed_early(final)
-            if answer == NEED:
+            if answer == NEED_MORE:
                 return False
             if answer == MATCH:
-                ledger.note("malformed_call", "expected the end of the call behind its object")
+                ledger.diagnose("malformed_call", "expected the end of the call after its object")
                 self.phase = JUNK
                 return True
         closers = self.form.closers
@@ -250,63 +273,68 @@ class OpenCall:
             if length < 0:
                 return False
             if length:
-                ledger.args("", length)
+                ledger.emit_arguments("", length)
                 return True
-        end = behind_closers(closers, ledger.buf, ledger.pos, final)
+        end = match_closers(closers, ledger.buffer, ledger.position, final)
         if end < 0:
             return False
-        if closers and end == ledger.pos:
-            ledger.note("missing_closer", closers[-1])
-        self._end("complete", end - ledger.pos)
+        if closers and end == ledger.position:
+            ledger.diagnose("missing_closer", closers[-1])
+        self._end("complete", end - ledger.position)
         return True
 
     def _closed_early(self, final: bool) -> int:
-        """Whether the object goes on behind its end: a brace stands too early, and something is lost."""
+        """Return ``MATCH`` if the object goes on after its closing brace.
+
+        The model has written one brace too early, as in ``{...}, "id": 1}``.  What follows would be
+        lost, so the call is malformed.
+        """
         codec = self._codec
-        buf, at = self._ledger.buf, self._ledger.pos
-        after = behind_space(buf, at)
-        if after < len(buf) and buf[after] == ",":
+        buffer, at = self._ledger.buffer, self._ledger.position
+        after = skip_whitespace(buffer, at)
+        if after < len(buffer) and buffer[after] == ",":
             at = after + 1
-            after = behind_space(buf, at)
-            if after < len(buf):
-                return MATCH if buf[after] == '"' else FAIL
-        elif after < len(buf):
-            return MATCH if buf[after] == "}" and codec is not None and codec.passed_over else FAIL
-        return FAIL if final or after - at > BOUND else NEED
+            after = skip_whitespace(buffer, at)
+            if after < len(buffer):
+                return MATCH if buffer[after] == '"' else FAIL
+        elif after < len(buffer):
+            return MATCH if buffer[after] == "}" and codec is not None and codec.dropped_member else FAIL
+        return FAIL if final or after - at > BOUND else NEED_MORE
 
     def _stray_bracket(self, closers: tuple[str, ...], final: bool) -> int:
-        """The length of a closing bracket that closes nothing, if one stands here.  -1: need more.
+        """Return the length of a surplus closing bracket at the current position; -1: more input is needed.
 
-        Where no marker closes the call, a ``]`` may be that of a list of calls, and white space is text.
+        If no marker closes the call, a ``]`` may close a list of calls, and whitespace is text.
         """
         ledger = self._ledger
-        buf, at = ledger.buf, ledger.pos
-        after = behind_space(buf, at) if closers else at
+        buffer, at = ledger.buffer, ledger.position
+        after = skip_whitespace(buffer, at) if closers else at
         if after - at > BOUND:
             return 0
-        if after == len(buf):
+        if after == len(buffer):
             return 0 if final else -1
-        bracket = buf[after]
+        bracket = buffer[after]
         if bracket not in ("}]" if closers else "}") or (closers and closers[0][0] == bracket):
             return 0
-        ledger.note_with_end("stray_closer", bracket, after)
+        ledger.defer_diagnostic("stray_closer", bracket, after)
         return after + 1 - at
 
     def _read_framed_tail(self, frame: FrameForm, final: bool) -> bool:
-        """After the arguments of a framed call only the end of the message counts."""
+        """Skip everything up to the end of the framed message whose body the call is."""
         ledger = self._ledger
-        buf = ledger.buf
-        at, literal = frame.borders.seek(buf, ledger.pos, final)
+        buffer = ledger.buffer
+        at, literal = frame.borders.seek(buffer, ledger.position, final)
         if at < 0:
-            at = len(buf)
-        gap = buf[ledger.pos : at].strip()
-        if gap and not self._gap_noted:
-            self._gap_noted = True
-            where = buf.index(gap, ledger.pos)
-            ledger.note_with_end(
-                "trailing_data", "text between the arguments and the end of the message", where
+            at = len(buffer)
+        gap = buffer[ledger.position : at].strip()
+        if gap and not self._trailing_data_reported:
+            self._trailing_data_reported = True
+            ledger.defer_diagnostic(
+                "trailing_data",
+                "text between the arguments and the end of the message",
+                buffer.index(gap, ledger.position),
             )
-        ledger.args("", at - ledger.pos)
+        ledger.emit_arguments("", at - ledger.position)
         if not literal:
             if final:
                 self._end("complete", 0)
@@ -316,26 +344,29 @@ class OpenCall:
 
     def _end(self, status: Status, length: int) -> None:
         self._ledger.end_call(status, length)
-        self.over = True
+        self.has_ended = True
 
 
-def behind_closers(closers: tuple[str, ...], buf: str, at: int, final: bool) -> int:
-    """Behind those of the closers that stand here, in order; -1: more input is needed."""
+def match_closers(closers: tuple[str, ...], buffer: str, at: int, final: bool) -> int:
+    """Return the index just past the closers that stand at ``at``, in order; -1: more input is needed.
+
+    Whitespace may stand in front of each closer, and each may be missing.
+    """
     end = at
-    found = ""
+    matched = ""
     for closer in closers:
-        if found.startswith(closer):  # the same one, spelt without its end
+        if matched.startswith(closer):  # a shorter spelling of the one that was just read
             continue
-        after = behind_space(buf, at)
-        if after - at > BOUND:
+        start = skip_whitespace(buffer, at)
+        if start - at > BOUND:
             break
-        behind = behind_literal(closer, buf, after)
-        if behind >= 0:
-            at = end = behind
-            found = closer
-        elif behind == MORE:
+        closer_end = match_literal(closer, buffer, start)
+        if closer_end >= 0:
+            at = end = closer_end
+            matched = closer
+        elif closer_end == MORE:
             if not final:
                 return -1
-            if after < len(buf):
-                return len(buf)  # the input ended inside it
+            if start < len(buffer):
+                return len(buffer)  # the input ended inside the closer
     return end

@@ -1,4 +1,4 @@
-"""Ids of calls: the model's own where they can be used, else new ones; none occurs twice."""
+"""Unique ids for the calls of one output: the model's own if they are usable, otherwise new ones."""
 
 from __future__ import annotations
 
@@ -6,33 +6,38 @@ from collections.abc import Callable
 from typing import Final
 
 from ..dialects._id_format import IdFormat
-from .new_ids import new_id, usable
+from .new_ids import is_usable_id, new_id
 
 
 class CallIds:
-    """The ids of one output."""
+    """Ids of one output; each is used once."""
 
     __slots__ = ("_length", "_make", "_native_length", "_pattern", "_taken", "native")
 
     def __init__(self, form: IdFormat, make: Callable[[str, int], str] | None, *, native: bool) -> None:
-        """``make``: gives a new id, from the function's name and a number; None: the form does."""
+        """Start without any ids.
+
+        :param form: format of ids in the model's family.
+        :param make: returns a new id, given the function's name and an index; None: follow the format.
+        :param native: use the ids that the model writes.
+        """
         self._native_length: Final = form.native_length
         self._pattern: Final = form.pattern
         self._length: Final = form.length
         self._make: Final = make
         self._taken: set[str] = set()
         self.native: Final = native
-        """Whether the model's own are wanted."""
+        """True if ids that the model writes are used."""
 
     def use(self, native: str) -> bool:
-        """Whether this id of the model's can be used; if so, it is taken."""
-        free = self.native and native not in self._taken and usable(native, self._native_length)
+        """Reserve an id that the model wrote; return False if it cannot be used."""
+        free = self.native and native not in self._taken and is_usable_id(native, self._native_length)
         if free:
             self._taken.add(native)
         return free
 
     def new(self, name: str, index: int) -> str:
-        """An id that nobody has."""
+        """Return a new id."""
         make = self._make
         while True:
             fresh = new_id(self._pattern, self._length, name, index) if make is None else make(name, index)

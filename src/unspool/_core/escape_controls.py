@@ -1,4 +1,4 @@
-"""Text from elsewhere, so that a terminal shows it and does nothing else."""
+"""Escaping of control characters, so that a terminal shows untrusted text and does nothing else."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _CONTROLS: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\
 def visible(text: str) -> str:
     r"""Escape control characters, except tabs and newlines, and those that change the direction of text.
 
-    The escapes are those of JSON, so that what was JSON is still the same JSON.
+    The escapes are those of JSON, so JSON text keeps its meaning.
 
     >>> print(visible("\x1b[2Jgone\x9b0m \u202egpj.exe"))
     \u001b[2Jgone\u009b0m \u202egpj.exe
     """
-    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)

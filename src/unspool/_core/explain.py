@@ -1,7 +1,7 @@
-"""Explanations: what the machine does with a dialect, generated from its syntax.
+"""Explanation of a dialect, generated from its compiled form.
 
-Nothing here is drawn or written by hand: markers, hold-back bounds and the
-state diagram are read off the tables that the machine itself uses.
+Markers, bounds and the state diagram come from the tables that the machine itself uses, so they
+cannot be out of date.
 """
 
 from __future__ import annotations
@@ -11,9 +11,19 @@ from typing import TYPE_CHECKING
 
 from ..dialects._control_tokens import is_control_token
 from ..dialects._registry import find
-from .arguments.select import compile_dialect
-from .compiler import programs as t
+from .compile_cache import compiled_dialect
 from .compiler.compiled_dialect import CompiledDialect
+from .compiler.programs import (
+    CALL,
+    CLOSE_PARAM,
+    DROP,
+    EMPTY_SECTION,
+    FRAME,
+    OPEN_WRAPPER,
+    PARAM,
+    SECTION_CLOSE,
+    STOP,
+)
 from .compiler.text_states import TextState
 from .render.example import example
 from .scan.runs import BOUND
@@ -23,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def explain(dialect: str | Dialect) -> str:
-    """Everything about a dialect that a reader may want to know, as Markdown.
+    """Return a description of a dialect in Markdown: sample, templates, bounds and states.
 
     >>> print(explain("hermes").splitlines()[0])
     # hermes
@@ -33,26 +43,26 @@ def explain(dialect: str | Dialect) -> str:
 
 
 def state_diagram(dialect: str | Dialect) -> str:
-    """The states of the text and what leads from one to another, as a Mermaid diagram."""
+    """Return a Mermaid diagram of the states of running text and the markers between them."""
     return "\n".join(_Explanation(find(dialect)).diagram())
 
 
 def markers(dialect: str | Dialect) -> tuple[str, ...]:
-    """Every marker of the dialect that looks like a control token."""
-    return tuple(sorted(filter(is_control_token, syntax_of(find(dialect)).markers.literals)))
+    """Return every marker of the dialect that looks like a control token."""
+    return tuple(sorted(filter(is_control_token, fully_compiled(find(dialect)).prompt.markers.literals)))
 
 
 def hold_back(dialect: str | Dialect) -> int:
-    """How many characters of prose are held back at most: one less than the longest marker."""
-    return max(syntax_of(find(dialect)).content.watch.longest - 1, 0)
+    """Return how many characters of prose are held back at most: one less than the longest marker."""
+    return max(fully_compiled(find(dialect)).states.content.markers.longest - 1, 0)
 
 
 def kind(dialect: str | Dialect) -> str:
-    """What calls are made of: JSON, tags, messages, Python's or another notation; or nothing."""
+    """Return the notation of calls in a few words, such as ``JSON`` or ``tags``."""
     spec = find(dialect)
     if spec.frame is not None:
         return "messages"
-    forms = syntax_of(spec).forms
+    forms = fully_compiled(spec).forms.calls
     if not forms:
         return "reasoning only" if spec.reasoning else "text"
     canonical = forms[0]
@@ -61,15 +71,15 @@ def kind(dialect: str | Dialect) -> str:
     return {"json": "JSON", "python": "Python", "loose": "Python", "bare": "bare objects"}[canonical.notation]
 
 
-def syntax_of(dialect: Dialect) -> CompiledDialect:
-    """All that the dialect may say, compiled."""
-    return compile_dialect(dialect, calls=True, calls_in_reasoning=True, repair=False)
+def fully_compiled(dialect: Dialect) -> CompiledDialect:
+    """Return a dialect compiled with everything that it can express."""
+    return compiled_dialect(dialect, calls=True, calls_in_reasoning=True, repair=False)
 
 
 class _Explanation:
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect
-        self.syntax = syntax_of(dialect)
+        self.compiled = fully_compiled(dialect)
 
     def lines(self) -> Iterator[str]:
         dialect = self.dialect
@@ -111,9 +121,9 @@ class _Explanation:
         yield ""
         yield f"- prose: at most {hold_back(dialect)} characters, while they can still become a marker"
         yield f"- heads, headers and what may follow a closing tag: at most {2 * BOUND} characters"
-        if any(form.payload == "envelope" for form in self.syntax.forms):
+        if any(form.payload == "envelope" for form in self.compiled.forms.calls):
             yield "- arguments before the function's name: until the name comes"
-        if self.syntax.params:
+        if self.compiled.forms.params:
             yield "- a parameter whose schema is not a string: until it closes"
         yield ""
         yield "## States"
@@ -125,22 +135,22 @@ class _Explanation:
     def diagram(self) -> Iterator[str]:
         yield "stateDiagram-v2"
         yield "    [*] --> content"
-        yield from self.edges("content", self.syntax.fresh)
-        for wrapper, state in self.syntax.inside.items():
+        yield from self.edges("content", self.compiled.states.fresh)
+        for wrapper, state in self.compiled.states.inside.items():
             name = "reasoning" if wrapper.channel == "reasoning" else "answer"
             yield from self.edges(name, state)
-        for into, state in self.syntax.bodies.items():
+        for into, state in self.compiled.states.bodies.items():
             yield from self.edges(_BODIES[into], state)
         if self.dialect.frame is not None:
             for route in self.dialect.frame.routes:
                 yield f"    header --> {_BODIES.get(route.into, 'call')}: {route.when or 'anything else'}"
-        if self.syntax.forms or self.syntax.frame is not None:
+        if self.compiled.forms.calls or self.compiled.frame is not None:
             yield "    call --> arguments: name known"
             yield "    arguments --> after_call: complete"
             yield "    arguments --> broken: not well-formed"
             yield "    broken --> after_call: closing marker or next opener"
             yield "    after_call --> content"
-            if any(section.between for section in self.syntax.sections):
+            if any(map(self.compiled.programs.next_in_section.get, self.compiled.forms.sections)):
                 yield "    after_call --> call: next call of the section"
 
     def edges(self, name: str, state: TextState) -> Iterator[str]:
@@ -160,15 +170,15 @@ class _Explanation:
 
 
 _TARGETS = {
-    t.CALL: "call",
-    t.EMPTY_SECTION: "",
-    t.OPEN_WRAPPER: "wrapper",
-    t.DROP: "",
-    t.STOP: "",
-    t.FRAME: "header",
-    t.SECTION_CLOSE: "",
-    t.PARAM: "",
-    t.CLOSE_PARAM: "",
+    CALL: "call",
+    EMPTY_SECTION: "",
+    OPEN_WRAPPER: "wrapper",
+    DROP: "",
+    STOP: "",
+    FRAME: "header",
+    SECTION_CLOSE: "",
+    PARAM: "",
+    CLOSE_PARAM: "",
 }
 _BODIES = {"reasoning": "reasoning", "content": "message", "drop": "dropped", "{calls}": "calls"}
 

@@ -1,4 +1,4 @@
-"""The rule for the finish reason, which ``WhitespaceFilter`` applies for messages and wires."""
+"""Rule for the finish reason of a response."""
 
 from __future__ import annotations
 
@@ -7,41 +7,46 @@ from typing import Final
 from ..events import CallEnd, Diagnostic, Event, Finish, FinishReason
 
 _CUT: Final = ("cut_head", "truncated_call")
-"""Notes of a call that the input ended in; a gate may have taken the call itself away."""
+"""Diagnostics of a call that was cut off.  A commit buffer may have removed the events of the call."""
 
 
 class FinishRule:
-    """Watches a stream and says how it ended.
+    """Observer of a stream that determines the finish reason.
 
-    The first line that applies:
+    The first line that applies decides:
 
-    - a call was truncated or its head cut off: ``length``, whatever the backend
-      said, because clients then know not to trust the last call;
-    - a call is complete: ``tool_calls``, also
-      if generation ended as ``length`` in the text behind it (``stop`` for a
-      forced call, if the policy says so);
-    - generation ended as ``length`` or ``content_filter``: that;
-    - a malformed call is kept among the calls: as for a complete one;
-    - else ``stop``.
+    ==========================================  ================================================
+    the stream contains                         finish reason
+    ==========================================  ================================================
+    a call that was cut off                     ``length``, whatever the backend says, so that
+                                                clients do not trust the last call
+    a complete call                             ``tool_calls``, even if generation was stopped in
+                                                the text after the call; for a forced call, the
+                                                policy ``forced_finish_reason``
+    ``Finish`` with ``length`` or               that
+    ``content_filter``
+    a malformed call that is kept               as for a complete call
+    none of these                               ``stop``
+    ==========================================  ================================================
     """
 
-    __slots__ = ("_complete", "_cut", "_for_calls", "_keep", "_kept", "_told")
+    __slots__ = ("_backend_reason", "_complete", "_cut", "_for_calls", "_keep", "_kept")
 
     def __init__(self, for_calls: FinishReason, *, keep: bool) -> None:
-        """Begin to watch.
+        """Start in front of the first event.
 
-        :param for_calls: what complete calls make of it.
-        :param keep: malformed calls are kept.
+        :param for_calls: finish reason if there is a complete call.
+        :param keep: malformed calls are kept among the calls.
         """
         self._for_calls: FinishReason = for_calls
         self._keep = keep
         self._kept = False
         self._complete = False
         self._cut = False
-        self._told: FinishReason | None = None
+        self._backend_reason: FinishReason | None = None
 
     def see(self, event: Event) -> None:
-        """Take notice of the next event."""
+        """Take the next event into account."""
         if isinstance(event, CallEnd):
             if event.status == "complete":
                 self._complete = True
@@ -53,15 +58,15 @@ class FinishRule:
             if event.kind in _CUT:
                 self._cut = True
         elif isinstance(event, Finish):
-            self._told = event.reason
+            self._backend_reason = event.reason
 
     def reason(self) -> FinishReason:
-        """The finish reason of what was seen so far."""
+        """Return the finish reason of the events so far."""
         if self._cut:
             return "length"
         if self._complete:
             return self._for_calls
-        # A backend's "tool_calls" is only its guess at what we have just decided.
-        if self._told in ("length", "content_filter"):
-            return self._told
+        # A backend that says "tool_calls" only guesses; the calls in the stream decide.
+        if self._backend_reason in ("length", "content_filter"):
+            return self._backend_reason
         return self._for_calls if self._kept else "stop"

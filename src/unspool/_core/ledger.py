@@ -1,14 +1,32 @@
-"""The ledger: what has come in, and the events that account for it.
+"""The ledger: the input buffer, and the events that account for it.
 
-Only this file moves the buffer, and every character leaves it through a method
-that makes exactly one event for what it takes.  That the spans of what the machine
-gives tile its input is therefore a property of this file alone;
-``tests/core/test_ledger.py`` holds it to that.
+Theory of operation
+-------------------
 
-``buf`` is what is not accounted for; ``pos`` how far it is while the machine
-reads, and 0 between two feeds.  What an envelope has consumed before the name of
-its call is known leaves the buffer without an event: it is laid aside, and either
-taken back or accounted for with the call.
+The ledger is passive.  ``Machine`` and ``OpenCall`` read ``buffer`` from ``position`` on,
+decide what a stretch of it is, and call one method here for each decision.  The ledger
+knows nothing about dialects and never calls the machine.
+
+====================  ==================================================================
+``_base``             offset in the output of ``buffer[0]``; below 0 inside the prompt
+``buffer``            input that no event accounts for yet, except what lies before
+                      ``position``
+``position``          everything before it is accounted for; 0 between two feeds
+``_events``           events since ``begin_feed``
+``_set_aside``        input taken out of the buffer without an event, because a head is
+                      long and undecided; see ``set_aside``
+====================  ==================================================================
+
+One feed is ``begin_feed``, then any number of ``emit_*``, ``start_call`` and ``end_call``,
+then ``end_feed``.  Where a whole piece of input is plain text or the middle of an argument,
+``account_text`` or ``account_arguments`` does all of that at once.
+
+Invariants, which ``tests/core/test_ledger.py`` checks, in part by reading syntax trees:
+
+* Only this module assigns ``buffer`` and ``position``, and only this module creates the
+  events that account for input.
+* Each method that moves ``position`` creates one event, whose span is exactly the input that
+  it consumed.  The spans of all events of an output therefore tile the output.
 """
 
 from __future__ import annotations
@@ -26,353 +44,332 @@ from ..events import (
     Text,
 )
 from .mypyc_types import i64
-from .scan.markers import MarkerSet
 
 if TYPE_CHECKING:
     from ..events import Channel, FinishReason, MarkupKind, Status
-    from .compiler.codec import Codec
-    from .compiler.text_states import TextState
-    from .machine import Machine
 
-
-_NOTHING: Final = MarkerSet(())
 BLOCK: Final = 16_384
-"""So many characters of a call's text, or more, are joined into one piece."""
+"""Characters of a call's raw text after which its pieces are joined into one string."""
 
 
 class Ledger:
-    """Buffer, position, and events."""
+    """Input buffer, read position and new events of one output."""
 
     __slots__ = (
         "_args_end",
         "_args_start",
-        "_aside",
-        "_aside_length",
         "_base",
         "_blocks",
-        "_called",
-        "_channel",
+        "_deferred",
+        "_events",
         "_join_at",
         "_keep_raw",
-        "_last",
-        "_notes",
-        "_out",
+        "_last_call",
+        "_last_text",
         "_raw",
-        "_sign",
-        "_source",
-        "_watch",
-        "buf",
+        "_set_aside",
+        "_set_aside_length",
+        "buffer",
+        "call_is_silent",
         "cut_short",
         "index",
-        "pos",
-        "shown_in",
-        "silent",
+        "position",
+        "silent_channel",
     )
 
     def __init__(self, *, base: int, keep_raw: bool) -> None:
-        """``base``: offset of the first character that will come in; below 0 it is the prompt's."""
-        self.buf = ""
-        """What has come in and is in no event yet, but for what lies before ``pos``."""
-        self.pos: i64 = 0
-        """Everything before it is accounted for."""
+        """Create an empty ledger.
+
+        :param base: offset of the first character to come; below 0 if it belongs to the prompt.
+        :param keep_raw: keep the raw text of the open call, for ``CallEnd.raw``.
+        """
+        self.buffer = ""
+        """Input that no event accounts for yet, except what lies before ``position``."""
+        self.position: i64 = 0
+        """Index in ``buffer``; everything before it is accounted for."""
         self.cut_short = False
-        """The input is over because generation was stopped, not because the model had ended."""
-        self._base: i64 = base  # offset of the buffer's first character in the output
-        self._out: list[Event] = []
-        # What goes on: text of a channel up to one of these literals, or what a codec reads.
-        self._channel: Channel | None = None
-        self._watch = _NOTHING
-        self._sign = ""
-        self._source: Codec | None = None
-        self._last = ""  # the text that ends at the current position, or nothing behind markup
-        self._aside: list[str] = []
-        self._aside_length: i64 = 0  # of all of it: who asks what is held asks after every piece of input
+        """True once the input has ended because generation was stopped, not because the model finished."""
+        self._base: i64 = base
+        self._events: list[Event] = []
+        self._last_text = ""  # the text that ends at the current position; empty after markup
+        self._set_aside: list[str] = []
+        self._set_aside_length: i64 = 0  # kept as a number, because callers ask after every feed
         # Calls.
         self.index: i64 = -1
-        """Number of the last call."""
-        self.shown_in: Channel | None = None
-        """Where the text of a silent call goes, if it is to be seen."""
-        self.silent = False
-        """The open call means 'no call': what it is made of is markup."""
-        self._args_start: i64 = -1  # of the open call, if they have begun,
-        self._args_end: i64 = -1  # ... and if they have ended
-        self._called: list[str] = []  # the pieces of the last call
+        """Index of the last call."""
+        self.silent_channel: Channel | None = None
+        """Channel that shows a silent call as text; None: a silent call becomes markup."""
+        self.call_is_silent = False
+        """True while the open call is not reported as a call: its input becomes markup or text."""
+        self._args_start: i64 = -1  # where the arguments of the open call start; -1: not known yet
+        self._args_end: i64 = -1
+        self._last_call: list[str] = []  # pieces of the last call's raw text
+        # The raw text of the open call.  Deltas are short, and a short string needs many times the
+        # memory of its text, so the pieces are joined into a block whenever BLOCK characters have come.
         self._keep_raw: Final = keep_raw
-        self._raw: list[str] = []  # of the open call, in pieces as they came,
-        self._blocks: list[str] = []  # ... and those before them, joined,
-        self._join_at: i64 = BLOCK  # ... which is done when the output reaches this offset
-        self._notes: list[Event] = []
+        self._raw: list[str] = []
+        self._blocks: list[str] = []
+        self._join_at: i64 = BLOCK  # offset in the output at which to join next
+        self._deferred: list[Event] = []  # diagnostics to report with the end of the call
 
-    # -- what comes in, and what goes out
+    # -- input and output
 
-    def feed(self, text: str, machine: Machine) -> list[Event]:
-        """The next piece of input: the events that account for what it decides.
+    def begin_feed(self, text: str) -> None:
+        """Start a new list of events; ``text`` is the old buffer together with the new input."""
+        self._events = []
+        self.buffer = text
 
-        Most pieces of most outputs are plain text or the middle of an argument.  These are
-        accounted for at once; for all others the machine, which this is the ledger of, decides.
-        These are short cuts: without the one prose takes 3.1 times as long in the interpreter,
-        without the other a long argument 2.1 times (``benchmarks/shortcuts.py``).
+    def end_input(self, reason: FinishReason | None) -> None:
+        """Start the last list of events: no more input follows."""
+        self.begin_feed(self.buffer)
+        self.cut_short = reason in ("length", "content_filter")
+
+    def end_feed(self) -> list[Event]:
+        """Drop the accounted input from the buffer and return the new events."""
+        if self.position:
+            self._base += self.position
+            self.buffer = self.buffer[self.position :]
+            self.position = 0
+        return self._events
+
+    def take_buffer(self) -> str:
+        """Return the buffer and empty it, so that new input can be appended."""
+        text = self.buffer
+        self.buffer = ""
+        return text
+
+    def hold(self, text: str) -> None:
+        """Keep the undecided end of the input in the buffer."""
+        self.buffer = text
+
+    def account_text(self, channel: Channel, text: str) -> list[Event]:
+        """Account for ``text``, which stands in front of the buffer, as text of a channel.
+
+        This is a whole feed, for input in which no marker starts.
         """
-        if not text:
-            return []
-        if self.buf:
-            text = self.buf + text
-            self.buf = ""
-        channel = self._channel
-        if channel is not None:
-            # Where markers begin in several ways the sign is empty, and so is in every text.
-            if self._sign in text:
-                reach = self._watch.reach(text)
-                if reach < 0:
-                    return self._ask(machine, text)
-                if reach < len(text):
-                    self.buf = text[reach:]
-                    if not reach:
-                        return []
-                    text = text[:reach]
-            start = self._base
-            self._base = end = start + len(text)
-            self._last = text
-            return [Text(channel, text, start, end)]
-        source = self._source
-        if source is None:
-            return self._ask(machine, text)
-        reach = source.step(text, 0, False)
-        if source.done or source.error or source.notes:
-            self.take(text)
-            machine.resume(reach)
-            return self.give()
-        if reach < len(text):
-            self.buf = text[reach:]
-            if not reach and not source.text:
-                return []
-            text = text[:reach]
+        start = self._base
+        self._base = end = start + len(text)
+        self._last_text = text
+        return [Text(channel, text, start, end)]
+
+    def account_arguments(self, json: str, text: str) -> list[Event]:
+        """Account for ``text``, which stands in front of the buffer, as arguments.
+
+        This is a whole feed, for input that the codec has read as ``json`` and no end of arguments.
+        """
         start = self._base
         self._base = end = start + len(text)
         if self._keep_raw:
             self._raw.append(text)
             if end >= self._join_at:
                 self._join_raw(end)
-        return [CallArgs(self.index, source.text, start, end)]
-
-    def _ask(self, machine: Machine, text: str) -> list[Event]:
-        self.take(text)
-        machine.read(final=False)
-        return self.give()
-
-    def let_flow(self, state: TextState | None, source: Codec | None) -> None:
-        """What goes on from here, if nothing has to be decided first: text of a state, or arguments."""
-        self._channel = None
-        if state is not None:
-            self._channel = state.channel
-            self._watch = state.watch
-            self._sign = state.watch.sign
-        self._source = source
-
-    def take(self, text: str) -> None:
-        """``text`` is what was in the buffer and has come in; events from here on are new."""
-        self._out = []
-        self.buf = text
-
-    def end_input(self, reason: FinishReason | None) -> None:
-        """No more comes in, for this reason."""
-        self.take(self.buf)
-        self.cut_short = reason in ("length", "content_filter")
-
-    def give(self) -> list[Event]:
-        """The new events; what they account for leaves the buffer."""
-        if self.pos:
-            self._base += self.pos
-            self.buf = self.buf[self.pos :]
-            self.pos = 0
-        return self._out
+        return [CallArgs(self.index, json, start, end)]
 
     @property
     def pending(self) -> int:
-        """How many characters have come in that no event accounts for yet."""
-        return self._base + len(self.buf) - max(self.accounted, 0)
+        """Number of input characters that no event accounts for yet."""
+        return self._base + len(self.buffer) - max(self.accounted_to, 0)
 
     @property
-    def called(self) -> str:
-        """The last call as it was written, if that is kept; of a long one the beginning."""
-        return "".join(self._called)
-
-    @property
-    def accounted(self) -> int:
-        """Everything before this offset is in the span of some event."""
-        return self._base + self.pos - self._aside_length
+    def accounted_to(self) -> int:
+        """Offset in the output before which every character is in the span of an event."""
+        return self._base + self.position - self._set_aside_length
 
     @property
     def in_output(self) -> bool:
-        """Whether what comes next is of the output, not of the prompt."""
-        return self._base + self.pos >= 0
+        """True if the next character belongs to the output, False if it belongs to the prompt."""
+        return self._base + self.position >= 0
 
     @property
-    def before(self) -> str:
-        """The character of text before the current position; nothing behind markup."""
-        return self._last[-1:]
+    def last_character(self) -> str:
+        """The text character before the current position; empty after markup."""
+        return self._last_text[-1:]
 
-    def stand(self, pending: str, before: str) -> None:
-        """Begin as if a prompt had been read that ends with what is held."""
-        self.buf = pending
+    @property
+    def last_call_text(self) -> str:
+        """Raw text of the last call, if it is kept; of a long call only the first block."""
+        return "".join(self._last_call)
+
+    def continue_after_prompt(self, pending: str, last_character: str) -> None:
+        """Start in the state that reading a prompt would leave: some undecided text and what precedes it."""
+        self.buffer = pending
         self._base = -len(pending)
-        self._last = before
+        self._last_text = last_character
 
-    # -- what is not decided
+    # -- undecided input
 
-    def lay_aside(self, length: int) -> None:
-        """Take this much out of the buffer, without an event."""
-        end = self.pos + length
-        self._aside.append(self.buf[self.pos : end])
-        self._aside_length += length
+    def set_aside(self, length: int) -> None:
+        """Take the next ``length`` characters out of the buffer without an event.
+
+        A JSON object may hold megabytes of arguments before the function's name.  Until the
+        name comes, the buffer must not grow, or feeding would take quadratic time.
+        """
+        end = self.position + length
+        self._set_aside.append(self.buffer[self.position : end])
+        self._set_aside_length += length
         self._base += end
-        self.buf = self.buf[end:]
-        self.pos = 0
+        self.buffer = self.buffer[end:]
+        self.position = 0
 
-    def take_back(self) -> None:
-        """Put what was laid aside in front of the buffer."""
-        text = "".join(self._aside)
-        self._aside.clear()
-        self._aside_length = 0
-        self._base += self.pos - len(text)
-        self.buf = text + self.buf[self.pos :]
-        self.pos = 0
+    def restore(self) -> None:
+        """Put back what was set aside in front of the buffer."""
+        text = "".join(self._set_aside)
+        self._set_aside.clear()
+        self._set_aside_length = 0
+        self._base += self.position - len(text)
+        self.buffer = text + self.buffer[self.position :]
+        self.position = 0
 
-    # -- events
+    # -- text and markup
 
-    def text(self, channel: Channel | None, end: int) -> str:
-        """Text from the current position up to ``end``; without a channel it is dropped."""
-        pos = self.pos
-        text = self.buf if pos == 0 and end == len(self.buf) else self.buf[pos:end]
-        self.pos = end
-        start = self._base + pos
+    def emit_text(self, channel: Channel | None, end: int) -> str:
+        """Account for the buffer up to index ``end`` as text; without a channel it is dropped.
+
+        Return the text.
+        """
+        position = self.position
+        text = self.buffer if position == 0 and end == len(self.buffer) else self.buffer[position:end]
+        self.position = end
+        start = self._base + position
         if channel is None:
-            self._out.append(Markup("dropped", text, start, self._base + end))
+            self._events.append(Markup("dropped", text, start, self._base + end))
         else:
-            self._last = text
-            self._out.append(Text(channel, text, start, self._base + end))
+            self._last_text = text
+            self._events.append(Text(channel, text, start, self._base + end))
         return text
 
-    def markup(self, kind: MarkupKind, length: int) -> None:
-        """What only frames."""
+    def emit_markup(self, kind: MarkupKind, length: int) -> None:
+        """Account for the next ``length`` characters as markup."""
         if not length:
             return
-        start = self._base + self.pos
-        text = self.buf[self.pos : self.pos + length]
-        self.pos += length
-        self._last = ""
-        self._out.append(Markup(kind, text, start, start + length))
+        start = self._base + self.position
+        text = self.buffer[self.position : self.position + length]
+        self.position += length
+        self._last_text = ""
+        self._events.append(Markup(kind, text, start, start + length))
 
-    def begin_call(self, name: str, id: str, length: int, name_from: int, name_to: int) -> None:
-        """The commit point; ``length``: of the call's head, in which the name has its place.
+    # -- calls
 
-        A silent call has no event of its own.
+    def start_call(self, name: str, id: str, length: int, name_start: int, name_end: int) -> None:
+        """Account for the head of a call: the next ``length`` characters.
+
+        :param name_start: index of the name in the head.
+        :param name_end: index just past the name in the head.
         """
-        start = self._base + self.pos
-        raw = self.buf[self.pos : self.pos + length]
-        self.pos += length
-        self._last = ""
-        self._raw = [raw if start >= 0 else raw[-start:]]  # without what the prompt holds
+        start = self._base + self.position
+        raw = self.buffer[self.position : self.position + length]
+        self.position += length
+        self._last_text = ""
+        self._raw = [_in_output(raw, start)]
         self._join_at = start + length + BLOCK
         self._args_start = self._args_end = -1
-        if self.silent:
-            self._pass_over(raw, start)
+        if self.call_is_silent:
+            self._emit_silently(raw, start)
         else:
             self.index += 1
-            self._out.append(
-                CallStart(self.index, name, id, start, start + length, start + name_from, start + name_to)
+            self._events.append(
+                CallStart(self.index, name, id, start, start + length, start + name_start, start + name_end)
             )
 
-    def _pass_over(self, raw: str, start: int) -> None:
-        """A part of a silent call: markup, or text."""
-        if self.shown_in is None:
-            self._out.append(Markup("call", raw, start, start + len(raw)))
+    def _emit_silently(self, raw: str, start: int) -> None:
+        """Account for a part of a silent call as markup or text."""
+        if self.silent_channel is None:
+            self._events.append(Markup("call", raw, start, start + len(raw)))
         elif raw:
-            self._last = raw
-            self._out.append(Text(self.shown_in, raw, start, start + len(raw)))
+            self._last_text = raw
+            self._events.append(Text(self.silent_channel, raw, start, start + len(raw)))
 
-    def count_from(self, last: int) -> None:
-        """What came before was the prompt: this is the number of the last call."""
-        self.index = last
+    def set_last_index(self, index: int) -> None:
+        """Set the index of the last call, because the calls before it were in the prompt."""
+        self.index = index
 
-    def args(self, json: str, length: int) -> None:
-        """So much of the input belongs to the arguments, and comes to this JSON."""
+    def emit_arguments(self, json: str, length: int) -> None:
+        """Account for the next ``length`` characters as arguments that the codec has read as ``json``."""
         if not length and not json:
             return
-        start = self._base + self.pos
-        pos, self.pos = self.pos, self.pos + length
-        if self._keep_raw or self.silent:
-            raw = self.buf[pos : self.pos]
-            if self.silent:
-                self._pass_over(raw, start)
+        start = self._base + self.position
+        position, self.position = self.position, self.position + length
+        if self._keep_raw or self.call_is_silent:
+            raw = self.buffer[position : self.position]
+            if self.call_is_silent:
+                self._emit_silently(raw, start)
                 return
-            self._raw.append(raw if start >= 0 else raw[-start:])  # without what the prompt holds
+            self._raw.append(raw if start >= 0 else _in_output(raw, start))
             if start + length >= self._join_at:
                 self._join_raw(start + length)
-        self._out.append(CallArgs(self.index, json, start, start + length))
+        self._events.append(CallArgs(self.index, json, start, start + length))
 
-    def begin_arguments(self, at: int) -> None:
-        """The arguments begin at this place of the buffer."""
-        self._args_start = max(self._base + at, 0)  # without what the prompt holds
+    def mark_arguments_start(self, at: int) -> None:
+        """Record that the arguments start at index ``at`` of the buffer."""
+        self._args_start = max(self._base + at, 0)  # the part in the prompt does not count
 
-    def end_arguments(self, at: int) -> None:
-        """They end before this place of the buffer, if they have not yet."""
+    def mark_arguments_end(self, at: int) -> None:
+        """Record that the arguments end before index ``at`` of the buffer, unless their end is known."""
         if self._args_end < 0:
             self._args_end = max(self._base + at, 0)
 
     def _join_raw(self, end: int) -> None:
-        """What the open call is made of, in one piece: small strings cost many times their text."""
+        """Join the pieces of the call's raw text into one block."""
         self._join_at = end + BLOCK
         self._blocks.append("".join(self._raw))
         self._raw.clear()
 
     def end_call(self, status: Status, length: int) -> None:
-        """The call is over; ``length``: of what closes it."""
-        pos, self.pos = self.pos, self.pos + length
-        start = self._base + pos
-        if self._notes:
-            self._out += self._notes
-            self._notes = []
-        if self.silent:
-            self._pass_over(self.buf[pos : self.pos], start)
-            self.shown_in = None
+        """Account for the closing markers of a call, the next ``length`` characters, and end the call."""
+        position, self.position = self.position, self.position + length
+        start = self._base + position
+        if self._deferred:
+            self._events += self._deferred
+            self._deferred = []
+        if self.call_is_silent:
+            self._emit_silently(self.buffer[position : self.position], start)
+            self.silent_channel = None
         else:
             whole = ""
             if status != "complete" and self._keep_raw:
-                raw = self.buf[pos : self.pos]
-                self._raw.append(raw if start >= 0 else raw[-start:])
+                self._raw.append(_in_output(self.buffer[position : self.position], start))
                 whole = "".join(self._blocks) + "".join(self._raw)
             args_end = self._args_end if self._args_end >= 0 else max(start, 0)
             args_start = self._args_start if self._args_start >= 0 else args_end
-            self._out.append(CallEnd(self.index, status, whole, start, start + length, args_start, args_end))
-        self._called = self._blocks[:1] if self._blocks else self._raw
+            self._events.append(
+                CallEnd(self.index, status, whole, start, start + length, args_start, args_end)
+            )
+        self._last_call = self._blocks[:1] if self._blocks else self._raw
         self._raw = []
         if self._blocks:
             self._blocks.clear()
 
-    # -- notes, which account for nothing
+    # -- diagnostics, which account for no input
 
-    def note(self, kind: str, detail: str, ahead: int = 0) -> None:
-        """Something is odd, so many characters ahead of the current position; of mere text nothing is."""
-        if self.shown_in is None:
-            at = max(self._base + self.pos + ahead, 0)
-            self._out.append(Diagnostic(kind, detail, at, at))
+    def diagnose(self, kind: str, detail: str, ahead: int = 0) -> None:
+        """Emit a diagnostic for the place ``ahead`` characters after the current position.
 
-    def note_with_end(self, kind: str, detail: str, at: int) -> None:
-        """Something is odd at this place of the buffer.
-
-        The note comes with the end of the call, so that it cuts nothing apart.
+        A call that is shown as text gets no diagnostics.
         """
-        if self.shown_in is None:
+        if self.silent_channel is None:
+            at = max(self._base + self.position + ahead, 0)
+            self._events.append(Diagnostic(kind, detail, at, at))
+
+    def defer_diagnostic(self, kind: str, detail: str, at: int) -> None:
+        """Keep a diagnostic for index ``at`` of the buffer until the call ends.
+
+        In the middle of a call it would separate two pieces of arguments that are one event.
+        """
+        if self.silent_channel is None:
             at = max(self._base + at, 0)
-            self._notes.append(Diagnostic(kind, detail, at, at))
+            self._deferred.append(Diagnostic(kind, detail, at, at))
 
-    def take_notes(self, codec: Codec) -> None:
-        """What a codec has noted, with the end of the call; a place before the current one is this one."""
-        for kind, detail, at in codec.notes:
-            self.note_with_end(kind, detail, max(at, self.pos))
-        codec.notes.clear()
+    def defer_diagnostics(self, notes: list[tuple[str, str, int]]) -> None:
+        """Defer the diagnostics of a codec (kind, detail, index in the buffer), and empty the list."""
+        for kind, detail, at in notes:
+            self.defer_diagnostic(kind, detail, max(at, self.position))
+        notes.clear()
 
-    def finish(self, reason: FinishReason | None) -> None:
-        """The stream is over."""
-        self._out.append(Finish(reason, self._base + self.pos))
+    def emit_finish(self, reason: FinishReason | None) -> None:
+        """Emit the last event of the stream."""
+        self._events.append(Finish(reason, self._base + self.position))
+
+
+def _in_output(raw: str, start: i64) -> str:
+    """Return ``raw``, which starts at offset ``start``, without what belongs to the prompt."""
+    return raw if start >= 0 else raw[-start:]

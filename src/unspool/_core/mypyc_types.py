@@ -1,8 +1,7 @@
-"""For the compiled build; nothing here is compiled itself.
+"""Types and decorators for the compiled build.
 
-``UNSPOOL_COMPILE=1 pip install .`` compiles the core with mypyc (``hatch_build.py``
-lists the files).  The same files run under the interpreter, and the same tests
-run over both.
+``UNSPOOL_COMPILE=1 pip install .`` compiles the core with mypyc; ``hatch_build.py`` lists the files.
+This file is not compiled.  It gives the same names a meaning in the interpreter.
 """
 
 from __future__ import annotations
@@ -11,14 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar, Union
 
 T = TypeVar("T")
 
-COMPILING = False  # the compiler is told otherwise
+COMPILING = False  # mypyc is run with --always-true=COMPILING
 
 if not TYPE_CHECKING:
 
     class Unchecked:
-        """A parameter whose type the compiler must not enforce: our own errors say what to do about it.
+        """Type of a parameter that the compiler must not check.
 
-        To everybody else it is the type in brackets, so that ``help`` shows what to pass.
+        The compiler would raise a bare ``TypeError``; our own check says what to do.  In annotations,
+        ``Unchecked[X]`` is ``X``, so ``help`` shows the right type.
         """
 
         def __class_getitem__(cls, item: object) -> object:
@@ -27,18 +27,18 @@ if not TYPE_CHECKING:
 elif not COMPILING:
     Unchecked: TypeAlias = Annotated[T, "checked by hand"]
 else:
-    Unchecked: TypeAlias = Union[T, Any]  # noqa: UP007 - the same for the compiler
+    Unchecked: TypeAlias = Union[T, Any]  # noqa: UP007 - the compiler does not know X | Y here
 
 if not COMPILING:
-    i64: TypeAlias = int  # noqa: PYI042 - its real name
+    i64: TypeAlias = int  # noqa: PYI042 - the name that mypyc uses
 else:
-    from mypy_extensions import i64 as i64  # noqa: PLC0414 - handed on
-"""A machine's integer, for the compiler: in loops that count, and where every delta is counted."""
+    from mypy_extensions import i64 as i64  # noqa: PLC0414 - exported again
+"""Native 64-bit integer of the compiled build, for loops and offsets."""
 
 if TYPE_CHECKING:
-    from mypy_extensions import mypyc_attr as mypyc_attr  # noqa: PLC0414 - handed on
+    from mypy_extensions import mypyc_attr as mypyc_attr  # noqa: PLC0414 - exported again
 else:
 
     def mypyc_attr(**_attributes: bool | int):  # noqa: ANN202 - see the real one
-        """A hint for the compiler, which knows it by its name; it need not be there at run time."""
+        """Return a decorator that does nothing; mypyc recognises it by its name."""
         return lambda cls: cls

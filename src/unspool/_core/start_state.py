@@ -1,13 +1,17 @@
-"""The start state: what the end of the prompt says about the beginning of the output.
+"""Start of the output: what the end of the prompt says about where the output begins.
 
-The machine reads a tail of the prompt before the output.  Which tail depends on
-whose words may stand in it:
+A chat template may already have opened reasoning, written the header of a message, or closed an
+empty thought.  The machine therefore reads the *relevant tail* of the prompt before the output.
+Which tail that is depends on who may have written it:
 
-* After a generation prompt, only the framing that the prompt ends with: an injected
-  ``<think>``, a closed ``<think></think>``, the opener of an answer, the header of a
-  framed message.  The template writes it after the last message, so nobody can quote it.
-* Where the output continues a turn of the model, that whole turn, with all that was
-  begun in it.
+===================  ============================================================================
+the output is        the relevant tail
+===================  ============================================================================
+a new turn           the run of markers that the prompt ends with.  The template writes it after
+                     the last message, so no user can have quoted it.
+the rest of a turn   that whole turn: reasoning, an answer or a call that it began goes on
+(``continues``)
+===================  ============================================================================
 """
 
 from __future__ import annotations
@@ -18,66 +22,97 @@ from typing import TYPE_CHECKING, Final
 from ..dialects._control_tokens import CONTROL_TOKEN
 from ..errors import UsageError
 from ..events import CallArgs, CallEnd, CallStart, Channel, Event, Markup, Text
-from .compiler.compiled_dialect import Start
-from .scan.runs import behind_space
+from ..policies import DEFAULTS
+from .compile_cache import compiled_dialect
+from .compiler.text_states import StartState
+from .machine import Machine, OutputStart
+from .scan.runs import skip_whitespace
+from .schema.tools import as_tools
 
 if TYPE_CHECKING:
+    from ..dialects._declaration import Dialect
     from .compiler.compiled_dialect import CompiledDialect
-    from .machine import Machine
 
 _NEAR: Final = 256
-"""How far back to look first: nearly always the last turn begins there."""
-_REACH: Final = 65536
-"""How far back to look at most."""
-_USUAL: Final = 64
-"""Tails of up to so many characters, and so many of them, are remembered."""
+"""Characters of the prompt to look at first; the last turn nearly always begins there."""
+_FAR: Final = 65536
+"""Characters of the prompt to look at if the turn does not begin in the nearest ones."""
+_SAVED: Final = 64
+"""Maximum length of a tail whose start state is saved, and maximum number of them per dialect."""
 _FRAMING: Final = frozenset(
     {"reasoning_open", "reasoning_close", "content_open", "content_close", "message_boundary", "dropped"}
 )
 
 
-def read_prompt(machine: Machine, syntax: CompiledDialect, tail: str) -> list[Event]:
-    """Read what counts of the prompt; what it began and the output goes on with, though not of its text."""
-    start = syntax.starts.get(tail) if len(tail) <= _USUAL else None
-    if start is None:
-        events = machine.feed(tail)
-        machine.begin_output()
-        begun = _begun(events, machine)
-        if len(tail) <= _USUAL and len(syntax.starts) < _USUAL and all(map(_is_framing, events)):
-            start = machine.start(closed=bool(begun))
-            if start is not None:
-                syntax.starts[tail] = start
-        return begun
-    machine.stand(start)
-    return [_reasoning_closed()] if start.closed else []
+# -- reading the tail
 
 
-def begin_in(channel: Channel, machine: Machine, syntax: CompiledDialect) -> list[Event]:
-    """Begin inside reasoning, or behind it, whatever the prompt says; what the output begins with."""
+def read_prompt(machine: Machine, compiled: CompiledDialect, tail: str) -> list[Event]:
+    """Let a machine read the relevant tail of a prompt.
+
+    Return the events that the output starts with: the call that the prompt began, or the end of
+    reasoning.  The text of the prompt is not part of the output.
+    """
+    saved_starts = compiled.prompt.saved_starts
+    start = saved_starts.get(tail) if len(tail) <= _SAVED else None
+    if start is not None:
+        machine.restore_start(start)
+        return [_reasoning_close()] if start.reasoning_just_closed else []
+    events = machine.feed(tail)
+    machine.begin_output()
+    continued = _continued_events(events, machine)
+    # Only calls depend on the tools of the request.  The result for any other tail can be saved.
+    if len(tail) <= _SAVED and len(saved_starts) < _SAVED and all(map(_is_framing, events)):
+        start = machine.save_start(reasoning_just_closed=bool(continued))
+        if start is not None:
+            saved_starts[tail] = start
+    return continued
+
+
+def start_in_channel(channel: Channel, machine: Machine, compiled: CompiledDialect) -> list[Event]:
+    """Start inside reasoning or after it, whatever the prompt says.
+
+    Return the events that the output starts with.
+    """
+    states = compiled.states
     if channel == "reasoning":
-        inside = [state for wrapper, state in syntax.inside.items() if wrapper.channel == "reasoning"]
-        state = inside[0] if inside else syntax.bodies.get("reasoning")
+        inside = [state for wrapper, state in states.inside.items() if wrapper.channel == "reasoning"]
+        state = inside[0] if inside else states.bodies.get("reasoning")
         if state is None:
             raise UsageError(
-                f"the dialect {syntax.dialect.name!r} has no reasoning that an output could begin in"
+                f"the dialect {compiled.dialect.name!r} has no reasoning that an output could begin in"
             )
-        machine.stand(Start(state, visible=False, before="", pending="", closed=False, thought=False))
+        machine.restore_start(StartState(state))
         return []
     if machine.channel == "reasoning":
-        machine.stand(Start(syntax.fresh, visible=False, before="", pending="", closed=True, thought=False))
+        machine.restore_start(StartState(states.fresh, reasoning_just_closed=True))
     machine.end_reasoning()
-    return [_reasoning_closed()] if syntax.has_reasoning else []
+    return [_reasoning_close()] if compiled.has_reasoning else []
 
 
-def _begun(events: list[Event], machine: Machine) -> list[Event]:
+def output_start(dialect: Dialect, tail: str) -> OutputStart | None:
+    """Return what an output after this relevant tail of a prompt begins with; None: dropped text."""
+    if dialect.prompt.echo:
+        return "content"  # the output begins with the echoed text
+    compiled = compiled_dialect(dialect)
+    machine = Machine(
+        compiled, as_tools(None), DEFAULTS, base=-len(tail), keep_raw=False, new_id=None, remove_calls=False
+    )
+    if tail:
+        read_prompt(machine, compiled, tail)
+    return machine.output_start()
+
+
+def _continued_events(events: list[Event], machine: Machine) -> list[Event]:
+    """Return the events of a prompt that the output starts with."""
     if not machine.call_open:
-        shown = [event for event in events if not isinstance(event, Text) or event.text.strip()]
-        last = shown[-1] if shown else None
-        return [_reasoning_closed()] if isinstance(last, Markup) and last.kind == "reasoning_close" else []
+        visible = [event for event in events if not isinstance(event, Text) or event.text.strip()]
+        last = visible[-1] if visible else None
+        return [_reasoning_close()] if isinstance(last, Markup) and last.kind == "reasoning_close" else []
     for i in range(len(events) - 1, -1, -1):
         event = events[i]
         if isinstance(event, CallEnd):
-            return []  # the open call is text or was removed; it has no events of its own
+            return []  # the open call is silent, so it has no events of its own
         if isinstance(event, (CallStart, CallArgs)):
             event.index = 0
         if isinstance(event, CallStart):
@@ -85,111 +120,125 @@ def _begun(events: list[Event], machine: Machine) -> list[Event]:
     return []
 
 
-def _reasoning_closed() -> Markup:
-    # White space behind reasoning is framing, wherever it was closed.
+def _reasoning_close() -> Markup:
+    """Return the end of reasoning, so that later stages treat the whitespace after it as framing."""
     return Markup("reasoning_close", "", 0, 0)
 
 
 def _is_framing(event: Event) -> bool:
-    """Whether it is the same whatever tools there are: neither of a call nor of what was taken for one."""
+    """Return whether an event is the same whatever tools the request declares."""
     if isinstance(event, Markup):
         return event.kind in _FRAMING
     return isinstance(event, Text) and not event.text.strip()
 
 
-def usual_tail(syntax: CompiledDialect) -> str:
-    """The tail where no prompt is given: of what the dialect says a prompt ends with."""
-    # Kept with the syntax: a cache beside it would keep every syntax alive.
-    if syntax.usual_tail is None:
-        syntax.usual_tail = relevant_tail(syntax.dialect.prompt.start, syntax)
-    return syntax.usual_tail
+# -- finding the tail
 
 
-def relevant_tail(prompt: str, syntax: CompiledDialect, *, continues: bool = False) -> str:
+def usual_tail(compiled: CompiledDialect) -> str:
+    """Return the relevant tail of the prompt that the dialect assumes if no prompt is given."""
+    # It is cached in the table itself: a cache beside it would keep every compiled dialect alive.
+    prompt = compiled.prompt
+    if prompt.usual_tail is None:
+        prompt.usual_tail = relevant_tail(compiled.dialect.prompt.start, compiled)
+    return prompt.usual_tail
+
+
+def relevant_tail(prompt: str, compiled: CompiledDialect, *, continues: bool = False) -> str:
     """Return the part of the prompt that the machine must read before the output.
 
     :param continues: the prompt ends inside the turn that the output continues.
     """
-    return relevant_tail_of(lambda last: prompt[-last:], len(prompt), syntax, continues=continues)
+    return relevant_tail_of(lambda last: prompt[-last:], len(prompt), compiled, continues=continues)
 
 
 def relevant_tail_of(
-    end: Callable[[int], str], length: int, syntax: CompiledDialect, *, continues: bool = False
+    end: Callable[[int], str], length: int, compiled: CompiledDialect, *, continues: bool = False
 ) -> str:
-    """Return the same for a prompt of ``length`` characters or ids, of which ``end(n)`` gives the last n."""
+    """Return the relevant tail of a prompt whose text is expensive to get, such as token ids.
+
+    :param end: returns the text of the last n characters or ids.
+    :param length: number of characters or ids.
+    """
     if not continues:
-        return (_last_framing if syntax.frame is None else _last_header)(end(_NEAR), syntax)
-    tail_in = _turn if syntax.frame is None else _message
-    bounded, tail = tail_in(end(_NEAR), syntax)
-    if not bounded and length > _NEAR:
-        _, tail = tail_in(end(_REACH), syntax)
+        return (_last_framing if compiled.frame is None else _last_header)(end(_NEAR), compiled)
+    find_turn = _last_turn if compiled.frame is None else _last_message
+    is_complete, tail = find_turn(end(_NEAR), compiled)
+    if not is_complete and length > _NEAR:
+        _, tail = find_turn(end(_FAR), compiled)
     return tail
 
 
-def _last_framing(text: str, syntax: CompiledDialect) -> str:
+def _last_framing(text: str, compiled: CompiledDialect) -> str:
     """Return the run of openers and closers that the text ends with."""
+    prompt = compiled.prompt
     start = end = len(text.rstrip())
     first = ""
     while end:
-        literal = next((literal for literal in syntax.framing if text.endswith(literal, 0, end)), "")
+        literal = next((literal for literal in prompt.framing if text.endswith(literal, 0, end)), "")
         if not literal:
             break
         first = literal
         start = end - len(literal)
-        if literal in syntax.dialect.prompt.turn:
+        if literal in compiled.dialect.prompt.turn:
             break  # the message before it may end with anything
         end = len(text[:start].rstrip())
-    for opener, closer in syntax.reasoning_pairs if first else ():
+    # If the run starts with a closer of reasoning, the template has written a thought in front of it.
+    for opener, closer in prompt.reasoning_pairs if first else ():
         at = text.rfind(opener, 0, start) if first == closer else -1
-        if at >= 0 and syntax.markers.seek(text, at + len(opener), True)[0] == start:
-            return text[at:]  # template text in between, such as a thought that is over
+        if at >= 0 and prompt.markers.seek(text, at + len(opener), True)[0] == start:
+            return text[at:]
     return text[start:] if first else ""
 
 
-def _last_header(text: str, syntax: CompiledDialect) -> str:
+def _last_header(text: str, compiled: CompiledDialect) -> str:
     """Return the header, or the beginning of one, that the text ends with."""
-    frame = syntax.frame
+    frame = compiled.frame
     assert frame is not None  # noqa: S101 - only frames have headers
-    found = ""
-    place = len(text)
+    header = ""
+    at = len(text)
     while True:
-        place = max(text.rfind(opener, 0, place) for opener in frame.openers)
-        if place < 0 or not frame.is_header(text[place:]):
-            return found
-        found = text[place:]
+        at = max(text.rfind(opener, 0, at) for opener in frame.openers)
+        if at < 0 or not frame.is_header(text[at:]):
+            return header
+        header = text[at:]
 
 
-def begins_turn(text: str, syntax: CompiledDialect) -> bool:
-    """Whether the turn, or message, that a text ends with is sure to begin in it."""
-    return (_turn if syntax.frame is None else _message)(text, syntax)[0]
+def begins_turn(text: str, compiled: CompiledDialect) -> bool:
+    """Return whether the turn, or message, that a text ends with certainly begins in this text."""
+    return (_last_turn if compiled.frame is None else _last_message)(text, compiled)[0]
 
 
-def _turn(text: str, syntax: CompiledDialect) -> tuple[bool, str]:
-    """The turn that the text ends with, from its first marker on; and whether it begins in this text."""
-    dialect = syntax.dialect
-    border = _behind_foreign(text, syntax)
-    for marker in syntax.borders:
+def _last_turn(text: str, compiled: CompiledDialect) -> tuple[bool, str]:
+    """Return the turn that the text ends with, from its first marker on.
+
+    The first value is true if the turn certainly begins in this text.
+    """
+    prompt = compiled.prompt
+    border = _end_of_unknown_token(text, compiled)
+    for marker in prompt.turn_borders:
         at = text.rfind(marker)
         if at >= 0:
-            # What begins the turn may also begin what the output goes on with.
-            opens = marker in dialect.prompt.turn and marker in syntax.markers.literals
-            border = max(border, at if opens else at + len(marker))
-    first, _ = syntax.markers.seek(text, border, True)
-    begins = behind_space(text, border)
-    if any(text.startswith(word, begins) for word in syntax.first_words):
-        first = begins
+            # The marker that begins a turn may also open what the output continues.
+            is_opener = marker in compiled.dialect.prompt.turn and marker in prompt.markers.literals
+            border = max(border, at if is_opener else at + len(marker))
+    first, _ = prompt.markers.seek(text, border, True)
+    begin = skip_whitespace(text, border)
+    if any(text.startswith(word, begin) for word in prompt.first_words):
+        first = begin
     return border > 0, text[first:] if first >= 0 else ""
 
 
-def _behind_foreign(text: str, syntax: CompiledDialect) -> int:
-    """Behind the last control token that is none of the dialect's; it is near the end, as a rule."""
+def _end_of_unknown_token(text: str, compiled: CompiledDialect) -> int:
+    """Return the index past the last control token that is not part of the dialect; 0 if there is none."""
+    # The token is usually near the end, so this looks for the last angle or square bracket first.
     angle, square = text.rfind("<"), text.rfind("[")
     while True:
         at = max(angle, square)
         if at < 0:
             return 0
         match = CONTROL_TOKEN.match(text, at)
-        if match is not None and not syntax.knows(match.group()):
+        if match is not None and not compiled.prompt.knows(match.group()):
             return match.end()
         if at == angle:
             angle = text.rfind("<", 0, at)
@@ -197,28 +246,33 @@ def _behind_foreign(text: str, syntax: CompiledDialect) -> int:
             square = text.rfind("[", 0, at)
 
 
-def _message(text: str, syntax: CompiledDialect) -> tuple[bool, str]:
-    """The message that the text ends with, and whether that is sure to begin in this text."""
-    dialect = syntax.dialect
-    frame = syntax.frame
+def _last_message(text: str, compiled: CompiledDialect) -> tuple[bool, str]:
+    """Return the message that the text ends with; nothing if that message is finished.
+
+    The first value is true if the message certainly begins in this text.
+    """
+    dialect = compiled.dialect
+    frame = compiled.frame
     assert frame is not None  # noqa: S101 - only frames have messages
+    markers = compiled.prompt.markers
     places: list[tuple[int, str]] = []
-    at, literal = syntax.markers.seek(text, 0, True)
+    at, literal = markers.seek(text, 0, True)
     while at >= 0:
         places.append((at, literal))
-        at, literal = syntax.markers.seek(text, at + len(literal), True)
+        at, literal = markers.seek(text, at + len(literal), True)
     if not places:
         return False, ""
     start, opener = places.pop()
-    bounded = not frame.ends
-    while places and not bounded:
+    is_complete = not frame.ends
+    while places and not is_complete:
         at, literal = places.pop()
         if literal in frame.ends:
-            bounded = True
+            is_complete = True
         elif literal in frame.openers:
             start, opener = at, literal
-    behind = text[start + len(opener) :]
-    over = any(marker in behind for marker in (*dialect.stop, *dialect.prompt.turn))
-    foreign = (match.group() for match in CONTROL_TOKEN.finditer(behind))
-    over = over or any(not syntax.knows(token) for token in foreign)
-    return bounded, "" if over else opener + behind
+    rest = text[start + len(opener) :]
+    tokens = (match.group() for match in CONTROL_TOKEN.finditer(rest))
+    is_finished = any(marker in rest for marker in (*dialect.stop, *dialect.prompt.turn)) or any(
+        not compiled.prompt.knows(token) for token in tokens
+    )
+    return is_complete, "" if is_finished else opener + rest

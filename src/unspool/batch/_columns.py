@@ -64,7 +64,7 @@ def parsed_arrays(rows: MessageColumns, *, labels: bool) -> list[pa.Array]:
     return [
         strings(rows.reasoning),
         strings(rows.content),
-        _lists(CALL, rows.behind_calls, rows.calls),
+        _lists(CALL, rows.calls_end, rows.calls),
         strings(rows.finish_reason),
         _lists(DIAGNOSTIC, rows.diagnostics_end, rows.diagnostics),
         *([array(rows.labels, pa.binary())] if labels else []),

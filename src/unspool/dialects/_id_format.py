@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from .._core.new_ids import new_id, seeded_id, usable
+from .._core.new_ids import is_usable_id, new_id, seeded_id
 from ..errors import SpecError
 
 _MAX_LENGTH: Final = 256
@@ -51,7 +51,7 @@ class IdFormat:
 
     def accepts(self, native: str) -> bool:
         """Return whether an id that the model wrote can be used unchanged."""
-        return usable(native, self.native_length)
+        return is_usable_id(native, self.native_length)
 
 
 OPENAI_ID = IdFormat("call_{random}")

@@ -27,7 +27,7 @@ from ..dialects._declaration import Dialect
 from ..dialects._registry import checkpoint, facts_of, find, get_dialect, plain_name
 from ..dialects._request_facts import MODEL, Mode, RequestFacts
 from ..errors import UsageError
-from ..policies import Policies
+from ..policies import DEFAULTS, Policies
 from ._derived_dialects import guided, opener, without_reasoning
 from ._plan import (
     Constraint,
@@ -38,7 +38,6 @@ from ._plan import (
     ToolOutput,
 )
 from ._prompt_end import (
-    DEFAULTS,
     check_prompt,
     closes_reasoning,
     continued_turn,

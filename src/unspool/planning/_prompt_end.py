@@ -3,54 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
-from .._core.arguments.select import compile_dialect
-from .._core.start_state import relevant_tail
+from .._core.compile_cache import compiled_dialect
+from .._core.start_state import output_start, relevant_tail
 from .._core.token_ids.detokenizer import Detokenizer
 from .._core.token_ids.tokenizers import AnyTokenizer, as_tokenizer
 from ..dialects._declaration import Dialect
 from ..dialects._registry import role_markers
 from ..dialects._request_facts import ANY, MODEL, RequestFacts
 from ..errors import UsageError
-from ..events import CallArgs, CallStart, Text
-from ..parser import Parser
-from ..policies import Policies
 from ._derived_dialects import closer, opener
 from ._plan import OutputStart
 
-DEFAULTS: Final = Policies()
-
 
 def start_state(dialect: Dialect, prompt: str, *, continues: bool = False) -> OutputStart:
-    r"""Return where an output after this prompt begins: what the parser itself makes of it.
+    r"""Return where an output after this prompt begins.
 
     >>> from unspool import get_dialect
     >>> start_state(get_dialect("qwen3"), "<|im_start|>assistant\n<think>\n")
     'reasoning'
     """
-    prompt = relevant(dialect, prompt, continues=continues)
-    parser = Parser(dialect, prompt=prompt, continues=continues, policies=DEFAULTS)
-    open_head = parser.mode == "trial"
-    for event in parser.feed("x"):
-        if isinstance(event, (CallStart, CallArgs)):
-            return "call"
-        # The "x" may be what broke the head of a call.
-        if isinstance(event, Text) and not (open_head and _begins_call(dialect, prompt)):
-            return event.channel
+    start = output_start(dialect, relevant(dialect, prompt, continues=continues))
+    if start is not None:
+        return start
     return "header" if dialect.prompt.start else "call"
-
-
-def _begins_call(dialect: Dialect, text: str) -> bool:
-    """Whether a text begins with the opener of a call or of a section."""
-    syntax = compile_dialect(dialect)
-    openers = [form.opener for form in syntax.forms] + [section.opener for section in syntax.sections]
-    return text.startswith(tuple(filter(None, openers)))
 
 
 def relevant(dialect: Dialect, prompt: str, *, continues: bool = False) -> str:
     """Return the part of a prompt that counts, however long the prompt is."""
-    return relevant_tail(prompt, compile_dialect(dialect), continues=continues)
+    return relevant_tail(prompt, compiled_dialect(dialect), continues=continues)
 
 
 def continued_turn(dialect: Dialect, prompt: str, begun: str) -> str:

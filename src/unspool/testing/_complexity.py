@@ -27,7 +27,7 @@ from .._core.scan.runs import COMPILED
 from ..dialects._declaration import Dialect
 from ..dialects._registry import find
 from ..errors import MalformedOutput, UsageError
-from ..events import Event, channel_behind
+from ..events import Event, channel_after
 from ..message import Message, ToolCall
 from ..parser import Parser
 from ..policies import Policies
@@ -209,7 +209,7 @@ def _states(spec: Dialect) -> dict[str, str]:
         channel = parser.start_channel
         for index, char in enumerate(text):
             for event in parser.feed(char):
-                channel = channel_behind(event, channel)
+                channel = channel_after(event, channel)
             mode, prefix = parser.mode, text[: index + 1]
             if mode == "text":
                 mode = channel

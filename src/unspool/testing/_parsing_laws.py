@@ -9,7 +9,7 @@ from itertools import zip_longest
 from os.path import commonprefix
 from typing import Final, NoReturn
 
-from .._core.compiler.programs import SIGN
+from .._core.compiler.programs import PUNCTUATION
 from ..dialects._declaration import Dialect
 from ..dialects._registry import find
 from ..events import (
@@ -319,7 +319,9 @@ def assert_cuts(dialect: str | Dialect, case: str | ModelOutput) -> None:
         for channel in ("content", "reasoning"):
             shown = (getattr(part.message, channel) or "").rstrip()
             extra = shown[len(_common(shown, getattr(whole.message, channel) or "")) :].strip()
-            if SIGN.search(extra) and (extra[0] != "{" or any(mark in extra for mark in dialect_markers)):
+            if PUNCTUATION.search(extra) and (
+                extra[0] != "{" or any(mark in extra for mark in dialect_markers)
+            ):
                 part.fail("cuts", f"{extra!r} is {channel}, but is not text of the complete output")
 
 

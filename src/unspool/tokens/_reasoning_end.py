@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from itertools import chain
 
-from .._core.arguments.select import compile_dialect
+from .._core.compile_cache import compiled_dialect
 from .._core.start_state import begins_turn
 from .._core.token_ids.detokenizer import PRIVATE, Detokenizer
 from .._core.token_ids.reader import TokenReader
@@ -28,12 +28,12 @@ class ReasoningIds:
         self.dialect = find(dialect, tokenizer)
         """The dialect, in the variant for the vocabulary."""
         self._tokenizer = tokenizer
-        self._syntax = compile_dialect(self.dialect)
+        self._compiled = compiled_dialect(self.dialect)
         self._reader = TokenReader(self.dialect, tokenizer)
-        syntax = compile_dialect(self._reader.dialect)
-        states = (*syntax.inside.values(), *syntax.bodies.values())
+        compiled = compiled_dialect(self._reader.dialect)
+        states = (*compiled.states.inside.values(), *compiled.states.bodies.values())
         literals = chain.from_iterable(state.entries for state in states if state.channel == "reasoning")
-        headers = (syntax.frame.sep,) if syntax.frame is not None else ()
+        headers = (compiled.frame.sep,) if compiled.frame is not None else ()
         marker_starts = {literal[0] for literal in (*literals, *headers)}
         if not PRIVATE.sub("", "".join(marker_starts)).isascii():
             marker_starts.add("\ufffd")  # tokens with a part of such a character decode to this
@@ -54,13 +54,13 @@ class ReasoningIds:
         Reasoning must be open before ``delta``.  This is cheap enough for each decoding step, because most
         calls only look at the last ids.
         """
-        if not self._syntax.has_reasoning:
+        if not self._compiled.has_reasoning:
             return True
         window = ids[-(_WINDOW + len(delta)) :]
         if not any(map(self._may_end_reasoning, window)):
             return False
         before = window[: len(window) - len(delta)]
-        if begins_turn(self._reader.spell(before), self._syntax):
+        if begins_turn(self._reader.spell(before), self._compiled):
             parser = self._parser(before, continues=True)
         else:
             parser = self._parser(start_channel="reasoning")

@@ -72,7 +72,7 @@ def test_words_have_no_surrogates(text: str, at: int) -> None:
 @given(texts, places)
 def test_white_space_is_that_of_json(text: str, at: int) -> None:
     text, at = text.replace("a", "\t").replace("b", "\r"), min(at, len(text))
-    assert scan.behind_space(text, at) == behind(text, at, lambda unit: unit in tuple(" \t\r\n"), (1,))
+    assert scan.skip_whitespace(text, at) == behind(text, at, lambda unit: unit in tuple(" \t\r\n"), (1,))
 
 
 @pytest.mark.parametrize(

@@ -178,13 +178,13 @@ def test_the_rest_of_a_body_that_nobody_reads_is_taken_slowly(
     gateway: GatewayThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rests: list[bool] = []
-    before = DoorProtocol._read_on
+    before = DoorProtocol._read_string_piece
 
     def read_on(self: DoorProtocol) -> None:
         rests.append(self.flow.read_paused)
         before(self)
 
-    monkeypatch.setattr(DoorProtocol, "_read_on", read_on)
+    monkeypatch.setattr(DoorProtocol, "_read_string_piece", read_on)
     with closing(connect(gateway)) as client:
         body = b" " * (1 << 20)
         client.sendall(posted("/nowhere", b"", length=len(body)))

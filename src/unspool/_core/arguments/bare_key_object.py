@@ -35,7 +35,7 @@ from typing import Final, TypeAlias
 
 from ..compiler.codec import Codec
 from ..scan.markers import MarkerSet, ValueMarkerSet
-from ..scan.runs import BOUND, behind_space, escaped
+from ..scan.runs import BOUND, escaped, skip_whitespace
 from ..schema.keywords import LOOSE_WORDS
 from ..schema.tools import UNKNOWN, ValueType
 from ..schema.typed_values import value_by_spelling, word_or_number
@@ -194,7 +194,7 @@ class BareKeyObject(Codec):
     def step(self, buf: str, pos: int, final: bool) -> int:
         # Fast path: the whole delta lies inside a string, where markers are text.
         if self._state == _STRING and self._streams and not final and not pos:
-            taken = self._read_on(buf, self._patterns.delimiter)
+            taken = self._read_string_piece(buf, self._patterns.delimiter)
             if taken >= 0:
                 return taken
         self._n = n = len(buf) if final else _certain_end(buf, pos, self._patterns.any)
@@ -332,7 +332,7 @@ class BareKeyObject(Codec):
             end = match.end()
             text = encode_basestring(match.group().rstrip(" \t"))
             quoted = False
-        after = min(behind_space(buf, end), limit)
+        after = min(skip_whitespace(buf, end), limit)
         if after == limit:
             return _MORE
         if buf[after] not in ":=":
@@ -379,7 +379,7 @@ class BareKeyObject(Codec):
         It does if another key follows, or the end of the object.
         """
         limit = min(self._n, bound)
-        after = min(behind_space(buf, at), limit)
+        after = min(skip_whitespace(buf, at), limit)
         key_or_answer: _Key | int = _MORE
         if after < limit:
             if buf[after] == level.closer or self._ends.literal_at(buf, after):

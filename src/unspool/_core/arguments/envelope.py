@@ -28,7 +28,7 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from ..compiler.codec import Codec, NamedPayload, Value
-from ..scan.runs import BOUND, behind_space
+from ..scan.runs import BOUND, skip_whitespace
 from .json_value import NO_ARGUMENTS, JsonValue, arguments_in
 from .python_literal import PythonValue
 
@@ -122,10 +122,6 @@ class EnvelopeCodec(NamedPayload):
             return self.name
         return "".join(self._captured)[1:]
 
-    def step(self, buf: str, pos: int, final: bool) -> int:
-        self.text = ""
-        return self._read(buf, pos, final)
-
     @property
     def verbatim(self) -> bool:
         return not self._python and self._json.verbatim
@@ -141,10 +137,15 @@ class EnvelopeCodec(NamedPayload):
         value = self._value
         assert value is not None  # noqa: S101 - only a codec with a source is resumed
         self.text = ""
-        return self._read(buf, pos, False) if self._take_step(value, pos) else pos
+        if not self._take_step(value, pos):
+            return pos
+        text = self.text
+        end = self.step(buf, pos, False)
+        self.text = text + self.text
+        return end
 
-    def _read(self, buf: str, pos: int, final: bool) -> int:
-        """Read on until the commit, the end of the object, an error or the end of the input."""
+    def step(self, buf: str, pos: int, final: bool) -> int:
+        self.text = ""
         n = len(buf)
         was_committed = self.committed
         while pos < n and not self.done and not self.error and self.committed == was_committed:
@@ -238,7 +239,7 @@ class EnvelopeCodec(NamedPayload):
         n = len(buf)
         while True:
             if pos < n and buf[pos] in _WHITESPACE:
-                after = behind_space(buf, pos)
+                after = skip_whitespace(buf, pos)
                 if not self.committed and self._exceeds(after - pos):
                     return after
                 pos = after
@@ -283,10 +284,10 @@ class EnvelopeCodec(NamedPayload):
         """Start the codec for a key or value that begins at ``at``."""
         self._role = role
         if role == _ARGS_ROLE:
-            self.args_from = at
-            self.waits = not self.committed
+            self.args_start = at
+            self.awaits_name = not self.committed
         elif role == _NAME_ROLE or (role == _KEY_ROLE and not self.committed and self._form.keyed):
-            self.name_from = at + 1
+            self.name_start = at + 1
         self._value = PythonValue() if self._python else self._json.restart()
 
     def _end_object(self) -> None:
@@ -327,7 +328,7 @@ class EnvelopeCodec(NamedPayload):
             return
         if role == _ARGS_ROLE:
             self._has_args = True
-            self.args_to = at
+            self.args_end = at
             if text:
                 arguments = arguments_in(text, self.notes, at)
                 if not arguments:
@@ -341,7 +342,7 @@ class EnvelopeCodec(NamedPayload):
                 self.error = "the function's name as a string"
                 return
             self.name = _decode_string(text)
-            self.name_to = at - 1
+            self.name_end = at - 1
             self.committed = not self._unmarked or self._has_args
         elif role == _ID_ROLE and text[:1] == '"':
             native = _decode_string(text)
@@ -363,7 +364,7 @@ class EnvelopeCodec(NamedPayload):
                 self.error = "'}': one function per object"
                 return
             self.name = key
-            self.name_to = at - 1
+            self.name_end = at - 1
             self.committed = bool(key)
             self._role = _ARGS_ROLE
         elif key in keys.name_keys and not self.name:
@@ -377,7 +378,7 @@ class EnvelopeCodec(NamedPayload):
             self._may_nest = True
         elif key != "type":
             self._has_other_member = True
-            self.passed_over = self.passed_over or self._has_args
+            self.dropped_member = self.dropped_member or self._has_args
             self.notes.append(("extra_member", key[:80], at))
 
 
@@ -391,7 +392,7 @@ class UnnamedArguments(NamedPayload):
 
     def __init__(self, repair: bool) -> None:
         super().__init__()
-        self.waits = True
+        self.awaits_name = True
         self._json: Final = JsonValue(repair)
         self._held: list[str] = []
 
@@ -405,7 +406,7 @@ class UnnamedArguments(NamedPayload):
         if self.done:
             return pos
         if not self._held:
-            self.args_from = behind_space(buf, pos)
+            self.args_start = skip_whitespace(buf, pos)
         end = value.step(buf, pos, final)
         self.notes.extend(value.notes)
         value.notes.clear()
@@ -413,7 +414,7 @@ class UnnamedArguments(NamedPayload):
         self.error = value.error or ("'{'" if value.kind not in ("", "{") else "")
         if value.done and not self.error:
             self.text = "".join(self._held)
-            self.args_to = end
+            self.args_end = end
             self.keys = _keys(self.text)
             self.committed = self.done = True
         return end

@@ -38,9 +38,9 @@ from ..mypyc_types import i64
 from ..scan.runs import (
     COMPILED,
     ESCAPED,
-    behind_space,
     escape_begun,
     escaped,
+    skip_whitespace,
     string_reach,
     string_run,
 )
@@ -252,7 +252,7 @@ class JsonValue(Value):
                 return reach
             pos = reach
         elif self._state == _START:
-            start = pos = behind_space(buf, pos)
+            start = pos = skip_whitespace(buf, pos)
             if pos < n:
                 char = buf[pos]
                 self.kind = _REPAIRED_KINDS.get(char, char) if self._repair else char
@@ -485,7 +485,7 @@ class JsonValue(Value):
         if state == _PYTHON_WORD:
             return self._read_python_word(buf, pos)
         if char in _WHITESPACE and (self._held_comma or state == _NEXT):
-            end = behind_space(buf, pos)
+            end = skip_whitespace(buf, pos)
             self._held_comma.append(buf[pos:end])
             return end
         if self._held_comma:

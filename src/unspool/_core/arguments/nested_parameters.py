@@ -18,8 +18,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from ..compiler.matcher import FAIL, MATCH, NEED, Matcher, follows
-from ..scan.runs import BOUND, behind_space, escaped
+from ..compiler.matcher import FAIL, MATCH, NEED_MORE, Matcher, follows
+from ..scan.runs import BOUND, escaped, skip_whitespace
 from ..schema.tools import UNKNOWN
 from ..schema.typed_values import Slot, is_text, quote
 from .parameters import Parameters, declared_type
@@ -68,7 +68,7 @@ class NestedParameters(Parameters):
     )
 
     def __init__(self, syntax: CompiledDialect, tools: Tools, function: str, policies: Policies) -> None:
-        super().__init__(syntax, tools, function, policies, syntax.tree_programs)
+        super().__init__(syntax, tools, function, policies, syntax.params.nested_programs)
         self._root = _Element(UNKNOWN, "", self._slot_for(UNKNOWN, {}), discards=False)
         self._root.shape = _OBJECT
         self._stack: list[_Element] = []
@@ -77,7 +77,7 @@ class NestedParameters(Parameters):
     def step(self, buf: str, pos: int, final: bool) -> int:
         element = self._stack[-1] if self._stack else self._root
         if element.shape == _TEXT and element.slot.streams and not element.discards and not final and not pos:
-            taken = self._read_on(buf, self._syntax.follow.tree_watch)
+            taken = self._read_string_piece(buf, self._syntax.follow.nested_value_markers)
             if taken >= 0:
                 return taken
         self._held = False
@@ -101,7 +101,7 @@ class NestedParameters(Parameters):
     # -- between children
 
     def _read_children(self, element: _Element, buf: str, pos: int, final: bool) -> int:
-        pos = behind_space(buf, pos)
+        pos = skip_whitespace(buf, pos)
         if pos == len(buf):
             return pos
         syntax = self._syntax
@@ -122,7 +122,7 @@ class NestedParameters(Parameters):
             self._matcher = self._new_matcher()
         matcher = self._matcher
         answer = matcher.run(buf, pos, final)
-        if answer == NEED:
+        if answer == NEED_MORE:
             self._held = True
             return pos
         self._matcher = None
@@ -133,7 +133,7 @@ class NestedParameters(Parameters):
             else:
                 self.error = "a parameter or the end of the call"
             return pos
-        if matcher.program in syntax.param_of:
+        if matcher.program in syntax.params.form_of:
             self._open_child(element, matcher, pos)
         elif self._stack:
             self._close_container()
@@ -167,7 +167,7 @@ class NestedParameters(Parameters):
 
     def _read_value(self, element: _Element, buf: str, pos: int, final: bool) -> int:
         """Read the text of an element up to its closing tag or its first child."""
-        markers = self._syntax.follow.tree_watch
+        markers = self._syntax.follow.nested_value_markers
         at = pos
         first_content = _NOT_WHITESPACE.search(buf, pos) if element.shape == _OPEN else None
         text_from = pos if first_content is None else first_content.start()
@@ -175,8 +175,8 @@ class NestedParameters(Parameters):
             at, literal = markers.seek(buf, at, final)
             if at < 0:
                 return self._write(element, buf, pos, len(buf), final)
-            answer = self._judge_marker(element, buf, at, at <= text_from, final) if literal else NEED
-            if answer == NEED:
+            answer = self._judge_marker(element, buf, at, at <= text_from, final) if literal else NEED_MORE
+            if answer == NEED_MORE:
                 self._held = True
                 return self._write(element, buf, pos, at, final)
             if answer == MATCH:
@@ -186,7 +186,7 @@ class NestedParameters(Parameters):
             at += 1
 
     def _judge_marker(self, element: _Element, buf: str, at: int, first: bool, final: bool) -> int:
-        """Judge the marker at ``at``: MATCH if it closes the element, FAIL if not, NEED for more input.
+        """Judge the marker at ``at``: MATCH if it closes the element, FAIL if not, NEED_MORE for more input.
 
         The first child of an element gives FAIL as well, and turns the element into a container.
 
@@ -199,8 +199,8 @@ class NestedParameters(Parameters):
         matcher = self._new_matcher()
         answer = matcher.run(buf, at, final)
         if answer != MATCH:
-            return NEED if answer == NEED else FAIL
-        if matcher.program not in syntax.param_of:
+            return NEED_MORE if answer == NEED_MORE else FAIL
+        if matcher.program not in syntax.params.form_of:
             if not self._confirms:
                 return MATCH
             return follows(syntax.follow.after_nested, buf, at + matcher.offset, final)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ..compiler.codec import Codec
-from ..compiler.matcher import NEED, Matcher
-from ..scan.runs import BOUND, behind_space
+from ..compiler.matcher import NEED_MORE, Matcher
+from ..scan.runs import BOUND, skip_whitespace
 from ..schema.typed_values import Slot
 from .json_value import duplicate_keys
 
@@ -61,7 +61,7 @@ class Parameters(Codec):
         """Return whether the input ended inside a tag other than the call's closing marker."""
         if self._syntax.follow.call_closers.pending(buf, pos):
             return False
-        return self._new_matcher().run(buf, pos, False) == NEED
+        return self._new_matcher().run(buf, pos, False) == NEED_MORE
 
     def _lacks(self, keys: AbstractSet[str]) -> bool:
         """Return whether a required parameter of the function is not among the keys ones."""
@@ -72,7 +72,7 @@ class Parameters(Codec):
 
         If anything follows, the turn did not end, and the call is malformed.
         """
-        after = behind_space(buf, end)
+        after = skip_whitespace(buf, end)
         if after < len(buf) or after - end > BOUND:
             self.error = "a required parameter"
         self._cut = final

@@ -30,7 +30,7 @@ class RawCode(Codec):
 
     def step(self, buf: str, pos: int, final: bool) -> int:
         if self._started and not self.done and not final and not pos:
-            taken = self._read_on(buf, self._ends)
+            taken = self._read_string_piece(buf, self._ends)
             if taken >= 0:
                 return taken
         self.text = ""

@@ -28,8 +28,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ..compiler.matcher import FAIL, MATCH, NEED, Matcher, follows
-from ..scan.runs import BOUND, MORE, behind_literal, behind_space, escaped
+from ..compiler.matcher import FAIL, MATCH, NEED_MORE, Matcher, follows
+from ..scan.runs import BOUND, MORE, escaped, match_literal, skip_whitespace
 from ..schema.tools import UNKNOWN
 from ..schema.typed_values import Slot, quote
 from .json_value import JsonValue
@@ -70,10 +70,10 @@ class TaggedParameters(Parameters):
     )
 
     def __init__(self, syntax: CompiledDialect, tools: Tools, function: str, policies: Policies) -> None:
-        super().__init__(syntax, tools, function, policies, syntax.param_programs)
+        super().__init__(syntax, tools, function, policies, syntax.params.head_programs)
         self._state = _SEEK
         self._seen: set[str] = set()
-        self._form: ParamForm = syntax.params[0]
+        self._form: ParamForm = syntax.params.forms[0]
         self._slot = Slot(UNKNOWN, "", untyped_is_string=True, python_values=False)
         self._streams = True
         self._discards = False  # the parameter is a repetition: its value is read and discarded
@@ -92,7 +92,7 @@ class TaggedParameters(Parameters):
 
     def step(self, buf: str, pos: int, final: bool) -> int:
         if self._state == _VALUE and self._streams and not (final or pos or self._closer):
-            taken = self._read_on(buf, self._form.watch)
+            taken = self._read_string_piece(buf, self._form.value_markers)
             if taken >= 0:
                 self._at_start = self._at_start and not taken
                 return taken
@@ -135,7 +135,7 @@ class TaggedParameters(Parameters):
                 return self._end_params(buf, pos, final, out)
             matcher = self._new_matcher()
         answer = matcher.run(buf, pos, final)
-        if answer == NEED:
+        if answer == NEED_MORE:
             self._matcher = matcher
             self._held = True
             return pos
@@ -145,10 +145,10 @@ class TaggedParameters(Parameters):
             return pos
         if answer == MATCH:
             fields = matcher.fields
-            if not self._spelled_break and "spelt" in fields:
-                self._spelled_break = fields["spelt"]
+            if not self._spelled_break and "newline" in fields:
+                self._spelled_break = fields["newline"]
                 self.notes.append(("slip", f"{self._spelled_break} spelt out between tags", pos))
-            self._begin_param(syntax.param_of[matcher.program], fields.get("key", ""), fields, pos, out)
+            self._begin_param(syntax.params.form_of[matcher.program], fields.get("key", ""), fields, pos, out)
             return pos + matcher.offset
         if final and self._ends_in_tag(buf, pos):
             return self._stop_at_cut(pos)
@@ -212,9 +212,9 @@ class TaggedParameters(Parameters):
 
     def _after_gap(self, buf: str, pos: int) -> int:
         """Return the position after whitespace, including line breaks that are spelled out."""
-        pos = behind_space(buf, pos)
+        pos = skip_whitespace(buf, pos)
         while self._spelled_break and buf.startswith(self._spelled_break, pos):
-            pos = behind_space(buf, pos + len(self._spelled_break))
+            pos = skip_whitespace(buf, pos + len(self._spelled_break))
         return pos
 
     def _in_spelled_break(self, buf: str, pos: int) -> bool:
@@ -222,7 +222,7 @@ class TaggedParameters(Parameters):
         return (
             bool(self._spelled_break)
             and pos < len(buf)
-            and behind_literal(self._spelled_break, buf, pos) == MORE
+            and match_literal(self._spelled_break, buf, pos) == MORE
         )
 
     def _begin_param(
@@ -266,7 +266,7 @@ class TaggedParameters(Parameters):
     def _read_wrapper(self, buf: str, pos: int, final: bool, out: list[str]) -> int:
         """Read a parameter that may hold all arguments: it does if its value begins like an object."""
         inner = self._all_arguments
-        after = behind_space(buf, pos)
+        after = skip_whitespace(buf, pos)
         if inner is None:
             if after == len(buf) and after - pos <= BOUND:
                 self._held = True
@@ -288,7 +288,7 @@ class TaggedParameters(Parameters):
             return pos
         if after == len(buf):
             return after
-        end = behind_literal(self._form.closers[-1], buf, after)
+        end = match_literal(self._form.closers[-1], buf, after)
         if end >= 0:
             self._state = _SEEK
             return end
@@ -302,10 +302,10 @@ class TaggedParameters(Parameters):
 
     def _read_value(self, buf: str, pos: int, final: bool, out: list[str]) -> int:
         """Read a value up to the literal that ends it, or to one that needs more input."""
-        ends = self._form.watch
+        ends = self._form.value_markers
         at, literal = (pos, self._closer) if self._closer else ends.seek(buf, pos, final)
         self._closer = ""
-        answer = NEED
+        answer = NEED_MORE
         while literal:
             answer = self._ends_value(literal, buf, at, at == pos and self._at_start, final)
             if answer != FAIL:
@@ -324,7 +324,7 @@ class TaggedParameters(Parameters):
         return at
 
     def _ends_value(self, literal: str, buf: str, at: int, at_start: bool, final: bool) -> int:
-        """Return whether the literal at ``at`` ends the value: MATCH, FAIL or NEED (more input).
+        """Return whether the literal at ``at`` ends the value: MATCH, FAIL or NEED_MORE (more input).
 
         :param at_start: nothing of the value stands before the literal.
         """
@@ -341,8 +341,8 @@ class TaggedParameters(Parameters):
             return MATCH
         if literal in syntax.dialect.stop:
             # The end of the turn counts only at the end of the input: elsewhere the value quotes it.
-            after = behind_space(buf, end)
-            return FAIL if after < len(buf) or after - end > BOUND else MATCH if final else NEED
+            after = skip_whitespace(buf, end)
+            return FAIL if after < len(buf) or after - end > BOUND else MATCH if final else NEED_MORE
         # From here on the closing tag is missing.  Only what begins a line, or the value, can replace it.
         marker = literal.lstrip("\n")
         if marker == literal and not self._form.inline and not at_start:
@@ -351,7 +351,7 @@ class TaggedParameters(Parameters):
             matcher = self._new_matcher()
             answer = matcher.run(buf, end - len(marker), final)
             if answer != MATCH:
-                return answer if answer == NEED else FAIL
+                return answer if answer == NEED_MORE else FAIL
             key = matcher.fields.get("key", "")
             declared = self._tools.keys(self._function)
             return MATCH if declared is not None and key in declared and key not in self._seen else FAIL
@@ -378,7 +378,7 @@ class TaggedParameters(Parameters):
         elif marker in syntax.follow.openers:
             if not inside:
                 return FAIL
-            matcher = Matcher(syntax.held_calls, syntax.unescape)
+            matcher = Matcher(syntax.params.call_programs, syntax.unescape)
             answer = matcher.run(buf, end - len(marker), final)
             step = 1
         elif marker in syntax.follow.heads.literals:
@@ -390,7 +390,7 @@ class TaggedParameters(Parameters):
             return FAIL if literal == self._form.forgotten else MATCH
         if answer == MATCH:
             self._level += step
-        return NEED if answer == NEED else FAIL
+        return NEED_MORE if answer == NEED_MORE else FAIL
 
     def _confirmed(self, buf: str, end: int, final: bool) -> int:
         """Return whether the text after a closing tag fits: another parameter, or the end of the call."""
@@ -398,7 +398,7 @@ class TaggedParameters(Parameters):
         if after - end > BOUND:
             return FAIL
         if self._in_spelled_break(buf, after):
-            return FAIL if final else NEED
+            return FAIL if final else NEED_MORE
         return follows(self._syntax.follow.after_value, buf, after, final)
 
     def _write(self, text: str, out: list[str]) -> None:

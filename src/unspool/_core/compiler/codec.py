@@ -1,20 +1,18 @@
-"""What every codec is: a transcoder that can stop anywhere and go on later.
+"""Base classes of codecs, which turn arguments in some notation into JSON.
 
-The rules of a codec, which chunking invariance rests on:
+A codec is an incremental transcoder: it can stop at any character and go on later.  That the events of
+an output do not depend on its chunking rests on these rules:
 
-* ``step`` decides nothing that more input could change; it stops where it
-  would have to, and is called again with what it left and more.
-* It consumes what it can and says in ``text`` which JSON that gives.  Joined
-  over all steps, the text of a finished payload is one JSON value, and at any
-  time it is a prefix of it: nothing is taken back.
-* It stops at its error.  What came before the error is out already, in every
-  chunking the same.
-* ``step`` is the way in.  It may begin with a glance at the input, for what
-  most pieces are; a glance either does the whole work of the step or has changed
-  nothing, and what it found is not kept for the next call.
-* A codec whose text is all another one's may name that as its ``source``, which is
-  then stepped in its place.  It gets its turn again, by ``resume``, with all that the
-  source's last step has left: the only hand-over there is.
+* ``step`` decides nothing that more input could change.  It stops in front of what is undecided, and is
+  called again with that and further input.
+* ``step`` returns how far it has read, and sets ``text`` to the JSON for what it has read.  The texts of
+  all steps, joined, are one JSON value.  At any time they are a prefix of it: nothing is taken back.
+* A codec stops at its error.  What came before the error is out already, whatever the chunking.
+* ``step`` may try a fast path first, for the most frequent input.  A fast path either does the whole step
+  or changes nothing.
+* A codec whose text comes entirely from another codec may return that one as its ``source``.  The caller
+  then steps the source directly.  When the source is done, has failed or has something to report, the
+  caller calls ``resume`` with the position that the source has reached.
 """
 
 from __future__ import annotations
@@ -25,64 +23,61 @@ from ..scan.markers import ValueMarkerSet
 
 
 class Codec:
-    """A payload being read."""
+    """Transcoder of the arguments of one call."""
 
-    __slots__ = ("done", "error", "notes", "passed_over", "text")
+    __slots__ = ("done", "dropped_member", "error", "notes", "text")
 
     def __init__(self) -> None:
         self.text: str = ""
-        """JSON text that the last step gave."""
+        """JSON text of the last step."""
         self.done: bool = False
-        """The payload is complete; nothing behind it was consumed."""
+        """True if the arguments are complete; nothing after them was consumed."""
         self.error: str = ""
-        """What was expected at the place where ``step`` stopped, if that is an error."""
-        self.passed_over: bool = False
-        """Something that is no part of a call stood behind the arguments, and was not handed on."""
+        """Description of what was expected where ``step`` stopped, after an error; otherwise empty."""
+        self.dropped_member: bool = False
+        """True if a member that is not part of a call followed the arguments and was dropped."""
         self.notes: list[tuple[str, str, int]] = []
-        """Notes that nobody has taken yet: kind, detail, and where in the buffer of the step that made it."""
+        """Diagnostics to report: kind, detail, and index in the buffer of the step."""
 
     def step(self, buf: str, pos: int, final: bool) -> int:
-        """Read on from ``pos``; ``final``: no more input follows.  Returns how far it got."""
+        """Read on from index ``pos`` and return the index reached; ``final``: no more input follows."""
         raise NotImplementedError
 
     @property
     def verbatim(self) -> bool:
-        """Whether it gives JSON as the model writes it, so that what follows an error can be given, too."""
+        """True if the JSON is the model's own text, so that text after an error can be passed on as well."""
         return False
 
     @property
     def source(self) -> Codec | None:
-        """Who reads on, if its text is all that the next steps of this codec would give.
+        """Codec to step in place of this one, until it is done, fails or has something to report.
 
-        It may be stepped instead, until it is done, fails or notes something; then ``resume`` follows.
-        None: there is nobody, so ask again behind the next step.  Long arguments in an envelope take
-        up to 1.9 times as long without it (``benchmarks/shortcuts.py``).
+        None: step this codec, and ask again after that.  Without a source, long arguments in an envelope
+        take up to 1.9 times as long (``benchmarks/shortcuts.py``).
         """
         return self
 
     def resume(self, buf: str, pos: int) -> int:
-        """Go on where a step of ``source``, another codec, stopped at ``pos``, with more to follow.
-
-        Returns how far it got.
-        """
+        """Continue after a step of ``source`` that has read up to index ``pos``; return the index reached."""
         raise NotImplementedError
 
-    def finish(self, cut: bool) -> Status:  # noqa: ARG002 - for those that nothing ends
-        """The input is over.  Sets ``text`` to what completes the payload, if it can be complete.
+    def finish(self, cut: bool) -> Status:  # noqa: ARG002 - overridden where it matters
+        """End the input: set ``text`` to what completes the arguments, if they can be complete.
 
-        :param cut: generation hit its limit, so what nothing has ended may go on.
+        :param cut: generation was stopped, so a value that nothing has ended may be incomplete.
         """
         self.text = ""
         return "complete" if self.done else "truncated"
 
     def close(self) -> bool:
-        """Repair: supply the closing brackets that are missing.  Sets ``text``."""
+        """Set ``text`` to the missing closing brackets; return False if that is not enough."""
         return False
 
-    def _read_on(self, text: str, ends: ValueMarkerSet) -> int:
-        """A glance inside a string that ends at one of these literals: how much of the text goes on with it.
+    def _read_string_piece(self, text: str, ends: ValueMarkerSet) -> int:
+        """Fast path inside a string that ends at one of these literals.
 
-        -1: one of them stands in the text, and nothing was done.
+        Return how many characters belong to the string; -1 if a literal stands in the text, in which case
+        nothing was changed.
         """
         if ends.verbatim(text):
             self.text = text
@@ -95,59 +90,65 @@ class Codec:
 
 
 class Value(Codec):
-    """A payload that is one value in some notation."""
+    """Codec of a single value."""
 
     __slots__ = ("kind",)
 
     def __init__(self) -> None:
         super().__init__()
         self.kind: str = ""
-        """First character of the JSON value, once it is known."""
+        """First character of the JSON value; empty until it is known."""
 
 
 class NamedPayload(Codec):
-    """A payload that holds the call's name, so that a head ends inside it."""
+    """Codec of an object that contains the call's name as well as its arguments.
+
+    It starts in the head of a call, where a ``Matcher`` steps it up to the commit point.
+    """
 
     __slots__ = (
-        "args_from",
-        "args_to",
+        "args_end",
+        "args_start",
+        "awaits_name",
         "committed",
         "id",
         "keys",
         "name",
-        "name_from",
-        "name_to",
+        "name_end",
+        "name_start",
         "only_named",
         "overlong",
-        "waits",
     )
 
     def __init__(self) -> None:
         super().__init__()
         self.name: str = ""
-        """The function's name, once known."""
-        self.name_from: i64 = -1
-        """Where the name begins, if the last step came upon that, in the buffer of that step; ..."""
-        self.name_to: i64 = -1
-        """... where it ends, ..."""
-        self.args_from: i64 = -1
-        """... where the arguments begin, ..."""
-        self.args_to: i64 = -1
-        """... and where they end.  Who steps it takes them, and sets them back."""
+        """Name of the function; empty until it is known."""
+        self.name_start: i64 = -1
+        """Start of the name, as an index in the buffer of the last step; -1 if it is not there.
+
+        The caller of ``step`` takes this and the next three values, and resets them to -1.
+        """
+        self.name_end: i64 = -1
+        """End of the name."""
+        self.args_start: i64 = -1
+        """Start of the arguments."""
+        self.args_end: i64 = -1
+        """End of the arguments."""
         self.id: str = ""
-        """The call's id, if it came before the name."""
+        """Id of the call, if it came before the name."""
         self.committed: bool = False
-        """Whether the name is known, and that this is a call.  ``step`` stops there."""
+        """True once it is certain that this is a call of a known name.  ``step`` stops there."""
         self.keys: tuple[str, ...] | None = None
-        """The keys of the arguments, where nothing else tells the function."""
+        """Keys of the arguments, if the function has to be inferred from them; otherwise None."""
         self.only_named: bool = False
-        """It is over, and nothing but its name says that it is a call."""
-        self.waits: bool = False
-        """Arguments have begun before the name: they wait for it, however long they are."""
+        """True if the object is complete and only its name says that it is a call."""
+        self.awaits_name: bool = False
+        """True while arguments wait for the name that comes after them, however long they are."""
         self.overlong: bool = False
-        """It has failed because what comes before the name, arguments aside, went on for too long."""
+        """True if it has failed because too much text, not counting arguments, came before the name."""
 
     @property
     def partial_name(self) -> str:
-        """What is there of the name, if its value has begun."""
+        """Beginning of the name, as far as it came."""
         raise NotImplementedError

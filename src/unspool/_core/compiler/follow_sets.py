@@ -1,8 +1,9 @@
-"""What may follow what: the literals that confirm, end or resume something, as searches.
+"""Follow sets: which literals may come next, by what came before.
 
-Values are not escaped in tagged dialects, and calls break.  What a marker is
-often depends on what stands behind it; all such sets of literals are put
-together here, once for a dialect.
+Values between tags are not escaped, and models break off calls.  Whether a marker counts therefore
+often depends on what follows it: ``</parameter>`` inside a value closes it only in front of another
+parameter, the end of the call, or another literal of ``after_value``.  Like the FOLLOW sets of a
+grammar, these sets are computed once, from all templates of a dialect.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from ...dialects._templates import is_marker
 from ..scan.markers import MarkerSet, ValueMarkerSet
 
 if TYPE_CHECKING:
-    from .forms import CallForm, FrameForm, ParamForm, SectionForm
+    from .forms import CallForm, ParamForm, SectionForm
+    from .frame_form import FrameForm
 
 
-class Follow:
-    """Searches for what may come next, by what came before."""
+class FollowSets:
+    """Sets of literals to look for, one for each place in a call."""
 
     __slots__ = (
-        "_enders",
         "_in_value",
         "after_call",
         "after_name",
@@ -32,78 +33,85 @@ class Follow:
         "code_ends",
         "first_param",
         "heads",
+        "nested_value_markers",
         "openers",
         "resync",
-        "tree_watch",
+        "section_resync",
     )
 
     def __init__(
         self,
-        forms: Sequence[CallForm],
+        calls: Sequence[CallForm],
         sections: Sequence[SectionForm],
         params: Sequence[ParamForm],
         frame: FrameForm | None,
         stops: tuple[str, ...],
     ) -> None:
-        ends = (*frame.ends, *frame.openers) if frame is not None else ()
+        """Compute the sets, and tell each parameter which literals to look for inside its value."""
+        message_ends = (*frame.ends, *frame.openers) if frame is not None else ()
         heads = [param.head.trigger for param in params]
         nested = [*(param.closing.trigger for param in params), *heads]
-        openers = [form.opener for form in forms if form.opener]
+        openers = [form.opener for form in calls if form.opener]
         openers += [section.opener for section in sections if section.opener]
-        call_closers = [form.closers[0] for form in forms if form.closers]
-        call_closers += [form.unended for form in forms if form.unended]
+        call_closers = [form.closers[0] for form in calls if form.closers]
+        call_closers += [form.unended for form in calls if form.unended]
         # A lone bracket is a marker only inside its section.
         section_closers = [
             literal for section in sections for literal in section.closers if is_marker(literal)
         ]
-        over = [*call_closers, *section_closers, *openers, *ends, *stops]
+        after_params = [*call_closers, *section_closers, *openers, *message_ends, *stops]
 
         self.heads: Final = MarkerSet(heads)
-        """What may begin a parameter."""
-        self.call_closers: Final = MarkerSet([*call_closers, *ends])
+        """Literals that a parameter may start with."""
+        self.call_closers: Final = MarkerSet([*call_closers, *message_ends])
+        """Literals that close a call."""
         self.first_param: Final = MarkerSet([*heads, *call_closers])
-        """What may follow a name that parameters follow."""
+        """Literals that may follow the name of a call with parameters."""
         self.after_name: Final = MarkerSet([*openers, *stops])
-        """What may follow a name that nothing follows."""
-        self.after_params: Final = MarkerSet(over)
-        """What may stand where another parameter could."""
-        self.after_value: Final = MarkerSet([*heads, *over])
-        """What must follow a closing tag for it to count."""
-        self.after_nested: Final = MarkerSet([*nested, *over])
-        """What must follow the closing tag of a nested parameter for it to count."""
-        self.after_call: Final = MarkerSet([*section_closers, *openers, *ends])
-        """What must follow a call's closer for it to end a value that was not closed."""
-        self.tree_watch: Final = ValueMarkerSet([*nested, *call_closers])
-        """What to look at inside a nested value."""
-        self.code_ends: Final = ValueMarkerSet([*over, *("\n" + literal for literal in call_closers)])
-        """What ends raw code; the line feed before a closer belongs to it."""
-        # A code fence may stand in the arguments, so that it ends a call only where nothing else does,
-        # and what is part of a parameter's tags never does.
-        inner = {step.text for param in params for step in (*param.head.steps, *param.closing.steps)}
+        """Literals that may follow the name of a call that consists of its name."""
+        self.after_params: Final = MarkerSet(after_params)
+        """Literals that may stand in place of another parameter."""
+        self.after_value: Final = MarkerSet([*heads, *after_params])
+        """Literals that must follow a closing tag for it to count."""
+        self.after_nested: Final = MarkerSet([*nested, *after_params])
+        """Literals that must follow the closing tag of a nested parameter for it to count."""
+        self.after_call: Final = MarkerSet([*section_closers, *openers, *message_ends])
+        """Literals that must follow the closer of a call for it to end a value that was not closed."""
+        self.nested_value_markers: Final = ValueMarkerSet([*nested, *call_closers])
+        """Literals to look for inside a nested value."""
+        self.code_ends: Final = ValueMarkerSet([*after_params, *("\n" + closer for closer in call_closers)])
+        """Literals that end raw code.  The newline in front of a closer belongs to the closer."""
+        # Where a malformed call ends.  A closer that is not a marker, such as a code fence, may stand in
+        # arguments, so it ends a call only if the call has no other closer.  A literal that is part of
+        # a parameter's tags never ends a call.
+        of_params = {step.text for param in params for step in (*param.head.steps, *param.closing.steps)}
         closers = [
             literal
-            for form in forms
+            for form in calls
             for literal in (list(filter(is_marker, form.closers)) or form.closers)
-            if literal not in inner
+            if literal not in of_params
         ]
-        self._enders: Final = [*closers, *section_closers, *openers, *ends]
-        self.resync: Final = MarkerSet(self._enders)
-        """Where a malformed call ends, if it is in no section."""
+        resync = [*closers, *section_closers, *openers, *message_ends]
+        self.resync: Final = MarkerSet(resync)
+        """Literals at which a malformed call ends, if it is not in a section."""
+        self.section_resync: Final = {section: MarkerSet([*resync, *section.closers]) for section in sections}
+        """Literals at which a malformed call ends, by the section that it is in."""
 
-        soft = [*heads, *call_closers]
+        inside = [*heads, *call_closers]
         self.openers: Final = frozenset(
-            form.opener for form in forms if form.opener and form.payload == "params"
+            form.opener for form in calls if form.opener and form.payload == "params"
         )
-        """What may begin a call in a value that holds one."""
-        self._in_value: Final = [*soft, *("\n" + literal for literal in soft), *stops, *sorted(self.openers)]
+        """Literals that a call inside a value, as data, may start with."""
+        self._in_value: Final = [
+            *inside,
+            *("\n" + literal for literal in inside),
+            *stops,
+            *sorted(self.openers),
+        ]
         for param in params:
-            self.watch_value(param)
+            self.set_value_markers(param)
 
-    def watch_value(self, param: ParamForm) -> None:
-        """Tell a parameter what to look at inside its value."""
-        seen = [*param.closers, *self._in_value]
-        param.watch = ValueMarkerSet([*seen, param.forgotten] if param.forgotten else seen)
-
-    def resync_in(self, section: SectionForm) -> MarkerSet:
-        """Where a malformed call of this section ends."""
-        return MarkerSet([*self._enders, *section.closers])
+    def set_value_markers(self, param: ParamForm) -> None:
+        """Tell a parameter which literals to look for inside its value."""
+        literals = [*param.closers, *self._in_value]
+        param.value_markers = ValueMarkerSet([*literals, param.forgotten] if param.forgotten else literals)

@@ -1,14 +1,27 @@
-"""Forms: one template each, ready to be read.
+"""Forms: templates of a dialect, split into the parts that a reader needs.
 
-A form splits its template at the hole that matters (the payload, the calls,
-the value, the text) into what opens it, as steps of a trial, and what closes
-it, as literals.
+A form splits one template at its central hole (the arguments, the calls, the value or the text).
+What stands in front of the hole becomes steps for a ``Matcher``; what stands after it becomes
+literals, the closing markers.
+
+===============  ==============================  ==========================
+form             template                        central hole
+===============  ==============================  ==========================
+``Wrapper``      ``reasoning``, ``content``,     ``{text}``
+                 ``drop``
+``SectionForm``  ``section``                     ``{calls}``
+``CallForm``     ``call``                        ``{args}``, ``{envelope}``,
+                                                 ``{params}``, ``{code}``
+``ParamForm``    ``param``                       ``{value}``
+===============  ==============================  ==========================
+
+Messages with headers are in ``frame_form.py``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from ...dialects._control_tokens import CONTROL_TOKEN, is_control_token, split_at_control_tokens
@@ -22,6 +35,7 @@ from ...dialects._templates import (
     Space,
     first_literal,
     is_anyones,
+    is_marker,
     literals,
     parse_template,
     reading_pieces,
@@ -29,73 +43,96 @@ from ...dialects._templates import (
     split_marks,
 )
 from ..scan.markers import MarkerSet, ValueMarkerSet
-from ..scan.runs import behind_space
-from . import programs as t
-from .programs import Embed, Program, Step
+from ..scan.runs import skip_whitespace
+from .programs import (
+    ATTRIBUTES,
+    CAPTURE,
+    CLOSE_PARAM,
+    ENVELOPE,
+    LINE_FEED,
+    LITERAL,
+    OPEN_WRAPPER,
+    PARAM,
+    PEEK,
+    REPEAT,
+    SPACE,
+    UNLESS,
+    EnvelopeFactory,
+    Program,
+    Step,
+)
 
 if TYPE_CHECKING:
-    from ...dialects._declaration import Dialect, Frame, Route
+    from ...dialects._declaration import Dialect
     from ...events import Channel, MarkupKind
 
 FIRST_CHARACTERS: Final = {"json": "{", "python": "(", "loose": "(", "bare": "{("}
-"""What arguments begin with, by notation."""
-_NO_WORD: Final = '{["-0123456789'
-"""What a value begins with in JSON, unless it is a word: behind a control token it is a call's arguments."""
+"""Characters that arguments start with, by notation."""
+_NOT_A_WORD: Final = '{["-0123456789'
+"""Characters that a JSON value starts with, unless it is ``true``, ``false`` or ``null``."""
 
 _TAG: Final = r"(?:<[^<>\s]+>|[\ud800-\udfff])"
 _TAG_END: Final = re.compile(rf"(?<=[\w\" ])(?:{CONTROL_TOKEN.pattern})\Z")
 _TWO_TAGS: Final = re.compile(rf"{_TAG}\s*({_TAG})")
 
 UNNAMED: Final = "unnamed"
-"""Stands for the notation of an object of arguments that tells which function they are for."""
+"""Notation of an object of arguments from which the function has to be guessed."""
 
-# What demands a first character is tried before what always fits.
+# Rank of a call among those with the same trigger, by payload: a payload with a required first
+# character is tried before one that fits anything.
 _RANKS: Final = {"args": 0, "envelope": 0, "code": 0, "": 1, "params": 2}
-_LAST: Final = 3
+_LAST_RANK: Final = 3
 
 
-SPELT_BREAK: Final = "\\n"
-"""A line break that is spelt out."""
+ESCAPED_NEWLINE: Final = "\\n"
+"""A newline that the model writes as a backslash and an ``n``."""
 
 
-def steps_of(pieces: Sequence[Piece], *, spelt: bool = False) -> list[Step]:
-    """The steps that read these pieces; ``spelt``: line breaks may be spelt out."""
-    line_break = SPELT_BREAK if spelt else ""
+def steps_of(pieces: Sequence[Piece], *, escaped_newlines: bool = False) -> list[Step]:
+    """Return the steps that read these pieces of a template.
+
+    :param escaped_newlines: whitespace may contain newlines written as a backslash and an ``n``.
+    """
+    newline = ESCAPED_NEWLINE if escaped_newlines else ""
     steps: list[Step] = []
     seen: set[str] = set()
     for i, piece in enumerate(pieces):
         if isinstance(piece, Literal):
-            steps.append(Step(t.LITERAL, piece.text))
+            steps.append(Step(LITERAL, piece.text))
         elif isinstance(piece, Space):
-            if not steps or steps[-1].kind != t.SPACE:
-                steps.append(Step(t.SPACE, line_break))
+            if not steps or steps[-1].kind != SPACE:
+                steps.append(Step(SPACE, newline))
         elif isinstance(piece, LineFeed):
-            steps.append(Step(t.LINE_FEED))
+            steps.append(Step(LINE_FEED))
         elif isinstance(piece, Attributes):
-            steps.append(Step(t.ATTRIBUTES, fields=piece.fields))
+            steps.append(Step(ATTRIBUTES, fields=piece.fields))
             seen.update(piece.fields.values())
         elif isinstance(piece, Hole) and piece.field in seen:
-            steps.append(Step(t.REPEAT, piece.field))
+            steps.append(Step(REPEAT, piece.field))
         elif isinstance(piece, Hole):
             seen.add(piece.field)
-            steps.append(_capture(piece.field, first_literal(pieces[i + 1 :]) or line_break))
+            steps.append(_capture(piece.field, first_literal(pieces[i + 1 :]) or newline))
     return steps
 
 
 def _capture(field: str, following: str) -> Step:
-    """A hole ends where its alphabet does, or earlier if what follows is spelt in that alphabet."""
-    step = Step(t.CAPTURE, field)
+    """Return the step for a hole.
+
+    A hole ends where its alphabet does.  If the literal after it is spelt in that alphabet, the hole
+    ends at this literal.
+    """
+    step = Step(CAPTURE, field)
     if following and step.alphabet.pattern.fullmatch("x" + following[0]):
-        return Step(t.CAPTURE, field, stop=following)
+        return Step(CAPTURE, field, stop=following)
     return step
 
 
 def closing_steps(closers: Sequence[str]) -> list[Step]:
-    """These literals, with white space before each."""
-    return [step for literal in closers for step in (Step(t.SPACE), Step(t.LITERAL, literal))]
+    """Return steps that read these literals, with optional whitespace in front of each."""
+    return [step for literal in closers for step in (Step(SPACE), Step(LITERAL, literal))]
 
 
-_ROLES: Final[dict[Channel | None, tuple[MarkupKind, MarkupKind]]] = {
+_MARKUP_KINDS: Final[dict[Channel | None, tuple[MarkupKind, MarkupKind]]] = {
     "reasoning": ("reasoning_open", "reasoning_close"),
     "content": ("content_open", "content_close"),
     None: ("dropped", "dropped"),
@@ -103,82 +140,89 @@ _ROLES: Final[dict[Channel | None, tuple[MarkupKind, MarkupKind]]] = {
 
 
 class Wrapper:
-    """Reasoning, content, or text that is for nobody, between markers."""
+    """Markers around reasoning, around content, or around text to drop."""
 
-    __slots__ = ("anywhere", "channel", "close_role", "closers", "open_role", "program")
+    __slots__ = ("channel", "close_kind", "closers", "in_mid_line", "open_kind", "program")
 
     def __init__(self, channel: Channel | None, template: str) -> None:
-        """``channel``: where the text goes; None: nowhere."""
+        """Split the template.
+
+        :param channel: the channel of the text inside; None: the text is dropped.
+        """
         marks, body = split_marks(template)
-        # Around content a line break is markup or data; around reasoning it is trimmed anyway.
+        # A newline next to content may be data, so it is matched exactly.  Around reasoning all
+        # whitespace is removed later anyway.
         opening, _, closing = split_at(
             reading_pieces(body, exact="text" if channel == "content" else ""), "text"
         )
         if opening and isinstance(opening[-1], Space):
             word = opening[-2].text
-            # A word is a marker only on a line of its own.
+            # An ordinary word is a marker only on a line of its own.
             opening = (*opening[:-2], Literal(word + "\n")) if word.isalpha() else opening[:-1]
         closer = first_literal(closing)
         self.channel: Final[Channel | None] = channel
-        self.anywhere: Final = "!" in marks
-        """Its opener counts in the middle of a line, too."""
-        self.program: Final = Program(t.OPEN_WRAPPER, steps_of(opening), wrapper=self, anchored="^" in marks)
-        """What opens it."""
+        self.in_mid_line: Final = "!" in marks
+        """True if the opener also counts in the middle of a line."""
+        self.program: Final = Program(OPEN_WRAPPER, steps_of(opening), wrapper=self, anchored="^" in marks)
+        """The program of the opener."""
         self.closers: Final = ("\n" + closer, closer) if isinstance(closing[0], LineFeed) else (closer,)
-        self.open_role, self.close_role = _ROLES[channel]
+        self.open_kind, self.close_kind = _MARKUP_KINDS[channel]
 
 
 class ParamForm:
-    """How one parameter is written."""
+    """One way to write a parameter."""
 
-    __slots__ = ("closers", "closing", "forgotten", "head", "inline", "unended", "watch")
+    __slots__ = ("closers", "closing", "forgotten", "head", "inline", "unended", "value_markers")
 
-    def __init__(self, template: str, *, spelt: bool, unless: MarkerSet | None = None) -> None:
-        """One way to write it.
+    def __init__(
+        self, template: str, *, escaped_newlines: bool, never_followed_by: MarkerSet | None = None
+    ) -> None:
+        """Split the template.
 
-        :param spelt: as for ``steps_of``.
-        :param unless: the tag that opens the value is missing, and in its place stands none of these.
+        :param escaped_newlines: as for ``steps_of``.
+        :param never_followed_by: read the parameter without the tag that opens its value, if none of
+            these literals stands in place of the tag.
         """
-        # Whoever looks for a parameter has passed over the white space before it.
+        # Readers of parameters have already skipped the whitespace in front of the template.
         opening, _, tail = split_at(reading_pieces(template.lstrip(" "), exact="value"), "value")
         closer = first_literal(tail)
         self.inline: Final = not any(isinstance(piece, LineFeed) for piece in (*opening, *tail))
-        """No line feed stands between markup and value."""
-        self.forgotten: Final = "" if unless is None else value_opener(template)
-        """The tag that is missing."""
-        if unless is None:
-            steps = steps_of(opening, spelt=spelt)
+        """True if no newline stands between markup and value."""
+        self.forgotten: Final = "" if never_followed_by is None else value_opener(template)
+        """The tag that is missing in this way of writing it."""
+        if never_followed_by is None:
+            steps = steps_of(opening, escaped_newlines=escaped_newlines)
         else:
             steps = [
-                *steps_of(_without(self.forgotten, opening)),
-                Step(t.LINE_FEED),
-                Step(t.UNLESS, watch=unless),
+                *steps_of(_without_opener(self.forgotten, opening)),
+                Step(LINE_FEED),
+                Step(UNLESS, markers=never_followed_by),
             ]
-        self.head: Final = Program(t.PARAM, steps)
-        """Up to the value."""
+        self.head: Final = Program(PARAM, steps)
+        """The program that reads everything in front of the value."""
         end = _tag_end(opening)
         self.unended: Final = (
             closer.removesuffix(end) if end and closer != end and closer.endswith(end) else ""
         )
-        """The tag that ends the value, without the token that ends the tag; or nothing."""
+        """The closing tag without the token that ends tags, which models forget; or nothing."""
         closers = ("\n" + closer, closer) if isinstance(tail[0], LineFeed) else (closer,)
         self.closers: Final = (self.unended, *closers) if self.unended else closers
-        """What may end the value; a line feed of the template belongs to it."""
+        """Literals that may end the value.  A newline that the template has there is part of the literal."""
         self.closing: Final = Program(
-            t.CLOSE_PARAM,
+            CLOSE_PARAM,
             [
-                Step(t.LITERAL, piece.text) if isinstance(piece, Literal) else Step(t.CAPTURE, "key")
+                Step(LITERAL, piece.text) if isinstance(piece, Literal) else Step(CAPTURE, "key")
                 for piece in tail
                 if not isinstance(piece, Space | LineFeed)
             ],
         )
-        """What ends a nested parameter; the name in it need not be right."""
-        self.watch: ValueMarkerSet = ValueMarkerSet(self.closers)
-        """What to look at inside the value."""
+        """The program for the end of a nested parameter; the key in a closing tag may be wrong."""
+        self.value_markers: ValueMarkerSet = ValueMarkerSet(self.closers)
+        """Literals to look for inside the value.  ``FollowSets.set_value_markers`` completes them."""
 
 
 def value_opener(template: str) -> str:
-    """The tag that opens the value, where it has one of its own behind that which closes the key."""
+    """Return the tag that opens the value, if it follows a tag that closes the key; or nothing."""
     opening, _, _ = split_at(parse_template(template), "value")
     _, key, between = split_at(opening, "key")
     match = _TWO_TAGS.fullmatch("".join(piece.text for piece in between)) if key is not None else None
@@ -186,25 +230,25 @@ def value_opener(template: str) -> str:
 
 
 def _tag_end(opening: Sequence[Piece]) -> str:
-    """The control token that ends tags, if an opening one has it: before another tag it may be missing."""
+    """Return the control token that ends an opening tag, or nothing; models may forget it."""
     match = _TAG_END.search("".join(piece.text for piece in opening))
     return match[0] if match is not None else ""
 
 
-def _closers_apart(tail: Sequence[Piece], end: str) -> list[str]:
-    """What closes something, with the control tokens in it apart, but for that which ends tags."""
+def _split_closers(tail: Sequence[Piece], tag_end: str) -> list[str]:
+    """Return the closing literals, split at control tokens; the token that ends tags stays attached."""
     closers: list[str] = []
     for literal in literals(tail):
         for part in split_at_control_tokens(literal):
-            if closers and part == end:
-                closers[-1] += end
+            if closers and part == tag_end:
+                closers[-1] += tag_end
             else:
                 closers.append(part)
     return closers
 
 
-def _without(opener: str, opening: tuple[Piece, ...]) -> list[Piece]:
-    """The head of a parameter without the tag that opens its value, and white space before it."""
+def _without_opener(opener: str, opening: tuple[Piece, ...]) -> list[Piece]:
+    """Return the head of a parameter without the tag that opens its value and the whitespace before it."""
     last = opening[-1]
     head = [*opening[:-1], Literal(last.text.removesuffix(opener))]
     while not head[-1].text.strip():
@@ -213,10 +257,10 @@ def _without(opener: str, opening: tuple[Piece, ...]) -> list[Piece]:
 
 
 class CallForm:
-    """How one call is written."""
+    """One way to write a call."""
 
     __slots__ = (
-        "_embed",
+        "_make_envelope",
         "_unmarked",
         "closers",
         "closing",
@@ -231,58 +275,63 @@ class CallForm:
         "unnamed",
     )
 
-    def __init__(self, template: str, dialect: Dialect, embed: Embed | None = None) -> None:
-        """``embed``: as for ``Step``."""
+    def __init__(self, template: str, dialect: Dialect, make_envelope: EnvelopeFactory | None = None) -> None:
+        """Split the template.
+
+        :param make_envelope: as for ``Step``.
+        """
         opening, payload, tail = split_at(reading_pieces(template, exact="code"), *PAYLOADS)
-        solid = [piece for piece in opening if not isinstance(piece, Space)]
+        without_space = [piece for piece in opening if not isinstance(piece, Space)]
         self.template: Final = template
         self.payload: Final = payload.field if payload is not None else ""
-        """``args``, ``envelope``, ``params``, ``code``, or nothing."""
+        """Name of the hole: ``args``, ``envelope``, ``params`` or ``code``; empty if there is none."""
         self.notation: Final = (payload.notation if payload is not None else "") or dialect.args
         self.opener: Final = first_literal(opening)
-        """The literal a call begins with, if it does with one."""
+        """The literal that the call starts with; empty if it starts with a hole."""
         self.closing: Final = literals(tail)
-        """What closes it as it is declared; ``closers`` are the parts of it."""
-        end = _tag_end(opening)
-        closers = _closers_apart(tail, end)
+        """The closing literals as declared; ``closers`` has the parts of them."""
+        tag_end = _tag_end(opening)
+        closers = _split_closers(tail, tag_end)
         self.unended: Final = (
-            closers[0].removesuffix(end) if end and closers and closers[0].endswith(end) else ""
+            closers[0].removesuffix(tag_end) if tag_end and closers and closers[0].endswith(tag_end) else ""
         )
-        """The tag that closes it first, without the token that ends tags; or nothing."""
+        """The first closing tag without the token that ends tags; or nothing."""
         self.closers: Final = tuple(
-            part for closer in closers for part in dict.fromkeys((closer, closer.removesuffix(end)))
+            part for closer in closers for part in dict.fromkeys((closer, closer.removesuffix(tag_end)))
         )
-        self.ends_in_name: Final = bool(solid) and isinstance(solid[-1], Hole)
-        """Nothing but what follows closes the name."""
-        self.unnamed: Final = self.payload == "args" and not dialect.names.fixed and not _names(opening)
-        """Nothing but its arguments tells the function."""
-        self.rank: Final = _LAST if self.unnamed else _RANKS[self.payload]
-        spelt = self.payload == "params" and dialect.values.spelt_breaks
-        self.opening: Final = steps_of(opening, spelt=spelt)
-        """Up to the payload."""
-        if spelt:
-            self.opening.append(Step(t.SPACE, SPELT_BREAK))
-        self._embed: Final = embed
+        self.ends_in_name: Final = bool(without_space) and isinstance(without_space[-1], Hole)
+        """True if only what follows shows where the name ends."""
+        self.unnamed: Final = self.payload == "args" and not dialect.names.fixed and not _has_name(opening)
+        """True if the function has to be guessed from the arguments."""
+        self.rank: Final = _LAST_RANK if self.unnamed else _RANKS[self.payload]
+        escaped_newlines = self.payload == "params" and dialect.values.spelt_breaks
+        self.opening: Final = steps_of(opening, escaped_newlines=escaped_newlines)
+        """Steps up to the payload."""
+        if escaped_newlines:
+            self.opening.append(Step(SPACE, ESCAPED_NEWLINE))
+        self._make_envelope: Final = make_envelope
         self._unmarked: Final = all(map(is_anyones, literals(opening)))
 
     def head(self, section: SectionForm) -> list[Step]:
-        """What a call of the section begins with, up to its commit point."""
+        """Return the steps of a call in this section, up to its commit point."""
         if self.payload == "envelope":
             unmarked = self._unmarked and section.unmarked
             return [
                 *self.opening,
-                Step(t.ENVELOPE, self.notation, embed=self._embed, unmarked=unmarked),
+                Step(ENVELOPE, self.notation, make_envelope=self._make_envelope, unmarked=unmarked),
             ]
         if self.unnamed:
-            return [*self.opening, Step(t.ENVELOPE, UNNAMED, embed=self._embed)]
+            return [*self.opening, Step(ENVELOPE, UNNAMED, make_envelope=self._make_envelope)]
         if self.payload == "args":
-            last = [step.text for step in self.opening if step.kind != t.SPACE][-1:]
+            # After a control token, any JSON value but a bare word announces a call.  It is malformed
+            # if it is not an object, but it is a call.
+            last = [step.text for step in self.opening if step.kind != SPACE][-1:]
             marked = self.notation == "json" and any(map(is_control_token, last))
-            return [*self.opening, Step(t.PEEK, _NO_WORD if marked else FIRST_CHARACTERS[self.notation])]
+            return [*self.opening, Step(PEEK, _NOT_A_WORD if marked else FIRST_CHARACTERS[self.notation])]
         return self.opening
 
 
-def _names(pieces: Sequence[Piece]) -> bool:
+def _has_name(pieces: Sequence[Piece]) -> bool:
     return any(
         (isinstance(piece, Hole) and piece.field == "name")
         or (isinstance(piece, Attributes) and "name" in piece.fields.values())
@@ -291,63 +340,67 @@ def _names(pieces: Sequence[Piece]) -> bool:
 
 
 class SectionForm:
-    """What surrounds calls."""
+    """One way to write a section: what surrounds a sequence of calls."""
 
     __slots__ = (
         "_openers",
         "anchored",
         "bare",
-        "between",
         "closers",
         "declared",
         "ends_reasoning",
-        "lacks",
+        "missing_opener",
         "opener",
-        "resync",
         "steps",
         "unmarked",
     )
 
-    def __init__(self, template: str) -> None:
+    def __init__(self, template: str, usual_opener: str = "") -> None:
+        """Split the template.
+
+        :param usual_opener: the opener of the dialect's first section.
+        """
         marks, body = split_marks(template)
         opening, _, closing = split_at(reading_pieces(body), "calls")
         opening, closing = _brackets_apart(opening, closing)
         self.anchored: Final = "^" in marks
-        """Only where no visible text came before."""
+        """True if it counts only in front of all visible text."""
         self.declared: Final = "?" in marks
-        """Only for declared tools."""
+        """True if it counts only for declared tools."""
         self.ends_reasoning: Final = "!" in marks
+        """True if its opener ends reasoning that was not closed."""
         self.opener: Final = first_literal(opening)
         self._openers: Final = literals(opening)
         self.steps: Final = steps_of(opening)
         self.closers: Final = literals(closing)
         self.bare: Final = not self.opener and not self.closers
-        """There is nothing but the calls."""
+        """True if a section is nothing but its calls."""
         self.unmarked: Final = all(map(is_anyones, literals(opening)))
-        """What opens it may open an answer as well."""
-        self.lacks = ""
-        """The opener that sections have and this one has not."""
-        self.between: list[Program] = []
-        """What may follow a call, its separator included."""
-        self.resync: MarkerSet = MarkerSet(self.closers)
-        """Where a malformed call of the section ends."""
+        """True if ordinary text may start with its opener as well."""
+        self.missing_opener: Final = (
+            usual_opener if self.declared and is_marker(usual_opener) and not is_marker(self.opener) else ""
+        )
+        """The opener that sections of the dialect have, if this one has not; or nothing."""
 
-    def behind_opening(self, head: str) -> int:
-        """Where its first call begins in a text that it begins."""
+    def first_call_at(self, text: str) -> int:
+        """Return where the first call starts in the text of a section."""
         at = 0
         for literal in self._openers:
-            at = max(at, head.find(literal, at) + len(literal))
-        return behind_space(head, at)
+            at = max(at, text.find(literal, at) + len(literal))
+        return skip_whitespace(text, at)
 
     def admits(self, form: CallForm) -> bool:
-        """Whether anything tells where such a call begins in this section."""
+        """Return whether a reader can tell where such a call starts in this section."""
         return bool(self.opener or self.anchored or form.opener)
 
 
 def _brackets_apart(
     opening: tuple[Piece, ...], closing: tuple[Piece, ...]
 ) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
-    """Brackets around the calls are literals of their own: they may be forgotten, or spaced out."""
+    """Split square brackets around the calls from the markers outside of them.
+
+    Models forget the brackets, or write whitespace in front of them.
+    """
     before = [piece for piece in opening if isinstance(piece, Literal)]
     after = [piece for piece in closing if isinstance(piece, Literal)]
     if not before or not after or before[-1].text[-1] != "[" or after[0].text[0] != "]":
@@ -360,190 +413,3 @@ def _brackets_apart(
     if inner:
         closing = (*closing[:at], Literal("]"), Space(""), Literal(inner), *closing[at + 1 :])
     return opening, closing
-
-
-class RouteForm:
-    """A route: conditions on header fields, and where the body goes."""
-
-    __slots__ = ("_conditions", "into")
-
-    def __init__(self, route: Route) -> None:
-        self.into: Final = route.into
-        self._conditions: Final = tuple(
-            (key, re.compile(re.escape(value).replace(r"\{name\}", "(?P<name>.+)")))
-            for key, _, value in (part.partition("=") for part in route.when.split())
-        )
-
-    def match(self, fields: dict[str, str]) -> tuple[str, str, int] | None:
-        """The function's name (or nothing), in which field it stands and where, if the fields fit."""
-        name = field = ""
-        at = 0
-        for key, pattern in self._conditions:
-            match = pattern.fullmatch(fields.get(key, ""))
-            if match is None:
-                return None
-            if "name" in pattern.groupindex:
-                name, field, at = match["name"], key, match.start("name")
-        return name, field, at
-
-
-class FrameForm:
-    """Messages with headers."""
-
-    __slots__ = (
-        "_fields",
-        "_known",
-        "_marks",
-        "_roles",
-        "_routes",
-        "borders",
-        "calls",
-        "ends",
-        "openers",
-        "programs",
-        "sep",
-        "stops",
-        "words",
-    )
-
-    def __init__(self, dialect: Dialect, frame: Frame) -> None:
-        self.sep: Final = frame.sep
-        self.ends: Final = frame.ends
-        self.openers: Final = tuple(opener.lstrip("^") for opener in frame.open)
-        self._routes: Final = tuple(RouteForm(route) for route in frame.routes)
-        self.calls: Final = {hole: CallForm(hole, dialect) for hole in ("{args}", "{params}")}
-        """The payload of a message as a call of its own."""
-        self._fields: Final = tuple(_field_pattern(field) for field in frame.fields)
-        self._known: Final[dict[str, Header]] = {}
-        starts = {parse_template(field)[0].text.strip() for field in frame.fields}
-        self._marks: Final = tuple(filter(is_control_token, starts))
-        borders = (opener for opener in self.openers if opener.strip() not in starts)
-        self.stops: Final = MarkerSet((frame.sep, *frame.ends, *borders))
-        """What ends a header; openers that are fields may occur in one."""
-        unanchored = (opener for opener in frame.open if opener[0] != "^")
-        self.borders: Final = MarkerSet((*frame.ends, *unanchored, *dialect.stop))
-        """What ends a message."""
-        self.words: Final = frozenset(self._marked_words(frame))
-        """What headers say behind control tokens; where that is forgotten it still is not text."""
-        self._roles: Final = frozenset(
-            opener
-            for opener in self.openers
-            if any(o != opener and o.startswith(opener) for o in self.openers)
-        )  # openers that something else may follow than fields
-        self.programs: Final = [self._program(opener) for opener in frame.open]
-        opening = MarkerSet(opener for opener in self.openers if is_control_token(opener))
-        for word in self.words:
-            steps = [Step(t.LITERAL, word), Step(t.FOLLOWED, watch=opening)]
-            self.programs.append(Program(t.DROP, steps, anchored=True))
-
-    def _program(self, opener: str) -> Program:
-        text = opener.lstrip("^")
-        steps = [Step(t.LITERAL, text)]
-        if text != self.sep:  # else the header is empty
-            certain = text if is_control_token(text) else ""
-            steps.append(Step(t.HEADER, certain, stop=self.sep, watch=self.stops))
-        return Program(t.FRAME, steps, anchored=opener.startswith("^"))
-
-    def _marked_words(self, frame: Frame) -> Iterator[str]:
-        for field in frame.fields:
-            pieces = parse_template(field)
-            if is_control_token(pieces[0].text):
-                for route in frame.routes:
-                    for text in (
-                        route.header,
-                        route.when.replace(f"{pieces[-1].text[1:-1]}=", pieces[0].text),
-                    ):
-                        yield from _field_pattern(field).findall(text)
-
-    def prose(self, header: Header, text: str, opener: str) -> int:
-        """How much of what stands behind the opener of a header is text, because no header begins so."""
-        lead = text[len(opener) : header.begin]
-        for mark in self._marks:
-            lead = lead.partition(mark)[0]
-        said = lead.strip()
-        return len(lead) if said and said not in self.words and opener not in self._roles else 0
-
-    def is_header(self, text: str) -> bool:
-        """Return whether a text is a header, or the beginning of one, and nothing else."""
-        text = text.rstrip().removesuffix(self.sep)
-        for pattern in self._fields:
-            text = pattern.sub("", text)
-        for opener in sorted(self.openers, key=len, reverse=True):
-            text = text.replace(opener, "")
-        return not text.strip()
-
-    def read_header(self, text: str) -> Header:
-        """What a header says; the last field of each kind counts."""
-        known = self._known.get(text)
-        if known is None:
-            fields: dict[str, str] = {}
-            places: dict[str, int] = {}
-            begin, end = len(text), 0
-            contradicts = False
-            for pattern in self._fields:
-                for match in pattern.finditer(text):
-                    caught = match.groupdict()
-                    contradicts = contradicts or any(
-                        fields.get(field, value) != value for field, value in caught.items()
-                    )
-                    fields.update(caught)
-                    places.update({field: match.start(field) for field in match.groupdict()})
-                    begin = min(begin, match.start())
-                    end = max(end, match.end())
-            into, name, field, at = self._route(fields)
-            known = Header(fields, begin, end, into, name, places.get(field, 0) + at, contradicts)
-            if len(self._known) >= _HEADERS:
-                self._known.clear()
-            self._known[text] = known
-        return known
-
-    def _route(self, fields: dict[str, str]) -> tuple[str, str, str, int]:
-        for route in self._routes:
-            found = route.match(fields)
-            if found is not None:
-                return route.into, *found
-        return "content", "", "", 0
-
-
-_HEADERS: Final = 256
-"""So many headers are remembered; outputs of a model have few different ones."""
-
-
-class Header:
-    """What the header of a message says."""
-
-    __slots__ = ("begin", "contradicts", "end", "fields", "into", "name", "name_at")
-
-    def __init__(
-        self,
-        fields: dict[str, str],
-        begin: int,
-        end: int,
-        into: str,
-        name: str,
-        name_at: int,
-        contradicts: bool,
-    ) -> None:
-        self.fields: Final = fields
-        self.begin: Final = begin
-        """Where the first field begins."""
-        self.end: Final = end
-        """Where the last field ends."""
-        self.into: Final = into
-        """Where the message goes, and ..."""
-        self.name: Final = name
-        """... the function that it names, ..."""
-        self.name_at: Final = name_at
-        """... and where."""
-        self.contradicts: Final = contradicts
-        """Whether a field occurs twice, with different values; the last one counts."""
-
-
-def _field_pattern(template: str) -> re.Pattern[str]:
-    pattern = ""
-    for piece in parse_template(template):
-        if isinstance(piece, Hole):
-            pattern += rf"(?P<{piece.field}>[^\s<\ud800-\udfff]+)"
-        else:
-            pattern += re.escape(piece.text)
-    return re.compile(pattern)

@@ -1,8 +1,9 @@
 """Programs: what must stand at a marker for something to begin there.
 
-A program is a sequence of steps from a trigger, the literal that is searched for,
-to a commit point: this literal, white space, a name, this literal, an opening
-brace.  Steps and programs are data; ``Matcher`` runs them.
+A program is a sequence of steps.  It leads from a trigger, the literal that the machine searches
+for, to a commit point.  For a call in Hermes' dialect the steps are: the literal ``<tool_call>``,
+whitespace, and an object up to its name.  Steps and programs are data, and never change; ``Matcher``
+runs them.
 """
 
 from __future__ import annotations
@@ -20,20 +21,20 @@ if TYPE_CHECKING:
     from .forms import CallForm, SectionForm, Wrapper
 
 # Kinds of step.
-LITERAL: Final = 0
-SPACE: Final = 1
-CAPTURE: Final = 2
-ATTRIBUTES: Final = 3
-REPEAT: Final = 4
-PEEK: Final = 5
-ENVELOPE: Final = 6
-END: Final = 7
-HEADER: Final = 8
-FOLLOWED: Final = 9
-LINE_FEED: Final = 10
-UNLESS: Final = 11
+LITERAL: Final = 0  # exactly this text
+SPACE: Final = 1  # any whitespace, or none
+CAPTURE: Final = 2  # a hole: as many characters of its alphabet as there are
+ATTRIBUTES: Final = 3  # key="value" pairs, in any order
+REPEAT: Final = 4  # the text of an earlier hole again
+PEEK: Final = 5  # one of these characters comes next; it is not consumed
+ENVELOPE: Final = 6  # an object with the function's name in it, up to the commit point
+END: Final = 7  # the end of the input
+HEADER: Final = 8  # the header of a message, up to its separator
+FOLLOWED: Final = 9  # one of these literals comes next; it is not consumed
+LINE_FEED: Final = 10  # at most one newline
+UNLESS: Final = 11  # something comes next, and it is not one of these literals
 
-# What a matched program begins.
+# What begins where a program has matched.
 CALL: Final = 0
 EMPTY_SECTION: Final = 1
 SECTION_CLOSE: Final = 2
@@ -52,19 +53,22 @@ _ALPHABETS: Final = {
     "index": Alphabet(r"[0-9]*"),
     "_": Alphabet(r"[^<>\n\ud800-\udfff]*"),
 }
-SIGN: Final = re.compile(r"[^\w\s]")
-"""What markers have and words have not."""
+PUNCTUATION: Final = re.compile(r"[^\w\s]")
+"""A character that is in markers but not in words."""
 _WORD: Final = Alphabet(r"[^\s<>\"|｜\ud800-\udfff]*")
 
 
-Embed: TypeAlias = Callable[[str, bool], NamedPayload]
-"""Makes the codec of an envelope in some notation; True: nothing around it says that it is a call."""
+EnvelopeFactory: TypeAlias = Callable[[str, bool], NamedPayload]
+"""Creates the codec of an envelope, given its notation.
+
+The second argument is true if no marker around the envelope says that it is a call.
+"""
 
 
 class Step:
-    """One thing to match; what the slots mean depends on the kind."""
+    """One thing to match.  The meaning of the attributes depends on the kind."""
 
-    __slots__ = ("alphabet", "embed", "fields", "kind", "stop", "text", "unmarked", "watch")
+    __slots__ = ("alphabet", "fields", "kind", "make_envelope", "markers", "stop", "text", "unmarked")
 
     def __init__(
         self,
@@ -73,33 +77,37 @@ class Step:
         *,
         fields: dict[str, str] | None = None,
         stop: str = "",
-        watch: MarkerSet | None = None,
-        embed: Embed | None = None,
+        markers: MarkerSet | None = None,
+        make_envelope: EnvelopeFactory | None = None,
         unmarked: bool = False,
     ) -> None:
         self.kind: Final = kind
         self.text: Final = text
-        """The literal, the field's name, the characters to peek for; the control token before a header;
-        the notation of an envelope; how a line break among white space may be spelt out."""
+        """Literal: the text.  Capture and repeat: the field.  Peek: the characters.  Header: the
+        control token in front of it, if there is one.  Envelope: its notation.  Space: the spelling
+        of an escaped newline that may stand among the whitespace."""
         self.fields: Final = fields or {}
-        """Attributes: name -> field."""
+        """Attributes: the field of each attribute."""
         self.stop: Final = stop
-        """Capture: a literal that ends it, though it could belong to it.  Header: its separator."""
-        self.watch: Final = watch or _NO_WATCH
-        """Header: what ends it.  Followed: what may come next.  Unless: what may not."""
-        self.embed: Final = embed
-        """Envelope: what makes a codec for it."""
+        """Capture: a literal that ends the hole although its alphabet has it.  Header: the separator."""
+        self.markers: Final = markers or _NO_MARKERS
+        """Header: literals that end it.  Followed: what may come next.  Unless: what may not come next."""
+        self.make_envelope: Final = make_envelope
+        """Envelope: creates its codec."""
         self.unmarked: Final = unmarked
-        """Envelope: nothing around it says that it is a call."""
+        """Envelope: no marker around it says that it is a call."""
         self.alphabet: Final = _ALPHABETS.get(text, _WORD)
-        """Capture: what it is spelt in."""
+        """Capture: the characters that it may consist of."""
 
 
-_NO_WATCH: Final = MarkerSet(())
+_NO_MARKERS: Final = MarkerSet(())
 
 
 class Program:
-    """Steps from a trigger to a commit point, and what begins there."""
+    """Steps from a trigger to a commit point, and what begins there.
+
+    ``call``, ``section`` and ``wrapper`` are the forms that the program comes from.
+    """
 
     __slots__ = (
         "action",
@@ -110,6 +118,7 @@ class Program:
         "declared",
         "demands",
         "free_name",
+        "has_call_opener",
         "marked",
         "may_follow",
         "section",
@@ -130,6 +139,7 @@ class Program:
         declared: bool = False,
     ) -> None:
         self.action: Final = action
+        """Action for a match: ``CALL``, ``OPEN_WRAPPER`` and so on."""
         self.steps: Final = [
             step for i, step in enumerate(steps) if not i or step.kind != SPACE or steps[i - 1].kind != SPACE
         ]
@@ -137,42 +147,51 @@ class Program:
         self.section: Final = section
         self.wrapper: Final = wrapper
         self.anchored: Final = anchored
-        """Only where no visible text came before."""
+        """True if it counts only in front of all visible text."""
         self.declared: Final = declared
-        """Only for declared tools."""
+        """True if it counts only for declared tools."""
         self.closers: Final = frozenset(
             (
                 *((*call.closers, *call.closing) if call is not None else ()),
                 *(section.closers if section is not None else ()),
             )
         )
-        """What closes what it begins."""
+        """Literals that close what begins here."""
         self.trigger: Final = _trigger(self.steps)
         """The literal to search for."""
         self.control: Final = is_control_token(self.trigger)
-        """It begins with a control token."""
+        """True if it starts with a control token."""
         first = next((step for step in self.steps if step.kind != SPACE), None)
         self.marked: Final = (
-            first is not None and first.kind == LITERAL and SIGN.search(first.text) is not None
+            first is not None and first.kind == LITERAL and PUNCTUATION.search(first.text) is not None
         )
-        """It begins with what prose does not."""
+        """True if it starts with a literal that prose does not contain."""
         self.may_follow: Final = _may_follow(self.steps)
-        """The ASCII characters that may stand behind the trigger; None: any."""
+        """ASCII characters that may follow the trigger; None: any."""
+        self.has_call_opener: Final = (call is not None and bool(call.opener)) or (
+            section is not None and bool(section.opener)
+        )
+        """True if a literal opens the call or the section."""
         self.demands: Final = sum(len(step.text) for step in self.steps if step.kind == LITERAL)
-        """How much literal text it takes."""
+        """Number of characters in its literals.  A program that demands more is tried first."""
         self.free_name: Final = any(
             step.unmarked or (step.kind == CAPTURE and step.text == "name") for step in self.steps
         )
-        """Nothing but its own characters says that a name is one."""
+        """True if any text may be taken for a name, because no markup says that it is one."""
 
-    def suits(self, fresh: bool, quoted: bool) -> bool:
-        """Whether it may begin where no visible text came before, or behind a quotation mark."""
-        if self.anchored and not fresh:
+    def fits(self, at_start: bool, quoted: bool) -> bool:
+        """Return whether the program may begin at a place.
+
+        :param at_start: no visible text came before.
+        :param quoted: a quotation mark stands in front of it.
+        """
+        if self.anchored and not at_start:
             return False
         return not quoted or self.action not in (OPEN_WRAPPER, EMPTY_SECTION)
 
 
 def _trigger(steps: list[Step]) -> str:
+    """Return the text to search for: the first that the steps demand."""
     for step in steps:
         if step.kind == LITERAL:
             return step.text
@@ -186,18 +205,19 @@ def _trigger(steps: list[Step]) -> str:
 
 
 def _may_follow(steps: list[Step]) -> frozenset[str] | None:
+    """Return the ASCII characters that may follow the first literal; None if any character may."""
     if not steps or steps[0].kind != LITERAL:
         return None
-    found: set[str] = set()
+    characters: set[str] = set()
     for step in steps[1:]:
         if step.kind == SPACE:
-            found.update(" \t\r\n")
+            characters.update(" \t\r\n")
         elif step.kind == LITERAL:
-            return frozenset(found.union(step.text[0]))
+            return frozenset(characters.union(step.text[0]))
         elif step.kind == CAPTURE and step.alphabet.pattern.match("") is None:
-            return frozenset(found.union(filter(step.alphabet.pattern.match, ASCII)))
+            return frozenset(characters.union(filter(step.alphabet.pattern.match, ASCII)))
         elif step.kind == ENVELOPE:
-            return frozenset(found.union(" \t\r\n{"))
+            return frozenset(characters.union(" \t\r\n{"))
         else:
             break
     return None

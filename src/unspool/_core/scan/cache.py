@@ -1,8 +1,7 @@
-"""What is remembered of texts that have come before.
+"""Size limits of the caches for short texts.
 
-Models write tokens, so the same few characters come again and again.  What becomes
-of them is found out once and kept in a table, beside what it follows from: a state
-of the text, the literals that end a value, a state of the JSON scanner.
+Models write tokens, so the same few characters come again and again.  Several modules cache the result
+of a pure function of such a text, next to the tables that the function reads.
 """
 
 from __future__ import annotations
@@ -10,13 +9,13 @@ from __future__ import annotations
 from typing import Final
 
 FEW: Final = 256
-"""Room in a table."""
+"""Maximum number of entries in a cache."""
 MANY: Final = 1024
-"""The same for pieces of values: texts repeat themselves, code above all."""
+"""Maximum number of entries in a cache for pieces of text and values, which repeat often."""
 _LONGEST: Final = 64
-"""No longer texts are kept: they hardly come again."""
+"""Maximum length of a text in a cache; longer ones hardly ever come again."""
 
 
 def has_room(kept: int, text: str, room: int = FEW) -> bool:
-    """Whether a table with so many texts in it takes another one.  The first ones stay."""
+    """Return whether to add a text to a cache with ``kept`` entries.  Entries are never evicted."""
     return kept < room and len(text) <= _LONGEST

@@ -1,10 +1,12 @@
-"""Marker search: where one of some literals begins, or could.
+"""Search for markers: where one of several literals starts, or may start.
 
-The complexity argument of the whole library starts here.  One scan at the
-speed of ``str.find`` skips everything that cannot begin a marker; only the
-places that can are looked at, and each is looked at once: a text is held back
-only while it is a proper prefix of a literal, so a held tail is never longer
-than the longest literal.
+The time that a whole output takes grows linearly because of this search.  One scan, at the speed of
+``str.find``, skips everything that cannot start a marker.  Each place that can is looked at once.  Text
+is held back only while it is a proper prefix of a literal, so at most as many characters are held back
+as the longest literal has.
+
+The interpreter uses one regular expression for all literals.  The compiled build uses loops, and tells
+literals with a common beginning apart by one character (``_telling``).
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ _NO_MATTER_WHAT: Final[Mapping[str, str]] = {}
 
 
 class MarkerSet:
-    """A set of literals to look for."""
+    """Set of literals to look for."""
 
     __slots__ = (
         "_by_first",
@@ -43,53 +45,57 @@ class MarkerSet:
         "_reaches",
         "_telling",
         "_unless",
+        "first_character",
         "full",
         "literals",
         "longest",
         "prefixes",
-        "sign",
     )
 
     def __init__(self, literals: Iterable[str], unless: Mapping[str, str] = _NO_MATTER_WHAT) -> None:
-        """``unless``: of literals that are one character, the ASCII characters behind it that rule it out."""
+        """Compile a set.
+
+        :param unless: for literals of one character, ASCII characters that must not follow.
+        """
         found = sorted(set(literals), key=len, reverse=True)
         self.literals: Final = tuple(found)
-        """The literals, the longest first."""
+        """Literals, the longest first."""
         self.longest: Final[int] = len(found[0]) if found else 0
         """Length of the longest literal."""
         self.prefixes: Final[frozenset[str]] = frozenset(
             literal[:i] for literal in found for i in range(1, len(literal))
         ).union(unless)
-        """Every text that may still become a literal, or a longer one, or be ruled out."""
+        """Every text that may still become a literal or a longer one, or be ruled out."""
         whole = (re.escape(literal) + _unless(literal, unless) for literal in found)
         self.full: Final = re.compile("|".join(whole) or "(?!)")
-        """Matches a whole literal, the longest at its place."""
+        """Pattern of a complete literal; the longest one matches."""
         self._by_first: Final[dict[str, list[str]]] = {}
         for literal in found:
             self._by_first.setdefault(literal[0], []).append(literal)
-        self.sign: Final[str] = next(iter(self._by_first)) if len(self._by_first) == 1 else ""
-        """The character that all literals begin with, if there is one."""
+        self.first_character: Final[str] = next(iter(self._by_first)) if len(self._by_first) == 1 else ""
+        """Character that all literals start with; empty if they differ."""
         self._reaches: Final[dict[str, int]] = {}
-        # A character that stands in every literal, as early as possible, and where it does at the latest.
+        # A character that every literal contains, as early as possible, and its highest index.
         in_all = set(found[0]).intersection(*found) if found else set()
         latest = [(max(literal.index(char) for literal in found), char) for char in in_all]
         self._common_at, self._common = min(latest, default=(0, ""))
         self._unless: Final = unless
         self._next: re.Pattern[str] | None = None
         self._first_flags: Final = flags_of(self._by_first)
-        # Where literals differ first: mostly in their second character, but many begin with the same two.
+        # The first index at which literals differ: usually 1, but many start with the same two characters.
         shortest = len(found[-1]) if found else 0
         self._telling: Final = max(1, min(len(_common_beginning(found)), shortest - 1))
         self._groups, self._group_of = _grouped(found, self._telling, unless) if COMPILED else ([], b"")
 
     def reach(self, text: str) -> i64:
-        """How much of the text is sure to be no part of a literal; -1: a whole one stands in it.
+        """Return how many characters at the start of the text are certainly not part of a literal.
 
-        That follows from the text alone, and models write tokens: the same few texts come
-        again and again, so what was found out about short ones is remembered.  That saves up to
-        a third where markers begin in several ways (``benchmarks/shortcuts.py``).
+        -1: the text contains a complete literal.  Results for short texts are cached, which saves up to a
+        third where markers start with different characters (``benchmarks/shortcuts.py``).
         """
-        if COMPILED and len(text) <= SHORT and self._candidate(text, 0) < 0:  # a third of a look-up
+        if (
+            COMPILED and len(text) <= SHORT and self._candidate(text, 0) < 0
+        ):  # takes a third of the time of a look-up
             return len(text)
         reach = self._reaches.get(text)
         if reach is None:
@@ -100,10 +106,10 @@ class MarkerSet:
         return reach
 
     def seek(self, text: str, at: int, final: bool) -> tuple[int, str]:
-        """The next place, at or behind ``at``, that matters, and the literal that stands there.
+        """Return the index of the next literal from ``at`` on, and the literal.
 
-        Nothing stands there if the text ends in what may still become a
-        literal, or a longer one; a final text does not.  -1: there is no such place.
+        The literal is empty if the text ends there in what may still become a literal, or a longer one;
+        in a final text that does not count.  The index is -1 if nothing is found.
         """
         if self._common and len(text) - at > SHORT:
             found = text.find(self._common, at)
@@ -116,7 +122,7 @@ class MarkerSet:
         return match.start(), (match.group() if final or match.lastindex else "")
 
     def literal_at(self, text: str, at: int) -> str:
-        """The literal that stands at this place and is not ruled out, the longest; or nothing."""
+        """Return the longest literal at ``at`` that is not ruled out; or nothing."""
         if not COMPILED:
             match = self.full.match(text, at)
             return match.group() if match is not None else ""
@@ -127,11 +133,11 @@ class MarkerSet:
         return ""
 
     def pending(self, text: str, at: int) -> bool:
-        """Whether the rest of the text can still become a literal, or a longer one, or be ruled out."""
+        """Return whether the rest of the text may still become a literal or a longer one, or be ruled out."""
         return len(text) - at <= self.longest and text[at:] in self.prefixes
 
     def _possible(self, text: str, at: int) -> list[str]:
-        """The literals that may stand at this place, by the character that tells them apart if it is there.
+        """Return the literals that may stand at ``at``, given the character that tells them apart.
 
         For the compiled build.
         """
@@ -141,8 +147,8 @@ class MarkerSet:
         return self._by_first.get(text[at], _NONE)
 
     def _compile_next(self) -> re.Pattern[str]:
-        """A pattern for a literal, or what may still become one; only a literal has a group."""
-        # Not before it is needed: many literals are never searched for.
+        """Compile a pattern for a literal or the beginning of one; only a complete literal sets a group."""
+        # Compiled on first use, because many sets are never searched for.
         parts = []
         for first, literals in self._by_first.items():
             rests = [literal[1:] for literal in literals]
@@ -152,25 +158,25 @@ class MarkerSet:
         return self._next
 
     def _find(self, text: str, at: int) -> int:
-        """Where a literal may begin, at or behind ``at``; -1 if nowhere.  For the compiled build."""
+        """Return the next index at which a literal may start, or -1.  For the compiled build."""
         if len(text) - at <= SHORT:
             return self._candidate(text, at)
-        if self.sign:
-            return self._signed(text, at)
+        if self.first_character:
+            return self._find_by_first_character(text, at)
         match = (self._next or self._compile_next()).search(text, at)
         return -1 if match is None else match.start()
 
-    def _signed(self, text: str, at: int) -> int:
-        """The same for long texts, where all literals begin with one character: mostly it is rare."""
+    def _find_by_first_character(self, text: str, at: int) -> int:
+        """Search a long text for literals that all start with one character, which is usually rare."""
         while True:
-            at = text.find(self.sign, at)
+            at = text.find(self.first_character, at)
             place = at + self._telling
             if at < 0 or place >= len(text) or self._group_of[min(ord(text[place]), ASCII)]:
                 return at
             at += 1
 
     def _candidate(self, text: str, at: i64) -> i64:
-        """The same as a loop, for short texts."""
+        """Search a short text in a loop over its characters."""
         n: i64 = len(text)
         telling: i64 = self._telling
         while True:
@@ -185,7 +191,7 @@ class MarkerSet:
             at += 1
 
     def _seek(self, text: str, at: int, final: bool) -> tuple[int, str]:
-        """``seek`` as a loop, for the compiled build."""
+        """Do the work of ``seek`` in a loop, for the compiled build."""
         n = len(text)
         while True:
             at = self._find(text, at)
@@ -203,33 +209,33 @@ class MarkerSet:
 
 
 class Piece:
-    """As much of a text as belongs to a value for certain."""
+    """Text that certainly belongs to a value."""
 
     __slots__ = ("json", "length")
 
     def __init__(self, text: str) -> None:
         self.length: Final = len(text)
         self.json: Final = escaped(text)
-        """The same inside a JSON string."""
+        """Text escaped for a JSON string."""
 
 
 class ValueMarkerSet(MarkerSet):
-    """The same for text that is to become a JSON string."""
+    """Set of literals to look for in text that becomes a JSON string."""
 
     __slots__ = ("_pieces", "_special", "_special_flags")
 
     def __init__(self, literals: Iterable[str]) -> None:
         super().__init__(literals)
         special = "".join(self._by_first) + MUST_BE_ESCAPED
-        # The first character that may begin a literal, or has to be escaped.
+        # Finds the first character that may start a literal or must be escaped.
         self._special: Final = re.compile(f"[{re.escape(special)}]").search
         self._special_flags: Final = flags_of(special)
         self._pieces: Final[dict[str, Piece]] = {}
 
     def piece(self, text: str) -> Piece | None:
-        """As much of the text as cannot begin a literal; None if one stands in it.
+        """Return the text up to where a literal may start; None if the text contains a literal.
 
-        Remembered as well, which saves a fifth of a long value between tags.
+        Results are cached, which saves a fifth of a long value between tags.
         """
         known = self._pieces.get(text)
         if known is None:
@@ -242,7 +248,7 @@ class ValueMarkerSet(MarkerSet):
         return known
 
     def verbatim(self, text: str) -> bool:
-        """Whether at a glance no literal can begin in the text, and nothing in it has to be escaped."""
+        """Return whether no literal can start in the text and none of its characters must be escaped."""
         if not COMPILED or len(text) > SHORT:
             return self._special(text) is None
         return run_over(text, 0, self._special_flags) == len(text)
@@ -252,7 +258,7 @@ _NONE: Final[list[str]] = []
 
 
 def agreement(literal: str, text: str, start: int) -> int:
-    """How much of a literal stands at this place."""
+    """Return how many characters of a literal match the text at ``start``."""
     at: i64 = start
     size: i64 = len(literal)
     rest: i64 = len(text) - at
@@ -264,9 +270,10 @@ def agreement(literal: str, text: str, start: int) -> int:
 
 
 def _grouped(literals: list[str], place: int, unless: Mapping[str, str]) -> tuple[list[list[str]], bytes]:
-    """The literals in groups, and by the code of the character at this place the group that it leads to.
+    """Group literals by the character at index ``place``.
 
-    The first group is empty; the last code stands for all beyond ASCII.
+    Return the groups, the first of which is empty, and a table from the code of a character to the number
+    of its group.  The last entry of the table is for all characters outside ASCII.
     """
     lone = [literal for literal in literals if len(literal) <= place]
     groups: list[list[str]] = [[], lone]
@@ -281,16 +288,18 @@ def _grouped(literals: list[str], place: int, unless: Mapping[str, str]) -> tupl
 
 
 def _may_have(code: int, place: int, literal: str, unless: Mapping[str, str]) -> bool:
-    """Whether this character may stand at this place of the literal, or behind one that is shorter."""
+    """Return whether a literal may have this character at index ``place``, or after its end."""
     if len(literal) > place:
         return min(ord(literal[place]), ASCII) == code
     return code == ASCII or chr(code) not in unless.get(literal, "")
 
 
 def _rest_pattern(rests: list[str], excluded: str = "") -> str:
-    """A pattern for one of these, the longest, and a group; or for a part of one that the text ends with.
+    """Return a pattern for the longest of these texts, or for the beginning of one at the end of the input.
 
-    ``excluded``: what must not stand behind an empty one, which therefore waits for more.
+    Only a complete text sets a group.
+
+    :param excluded: look-ahead that rules out an empty text, which therefore waits for more input.
     """
     branches: dict[str, list[str]] = {}
     for rest in filter(None, rests):
@@ -309,7 +318,7 @@ def _rest_pattern(rests: list[str], excluded: str = "") -> str:
 
 
 def beginning_of(text: str) -> str:
-    """A pattern for as much of a text as there is, or nothing."""
+    """Return a pattern for the longest beginning of a text that is there, which may be empty."""
     if len(text) < 2:
         return text and re.escape(text) + "?+"
     half, rest = text[: len(text) // 2], text[len(text) // 2 :]
@@ -321,5 +330,5 @@ def _common_beginning(texts: list[str]) -> str:
 
 
 def _unless(literal: str, unless: Mapping[str, str]) -> str:
-    """A pattern for what must not stand behind a literal."""
+    """Return a look-ahead that rules a literal out."""
     return f"(?![{re.escape(unless[literal])}])" if literal in unless else ""

@@ -1,9 +1,12 @@
-"""The innermost loops.
+"""Runs: how far characters of one kind reach in a text.
 
-What a C-level search is for the interpreter, a plain loop over characters is
-for the compiled build: there a call into a regular expression costs more than
-the characters of a whole delta.  The inner loops call nothing, so that the width
-of the characters need not be looked up for each of them.
+These are the innermost loops of the library, and the only code that depends on the build.  The
+interpreter uses regular expressions.  The compiled build uses loops over characters, because there a
+call of a regular expression takes longer than reading all characters of a delta.  The loops call no
+functions, so that the compiler looks up the width of the characters only once.
+
+Functions that start at an index ``at`` return the index just past the run.  Those that may need more
+input return ``MORE`` or ``NO`` instead.
 """
 
 from __future__ import annotations
@@ -17,37 +20,40 @@ from ..mypyc_types import i64
 from .cache import MANY, has_room
 
 COMPILED: Final[bool] = __file__.endswith((".so", ".pyd"))
-"""Whether this is the compiled build."""
+"""True in the compiled build."""
 
 BOUND: Final = 512
-"""How far a head, a header or the look-ahead behind a closer may reach, white space included."""
+"""Maximum length of a head, a header or a look-ahead, including whitespace."""
 SHORT: Final = 64
-"""Up to so many characters a loop is faster, where it is compiled, than what C has to offer for texts."""
+"""Length of a text up to which a compiled loop is faster than the string methods of the interpreter."""
 _FEW: Final = 8
-"""Up to so many are compared one by one, where that is compiled."""
+"""Length of a literal up to which compiled code compares characters one by one."""
 MUST_BE_ESCAPED: Final = '"\\' + "".join(map(chr, range(0x20)))
-"""The characters that stand for themselves in no JSON string."""
+"""Characters that must be escaped in JSON strings."""
 MORE: Final = -1
-"""Instead of a place: more input is needed to tell."""
+"""Returned in place of an index: more input is needed."""
 NO: Final = -2
-"""Instead of a place: there is none."""
+"""Returned in place of an index: it does not match."""
 
 ASCII: Final = 128
-"""Stands for every code beyond ASCII, which ends before it."""
+"""Code that stands for every character outside ASCII."""
 
 
 def flags_of(characters: Iterable[str]) -> bytes:
-    """By code: whether it is one of these; the last flag is for all beyond ASCII."""
+    """Return a table that tells for each code whether it is one of these characters.
+
+    The last entry is for all characters outside ASCII.
+    """
     flags = bytearray(ASCII + 1)
     for character in characters:
         flags[min(ord(character), ASCII)] = 1
     return bytes(flags)
 
 
-# Flat, without a choice or a count inside an escape: before CPython 3.11.5 a possessive group that fails in
-# such a place does not go back to where it began, and half an escape would be taken for one.
+# The pattern has no alternatives or repetitions inside an escape.  Before CPython 3.11.5 a possessive group
+# that fails in one does not backtrack to its start, so half an escape would match.
 ESCAPED: Final = r'\\["\\/bfnrt]|\\u' + "[0-9a-fA-F]" * 4
-"""A pattern: what JSON allows behind a backslash."""
+"""Pattern of an escape in JSON."""
 _STRING_RUN: Final = re.compile(rf'(?:[^"\\\x00-\x1f]++|{ESCAPED})*+')
 _REACHES: Final[dict[str, int]] = {}
 _STRING_STOPS: Final = flags_of(MUST_BE_ESCAPED)
@@ -69,7 +75,7 @@ _WORD_STOPS: Final = flags_of(
 
 
 def run_over(text: str, at: i64, stops: bytes) -> i64:
-    """Behind the characters from ``at`` on that have no flag.  For the compiled build."""
+    """Skip the characters from ``at`` on that have no flag in ``stops``.  For the compiled build."""
     n: i64 = len(text)
     if at < n:
         code: i64 = ord(text[at])
@@ -82,22 +88,22 @@ def run_over(text: str, at: i64, stops: bytes) -> i64:
 
 
 class Alphabet:
-    """The characters that a name, a key or the like is spelt in."""
+    """Set of characters that a name or a key may consist of."""
 
     __slots__ = ("_first_stops", "_stops", "pattern")
 
     def __init__(self, pattern: str) -> None:
-        """``pattern``: what a run of them matches; not every one may come first."""
+        """Compile a set from the pattern of a run; its first character may be restricted."""
         self.pattern: Final = re.compile(pattern)
         codes = set(map(chr, range(ASCII))) if COMPILED else set[str]()
         first = set(filter(self.pattern.fullmatch, codes))
         others = {char for char in codes if self.pattern.fullmatch(min(first) + char)}
-        beyond = {chr(ASCII)}  # of which only the pattern knows
+        beyond = {chr(ASCII)}  # for these the pattern decides
         self._first_stops: Final = flags_of(codes - first | beyond)
         self._stops: Final = flags_of(codes - others | beyond)
 
     def run(self, text: str, at: i64) -> i64:
-        """Behind those that stand at ``at``."""
+        """Skip the characters of the set that stand at ``at``."""
         if COMPILED and at < len(text):
             end = at
             code: i64 = ord(text[at])
@@ -109,15 +115,15 @@ class Alphabet:
         return at if match is None else match.end()
 
 
-def behind_literal(literal: str, text: str, at: i64) -> i64:
-    """Behind the literal, if it stands at ``at``; ``MORE`` if it may yet, ``NO`` if it cannot."""
+def match_literal(literal: str, text: str, at: i64) -> i64:
+    """Return the index past a literal; ``MORE`` if the text ends inside it, ``NO`` if it differs."""
     if not COMPILED:
         if text.startswith(literal, at):
             return at + len(literal)
         return MORE if len(text) - at < len(literal) and literal.startswith(text[at:]) else NO
     n: i64 = len(text) - at
     size: i64 = len(literal)
-    if n >= size > _FEW and ord(literal[0]) == ord(text[at]):  # the first character tells in most cases
+    if n >= size > _FEW and ord(literal[0]) == ord(text[at]):  # mostly the first character decides
         return at + size if text.find(literal, at, at + size) >= 0 else NO
     k: i64 = 0
     while k < size and k < n and ord(literal[k]) == ord(text[at + k]):
@@ -125,8 +131,8 @@ def behind_literal(literal: str, text: str, at: i64) -> i64:
     return at + k if k == size else MORE if k == n else NO
 
 
-def behind_space(text: str, at: i64) -> i64:
-    """Behind the white space that stands at ``at``, if there is any."""
+def skip_whitespace(text: str, at: i64) -> i64:
+    """Skip whitespace."""
     n: i64 = len(text)
     if not COMPILED:
         if at < n and text[at] > " ":
@@ -141,7 +147,7 @@ def behind_space(text: str, at: i64) -> i64:
 
 
 def string_run(text: str, at: i64) -> i64:
-    """Behind the characters and whole escapes from ``at`` on that go on a JSON string."""
+    """Skip the characters and complete escapes of a JSON string."""
     if not COMPILED:
         return _STRING_RUN.match(text, at).end()  # type: ignore[union-attr]
     n: i64 = len(text)
@@ -162,9 +168,9 @@ def string_run(text: str, at: i64) -> i64:
 
 
 def string_reach(text: str) -> i64:
-    """How much of the text goes on a JSON string for certain.  The interpreter remembers short ones.
+    """Return how many characters at the start of a text certainly belong to an open JSON string.
 
-    That saves a fifth of a long argument (``benchmarks/shortcuts.py``).
+    The interpreter caches short texts, which saves a fifth of a long argument (``benchmarks/shortcuts.py``).
     """
     if COMPILED:
         return string_run(text, 0)
@@ -177,14 +183,14 @@ def string_reach(text: str) -> i64:
 
 
 def escape_begun(text: str, at: i64) -> bool:
-    """Whether the text ends inside what stands at ``at`` and may become an escape."""
+    """Return whether the text ends inside an escape that starts at ``at``."""
     if COMPILED:
         return ord(text[at]) == 0x5C and _escape_size(text, at) == 0
     return text[at] == "\\" and (at + 1 == len(text) or _ESCAPE_BEGUN.match(text, at) is not None)
 
 
 def _escape_size(text: str, at: i64) -> i64:
-    """Length of the escape at this backslash; 0: it may become one, -1: it is none."""
+    """Return the length of the escape at ``at``; 0: the text ends inside it, -1: it is not an escape."""
     n: i64 = len(text)
     if at + 1 == n:
         return 0
@@ -201,7 +207,7 @@ def _escape_size(text: str, at: i64) -> i64:
 
 
 def escaped(text: str) -> str:
-    """The text as it stands inside a JSON string."""
+    """Return the text escaped for a JSON string."""
     if not COMPILED or len(text) > SHORT:
         return encode_basestring(text)[1:-1]
     backslash = quote = line_feed = False
@@ -228,7 +234,7 @@ def escaped(text: str) -> str:
 
 
 def same_run(text: str, at: i64, quote: str) -> i64:
-    """Behind what goes on a Python string from ``at`` on and is written the same in JSON."""
+    """Skip characters and escapes of a Python string that JSON writes in the same way."""
     if not COMPILED:
         return _SAME_RUN[quote].match(text, at).end()  # type: ignore[union-attr]
     n: i64 = len(text)
@@ -243,27 +249,27 @@ def same_run(text: str, at: i64, quote: str) -> i64:
 
 
 def run_until(text: str, at: i64, stops: str) -> i64:
-    """Behind the characters from ``at`` on that are no ``stops``: a quote, a backslash, perhaps braces."""
+    """Skip characters that are not in ``stops``: a quote, a backslash and possibly braces."""
     if not COMPILED:
         return _UNTIL[stops].match(text, at).end()  # type: ignore[union-attr]
     return run_over(text, at, _UNTIL_STOPS[stops])
 
 
 def in_word(char: str) -> bool:
-    """Whether it is one of the characters that ``word_run`` runs over."""
+    """Return whether ``word_run`` skips this character."""
     code = ord(char)
     return not _WORD_STOPS[code] if code < ASCII else not 0xD800 <= code <= 0xDFFF
 
 
 def word_run(text: str, at: i64) -> i64:
-    """Behind the letters, digits, dots and underscores from ``at`` on, and what lies beyond ASCII."""
+    """Skip letters, digits, dots, underscores and everything outside ASCII except surrogates."""
     if not COMPILED:
         return _WORD_RUN.match(text, at).end()  # type: ignore[union-attr]
     n: i64 = len(text)
     at = run_over(text, at, _WORD_STOPS)
     while at < n:
         code: i64 = ord(text[at])
-        if code < ASCII or 0xD800 <= code <= 0xDFFF:  # a surrogate stands for a control token
+        if code < ASCII or 0xD800 <= code <= 0xDFFF:  # in id mode, a surrogate stands for a control token
             break
         at = run_over(text, at + 1, _WORD_STOPS)
     return at

@@ -1,1 +1,1 @@
-"""Stages after the machine: each takes events and returns events or a message."""
+"""Stages after the machine: each takes events and returns events, a message or columns."""

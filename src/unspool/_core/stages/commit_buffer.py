@@ -1,4 +1,4 @@
-"""The gate of ``commit=call``: only complete, valid calls get through, and whole."""
+"""Buffer for the policy ``commit="call"``: it passes on only complete and valid calls, each as a whole."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...events import (
     Event,
     Markup,
     Text,
-    channel_behind,
+    channel_after,
 )
 
 if TYPE_CHECKING:
@@ -22,53 +22,54 @@ if TYPE_CHECKING:
 
 
 class CommitBuffer:
-    """Holds the events of the open call; one that fails never shows as a call, unless it is to be kept."""
+    """Buffer for the events of the open call."""
 
-    __slots__ = ("_channel", "_held", "_machine", "_policies", "_taken")
+    __slots__ = ("_channel", "_held", "_machine", "_policies", "_replaced")
 
     def __init__(self, machine: Machine, policies: Policies, channel: Channel) -> None:
         self._machine = machine
         self._policies = policies
-        self._channel: Channel = channel  # of what comes next
+        self._channel: Channel = channel  # of the text around the call
         self._held: list[Event] = []
-        self._taken = 0  # calls that have not got through
+        self._replaced = 0  # number of calls that were not passed on
 
     @property
     def pending(self) -> int:
-        """Characters that the events held account for."""
+        """Number of characters that the events in the buffer account for."""
         return self._held[-1].end - self._held[0].start if self._held else 0
 
     def push(self, events: list[Event]) -> list[Event]:
-        """What may pass of these events and of those held."""
+        """Take further events and return those that can be passed on now."""
         out: list[Event] = []
-        pending = self._held
+        held = self._held
         for event in events:
-            if pending or isinstance(event, CallStart):
-                pending.append(event)
+            if held or isinstance(event, CallStart):
+                held.append(event)
                 if isinstance(event, CallEnd):
                     out += self._release(event)
-                    self._held = pending = []
+                    self._held = held = []
             else:
-                self._channel = channel_behind(event, self._channel)
+                self._channel = channel_after(event, self._channel)
                 out.append(event)
         return out
 
     def _release(self, end: CallEnd) -> list[Event]:
+        """Return the events of a call that has ended: as a call, as text or as removed markup."""
         start = self._held[0]
-        assert isinstance(start, CallStart)  # noqa: S101 - a held call begins with it
+        assert isinstance(start, CallStart)  # noqa: S101 - every call starts with it
         notes: list[Event] = [
             event for event in self._held if isinstance(event, Diagnostic) and event.kind != "late_id"
         ]
         if end.status != "complete":
             policy = self._policies.for_broken(end.status)
             if policy not in ("keep", "error"):
-                return self._take(start, end, notes, shown=policy != "drop")
+                return self._replace(start, end, notes, as_text=policy != "drop")
         late = [
             event.detail for event in self._held if isinstance(event, Diagnostic) and event.kind == "late_id"
         ]
-        native = self._machine.usable_id(late[-1]) if late else ""
-        # Indices stay dense: that of a call that was taken is the next one's.
-        index = end.index - self._taken
+        native = self._machine.use_native_id(late[-1]) if late else ""
+        # Clients expect consecutive indices, so skip the calls that were not passed on.
+        index = end.index - self._replaced
         arguments = "".join(event.json for event in self._held if isinstance(event, CallArgs))
         return [
             CallStart(
@@ -85,12 +86,12 @@ class CommitBuffer:
             CallEnd(index, end.status, end.raw, end.start, end.end, end.args_start, end.args_end),
         ]
 
-    def _take(self, start: CallStart, end: CallEnd, notes: list[Event], *, shown: bool) -> list[Event]:
-        """The call is none."""
-        self._taken += 1
+    def _replace(self, start: CallStart, end: CallEnd, notes: list[Event], *, as_text: bool) -> list[Event]:
+        """Return text or removed markup in place of a call."""
+        self._replaced += 1
         for note in notes:
             if isinstance(note, Diagnostic) and note.kind == f"{end.status}_call":
                 note.raw = end.raw
-        if shown:
+        if as_text:
             return [*notes, Text(self._channel, end.raw, start.start, end.end)]
         return [*notes, Markup("cut", end.raw, start.start, end.end)]

@@ -1,4 +1,4 @@
-"""The fold: events to a message."""
+"""Builder of a message from events."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
@@ -26,45 +26,45 @@ if TYPE_CHECKING:
     from ...parser import Parser
 
 UNFINISHED: Final = ("truncated_call", "cut_head", "missing_closer")
-"""Notes about something that the input ended in."""
+"""Kinds of diagnostics about something that the end of the output cut off."""
 
 
 class MessageBuilder:
-    """Events in, a message out.  ``parser.fold()`` makes one.
+    """Builder of a message from the events of a parser.  ``parser.fold()`` creates one.
 
     >>> parser = Parser("hermes")
-    >>> fold = parser.fold()
-    >>> fold.push(parser.feed("Hello."))
+    >>> builder = parser.fold()
+    >>> builder.push(parser.feed("Hello."))
     [Text('content', 'Hello.', 0:6)]
-    >>> fold.push(parser.finish("stop"))
+    >>> builder.push(parser.finish("stop"))
     [Finish('stop', 6:6)]
-    >>> fold.message().content
+    >>> builder.message().content
     'Hello.'
     """
 
     def __init__(self, parser: Unchecked["Parser"], *, source: str = "") -> None:
-        """Prepare to fold one output.
+        """Create a builder for one output.
 
-        :param parser: whose events they are.
-        :param source: the whole output, if it is at hand, for errors that show where.
+        :param parser: the parser that the events come from.
+        :param source: the whole output, if it is known, so that errors can quote it.
         """
-        self._tidy = WhitespaceFilter(parser)
+        self._whitespace = WhitespaceFilter(parser)
         self._source = source
         self._policies: Policies = parser.policies
         self._parts: list[_Run | _OpenCall] = []
-        self._channel = ""  # of the text that came last, if no call came after it
-        self._pieces: list[str] = []  # ... and that text
+        self._channel = ""  # of the last part, if that is text
+        self._pieces: list[str] = []  # of the last part, if that is text
         self._calls: dict[int, _OpenCall] = {}
         self._diagnostics: list[Diagnostic] = []
 
     @property
     def finish_reason(self) -> FinishReason:
-        """How the output ended, as far as it has come; see :attr:`WhitespaceFilter.finish_reason`."""
-        return self._tidy.finish_reason
+        """Finish reason of the events so far; see :attr:`WhitespaceFilter.finish_reason`."""
+        return self._whitespace.finish_reason
 
     def push(self, events: "Iterable[Event]") -> "list[Event]":
-        """Take further events of the stream; gives them as they are shown, tidied."""
-        shown = self._tidy.push(events)
+        """Take further events of the stream, and return them without framing whitespace."""
+        shown = self._whitespace.push(events)
         for event in shown:
             if isinstance(event, Text):
                 if event.channel != self._channel:
@@ -82,24 +82,26 @@ class MessageBuilder:
                 self._calls[event.index] = call
                 self._parts.append(call)
             elif isinstance(event, CallEnd):
-                self._call_ends(event)
+                self._end_call(event)
             elif isinstance(event, Diagnostic):
                 self._diagnostics.append(event)
             elif isinstance(event, Markup):
-                self._markup(event)
+                self._read_markup(event)
         return shown
 
-    def _markup(self, event: Markup) -> None:
+    def _read_markup(self, event: Markup) -> None:
+        """Give the diagnostic of a cut head the span of the head."""
         last = self._diagnostics[-1] if self._diagnostics else None
-        if event.kind == "cut" and last is not None and last.kind == "cut_head":  # which it was noted as
+        if event.kind == "cut" and last is not None and last.kind == "cut_head":
             self._diagnostics[-1] = Diagnostic("cut_head", last.detail, event.start, event.end, event.text)
 
-    def _call_ends(self, event: CallEnd) -> None:
+    def _end_call(self, event: CallEnd) -> None:
+        """Complete a call; replace its diagnostic with one that spans the call."""
         call = self._calls[event.index]
-        call.channel, call.before = self._tidy.contexts.pop(event.index, ("content", ""))
+        call.channel, call.whitespace = self._whitespace.contexts.pop(event.index, ("content", ""))
         call.status = event.status
         call.raw = event.raw
-        call.tail = event.start - call.start
+        call.args_end = event.start - call.start
         if event.status == "complete":
             return
         kind = f"{event.status}_call"
@@ -122,7 +124,7 @@ class MessageBuilder:
         return MalformedOutput(diagnostic.kind, diagnostic.detail, start, diagnostic.end, raw, diagnostic.end)
 
     def message(self) -> Message:
-        """The message so far; after the last event, the whole one."""
+        """Return the message for the events so far; after the last event, the whole message."""
         policies = self._policies
         if policies.truncated_call == "error":
             for diagnostic in self._diagnostics:
@@ -131,7 +133,7 @@ class MessageBuilder:
         parts: list[Part] = []
         calls: list[ToolCall] = []
         for part in self._parts:
-            made = part.part(policies)
+            made = part.to_part(policies)
             parts.append(made)
             if isinstance(made, ToolCall):
                 calls.append(made)
@@ -152,7 +154,7 @@ class MessageBuilder:
 
 
 class _Run:
-    """Text of one channel."""
+    """Consecutive text of one channel."""
 
     __slots__ = ("channel", "pieces")
 
@@ -160,14 +162,25 @@ class _Run:
         self.channel: Channel = channel
         self.pieces = pieces
 
-    def part(self, _: Policies) -> Part:
+    def to_part(self, _: Policies) -> Part:
         return TextPart(self.channel, "".join(self.pieces))
 
 
 class _OpenCall:
-    """A call as far as it has come."""
+    """Call as far as its events have come."""
 
-    __slots__ = ("arguments", "before", "channel", "head", "id", "name", "raw", "start", "status", "tail")
+    __slots__ = (
+        "args_end",
+        "arguments",
+        "channel",
+        "head",
+        "id",
+        "name",
+        "raw",
+        "start",
+        "status",
+        "whitespace",
+    )
 
     def __init__(self, event: CallStart) -> None:
         self.id = event.id
@@ -176,34 +189,35 @@ class _OpenCall:
         self.arguments: list[str] = []
         self.status: Status = "complete"
         self.raw = ""
-        self.head = event.end - event.start  # what of the raw text comes before its arguments,
-        self.tail = 0  # ... and where they end
-        self.before = ""
+        self.head = event.end - event.start  # length of the raw text in front of the arguments
+        self.args_end = 0  # where the arguments end in the raw text
+        self.whitespace = ""  # whitespace that the call took from the text before it
         self.channel: Channel = "content"
 
-    def part(self, policies: Policies) -> Part:
-        """How the call appears in the message."""
+    def to_part(self, policies: Policies) -> Part:
+        """Return the call as a part of the message."""
         arguments = "".join(self.arguments)
         if self.status == "complete":
             if policies.arguments == "canonical":
                 arguments = canonical_json(arguments)
             return ToolCall(self.id, self.name, arguments)
         policy = policies.for_broken(self.status)
-        text = self.before + self.raw if policy in ("text", "repair") else ""
+        text = self.whitespace + self.raw if policy in ("text", "repair") else ""
         return BrokenCall(self.id, self.name, arguments, self.status, self.raw, self.channel, text)
 
     def kept(self, part: BrokenCall) -> ToolCall:
-        """The call among those of the message, although it is broken."""
+        """Return a broken call as one of the message's calls, under the policy ``keep``."""
         arguments = part.arguments
         if part.status == "malformed":
-            # In JSON they begin as they were given; else what follows the head stands for them.
-            begin = self.raw.rfind(arguments, 0, self.tail) if arguments else -1
-            arguments = self.raw[begin if begin >= 0 else self.head : self.tail]
+            # Show the arguments as the model wrote them.  If they are JSON, they start where what was read
+            # of them starts in the raw text; in other notations, after the head.
+            begin = self.raw.rfind(arguments, 0, self.args_end) if arguments else -1
+            arguments = self.raw[begin if begin >= 0 else self.head : self.args_end]
         return ToolCall(self.id, self.name, arguments)
 
 
 def _joined(parts: list[Part], channel: str) -> str | None:
-    """All text of a channel, with what went back to it."""
+    """Return all text of a channel, including broken calls that went back to it; None if there is none."""
     texts = [
         part.text
         for part in parts

@@ -1,7 +1,7 @@
-"""Outputs as columns: what a table is made of, read row by row.
+"""Columns of parsed messages, from which a table is made.
 
-Everything is collected flat, in a list for each field: tables are built from these much
-faster than from a value for each row.
+Each field is collected in a flat list, because tables are built much faster from lists than from one
+value per row.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,13 +16,13 @@ from .message_builder import MessageBuilder
 
 
 class MessageColumns:
-    """The fields of messages, a row for each."""
+    """Columns of a table with one message per row."""
 
     __slots__ = (
         "_call_fields",
         "_diagnostic_fields",
         "_outputs",
-        "behind_calls",
+        "calls_end",
         "content",
         "diagnostics_end",
         "error",
@@ -32,30 +32,30 @@ class MessageColumns:
     )
 
     def __init__(self, policies: Policies | None = None) -> None:
-        """``policies``: by which rows are read."""
+        """Create empty columns; ``policies`` apply to all rows."""
         self.reasoning: list[str | None] = []
         self.content: list[str | None] = []
         self.finish_reason: list[str | None] = []
         self.labels: list[bytes | None] = []
         self.error: list[str | None] = []
-        """What is wrong with a row that could not be read."""
-        self.behind_calls: list[int] = [0]
-        """How many calls there are before each row, and in the end."""
+        """Error message of each row that could not be read."""
+        self.calls_end: list[int] = [0]
+        """Number of calls before each row, and in total."""
         self.diagnostics_end: list[int] = [0]
-        """How many problems, likewise."""
+        """Number of diagnostics before each row, and in total."""
         self._call_fields = _CallFields()
         self._diagnostic_fields = _DiagnosticFields()
         self._outputs = Outputs(policies)
 
     @property
     def calls(self) -> tuple[list[Any], ...]:
-        """Of all calls: ids, names, arguments, statuses, and where they begin and end."""
+        """Columns of all calls: ids, names, arguments, statuses, starts and ends."""
         of = self._call_fields
         return of.ids, of.names, of.arguments, of.statuses, of.starts, of.ends
 
     @property
     def diagnostics(self) -> tuple[list[Any], ...]:
-        """Of all problems: kinds, details, where they begin and end, and what the model wrote."""
+        """Columns of all diagnostics: kinds, details, starts, ends and texts."""
         of = self._diagnostic_fields
         return of.kinds, of.details, of.starts, of.ends, of.raws
 
@@ -68,13 +68,13 @@ class MessageColumns:
         reason: FinishReason | None,
         new_id: Callable[[str, int], str],
     ) -> None:
-        """A row: what a parser with these options makes of the text."""
+        """Parse an output and add it as a row; the options are those of ``Parser``."""
         parser = self._outputs.parser(dialect, tools, prompt, new_id)
         events = parser.feed(text)
         events += parser.finish(reason)
-        fold = MessageBuilder(parser, source=text)
-        fold.push(events)
-        message = fold.message()
+        builder = MessageBuilder(parser, source=text)
+        builder.push(events)
+        message = builder.message()
         starts: list[int] = []
         ends: list[int] = []
         for event in events:
@@ -92,11 +92,12 @@ class MessageColumns:
         diagnostics: Sequence[Any],
         labels: bytes | None,
     ) -> None:
-        """A row that was read.
+        """Add a parsed message as a row.
 
-        :param starts: where each attempt at a call begins, in their order,
-        :param ends: ... and ends.
-        :param problems: those of the message, with the same kind of places.
+        :param starts: start of each call of ``message.parts``, complete or broken.
+        :param ends: end of each of these calls.
+        :param diagnostics: diagnostics of the message, with the same kind of offsets.
+        :param labels: a label for each token, if tokens were labelled.
         """
         self.reasoning.append(message.reasoning)
         self.content.append(message.content)
@@ -105,19 +106,19 @@ class MessageColumns:
         self.labels.append(labels)
         if starts:
             self._call_fields.add(message, starts, ends)
-        self.behind_calls.append(len(self._call_fields.ids))
+        self.calls_end.append(len(self._call_fields.ids))
         for diagnostic in diagnostics:
             self._diagnostic_fields.add(diagnostic)
         self.diagnostics_end.append(len(self._diagnostic_fields.kinds))
 
     def add_error(self, error: str) -> None:
-        """A row that could not be read."""
+        """Add a row that could not be read."""
         self.reasoning.append(None)
         self.content.append(None)
         self.finish_reason.append(None)
         self.error.append(error)
         self.labels.append(None)
-        self.behind_calls.append(len(self._call_fields.ids))
+        self.calls_end.append(len(self._call_fields.ids))
         self.diagnostics_end.append(len(self._diagnostic_fields.kinds))
 
 

@@ -1,8 +1,8 @@
-"""Reasoning apart from the rest, for hosts that have one parser for each.
+"""Splitter of an output into reasoning and the rest.
 
-Both halves come from one dialect.  The reasoning half hands on whatever is not
-reasoning as it was written, markup and all; the tool half is a ``Parser`` that
-begins in ``content`` and reads that.
+Some engines have one parser for reasoning and another one for tool calls.  The splitter is the first:
+it passes on everything that is not reasoning exactly as the model wrote it, markup included.  The second
+is a ``Parser`` with ``start_channel="content"``.
 """
 
 from dataclasses import replace
@@ -15,17 +15,17 @@ from ...policies import DEFAULTS, Policies
 
 
 class ReasoningSplit(NamedTuple):
-    """What a piece of output adds to each half."""
+    """Text that a piece of output adds to the reasoning and to the rest."""
 
     reasoning: str
     rest: str
 
 
 class ReasoningSplitter:
-    """Takes the reasoning out of an output, and leaves the rest as it is.
+    """Splitter of an output into reasoning and the rest.
 
-    >>> half = ReasoningSplitter("hermes", start_channel="reasoning")
-    >>> half.feed('It is late.</think><tool_call>{"name": "now"')
+    >>> splitter = ReasoningSplitter("hermes", start_channel="reasoning")
+    >>> splitter.feed('It is late.</think><tool_call>{"name": "now"')
     ReasoningSplit(reasoning='It is late.', rest='<tool_call>{"name": "now"')
     """
 
@@ -39,26 +39,26 @@ class ReasoningSplitter:
         start_channel: Channel | None = None,
         policies: Policies | None = None,
     ) -> None:
-        """The options are those of ``Parser``."""
-        at_once = replace(policies or DEFAULTS, commit="name")
+        """Create a splitter for one output; the options are those of ``Parser``."""
+        immediate = replace(policies or DEFAULTS, commit="name")
         self.parser = Parser(
             dialect,
             tools=tools,
             prompt=prompt,
             continues=continues,
             start_channel=start_channel,
-            policies=at_once,
+            policies=immediate,
             keep_raw=False,
         )
-        """What tells the halves apart."""
-        self._tidy = self.parser.tidy()
-        self._raw: list[str] = []  # what came in and is in no event yet, if there is any
-        self._base = 0  # its offset
+        """Parser that tells reasoning from the rest."""
+        self._whitespace = self.parser.tidy()
+        self._raw: list[str] = []  # input that no event accounts for yet
+        self._base = 0  # offset of that input
 
     def feed(self, text: str) -> ReasoningSplit:
-        """The next piece of output."""
+        """Split the next piece of output."""
         events = self.parser.feed(text)
-        if len(events) == 1 and not self._raw:  # the next piece of an argument, all of it
+        if len(events) == 1 and not self._raw:  # the piece is the middle of an argument
             (event,) = events
             if isinstance(event, CallArgs) and event.end - event.start == len(text):
                 self._base = event.end
@@ -67,7 +67,7 @@ class ReasoningSplitter:
         return self._split(events)
 
     def finish(self, reason: FinishReason | None = None) -> ReasoningSplit:
-        """No more output follows, for this reason."""
+        """End the output and split the rest of it; ``reason`` is as for ``Parser.finish``."""
         return self._split(self.parser.finish(reason))
 
     def _split(self, events: list[Event]) -> ReasoningSplit:
@@ -84,7 +84,7 @@ class ReasoningSplitter:
                 rest.append(raw[event.start - base : event.end - base])
         self._raw = [raw[end - base :]] if end - base < len(raw) else []
         self._base = end
-        shown = self._tidy.push(events)
+        shown = self._whitespace.push(events)
         reasoning = "".join([e.text for e in shown if isinstance(e, Text) and e.channel == "reasoning"])
         return ReasoningSplit(reasoning, "".join(rest))
 

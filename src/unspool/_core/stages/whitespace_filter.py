@@ -1,23 +1,25 @@
-"""Tidying: what a stream amounts to for those who read it.
+"""Filter that removes framing whitespace from a stream of events.
 
-White space that is framing leaves the text.  The machine accounts for every
-character; whether the blank line before a call is content is not its business.
-This stage decides, incrementally, and hands on the same events with the text
-that a user should see, and only those:
+Theory of operation
+-------------------
 
-* Blanks before a call, between calls and after the last one are framing.
-* So are blanks at the very beginning of the content if reasoning or a call
-  came before, and the line breaks around reasoning.
-* Two messages of one channel are joined by a line break.
+The machine accounts for every character and judges none.  Whether a blank line in front of a call is
+content depends on what follows, so this stage decides it.  It passes on the same events, with the text
+that a user should see:
 
-With the policy ``whitespace_around_calls="keep"`` blanks between text and a call are of
-the text; those that no text is next to stay framing.
+* Whitespace before a call, between calls and after the last call is framing.
+* So is whitespace at the very beginning of the content if reasoning or a call came before, and so are
+  the newlines around reasoning.
+* Two messages of one channel are joined by a newline.
 
-Blanks are held until what follows shows what they are; without calls and
-reasoning, content is verbatim.
+Under the policy ``whitespace_around_calls="keep"``, whitespace between text and a call belongs to the
+text.  Whitespace without text next to it stays framing.
 
-How the output ended is decided here, too, by ``FinishRule``: the fold and every
-wire ask their tidy.
+Each channel keeps its trailing whitespace until what follows decides about it.  Content without calls
+and reasoning is passed on unchanged.
+
+The finish reason is decided here as well, by ``FinishRule``, so that message builders and all wires
+agree on it.
 """
 
 from collections.abc import Iterable
@@ -33,7 +35,7 @@ from ...events import (
     FinishReason,
     Markup,
     Text,
-    channel_behind,
+    channel_after,
 )
 from ..finish_reason import FinishRule
 from ..mypyc_types import Unchecked
@@ -41,42 +43,43 @@ from ..mypyc_types import Unchecked
 if TYPE_CHECKING:
     from ...parser import Parser
 
-_LINE_BREAKS: Final = "\r\n"
+_NEWLINES: Final = "\r\n"
 
 
 class _Channel:
-    """The white space of one channel."""
+    """Undecided whitespace of one channel."""
 
     __slots__ = ("blanks", "join", "lead", "name", "only_breaks", "shown", "start", "sure")
 
     def __init__(self, name: Channel) -> None:
         self.name: Channel = name
         self.shown = False
-        """Some text has been handed on."""
+        """True if some text has been passed on."""
         self.blanks: list[str] = []
-        """Pieces of white space that is not decided yet, ..."""
+        """Pieces of whitespace that is not decided yet."""
         self.only_breaks = True
-        """... whether they are line breaks and nothing else, ..."""
+        """True if these pieces contain newlines and nothing else."""
         self.start = 0
-        """... and where they began."""
+        """Offset of the first of these pieces."""
         self.sure: int | None = None
-        """How many of the pieces count if nothing follows; None: all."""
+        """Number of these pieces that are text if no text follows; None: all of them."""
         self.lead = ""
-        """Characters to drop until other text comes."""
+        """Characters to remove from the beginning of the text that comes next."""
         self.join = ""
-        """What to put between this and the text before."""
+        """Text to insert between the previous text and the next."""
 
-    def wait(self, blanks: str) -> None:
-        """More white space."""
+    def keep(self, blanks: str) -> None:
+        """Keep further whitespace until it is decided."""
         self.blanks.append(blanks)
-        self.only_breaks = self.only_breaks and not blanks.strip(_LINE_BREAKS)
+        self.only_breaks = self.only_breaks and not blanks.strip(_NEWLINES)
 
     def forget(self) -> None:
-        """It is decided."""
+        """Drop the whitespace that was kept."""
         self.blanks.clear()
         self.only_breaks = True
 
-    def text(self, event: Text) -> Text | None:
+    def push(self, event: Text) -> Text | None:
+        """Take text; return what can be shown now, without trailing whitespace."""
         text = event.text
         if not (self.blanks or self.lead or self.join or text[-1:].isspace()):
             self.shown = self.shown or bool(text)
@@ -93,7 +96,7 @@ class _Channel:
         if not body:
             if not self.blanks:
                 self.start = start
-            self.wait(text)
+            self.keep(text)
             return None
         self.lead = ""
         self.sure = None
@@ -107,18 +110,18 @@ class _Channel:
         self.join = ""
         self.start = event.end
         if len(body) < len(text):
-            self.wait(text[len(body) :])
+            self.keep(text[len(body) :])
             self.start -= len(text) - len(body)
         self.shown = True
         return Text(self.name, shown, start, self.start)
 
     def end_here(self) -> None:
-        """If nothing but blanks follows, those are not text."""
+        """Treat whitespace from here on as framing, unless text follows."""
         if self.sure is None:
             self.sure = len(self.blanks)
 
     def flush(self, end: int) -> Text | None:
-        """The blanks turned out to be text."""
+        """Return the whitespace that was kept as text, up to offset ``end``."""
         if not self.blanks:
             return None
         blanks = "".join(self.blanks[: self.sure])
@@ -130,9 +133,9 @@ class _Channel:
 
 
 class WhitespaceFilter:
-    """Events in, tidy events out, in as many portions as you like.  ``parser.tidy()`` makes one.
+    """Filter that removes framing whitespace from the events of a parser.
 
-    The text is what a user should see, and ``finish_reason`` says how the output ended.
+    ``parser.tidy()`` creates one.  Events can be pushed in portions of any size.
     """
 
     __slots__ = (
@@ -154,12 +157,12 @@ class WhitespaceFilter:
             dialect, policies, forced = parser.dialect, parser.policies, parser.forced
         except AttributeError:
             raise UsageError(
-                f"events are tidied and folded as their parser says, got {type(parser).__name__}: "
-                "use parser.tidy(), parser.fold()"
+                f"expected the parser of the events, got {type(parser).__name__}: "
+                "use parser.tidy() or parser.fold()"
             ) from None
         self._content = _Channel("content")
         self._reasoning = _Channel("reasoning")
-        self._reasoning.lead = _LINE_BREAKS
+        self._reasoning.lead = _NEWLINES
         self._keep_blanks = dialect.keep_whitespace
         self._keep_around = policies.whitespace_around_calls == "keep"
         self._drop = (
@@ -172,32 +175,32 @@ class WhitespaceFilter:
             policies.forced_finish_reason if forced else "tool_calls", keep=policies.malformed_call == "keep"
         )
         self.channel: Channel = parser.start_channel
-        """The channel of the text at hand."""
+        """Channel of the events so far."""
         self.contexts: dict[int, tuple[Channel, str]] = {}
-        """For each call the channel around it, and the white space it took from the text before."""
+        """For each call the channel around it, and the whitespace that it took from the text before it."""
 
     @property
     def finish_reason(self) -> FinishReason:
-        """How the output ended, as far as it has come.
+        """Finish reason of the events so far.
 
-        A call that was cut off makes it ``length``, a complete one ``tool_calls``;
-        else it is what ``Parser.finish`` was told, by default ``stop``.
+        It is ``length`` if a call was cut off, and ``tool_calls`` if there is a complete call.  Otherwise
+        it is the reason passed to ``Parser.finish``, by default ``stop``.
         """
         return self._rule.reason()
 
     def push(self, events: "Iterable[Event]") -> "list[Event]":
-        """What these events come to."""
+        """Take further events and return those that can be passed on now."""
         out: list[Event] = []
-        for given in events:
-            event = given
+        for raw_event in events:
+            event = raw_event
             if self._cut_is_text and isinstance(event, Markup) and event.kind == "cut":
                 event = Text("content", event.text, event.start, event.end)
             if isinstance(event, Text):
                 self.channel = event.channel
                 if event.channel == "reasoning":
-                    shown = self._reasoning.text(event)
+                    shown = self._reasoning.push(event)
                 else:
-                    shown = None if self._called and self._drop else self._content.text(event)
+                    shown = None if self._called and self._drop else self._content.push(event)
                 if shown is not None:
                     out.append(shown)
                 continue
@@ -205,11 +208,12 @@ class WhitespaceFilter:
                 pass
             elif isinstance(event, Markup):
                 before = self.channel
-                self.channel = channel_behind(event, before)
-                self._markup(event, before, out)
+                self.channel = channel_after(event, before)
+                self._read_markup(event, before, out)
             elif isinstance(event, CallStart):
-                self._called = self._called or self.channel == "content"  # one in reasoning is no answer
-                self.contexts[event.index] = (self.channel, self._call(out))
+                # A call in reasoning is not part of the answer.
+                self._called = self._called or self.channel == "content"
+                self.contexts[event.index] = (self.channel, self._before_call(out))
             else:
                 self._rule.see(event)
                 if isinstance(event, Finish) and (self._keep_around or not self._framed):
@@ -221,8 +225,8 @@ class WhitespaceFilter:
         if event is not None:
             out.append(event)
 
-    def _call(self, out: list[Event]) -> str:
-        """A call, or what stands for one, comes next; returns the blanks that it costs."""
+    def _before_call(self, out: list[Event]) -> str:
+        """Decide about the whitespace in front of a call; return what was removed."""
         content = self._content
         blanks = "".join((content if self.channel == "content" else self._reasoning).blanks)
         if self._keep_around:
@@ -242,25 +246,26 @@ class WhitespaceFilter:
             content.lead = " \t\r\n"
         return blanks
 
-    def _markup(self, event: Markup, before: Channel, out: list[Event]) -> None:
+    def _read_markup(self, event: Markup, before: Channel, out: list[Event]) -> None:
+        """Decide about the whitespace around markup; ``before`` is the channel before it."""
         kind = event.kind
         content, reasoning = self._content, self._reasoning
         if kind in ("call", "cut"):
-            self._call(out)
+            self._before_call(out)
         elif kind == "separator":
             if event.text.isspace() and not content.lead:
-                content.wait(event.text)
+                content.keep(event.text)
         elif kind == "reasoning_open" and before == "reasoning":
-            pass  # it was open, and goes on
+            pass  # reasoning was open already
         elif kind in ("reasoning_open", "reasoning_close"):
             reasoning.forget()
             reasoning.join = "\n"
-            reasoning.lead = _LINE_BREAKS
+            reasoning.lead = _NEWLINES
             if not content.shown:
                 content.forget()
-                content.lead = _LINE_BREAKS
+                content.lead = _NEWLINES
             elif kind == "reasoning_open" and content.only_breaks:
-                content.sure = 0  # the line that the opener needs is its own, unless text follows
+                content.sure = 0  # newlines in front of the opener belong to it, unless text follows
             else:
                 content.end_here()
         elif kind == "dropped":
@@ -277,4 +282,4 @@ class WhitespaceFilter:
             self._append(out, content.flush(event.start))
             reasoning.forget()
             content.join = reasoning.join = "\n"
-            reasoning.lead = _LINE_BREAKS
+            reasoning.lead = _NEWLINES

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..scan.markers import agreement
-from ..scan.runs import BOUND, behind_space
+from ..scan.runs import BOUND, skip_whitespace
 from .detokenizer import PRIVATE, OffsetMap
 
 
@@ -95,7 +95,7 @@ class Alignment:
             code_point = expected.piece[expected.at]
             literal = self._literals.get(code_point, "")
             if literal:
-                start = behind_space(text, at)
+                start = skip_whitespace(text, at)
                 if start - at <= BOUND:  # else the token was left out, and the whitespace is the model's
                     if text.startswith(literal, start):
                         at = self._release(at, start, out) + len(literal)

@@ -232,9 +232,9 @@ class DoorProtocol(HttpToolsProtocol):
         """Read no more for a moment."""
         if self._resting is None:
             self.flow.pause_reading()
-            self._resting = self.loop.call_later(_REST, self._read_on)
+            self._resting = self.loop.call_later(_REST, self._read_string_piece)
 
-    def _read_on(self) -> None:
+    def _read_string_piece(self) -> None:
         self._resting = None
         if not self.transport.is_closing():
             self.flow.resume_reading()

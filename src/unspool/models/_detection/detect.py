@@ -20,8 +20,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from ..._core.compile_cache import compiled_dialect
 from ..._core.render.example import calls_of
 from ..._core.render.message import render
+from ..._core.start_state import output_start, relevant_tail
 from ...chat_templates import ChatTemplate, ChatTemplateError, normalise_history
 from ...dialects._control_tokens import is_control_token
 from ...dialects._declaration import Dialect
@@ -37,7 +39,7 @@ from ...dialects._request_facts import (
 from ...dialects._templates import split_marks
 from ...errors import SpecError, UsageError
 from ...message import Message, Part, TextPart, ToolCall
-from ...parser import Parser, parse
+from ...parser import parse
 from .._convert.from_response_template import from_response_template
 from .._sources import Source, read_source
 from .infer import infer
@@ -419,11 +421,10 @@ def _around(dialect: Dialect | None, writing: Writing) -> tuple[str, str]:
 
 
 def _begins(dialect: Dialect, prompt: str) -> Begins:
-    """Where an output after this prompt begins, as the parser sees it."""
-    for event in Parser(dialect, prompt=prompt).feed("x"):
-        channel = getattr(event, "channel", "")
-        if channel in ("content", "reasoning"):
-            return "reasoning" if channel == "reasoning" else "content"
+    """Return where an output after this prompt begins."""
+    start = output_start(dialect, relevant_tail(prompt, compiled_dialect(dialect)))
+    if start == "reasoning" or start == "content":  # noqa: PLR1714 - so that a checker can follow
+        return start
     return "header" if dialect.prompt.start else "content"
 
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from ..._core.explain import syntax_of
+from ..._core.explain import fully_compiled
 from ...dialects._declaration import Dialect
 from ...dialects._templates import literals, parse_template, split_marks
 
 
 def furniture(dialect: Dialect) -> list[str]:
     """Markers that have nothing to do with calls: they tell families apart that write calls alike."""
-    syntax = syntax_of(dialect)
+    compiled = fully_compiled(dialect)
     found = {
         literal.strip()
         for literal in (*dialect.stop, *dialect.prompt.turn, *dialect.drop)
         if "{" not in literal
     }
-    for wrapper in syntax.inside:
+    for wrapper in compiled.states.inside:
         found.update(step.text for step in wrapper.program.steps if step.text)
     return sorted(literal for literal in found if len(literal) > 1)
 

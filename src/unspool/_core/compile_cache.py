@@ -1,0 +1,59 @@
+"""Cache of compiled dialects."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from .arguments.select import envelope_factory
+from .compiler.compile import compile_dialect
+from .compiler.compiled_dialect import CompiledDialect, CompileOptions
+
+if TYPE_CHECKING:
+    from ..dialects._declaration import Dialect
+
+_DERIVED: Final = ("+", ":")
+"""Characters in the name of a dialect that was made of others for one request."""
+
+
+def compiled_dialect(
+    dialect: Dialect,
+    calls: bool = True,
+    declared: bool = True,
+    calls_in_reasoning: bool = True,
+    repair: bool = False,
+) -> CompiledDialect:
+    """Return a dialect in compiled form; the arguments are those of ``CompileOptions``.
+
+    A compiled dialect takes hundreds of kilobytes, and requests may combine dialects in thousands of
+    ways.  Combined dialects therefore have a small cache of their own, and never evict the others.
+    """
+    derived = any(sign in dialect.name for sign in _DERIVED)
+    compile_once = _compile_derived if derived else _compile_declared
+    return compile_once(dialect, calls, declared, calls_in_reasoning, repair)
+
+
+def _compile(
+    dialect: Dialect, calls: bool, declared: bool, calls_in_reasoning: bool, repair: bool
+) -> CompiledDialect:
+    options = CompileOptions(
+        reads_calls=calls,
+        has_declared_tools=declared,
+        calls_in_reasoning=calls_in_reasoning,
+        repair=repair,
+    )
+    accepted = [
+        compile_dialect(
+            replace(other, names=dialect.names, stop=dialect.stop),
+            options,
+            envelope_factory(other, repair),
+            for_other=True,
+        )
+        for other in dialect.also_accepts
+    ]
+    return compile_dialect(dialect, options, envelope_factory(dialect, repair), accepted)
+
+
+_compile_declared: Final = lru_cache(maxsize=1024)(_compile)
+_compile_derived: Final = lru_cache(maxsize=64)(_compile)

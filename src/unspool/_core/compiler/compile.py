@@ -1,0 +1,455 @@
+"""Compiler from a dialect's templates to the tables of ``compiled_dialect.py``.
+
+``compile_dialect`` runs the passes in order.  Each pass is a function of the tables before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from ...dialects._control_tokens import is_control_token
+from ...dialects._templates import (
+    PAYLOADS,
+    is_marker,
+    literals,
+    parse_template,
+    reading_pieces,
+    split_at,
+    split_marks,
+)
+from ..scan.markers import MarkerSet
+from .compiled_dialect import (
+    CallPrograms,
+    CompiledDialect,
+    CompileOptions,
+    DialectForms,
+    ParameterTable,
+    PromptMarkers,
+    TextStates,
+)
+from .follow_sets import FollowSets
+from .forms import CallForm, ParamForm, SectionForm, Wrapper, closing_steps, steps_of, value_opener
+from .frame_form import FrameForm
+from .name_forms import NameForms
+from .programs import (
+    CALL,
+    DROP,
+    EMPTY_SECTION,
+    END,
+    FOLLOWED,
+    LITERAL,
+    SECTION_CLOSE,
+    SPACE,
+    STOP,
+    EnvelopeFactory,
+    Program,
+    Step,
+)
+from .text_states import TextState
+
+if TYPE_CHECKING:
+    from ...dialects._declaration import Dialect
+    from ...events import Channel
+
+_BODY_CHANNELS: Final[dict[str, Channel | None]] = {
+    "reasoning": "reasoning",
+    "content": "content",
+    "drop": None,
+}
+
+
+def compile_dialect(
+    dialect: Dialect,
+    options: CompileOptions,
+    make_envelope: EnvelopeFactory,
+    accepted: Sequence[CompiledDialect] = (),
+    *,
+    for_other: bool = False,
+) -> CompiledDialect:
+    """Compile a dialect.
+
+    :param make_envelope: creates the codec of an object that holds a call's name.
+    :param accepted: the compiled dialects of ``dialect.also_accepts``.
+    :param for_other: another dialect accepts the calls of this one.
+    """
+    forms = _split_templates(dialect, options, make_envelope)
+    follow = FollowSets(forms.calls, forms.sections, forms.params, forms.frame, dialect.stop)
+    params = _compile_parameters(dialect, forms, follow)
+    programs = _compile_calls(dialect, forms, follow, accepted, for_other=for_other)
+    states = _compile_text_states(dialect, options, forms, params, programs)
+    return CompiledDialect(
+        dialect,
+        reads_calls=options.reads_calls,
+        forms=forms,
+        follow=follow,
+        params=params,
+        programs=programs,
+        states=states,
+        prompt=_compile_prompt_markers(dialect, forms.frame, states),
+        names=NameForms(dialect),
+        owners={form: other for other in accepted for form in other.forms.calls},
+    )
+
+
+# -- pass 1: forms
+
+
+def _split_templates(
+    dialect: Dialect, options: CompileOptions, make_envelope: EnvelopeFactory
+) -> DialectForms:
+    """Split every template at its central hole.
+
+    Needs nothing but the dialect.  Without calls there are no forms of calls and sections.
+    """
+    calls: list[CallForm] = []
+    sections: list[SectionForm] = []
+    if options.reads_calls:
+        repair = options.repair
+        call_templates = _with_code_fences(dialect.call) if repair else dialect.call
+        section_templates = _with_fenced_arrays(dialect.section) if repair else dialect.section
+        calls = [CallForm(template, dialect, make_envelope) for template in call_templates]
+        for template in section_templates:
+            section = SectionForm(template, sections[0].opener if sections else "")
+            if options.has_declared_tools or not section.declared:
+                sections.append(section)
+    escaped_newlines = dialect.values.spelt_breaks
+    params = [ParamForm(template, escaped_newlines=escaped_newlines) for template in dialect.param]
+    frame = FrameForm(dialect, dialect.frame) if dialect.frame is not None else None
+    return DialectForms(calls, sections, params, frame)
+
+
+def _with_code_fences(calls: tuple[str, ...]) -> tuple[str, ...]:
+    """Add templates with the payload in a code fence, for repair."""
+    fenced: list[str] = []
+    for call in calls:
+        for payload in ("{envelope}", "{args}"):
+            if payload in call and "```" not in call:
+                fenced += [call.replace(payload, f"\n```{tag}\n{payload}\n```\n") for tag in ("json", "")]
+    return (*calls, *fenced)
+
+
+def _with_fenced_arrays(sections: tuple[str, ...]) -> tuple[str, ...]:
+    """Add templates with the array of calls in a code fence, for repair."""
+    fenced = [
+        section.replace("[{calls}]", f"\n```{tag}\n[{{calls}}]\n```\n")
+        for section in sections
+        if "[{calls}]" in section and "```" not in section and "^" not in section
+        for tag in ("json", "")
+    ]
+    return (*sections, *fenced)
+
+
+# -- pass 2 is `FollowSets`
+
+
+# -- pass 3: parameters
+
+
+def _compile_parameters(dialect: Dialect, forms: DialectForms, follow: FollowSets) -> ParameterTable:
+    """Make the programs for what may stand between two values.
+
+    Needs the follow sets: a parameter without the tag that opens its value counts only if no literal
+    of ``after_value`` stands in place of the tag.
+    """
+    params = list(forms.params)
+    for template in dialect.param:
+        if value_opener(template):
+            form = ParamForm(template, escaped_newlines=False, never_followed_by=follow.after_value)
+            follow.set_value_markers(form)
+            params.append(form)
+    # A head that demands more is tried first: one with CDATA before one without.
+    head_programs = [form.head for form in sorted(params, key=lambda form: -form.head.demands)]
+    followed = [Step(FOLLOWED, markers=follow.first_param)]
+    return ParameterTable(
+        params,
+        head_programs,
+        [*(form.closing for form in params), *head_programs],
+        [
+            Program(CALL, [*form.opening, *followed], call=form)
+            for form in forms.calls
+            if form.opener in follow.openers
+        ],
+    )
+
+
+# -- pass 4: call programs
+
+
+def _compile_calls(
+    dialect: Dialect,
+    forms: DialectForms,
+    follow: FollowSets,
+    accepted: Sequence[CompiledDialect],
+    *,
+    for_other: bool,
+) -> CallPrograms:
+    """Make the programs of calls, in running text and after another call of a section.
+
+    Needs the follow sets, for names that only what follows confirms.  The programs of accepted
+    dialects come last.  Their sections stay their own, so the tables by section have these, too.
+    """
+    confirmations = {
+        form: _confirmation(form, forms.calls, follow, for_other=for_other) for form in forms.calls
+    }
+    in_text = list(_calls_in_text(forms, confirmations))
+    next_in_section = {
+        section: list(_next_in_section(dialect, section, confirmations)) for section in forms.sections
+    }
+    resync = dict(follow.section_resync)
+    for other in accepted:
+        in_text += [program for program in other.programs.in_text if program.action == CALL]
+        next_in_section.update(other.programs.next_in_section)
+        resync.update(other.programs.resync)
+    return CallPrograms(in_text, next_in_section, resync)
+
+
+def _confirmation(
+    form: CallForm, calls: Sequence[CallForm], follow: FollowSets, *, for_other: bool
+) -> list[Step]:
+    """Return the step that confirms a name which nothing closes, if the call has such a name.
+
+    The name counts only in front of what may follow it, or at the end of the input.
+    """
+    if form.payload == "params" and form.ends_in_name:
+        # A name alone is not enough to recognise the call of another family: a parameter must follow.
+        return [Step(FOLLOWED, markers=follow.heads if for_other else follow.first_param)]
+    others = [other.template for other in calls if other.template != form.template]
+    if not form.payload and any(other.startswith(form.template) for other in others):
+        return [Step(FOLLOWED, markers=follow.after_name)]
+    return []
+
+
+def _calls_in_text(
+    forms: DialectForms, confirmations: Mapping[CallForm, Sequence[Step]]
+) -> Iterator[Program]:
+    """Yield a program for every way that a call, or an empty section, can begin in running text."""
+    for section in forms.sections:
+        for form, confirmation in confirmations.items():
+            program = Program(
+                CALL,
+                [*section.steps, *form.head(section), *confirmation],
+                call=form,
+                section=section,
+                anchored=section.anchored,
+                declared=section.declared,
+            )
+            if program.trigger and section.admits(form):
+                yield program
+            if section.bare and form.opener and form.closers:
+                steps = [Step(LITERAL, form.opener), *closing_steps(form.closers)]
+                yield Program(EMPTY_SECTION, steps, section=section)
+        if section.opener and section.closers and not section.unmarked:
+            steps = [*section.steps, *closing_steps(section.closers)]
+            yield Program(EMPTY_SECTION, steps, section=section, anchored=section.anchored)
+
+
+def _next_in_section(
+    dialect: Dialect, section: SectionForm, confirmations: Mapping[CallForm, Sequence[Step]]
+) -> Iterator[Program]:
+    """Yield the programs of what may follow a call in a section: a separator, a call, the end."""
+    separators = [sep.strip() for sep in dialect.sep if sep.strip()]
+    if section.bare and not separators:
+        return  # running text follows
+    declared = bool(section.missing_opener)
+    for form in sorted(confirmations, key=lambda form: form.rank):
+        head = [*form.head(section), *confirmations[form]]
+        for sep in separators:
+            steps = [Step(LITERAL, sep), Step(SPACE), *head]
+            yield Program(CALL, steps, call=form, section=section, declared=declared)
+        if section.admits(form):
+            yield Program(CALL, head, call=form, section=section, declared=declared)
+    if section.closers:
+        for sep in separators:
+            steps = [Step(LITERAL, sep), *closing_steps(section.closers)]
+            yield Program(SECTION_CLOSE, steps, section=section)
+
+
+# -- pass 5: text states
+
+
+def _compile_text_states(
+    dialect: Dialect,
+    options: CompileOptions,
+    forms: DialectForms,
+    params: ParameterTable,
+    programs: CallPrograms,
+) -> TextStates:
+    """Make the states of running text: for each, what may begin, what closes it, what is stray.
+
+    Needs the call programs.  Wrappers, markers to drop and headers of messages are added here.
+    """
+    frames = forms.frame.programs if forms.frame is not None else []
+    unanchored = [program for program in programs.in_text if not program.anchored]
+    wrappers = [Wrapper("reasoning", template) for template in dialect.reasoning]
+    wrappers += [Wrapper("content", template) for template in dialect.content]
+    wrappers += [Wrapper(None, template) for template in dialect.drop if "{text}" in template]
+    wrapper_triggers = [wrapper.program.trigger for wrapper in wrappers]
+    call_openers = _before_arguments(dialect).difference(wrapper_triggers, dialect.stop)
+    dropped = list(_dropped_markers(dialect, reads_calls=options.reads_calls))
+    stray = _stray_closers(forms, wrappers, params.forms if options.reads_calls else ())
+    in_content = [*programs.in_text, *(wrapper.program for wrapper in wrappers), *dropped, *frames]
+    fresh = TextState("content", in_content, stray=stray, fresh=True)
+    content = TextState("content", [p for p in in_content if not p.anchored], stray=stray)
+
+    in_reasoning: list[Program] = []
+    reasoning_ends: list[str] = []
+    if options.calls_in_reasoning:
+        in_reasoning = [program for program in unanchored if not program.declared]
+        reasoning_ends = [section.opener for section in forms.sections if section.ends_reasoning]
+    inside: dict[Wrapper, TextState] = {}
+    for wrapper in wrappers:
+        ends: Sequence[str] = ()
+        strays: dict[str, str] = {}
+        inner: list[Program] = []  # inside dropped text only the end counts
+        if wrapper.channel == "reasoning":
+            others = [w.program for w in wrappers if not w.program.anchored or w.channel == "content"]
+            # If calls in reasoning are text, their markers must not be dropped from it.
+            kept = [p for p in dropped if options.calls_in_reasoning or p.trigger not in call_openers]
+            inner = [*others, *kept, *frames, *in_reasoning]
+            ends = reasoning_ends
+        elif wrapper.channel == "content":
+            inner = [*unanchored, *(w.program for w in wrappers if w is not wrapper), *dropped]
+            strays = stray
+        inside[wrapper] = TextState(
+            wrapper.channel,
+            inner,
+            closers=wrapper.closers,
+            reasoning_ends=ends,
+            stray=strays,
+            wrapper=wrapper,
+        )
+    bodies = _body_states(dialect, forms.frame, unanchored)
+    return TextStates(fresh, content, inside, bodies, call_openers)
+
+
+def _before_arguments(dialect: Dialect) -> frozenset[str]:
+    """Return every literal that stands in front of the arguments of a call."""
+    found: set[str] = set()
+    for template in (*dialect.section, *dialect.call):
+        found.update(literals(split_at(parse_template(split_marks(template)[1]), *PAYLOADS, "calls")[0]))
+    return frozenset(found)
+
+
+def _dropped_markers(dialect: Dialect, *, reads_calls: bool) -> Iterator[Program]:
+    """Yield the programs of markers that are dropped wherever they stand, and of ends of a turn."""
+    # Where calls are text, the markers that they consist of are text as well.
+    of_calls = frozenset[str]() if reads_calls else _call_markers(dialect)
+    for template in dialect.drop:
+        if any(template in literal for literal in of_calls):
+            continue
+        if "{text}" not in template and "{calls}" not in template:
+            yield Program(DROP, steps_of(reading_pieces(template)))
+    for stop in dialect.stop:
+        if stop in of_calls:
+            continue
+        # Ordinary text such as </s> ends a turn only if nothing follows it.
+        yield Program(DROP, [Step(LITERAL, stop)]) if is_control_token(stop) else _stop_at_end(stop)
+
+
+def _call_markers(dialect: Dialect) -> frozenset[str]:
+    """Return the literals of which only calls consist.
+
+    There are none if a call ends with a literal that wrappers of text have, too: then the frame of a
+    call is that of any message.
+    """
+    of_calls = _literals_in(*dialect.call, *dialect.section, *dialect.param)
+    others = _literals_in(*dialect.reasoning, *dialect.content)
+    if any(call.endswith(tuple(others)) for call in dialect.call):
+        return frozenset()
+    return of_calls - others
+
+
+def _literals_in(*templates: str) -> frozenset[str]:
+    return frozenset(
+        text for template in templates for text in literals(reading_pieces(split_marks(template)[1]))
+    )
+
+
+def _stop_at_end(stop: str) -> Program:
+    """Return the program of a literal that counts only at the end of the input."""
+    return Program(STOP, [Step(LITERAL, stop), Step(SPACE), Step(END)])
+
+
+def _stray_closers(
+    forms: DialectForms, wrappers: Iterable[Wrapper], params: Iterable[ParamForm]
+) -> dict[str, str]:
+    """Return each closing literal with the kind of thing that it closes."""
+    stray: dict[str, str] = {}
+    for form in forms.calls:
+        stray.update(dict.fromkeys(filter(is_marker, (*form.closing, *form.closers)), "call"))
+    for section in forms.sections:
+        stray.update(dict.fromkeys(filter(is_marker, section.closers), "call"))
+    stray.update((param.closers[-1], "call") for param in params)
+    for wrapper in wrappers:
+        kind = "reasoning" if wrapper.channel == "reasoning" else "text"
+        stray.update(dict.fromkeys(wrapper.closers, kind))
+    if forms.frame is not None:
+        stray.update(dict.fromkeys(forms.frame.ends, "text"))
+    return stray
+
+
+def _body_states(dialect: Dialect, frame: FrameForm | None, calls: list[Program]) -> dict[str, TextState]:
+    """Return the states inside the body of a message, by where the route leads.
+
+    Markup in a body is text: only the end of the body and the next header count.  Calls count if the
+    route says that the body holds calls.
+    """
+    if frame is None:
+        return {}
+    borders = [program for program in frame.programs if not program.anchored]
+    borders += [_stop_at_end(stop) for stop in dialect.stop]
+    bodies = {
+        into: TextState(channel, borders, closers=frame.ends, body=True)
+        for into, channel in _BODY_CHANNELS.items()
+    }
+    bodies["{calls}"] = TextState("content", [*calls, *borders], closers=frame.ends, body=True)
+    return bodies
+
+
+# -- pass 6: prompt markers
+
+
+def _compile_prompt_markers(dialect: Dialect, frame: FrameForm | None, states: TextStates) -> PromptMarkers:
+    """Collect what tells where an output begins, given the end of a prompt.
+
+    Needs the text states, because a literal matters in a prompt if it means something in an output.
+    """
+    entries = states.fresh.entries
+    # Words that count only where an answer begins may stand anywhere in a prompt.
+    found = {literal for literal, entry in entries.items() if frame is not None or not entry.only_at_start}
+    if frame is not None:
+        found.add(frame.sep)
+    # A lone bracket is not a marker, but the code point that stands for a token is.
+    markers = MarkerSet(literal for literal in found if len(literal) > 1 or is_control_token(literal))
+    first_words = {literal for literal, entry in entries.items() if entry.anchored and frame is None}
+    closers = {closer for wrapper in states.inside for closer in wrapper.closers}
+    stops = [stop for stop in dialect.stop if stop not in closers or not dialect.prompt.turn]
+    framing = {*_framing(dialect), *(mark for mark in dialect.prompt.turn if mark in markers.literals)}
+    templates = [*markers.literals, *dialect.call, *dialect.section, *dialect.param]
+    templates += dialect.frame.fields if dialect.frame is not None else ()
+    templates.append(dialect.values.quote)
+    for other in dialect.also_accepts:
+        templates += [*other.call, *other.param]
+    return PromptMarkers(
+        markers=markers,
+        first_words=frozenset(first_words),
+        turn_borders=(*stops, *dialect.prompt.turn),
+        reasoning_pairs=[pair for pair in map(_around_text, dialect.reasoning) if all(pair)],
+        framing=sorted(framing, key=len, reverse=True),
+        all_templates="\n".join(templates),
+    )
+
+
+def _around_text(template: str) -> tuple[str, str]:
+    """Return what a wrapper has before and after its text, without whitespace around it."""
+    before, _, after = split_marks(template)[1].partition("{text}")
+    return before.strip(), after.strip()
+
+
+def _framing(dialect: Dialect) -> Iterator[str]:
+    """Yield the openers and closers of reasoning and content, except those that may be ordinary words."""
+    for template in (*dialect.reasoning, *dialect.content):
+        if "^" not in split_marks(template)[0]:
+            for part in _around_text(template):
+                yield from filter(None, map(str.strip, part.split("{_}")))
