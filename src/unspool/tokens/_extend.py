@@ -25,16 +25,16 @@ from ..chat_templates._capabilities import PROBED_TOOL, ChatMessage
 from ..chat_templates._chat_template import ChatTemplate, ChatTemplateError, as_chat
 from ..chat_templates._prefix_stability import (
     QUESTION,
-    Call,
-    Continuation,
+    ConversationRenderer,
     Difference,
-    Follower,
-    Marks,
-    a_round,
+    ExtendedConversation,
+    ProbeCall,
+    ReasoningMarkers,
+    find_reasoning_markers,
     first_difference,
-    marks_of,
-    said,
-    turn,
+    make_message,
+    make_round,
+    make_turn,
 )
 from ..errors import UsageError
 from ._label_tokens import as_ids
@@ -161,13 +161,17 @@ class _Extender:
 
     def extension(self) -> Extension:
         written = self.written()
-        found: Continuation | None = None
+        found: ExtendedConversation | None = None
         refusal: ChatTemplateError | None = None
         for conversation in self.conversations(written):
-            follower = Follower(self.template, conversation.tools or None, self.variables)
+            renderer = ConversationRenderer(self.template, conversation.tools or None, self.variables)
             try:
-                each = follower.follow(
-                    conversation.history, conversation.turn, self.new, lead=written.lead, begun=written.text
+                each = renderer.extend(
+                    conversation.history,
+                    conversation.turn,
+                    self.new,
+                    lead=written.lead,
+                    turn_start=written.text,
                 )
             except ChatTemplateError as error:
                 refusal = refusal or error
@@ -179,7 +183,7 @@ class _Extender:
             raise _refused(refusal)
         return self.joined(written.text, found, calls=bool(self.called()))
 
-    def check(self, each: Continuation, first: Continuation, depends: str) -> None:
+    def check(self, each: ExtendedConversation, first: ExtendedConversation, depends: str) -> None:
         end = list(self.tokenizer.encode(each.end.strip()))
         difference = each.difference(closed=self.ids[-len(end) :] == end)
         unless = f", if {depends}: give messages=, and it is known" if depends else ""
@@ -194,7 +198,7 @@ class _Extender:
     # -- what the ids tell
 
     def written(self) -> _Written:
-        marks = marks_of(self.template)
+        marks = find_reasoning_markers(self.template)
         headers = self.headers()
         code_points = assign_code_points([*headers.values(), *(marks[:2] if marks else ())], self.tokenizer)
         text = Detokenizer(self.tokenizer, code_points).whole(self.ids)
@@ -219,15 +223,15 @@ class _Extender:
 
     def headers(self) -> dict[_Behind, str]:
         """What a turn of the model begins with, by what it comes behind."""
-        wants = self.template.wants
-        follower = Follower(self.template, self.tools or None, self.variables)
-        question = [said(wants, "user", QUESTION)]
+        wants = self.template.capabilities
+        renderer = ConversationRenderer(self.template, self.tools or None, self.variables)
+        question = [make_message(wants, "user", QUESTION)]
         try:
-            first = follower.header(question)
+            first = renderer.header(question)
         except ChatTemplateError as error:
             raise _refused(error) from None
         try:
-            other = follower.header([*question, *self.round(thought=False)])
+            other = renderer.header([*question, *self.round(thought=False)])
         except ChatTemplateError:
             return {"question": first}
         return {"either": first} if first == other else {"question": first, "result": other}
@@ -238,16 +242,16 @@ class _Extender:
         if self.messages is not None:
             yield self.known(self.messages, written)
             return
-        wants = self.template.wants
+        wants = self.template.capabilities
         tools = self.tools
-        question = said(wants, "user", QUESTION)
+        question = make_message(wants, "user", QUESTION)
         before = self.round(thought=written.thought_before)
         base = [question, *before] if written.turns_before or written.behind == "result" else [question]
         if written.turns_before and written.behind == "question":
             base = [*base, self.turn(thought=written.thought_before), question]
         last = self.turn(thought=written.lead is None, calls=self.called())
         yield _Conversation(base, last, tools, "")
-        system = said(wants, "system", "Unspool's instructions.")
+        system = make_message(wants, "system", "Unspool's instructions.")
         yield _Conversation([system, *base], last, tools, "the conversation began with a system message")
         if written.turns_before:
             longer = [*base, *before] if written.behind == "result" else [*base[:1], *before, *base[1:]]
@@ -260,13 +264,17 @@ class _Extender:
             hint = "the call has another name or id (name and tool_call_id of the result)"
             yield _Conversation(base, other, tools, hint)
 
-    def turn(self, *, thought: bool, calls: Sequence[Call] = ()) -> ChatMessage:
-        return turn(self.template.wants, marks_of(self.template), thought=thought, calls=calls)
+    def turn(self, *, thought: bool, calls: Sequence[ProbeCall] = ()) -> ChatMessage:
+        return make_turn(
+            self.template.capabilities, find_reasoning_markers(self.template), thought=thought, calls=calls
+        )
 
     def round(self, *, thought: bool) -> list[ChatMessage]:
         """An earlier turn of the model, and what was said to it."""
-        call = Call("unspool77", _NAMES[0])
-        return a_round(self.template.wants, marks_of(self.template), thought=thought, call=call)
+        call = ProbeCall("unspool77", _NAMES[0])
+        return make_round(
+            self.template.capabilities, find_reasoning_markers(self.template), thought=thought, call=call
+        )
 
     def known(self, messages: Sequence[ChatMessage], written: _Written) -> _Conversation:
         """The conversation that was given; the model's last turn is stood in for all the same."""
@@ -274,7 +282,7 @@ class _Extender:
         if last.get("role") != "assistant":
             history, last = [*history, last], {}
         calls = [
-            Call(str(call.get("id", _IDS[0])), str(call.get("function", call).get("name", _NAMES[0])))
+            ProbeCall(str(call.get("id", _IDS[0])), str(call.get("function", call).get("name", _NAMES[0])))
             for call in last.get("tool_calls") or ()
         ]
         self.compare_prompt(history)
@@ -285,7 +293,9 @@ class _Extender:
         """The prompt in the ids must be the one that the template writes for these messages."""
         first = next((at for at, each in enumerate(history) if each.get("role") == "assistant"), len(history))
         try:
-            prompt = Follower(self.template, self.tools or None, self.variables).prompt(history[:first])
+            prompt = ConversationRenderer(self.template, self.tools or None, self.variables).prompt(
+                history[:first]
+            )
         except ChatTemplateError:
             return  # which is said of the whole conversation, too
         expected = list(self.tokenizer.encode(prompt.header))
@@ -296,7 +306,7 @@ class _Extender:
                 first_difference(given, prompt.header),
             )
 
-    def called(self, *, other: bool = False) -> list[Call]:
+    def called(self, *, other: bool = False) -> list[ProbeCall]:
         """The calls whose results come first."""
         results = []
         for message in self.new:
@@ -304,7 +314,7 @@ class _Extender:
                 break
             results.append(message)
         return [
-            Call(
+            ProbeCall(
                 str(message.get("tool_call_id") or f"{_IDS[other]}{number}"),
                 str(message.get("name") or _NAMES[other]),
             )
@@ -313,7 +323,7 @@ class _Extender:
 
     # -- the border
 
-    def joined(self, text: str, found: Continuation, *, calls: bool) -> Extension:
+    def joined(self, text: str, found: ExtendedConversation, *, calls: bool) -> Extension:
         """The ids, and what of the rest is not among them yet."""
         special = self.tokenizer.special_tokens()
         gap, rest = self.split(found)
@@ -333,7 +343,7 @@ class _Extender:
         suffix = ending[end:]
         return Extension([*self.ids, *suffix], suffix)
 
-    def split(self, found: Continuation) -> tuple[str, str]:
+    def split(self, found: ExtendedConversation) -> tuple[str, str]:
         """What the template has before the first special token behind the model's text, and from it on."""
         literals = "|".join(
             map(re.escape, sorted(self.tokenizer.special_tokens().values(), key=len, reverse=True))
@@ -347,7 +357,7 @@ class _Extender:
             )
         return gap, found.rest[at.start() :]
 
-    def check_open(self, found: Continuation, *, calls: bool) -> None:
+    def check_open(self, found: ExtendedConversation, *, calls: bool) -> None:
         """The ids do not have the end of the turn: that is right if nothing but its last token is missing."""
         special = self.tokenizer.special_tokens()
         ends = [id for id in self.tokenizer.encode(found.end) if id in special]
@@ -381,7 +391,7 @@ def _without(text: str, special: Mapping[int, str], tail: Sequence[int]) -> str:
 
 
 def _reasoning(
-    before: str, last: str, marks: Marks | None, code_points: Mapping[str, str]
+    before: str, last: str, marks: ReasoningMarkers | None, code_points: Mapping[str, str]
 ) -> tuple[str | None, bool]:
     """What the last turn begins with, and whether there is reasoning before it."""
     if marks is None:
