@@ -86,8 +86,8 @@ const SAYS = {
   CallStart: (event) => ["name", `${event.name}  ${event.id}`],
   CallArgs: (event) => ["arguments", event.json],
   CallEnd: (event) => [event.status === "complete" ? "call" : "broken", event.status],
-  Markup: (event) => ["markup", `${event.role} ${JSON.stringify(event.text)}`],
-  Note: (event) => ["broken", `${event.kind}: ${event.detail}`],
+  Markup: (event) => ["markup", `${event.kind} ${JSON.stringify(event.text)}`],
+  Diagnostic: (event) => ["broken", `${event.kind}: ${event.detail}`],
   Finish: (event) => ["markup", event.reason ?? ""],
 };
 
