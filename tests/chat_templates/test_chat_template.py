@@ -174,7 +174,11 @@ def test_cannot_continue(source: str, messages: list[object], field: bool | str,
         ("{{ messages[0].tool.name }}", "no attribute 'tool'", "A message or tool lacks"),
         ("{{ 'a' + none }}", "TypeError: can only concatenate", "normalise_history"),
         ("{{ 1 // 0 }}", "ZeroDivisionError", "cannot handle"),
-        ("{{ messages | tojson | from_json }}", "No filter named 'from_json'", "could not read this Jinja template"),
+        (
+            "{{ messages | tojson | from_json }}",
+            "No filter named 'from_json'",
+            "could not read this Jinja template",
+        ),
         ("{% if x %}", "Unexpected end of template", "could not read this Jinja template"),
         ("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "RecursionError", "cannot handle"),
         # The sandbox

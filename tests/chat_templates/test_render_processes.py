@@ -180,9 +180,7 @@ def test_every_filter_and_test_is_there_although_no_file_can_be_opened() -> None
     for source in asked:
         for value in ("<b>a www.example.com</b>", 1.5, [1, [2]], {"a": 1}):
             one = job(source, x=value)
-            answers = [
-                re.sub("0x[0-9a-f]+", "", str(where(one)[:3])) for where in (here.run, there.render)
-            ]
+            answers = [re.sub("0x[0-9a-f]+", "", str(where(one)[:3])) for where in (here.run, there.render)]
             assert answers[0] == answers[1], source
     there.close()
 

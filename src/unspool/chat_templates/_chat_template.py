@@ -237,11 +237,11 @@ class ChatTemplate:
         length, seconds, megabytes = self._limits
         left = min(left, seconds)
         mode = self._mode(probing=probing)
-        answer = render(RenderJob(self.source, mode, variables, marked, length, seconds, megabytes, left))
-        self._spent += answer.seconds
-        if answer.kind != "text":
-            raise _failure(answer)
-        return answer.text
+        result = render(RenderJob(self.source, mode, variables, marked, length, seconds, megabytes, left))
+        self._spent += result.seconds
+        if result.kind != "text":
+            raise _failure(result)
+        return result.text
 
     @property
     def capabilities(self) -> TemplateCapabilities:
@@ -318,8 +318,8 @@ _HINTS: Final = {
 }
 
 
-def _failure(answer: RenderResult) -> ChatTemplateError:
-    kind, reason, line, _ = answer
+def _failure(result: RenderResult) -> ChatTemplateError:
+    kind, reason, line, _ = result
     if kind == "limit":
         hint = "Raise the limit if this template needs more."
         return ChatTemplateLimit(reason, hint if "(max_" in reason else _UNUSUAL, line)

@@ -92,10 +92,10 @@ def _strftime_now(form: str) -> str:
 
 
 def _range(*bounds: int) -> range:
-    found = range(*bounds)
-    if len(found) > _MAX_RANGE:
+    numbers = range(*bounds)
+    if len(numbers) > _MAX_RANGE:
         raise Limit(f"a range of more than {_MAX_RANGE} numbers")
-    return found
+    return numbers
 
 
 @cache
@@ -178,27 +178,27 @@ def environment(mode: RenderMode) -> ImmutableSandboxedEnvironment:  # noqa: C90
     def raise_exception(message: str) -> NoReturn:
         raise jinja2.exceptions.TemplateError(message)
 
-    found = Sandbox(
+    sandboxed = Sandbox(
         trim_blocks=True,
         lstrip_blocks=True,
         extensions=[Generation, ext.loopcontrols],
         undefined=jinja2.Undefined if mode == "plain" else Given,
     )
-    found.filters["tojson"] = _tojson
-    found.globals["raise_exception"] = raise_exception
-    found.globals["strftime_now"] = _strftime_now if mode == "plain" else str
-    found.globals["range"] = _range
-    found.globals["dict"] = TemplateDict()
-    found.globals["namespace"] = TemplateNamespace
-    return found
+    sandboxed.filters["tojson"] = _tojson
+    sandboxed.globals["raise_exception"] = raise_exception
+    sandboxed.globals["strftime_now"] = _strftime_now if mode == "plain" else str
+    sandboxed.globals["range"] = _range
+    sandboxed.globals["dict"] = TemplateDict()
+    sandboxed.globals["namespace"] = TemplateNamespace
+    return sandboxed
 
 
 def _lenient() -> ImmutableSandboxedEnvironment:
     from jinja2.sandbox import SandboxedEnvironment
 
-    found = environment("probing").overlay()
-    vars(found)["is_safe_attribute"] = partial(SandboxedEnvironment.is_safe_attribute, found)
-    return found
+    sandboxed = environment("probing").overlay()
+    vars(sandboxed)["is_safe_attribute"] = partial(SandboxedEnvironment.is_safe_attribute, sandboxed)
+    return sandboxed
 
 
 def generate(

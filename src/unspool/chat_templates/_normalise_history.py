@@ -52,8 +52,8 @@ def normalise_history(
     spec = None if dialect is None else find(dialect)
     ids = _Ids(OPENAI_ID if spec is None else spec.id_format)
     out: list[ChatMessage] = []
-    for at, given in enumerate(as_chat(messages)):
-        message = {key: value for key, value in given.items() if value is not None or key == "content"}
+    for at, original in enumerate(as_chat(messages)):
+        message = {key: value for key, value in original.items() if value is not None or key == "content"}
         role = message.get("role")
         if not isinstance(role, str):
             raise UsageError(f"message {at} has no role: give it one of system, user, assistant, tool")
@@ -103,11 +103,11 @@ def _assistant(
 ) -> ChatMessage:
     """Return a message of the model in the form that the template can read."""
     capabilities = template.capabilities
-    found = [message.pop(key, None) for key in REASONING_KEYS]
-    reasoning = next((text for text in found if text and isinstance(text, str)), "")
-    given = message.pop("tool_calls", None) or ()
+    reasonings = [message.pop(key, None) for key in REASONING_KEYS]
+    reasoning = next((text for text in reasonings if text and isinstance(text, str)), "")
+    original_calls = message.pop("tool_calls", None) or ()
     # Keep arguments as text where possible, because this preserves the exact bytes of the model.
-    calls = [_call(call, at, ids, as_object=capabilities.arguments == "object") for call in given]
+    calls = [_call(call, at, ids, as_object=capabilities.arguments == "object") for call in original_calls]
     content = message.get("content")
     if calls and capabilities.calls == "none" and dialect is not None:
         inline = reasoning if _closer(dialect) in template.source else ""
@@ -160,15 +160,15 @@ def _call(call: object, at: int, ids: _Ids, *, as_object: bool) -> ChatMessage:
     }
 
 
-def _arguments(given: object, *, as_object: bool) -> object:
+def _arguments(value: object, *, as_object: bool) -> object:
     """Return arguments as an object, or as the JSON text of one."""
-    text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
-    value = _object(text)
-    if value is None:
-        value = {MALFORMED_KEY: _encodable(text)}
-    elif value and not as_object:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    arguments = _object(text)
+    if arguments is None:
+        arguments = {MALFORMED_KEY: _encodable(text)}
+    elif arguments and not as_object:
         return _encodable(text)
-    return value if as_object else json.dumps(value, ensure_ascii=False)
+    return arguments if as_object else json.dumps(arguments, ensure_ascii=False)
 
 
 def _object(text: str) -> dict[str, Any] | None:
@@ -183,8 +183,8 @@ def _object(text: str) -> dict[str, Any] | None:
         return None
     if "\\ud" in text or "\\uD" in text or not _is_encodable(text):
         value = json.loads(_encodable(json.dumps(value, ensure_ascii=False)))
-    found: dict[str, Any] = value
-    return found
+    arguments: dict[str, Any] = value
+    return arguments
 
 
 def _encodable(text: str) -> str:
@@ -230,39 +230,43 @@ class _Ids:
         self._open: dict[str, None] = {}
         """New ids of the calls that have no result yet."""
 
-    def call(self, given: object, name: str) -> str:
+    def call(self, original: object, name: str) -> str:
         """Return the new id of the next call."""
-        id = given if isinstance(given, str) and self._fits(given, name) else self._make_id(given, name)
+        id = (
+            original
+            if isinstance(original, str) and self._fits(original, name)
+            else self._make_id(original, name)
+        )
         self._index += 1
         self._used.add(id)
-        if isinstance(given, str):
-            self._new_ids[given] = id
+        if isinstance(original, str):
+            self._new_ids[original] = id
         self._open[id] = None
         return id
 
-    def result(self, given: object) -> str:
+    def result(self, original: object) -> str:
         """Return the new id of a result; without an original id, that of the first open call."""
-        id = self._new_ids.get(given) if isinstance(given, str) else None
+        id = self._new_ids.get(original) if isinstance(original, str) else None
         if id is None:
-            id = next(iter(self._open), None) or self._make_id(given, "tool")
+            id = next(iter(self._open), None) or self._make_id(original, "tool")
         self._open.pop(id, None)
         return id
 
-    def _fits(self, given: str, name: str) -> bool:
+    def _fits(self, original: str, name: str) -> bool:
         pattern = re.escape(self._form.pattern)
-        if not self._form.accepts(given) or given in self._used:
+        if not self._form.accepts(original) or original in self._used:
             return False
         if r"\{name\}" not in pattern and r"\{index\}" not in pattern:
             return True
         pattern = pattern.replace(r"\{name\}", re.escape(name)).replace(r"\{index\}", r"\d+")
-        return re.fullmatch(pattern.replace(r"\{random\}", r"\w+"), given) is not None
+        return re.fullmatch(pattern.replace(r"\{random\}", r"\w+"), original) is not None
 
-    def _make_id(self, given: object, name: str) -> str:
+    def _make_id(self, original: object, name: str) -> str:
         """Return an id that depends only on the history, so that every request renders the same prompt."""
         form = self._form
         # A format without a random part gives the same id at every attempt.
         for attempt in range(len(self._used) + 1 if "{random}" in form.pattern else 1):
-            id = form.seeded(f"{given}\0{attempt}")(name, self._index)
+            id = form.seeded(f"{original}\0{attempt}")(name, self._index)
             if id not in self._used:
                 break
         return id

@@ -148,17 +148,17 @@ class ProbeCall:
 
 def make_turn(
     capabilities: TemplateCapabilities,
-    marks: ReasoningMarkers | None,
+    markers: ReasoningMarkers | None,
     *,
     thought: bool,
     calls: Sequence[ProbeCall] = (),
 ) -> ChatMessage:
     """Return a placeholder for a turn of the model: calls, or an answer."""
     text = "" if calls else CONTENT
-    key = marks.key if marks is not None and thought else ""
-    if thought and marks is not None and not key:
+    key = markers.key if markers is not None and thought else ""
+    if thought and markers is not None and not key:
         # The template does not read reasoning under a key, but may look for it in the content.
-        text = f"{marks.opener}\n{THOUGHT}\n{marks.closer}\n\n{text}"
+        text = f"{markers.opener}\n{THOUGHT}\n{markers.closer}\n\n{text}"
     content: object = text or (capabilities.empty_content if calls else "")
     if key == "parts":
         content = [{"type": "thinking", "thinking": THOUGHT}, *text_part(text)]
@@ -210,8 +210,8 @@ class ConversationRenderer:
         prompt = self.prompt(history)
         ended = self.render(history, generation=False).removesuffix(prompt.finale)
         added = prompt.header.removeprefix(ended) if prompt.header.startswith(ended) else ""
-        found = _HEADER_AT_END.search(prompt.header) or _TAG_AT_END.search(prompt.header)
-        return added if added.strip() else found[0] if found else ""
+        match = _HEADER_AT_END.search(prompt.header) or _TAG_AT_END.search(prompt.header)
+        return added if added.strip() else match[0] if match else ""
 
     def extend(
         self,
@@ -244,16 +244,16 @@ class ConversationRenderer:
         return ExtendedConversation(len(prompt.header), prompt.header + body, end, now)
 
     def _thought(self, seed: str) -> str:
-        marks = find_reasoning_markers(self.template)
-        opener = "" if marks is None or marks.opener in seed else marks.opener
+        markers = find_reasoning_markers(self.template)
+        opener = "" if markers is None or markers.opener in seed else markers.opener
         return seed + opener + THOUGHT
 
     def _end(self, turn: ChatMessage, body: str) -> str:
         """Return the end of the turn in a rendering that ends with this turn."""
         if not turn.get("tool_calls") and CONTENT in body:
             return body[max(body.rfind(text) + len(text) for text in (CONTENT, THOUGHT)) :]
-        found = _TAGS_AT_END.search(body, max(0, len(body) - _TAIL))
-        return found[0] if found else ""
+        match = _TAGS_AT_END.search(body, max(0, len(body) - _TAIL))
+        return match[0] if match else ""
 
     def render(self, messages: Sequence[ChatMessage], *, generation: bool) -> str:
         """Render these messages; ``generation`` adds the generation prompt."""
@@ -261,13 +261,16 @@ class ConversationRenderer:
 
 
 def make_round(
-    capabilities: TemplateCapabilities, marks: ReasoningMarkers | None, *, thought: bool, call: ProbeCall
+    capabilities: TemplateCapabilities, markers: ReasoningMarkers | None, *, thought: bool, call: ProbeCall
 ) -> list[ChatMessage]:
     """Return a turn of the model and the message after it: the result of its call, or a question."""
     if capabilities.calls == "none":
-        return [make_turn(capabilities, marks, thought=thought), make_message(capabilities, "user", QUESTION)]
+        return [
+            make_turn(capabilities, markers, thought=thought),
+            make_message(capabilities, "user", QUESTION),
+        ]
     result = make_message(capabilities, "tool", RESULT, tool_call_id=call.id, name=call.name)
-    return [make_turn(capabilities, marks, thought=thought, calls=[call]), result]
+    return [make_turn(capabilities, markers, thought=thought, calls=[call]), result]
 
 
 def _border(text: str, at: int) -> int:
@@ -283,32 +286,32 @@ def _cut_header(body: str, prompt: SplitPrompt) -> tuple[str, str]:
     That text is an end of turn and a header.
     """
     shared = body[len(body) - _shared(body[::-1], (prompt.header + prompt.seed)[::-1]) :]
-    found = re.search(TAG, shared)
-    at = len(body) - (len(shared) - found.start() if found else 0)
+    match = re.search(TAG, shared)
+    at = len(body) - (len(shared) - match.start() if match else 0)
     return body[:at], body[at:]
 
 
 # -- reasoning
 
 
-def _seed(prompt: str, marks: ReasoningMarkers | None) -> str:
+def _seed(prompt: str, markers: ReasoningMarkers | None) -> str:
     """Return the end of a prompt that is, or begins, a reasoning block."""
-    found = None if marks is None else re.search(rf"{_block(marks)}\Z", prompt[-_TAIL:])
-    return found[0] if found else ""
+    match = None if markers is None else re.search(rf"{_block(markers)}\Z", prompt[-_TAIL:])
+    return match[0] if match else ""
 
 
-def _replace_lead(lead: str, body: str, marks: ReasoningMarkers | None) -> str:
+def _replace_lead(lead: str, body: str, markers: ReasoningMarkers | None) -> str:
     """Return a turn without reasoning, with ``lead`` in place of the template's reasoning block."""
-    if marks is None:
+    if markers is None:
         return body
-    block = re.compile(_block(marks))
+    block = re.compile(_block(markers))
     if body.startswith(lead) and not block.match(body, len(lead)):
         return body  # the model itself writes the text between the lead and the answer
     return lead + block.sub("", body, count=1) if block.match(body) else lead + body
 
 
-def _block(marks: ReasoningMarkers) -> str:
-    either = "|".join(re.escape(mark) for mark in marks[:2] if mark)
+def _block(markers: ReasoningMarkers) -> str:
+    either = "|".join(re.escape(mark) for mark in markers[:2] if mark)
     return rf"(?:{either})(?:{either}|\s)*"
 
 
@@ -357,24 +360,24 @@ def find_reasoning_markers(template: ChatTemplate) -> ReasoningMarkers | None:
         if THOUGHT in text:
             return _around(text)._replace(key=key)
     # The template may write reasoning only in messages with calls.
-    known = next((marks for marks in _known_markers() if marks.closer in template.source), None)
-    return known and known._replace(key=capabilities.reasoning_key)
+    match = next((markers for markers in _known_markers() if markers.closer in template.source), None)
+    return match and match._replace(key=capabilities.reasoning_key)
 
 
 def _around(text: str) -> ReasoningMarkers:
     before, _, after = text.partition(THOUGHT)
-    asked = before.find(QUESTION)
+    question = before.find(QUESTION)
     for known in _known_markers():
         if before.rstrip().endswith(known.opener) and after.lstrip().startswith(known.closer):
-            return known._replace(own=known.closer not in before[asked:])
+            return known._replace(own=known.closer not in before[question:])
     opener = _TAG_AT_END.search(before)
     closer = _TAG_AHEAD.match(after)
-    if opener and opener[0].strip() in before[max(0, asked - 40) : asked]:
+    if opener and opener[0].strip() in before[max(0, question - 40) : question]:
         # This marker ends the header of every message, so the rest of the header must identify reasoning.
         opener = _HEADER_AT_END.search(before)
         closer = _HEADER_AHEAD.match(after) or closer
     close = closer[1] if closer else ""
-    return ReasoningMarkers(opener[0].strip() if opener else "", close, own=close not in before[asked:])
+    return ReasoningMarkers(opener[0].strip() if opener else "", close, own=close not in before[question:])
 
 
 @lru_cache(maxsize=1)
@@ -384,7 +387,7 @@ def _known_markers() -> tuple[ReasoningMarkers, ...]:
 
 def _markers_of_dialects() -> Iterator[ReasoningMarkers]:
     for dialect in list_dialects():
-        for written in dialect.reasoning:
-            opener, _, closer = split_marks(written)[1].partition("{text}")
+        for template in dialect.reasoning:
+            opener, _, closer = split_marks(template)[1].partition("{text}")
             if opener.strip() and closer.strip():
                 yield ReasoningMarkers(opener.strip(), closer.strip())

@@ -95,8 +95,8 @@ class TemplateRunner:
             compiled = self._compiled(job)
             if isinstance(compiled, RenderResult) or job.variables is None:
                 return compiled if isinstance(compiled, RenderResult) else RenderResult("text", "")
-            found = environment(job.mode)
-            template = found.template_class.from_code(found, compiled, found.make_globals(None))
+            sandbox = environment(job.mode)
+            template = sandbox.template_class.from_code(sandbox, compiled, sandbox.make_globals(None))
             left = math.inf if self._watched else job.left - (clock() - started)
             text = generate(
                 template,

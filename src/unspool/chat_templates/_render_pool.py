@@ -212,7 +212,7 @@ class RenderPool:
         child, started = self._child()
         keep = False
         try:
-            answer, leaving = child.run(encoded, length, until + started)
+            result, leaving = child.run(encoded, length, until + started)
             keep = not leaving
         except _ProcessEnded:
             if child.end() == -signal.SIGVTALRM:  # the child ended itself because its time was over
@@ -226,7 +226,7 @@ class RenderPool:
                     _children.discard(child)
             if not keep:
                 child.end()
-        return answer
+        return result
 
     def _child(self) -> tuple[_RenderProcess, float]:
         """Return an idle child, and the seconds that it took to start."""

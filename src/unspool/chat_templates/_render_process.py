@@ -6,7 +6,7 @@ A template is untrusted code, so the process limits itself before the first job:
   signal (``SIGPROF``) raises an error that holds the line of the template.  If
   Python cannot handle it, for example inside a long C function, a second signal
   (``SIGVTALRM``) ends the process.  Finally the parent kills a child that does
-  not answer.
+  not result.
 * **Memory** is limited by the kernel (``RLIMIT_AS``).
 * **Files, sockets and processes** cannot be opened or started.  The process loads
   all modules that renderings need in advance.
@@ -45,8 +45,8 @@ _MAX_GROWTH: Final = 64 << 20
 def main() -> None:
     """Run jobs until the parent closes the socket."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    workshop = TemplateRunner(watched=True)
-    _load(workshop)
+    runner = TemplateRunner(watched=True)
+    _load(runner)
     sizes = _confine()
     base = _size(sizes)
     os.write(_WIRE, READY)
@@ -61,11 +61,11 @@ def main() -> None:
                 body = _read(size)
                 if body is None:
                     return
-                given = marshal.loads(body)  # noqa: S302 - from our own parent
-                answer = workshop.run(RenderJob._make(given))
-                kind, line = answer.kind, answer.line
-                data = answer.text.encode("utf-8", "surrogatepass")
-                del answer, body, given
+                fields = marshal.loads(body)  # noqa: S302 - from our own parent
+                result = runner.run(RenderJob._make(fields))
+                kind, line = result.kind, result.line
+                data = result.text.encode("utf-8", "surrogatepass")
+                del result, body, fields
         except (Limit, MemoryError) as error:
             signal.signal(signal.SIGPROF, signal.SIG_IGN)
             reason = error if isinstance(error, Limit) else out_of_memory(megabytes)
@@ -77,13 +77,13 @@ def main() -> None:
         _write(HEADER.pack(KINDS.index(kind), leaving, -1 if line is None else line, spent, len(data)) + data)
 
 
-def _load(workshop: TemplateRunner) -> None:
+def _load(runner: TemplateRunner) -> None:
     """Import all modules that renderings import lazily."""
     for name in ("html", "jinja2.constants", "jinja2.debug", "pprint", "random", "textwrap", "unicodedata"):
         importlib.import_module(name)
     source = "{{ strftime_now('%c') }}{{ 1 | tojson(indent=1) }}{{ raise_exception('') }}"
     for mode in ("plain", "probing", "lenient"):
-        workshop.run(RenderJob(source, mode, {}, False, 99, 9.0, 0, 9.0))
+        runner.run(RenderJob(source, mode, {}, False, 99, 9.0, 0, 9.0))
 
 
 def _confine() -> int:

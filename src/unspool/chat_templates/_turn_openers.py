@@ -1,4 +1,4 @@
-"""Openers of the turns of each role, openers by rendering conversations of placeholders.
+"""Openers of the turns of each role, found by rendering conversations of placeholders.
 
 The opener of a role is the text that a template writes between the end of one turn
 and the text of the next.
@@ -63,15 +63,15 @@ def _openers(
     template: ChatTemplate, ends: frozenset[str], name: str, variables: Mapping[str, Any]
 ) -> list[tuple[str, str]]:
     """Return pairs of a role and its opener, from conversations that call a tool of this name."""
-    capabilities, marks = template.capabilities, find_reasoning_markers(template)
+    capabilities, markers = template.capabilities, find_reasoning_markers(template)
     question, answer = (
         make_message(capabilities, "user", QUESTION),
-        make_turn(capabilities, marks, thought=False),
+        make_turn(capabilities, markers, thought=False),
     )
     call = ProbeCall(f"{name}call"[:9], name)
     # A template without calls may still write the results of tools.
     request = make_turn(
-        capabilities, marks, thought=False, calls=[call] if capabilities.calls != "none" else []
+        capabilities, markers, thought=False, calls=[call] if capabilities.calls != "none" else []
     )
     result = make_message(capabilities, "tool", RESULT, tool_call_id=call.id, name=call.name)
     openers: list[tuple[str, str]] = []

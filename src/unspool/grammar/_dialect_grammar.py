@@ -248,14 +248,14 @@ class GrammarBuilder:
         """
         dialect = self.dialect
         trigger = "" if self.is_anchored else self.trigger()
-        found = {trigger: None}
+        openers = {trigger: None}
         for section in dialect.section:
             before, _, _ = split_at(parse_template(split_marks(section)[1]), "calls")
             for template in (section,) if first_literal(before) else dialect.call:
                 # Excluding the trigger excludes every form that contains it.
                 if not trigger or trigger not in template:
-                    found[_marker(first_literal(parse_template(split_marks(template)[1])))] = None
-        return tuple(opener for opener in found if _is_tag(opener))
+                    openers[_marker(first_literal(parse_template(split_marks(template)[1])))] = None
+        return tuple(opener for opener in openers if _is_tag(opener))
 
     def _wrapper(self, channel: Literal["reasoning", "content"]) -> tuple[str, str]:
         """Return the opening and closing marker of a channel."""
@@ -375,12 +375,12 @@ def _text(pieces: Iterable[Piece]) -> str:
 
 def _markers(wrappers: Iterable[str]) -> tuple[str, ...]:
     """Return the markers of wrapper templates, without closing markers that also occur in prose."""
-    found: list[str] = []
+    markers: list[str] = []
     for template in wrappers:
         before, _, after = split_at(parse_template(split_marks(template)[1]), "text")
         opener, closer = first_literal(before), first_literal(after)
-        found += [opener, closer] if _is_tag(closer) else [opener]
-    return tuple(dict.fromkeys(found))
+        markers += [opener, closer] if _is_tag(closer) else [opener]
+    return tuple(dict.fromkeys(markers))
 
 
 def _marker(literal: str) -> str:

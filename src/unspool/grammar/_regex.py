@@ -202,11 +202,11 @@ class _PatternParser:
                     raise UnsupportedPattern(self.pattern)
                 low = ((low[0][0], high[0][0]),)
             members.append(low)
-        found = union(*members)
-        found = complement(found) if negated else found
-        if not found:
+        ranges = union(*members)
+        ranges = complement(ranges) if negated else ranges
+        if not ranges:
             raise UnsupportedPattern(self.pattern)
-        return found
+        return ranges
 
     def member(self) -> Ranges:
         if not self.next:

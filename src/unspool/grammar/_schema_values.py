@@ -227,10 +227,12 @@ class JsonValues:
 
     def _string(self, schema: Mapping[str, Any]) -> Node:
         pattern = schema.get("pattern")
-        known = FORMATS.get(str(schema.get("format")))
-        if isinstance(pattern, str) or known is not None:
+        format_pattern = FORMATS.get(str(schema.get("format")))
+        if isinstance(pattern, str) or format_pattern is not None:
             try:
-                return self.matching(parse_pattern(pattern if isinstance(pattern, str) else f"^{known}$"))
+                return self.matching(
+                    parse_pattern(pattern if isinstance(pattern, str) else f"^{format_pattern}$")
+                )
             except UnsupportedPattern:
                 pass
         least, most = count_bounds(schema, "minLength", "maxLength")

@@ -180,12 +180,12 @@ class TaggedParameters:
     def _string(self, schema: Mapping[str, Any]) -> Node | None:
         if "enum" in schema:
             return choice(map(Exact, schema["enum"]))
-        pattern, known = schema.get("pattern"), FORMATS.get(str(schema.get("format")))
-        if isinstance(pattern, str) or known is not None:
+        pattern, format_pattern = schema.get("pattern"), FORMATS.get(str(schema.get("format")))
+        if isinstance(pattern, str) or format_pattern is not None:
             plain = complement(char_set(marker[0] for marker in (*self.without, "\n")))
             try:
                 return apply_escapes(
-                    parse_pattern(pattern if isinstance(pattern, str) else f"^{known}$"), plain, {}
+                    parse_pattern(pattern if isinstance(pattern, str) else f"^{format_pattern}$"), plain, {}
                 )
             except UnsupportedPattern:
                 pass

@@ -87,6 +87,6 @@ def parser_prompt(
         return context.thinking.seed if context.thinking.inside else opener(context.dialect.reasoning[0])
     if turn is None or output == "guided_json":
         return ""
-    # Without its reasoning markers, the parser would take the marker of an earlier call for the last one.
+    # A parser that does not read reasoning markers would take an earlier call marker for the last marker.
     needs_turn = start == "call" or reads_reasoning or opens_content(context.dialect, turn)
     return turn if needs_turn else ""
