@@ -11,7 +11,7 @@ from ..conformance._cases import TestCase
 from ..conformance._scenarios import GROUPS, cases
 from ..dialects._registry import list_dialects
 from ..policies import ENGINES, policy_choices
-from ..sample_outputs import recordings, tools
+from ..sample_outputs import list_samples, tools
 from .options import Setup
 
 _GROUPS: Final = ("standard", "order", "quoted", "malformed", "missing", "orphans", "duplicates", "prefilled")
@@ -49,7 +49,7 @@ def dialects(_: Mapping[str, Any]) -> dict[str, Any]:
 
 def _presets() -> Iterator[dict[str, Any]]:
     """Yield outputs that show typical features."""
-    hermes, tagged, framed = recordings(["hermes", "qwen3_coder", "harmony"])
+    hermes, tagged, framed = list_samples(["hermes", "qwen3_coder", "harmony"])
     cut = hermes.output[: hermes.output.rindex("return")]
     for title, shown, text, reason in (
         ("Reasoning, text and calls", hermes, hermes.output, "stop"),
@@ -71,19 +71,19 @@ def _presets() -> Iterator[dict[str, Any]]:
 def examples(request: Mapping[str, Any]) -> dict[str, Any]:
     """Return the outputs of one dialect: its sample output, and cases of the conformance suite by group."""
     dialect = Setup.of(request).dialect
-    (recording,) = recordings([dialect.name])
+    (sample,) = list_samples([dialect.name])
     offered: list[Any] = [tools()]
     groups: dict[str, list[dict[str, Any]]] = {}
     for case in cases([dialect.name], _GROUPS):
         if isinstance(case, TestCase) and case.n == 1:
             groups.setdefault(case.group, []).append(_case(case, offered))
     return {
-        "recording": {
+        "sample": {
             "title": "Sample output",
-            "shows": recording.shows,
-            "text": recording.output,
+            "shows": sample.shows,
+            "text": sample.output,
             "tools": 0,
-            "prompt": recording.prompt,
+            "prompt": sample.prompt,
             "finish_reason": "stop",
         },
         "groups": [{"title": GROUPS[group], "cases": members} for group, members in groups.items()],

@@ -42,7 +42,7 @@ STANDARD: Final = Message(
 
 
 @dataclass(frozen=True, slots=True)
-class Recording:
+class SampleOutput:
     """A sample output of one dialect."""
 
     dialect: Dialect
@@ -54,43 +54,43 @@ class Recording:
     """The end of the prompt, if the output depends on it."""
 
 
-def recordings(names: Sequence[str] = ()) -> list[Recording]:
+def list_samples(names: Sequence[str] = ()) -> list[SampleOutput]:
     """Return the samples of these dialects, or of all dialects, those with a file first."""
     if names:
-        return [_recording(get_dialect(name)) for name in names]
-    return [_recording(dialect) for dialect in sorted(list_dialects(), key=_has_no_file)]
+        return [_sample(get_dialect(name)) for name in names]
+    return [_sample(dialect) for dialect in sorted(list_dialects(), key=_has_no_file)]
 
 
 @cache
 def tools() -> list[dict[str, object]]:
     """Return the tools that the samples call."""
     declared: list[dict[str, object]] = json.loads(
-        folder().joinpath("tools.json").read_text(encoding="utf-8")
+        sample_folder().joinpath("tools.json").read_text(encoding="utf-8")
     )
     return declared
 
 
-def folder() -> Traversable:
+def sample_folder() -> Traversable:
     """Return the folder of the files."""
     return files("unspool").joinpath("sample_outputs")
 
 
 def _file(dialect: Dialect) -> Traversable:
-    return folder().joinpath(f"{dialect.name}.toml")
+    return sample_folder().joinpath(f"{dialect.name}.toml")
 
 
 def _has_no_file(dialect: Dialect) -> bool:
     return not _file(dialect).is_file()
 
 
-def _recording(dialect: Dialect) -> Recording:
+def _sample(dialect: Dialect) -> SampleOutput:
     if _has_no_file(dialect):
-        return _rendered(dialect)
+        return _rendered_sample(dialect)
     data = tomllib.loads(_file(dialect).read_text(encoding="utf-8"))
-    return Recording(dialect, data["output"], data["shows"], data.get("prompt"))
+    return SampleOutput(dialect, data["output"], data["shows"], data.get("prompt"))
 
 
-def _rendered(dialect: Dialect) -> Recording:
+def _rendered_sample(dialect: Dialect) -> SampleOutput:
     """Return the standard message in the dialect's markup, without the parts that it cannot write."""
     for message in (
         STANDARD,
@@ -104,8 +104,8 @@ def _rendered(dialect: Dialect) -> Recording:
             output = render(dialect, message)
         except UnspoolError:
             continue
-        return Recording(dialect, output, "The standard message in the markup of this dialect.")
-    return Recording(dialect, STANDARD.content or "", "Plain text.")
+        return SampleOutput(dialect, output, "The standard message in the markup of this dialect.")
+    return SampleOutput(dialect, STANDARD.content or "", "Plain text.")
 
 
 _PIECE: Final = re.compile(r" ?\w{1,5}| ?[^\w\s]{1,2}|\s+")

@@ -116,7 +116,7 @@ async function showExamples(dialect) {
   const answer = await ask({ ask: "examples", dialect });
   if (answer.error) return;
   $("example").dataset.dialect = dialect;
-  offered = [answer.recording, ...answer.groups.flatMap((group) => group.cases)].map((output) => ({
+  offered = [answer.sample, ...answer.groups.flatMap((group) => group.cases)].map((output) => ({
     ...output,
     dialect,
     tools: answer.tools[output.tools],
