@@ -39,7 +39,7 @@ from ._decide_tool_output import (
     output_dialect,
     output_stages,
 )
-from ._plan import Continuation, Inputs, Plan
+from ._plan import ToolContinuation, Inputs, Plan
 from ._prompt_end import DEFAULTS, check_prompt
 from ._special_tokens import decide_skip_special_tokens
 
@@ -57,7 +57,7 @@ def plan(
     tokenizer: AnyTokenizer | None = None,
     defaults: Mapping[str, object] = _NO_DEFAULTS,
     constraints: Collection[str] = _CONSTRAINTS,
-    tool_continuation_reasoning: Continuation = "prompt",
+    tool_continuation_reasoning: ToolContinuation = "prompt",
     eos_token_ids: int | Iterable[int] | None = None,
     policies: Policies = DEFAULTS,
     facts: RequestFacts | None = None,

@@ -18,7 +18,7 @@ from ._output_stages import LeadStrip, NoReasoning, OneCall, ReasoningAsAnswer, 
 from ._planned_parser import NewId, PlannedParser
 
 OutputStart: TypeAlias = Literal["content", "reasoning", "header", "call"]
-Continuation: TypeAlias = Literal["prompt", "off", "on"]
+ToolContinuation: TypeAlias = Literal["prompt", "off", "on"]
 ToolOutput: TypeAlias = Literal["none", "native", "guided_json"]
 
 
@@ -84,7 +84,7 @@ class Inputs:
     tokenizer: AnyTokenizer | None
     defaults: Mapping[str, object]
     constraints: tuple[Mode, ...]
-    continuation: Continuation
+    continuation: ToolContinuation
     eos_token_ids: tuple[int, ...] | None
     policies: Policies
 
