@@ -39,7 +39,7 @@ from ._decide_tool_output import (
     output_dialect,
     output_stages,
 )
-from ._plan import ToolContinuation, Inputs, Plan
+from ._plan import Inputs, Plan, ToolContinuation
 from ._prompt_end import DEFAULTS, check_prompt
 from ._special_tokens import decide_skip_special_tokens
 
