@@ -1,13 +1,14 @@
-"""Picture of the package layers, drawn from the import contract in ``pyproject.toml``.
+"""Picture of the layers, drawn from the import contracts in ``pyproject.toml``.
 
-Each row is a layer.  A package may import from its own row and from the rows below it.
-The picture is made when the site is built, so it always shows the contract that
+Each row is a layer.  A module may import from its own row and from the rows below it.
+The picture is made when the site is built, so it always shows the contracts that
 ``make check`` enforces.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 import tomllib
 from html import escape
 from pathlib import Path
@@ -17,7 +18,7 @@ from .states import STYLE
 
 MARKER: Final = "<!-- layers.svg -->"
 """Line of ``docs/architecture.md`` that the site replaces with the picture."""
-WIDTH, ROW, GAP, MARGIN = 860, 54, 10, 10
+WIDTH, ROW, GAP, MARGIN, HEADING = 860, 54, 10, 10, 28
 _KINDS: Final = ("content", "call", "reasoning", "other")
 """Classes of colours that consecutive layers use."""
 
@@ -33,12 +34,14 @@ def write(repository: Path, pages: Path) -> None:
     page.write_text(text.replace(MARKER, image), encoding="utf-8")
 
 
-def layers(repository: Path) -> list[list[str]]:
-    """Return the packages of each layer, the highest layer first."""
+def contracts(repository: Path) -> dict[str, list[list[str]]]:
+    """Return the layers of each contract by its name, the highest layer first."""
     settings = tomllib.loads((repository / "pyproject.toml").read_text(encoding="utf-8"))
-    contracts = settings["tool"]["importlinter"]["contracts"]
-    (names,) = [contract["layers"] for contract in contracts if contract["name"] == "packages"]
-    return [[name.strip() for name in row.replace(":", "|").split("|")] for row in names]
+    return {
+        contract["name"]: [re.split(r"\s*[|:]\s*", row) for row in contract["layers"]]
+        for contract in settings["tool"]["importlinter"]["contracts"]
+        if contract["type"] == "layers"
+    }
 
 
 def summary(repository: Path, package: str) -> str:
@@ -50,29 +53,31 @@ def summary(repository: Path, package: str) -> str:
 
 
 def picture(repository: Path) -> str:
-    """Return the picture as SVG."""
-    rows = layers(repository)
-    height = MARGIN * 2 + len(rows) * (ROW + GAP) - GAP
-    boxes = [
-        _box(package, summary(repository, package), number, column, len(row))
-        for number, row in enumerate(rows)
-        for column, package in enumerate(row)
-    ]
+    """Return the picture as SVG: the contracts one below the other, each with its name."""
+    drawn: list[str] = []
+    y = MARGIN
+    for name, rows in contracts(repository).items():
+        drawn.append(f'<text class="state" x="{MARGIN}" y="{y + 16}">{escape(name)}</text>')
+        y += HEADING
+        for number, row in enumerate(rows):
+            width = (WIDTH - 2 * MARGIN - GAP * (len(row) - 1)) / len(row)
+            for column, package in enumerate(row):
+                text = summary(repository, package)
+                drawn.append(_box(package, text, number, MARGIN + column * (width + GAP), y, width))
+            y += ROW + GAP
+        y += GAP
     return "\n".join(
         [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}">',
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {y}" width="{WIDTH}">',
             "<title>The layers of unspool</title>",
             f"<style>{STYLE}</style>",
-            *boxes,
+            *drawn,
             "</svg>\n",
         ]
     )
 
 
-def _box(package: str, text: str, number: int, column: int, columns: int) -> str:
-    width = (WIDTH - 2 * MARGIN - GAP * (columns - 1)) / columns
-    x = MARGIN + column * (width + GAP)
-    y = MARGIN + number * (ROW + GAP)
+def _box(package: str, text: str, number: int, x: float, y: float, width: float) -> str:
     limit = int(width / 6.6) - 3  # a character is about 6.6 pixels wide
     shown = text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
     at = f'x="{x:g}" y="{y:g}" width="{width:g}" height="{ROW}" rx="6"'
