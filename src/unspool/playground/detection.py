@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import binascii
 from base64 import b64decode
 from collections.abc import Mapping
 from dataclasses import replace
@@ -42,9 +41,10 @@ def detect_dialect(request: Mapping[str, Any]) -> dict[str, Any]:
 def _data(request: Mapping[str, Any]) -> bytes:
     if request.get("base64") is None:
         return read_field(request, "text", str, "").encode("utf-8", "surrogatepass")
+    encoded = read_field(request, "base64", str, "")
     try:
-        return b64decode(read_field(request, "base64", str, ""), validate=True)
-    except binascii.Error as error:
+        return b64decode(encoded, validate=True)
+    except ValueError as error:  # binascii.Error, or text that is not ASCII
         raise UsageError(f"base64: {error}") from error
 
 
