@@ -55,7 +55,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=200)
     options = parser.parse_args()
     source = options.template.read_text(encoding="utf-8")
-    processes = renderers._renderers  # noqa: SLF001 - only this benchmark switches it off
+    processes = renderers._pool  # noqa: SLF001 - only this benchmark switches it off
     started = timed(lambda: ChatTemplate(""))
     print(f"the first process, started: {started / 1000:.0f} ms")
     template = ChatTemplate(source)
@@ -65,7 +65,7 @@ def main() -> None:
         taken: dict[str, list[float]] = {"here": [], "there": []}
         for _ in range(max(5, options.rounds // len(messages))):
             for where, times in taken.items():
-                vars(renderers)["_renderers"] = None if where == "here" else processes
+                vars(renderers)["_pool"] = None if where == "here" else processes
                 times.append(timed(lambda conversation=conversation: template.render(conversation, [TOOL])))  # type: ignore[misc]
         here, there = (sorted(times)[1:] for times in taken.values())
         row = "".join(f"{f'{median(times):,.0f} ({times[0]:,.0f})':>16}" for times in (here, there))

@@ -22,7 +22,7 @@ import corpus_cases  # noqa: E402
 from unspool import Dialect, Parser, UnspoolError, get_dialect, list_dialects  # noqa: E402
 from unspool.dialects._registry import facts_of  # noqa: E402
 from unspool.dialects._request_facts import MODEL  # noqa: E402
-from unspool.sample_outputs import recordings  # noqa: E402
+from unspool.sample_outputs import list_samples  # noqa: E402
 from unspool.sample_outputs import tools as demo_tools  # noqa: E402
 from unspool.wire import ChatStream  # noqa: E402
 
@@ -90,7 +90,7 @@ def expected(output: Output) -> Answer:
 
 def _recorded() -> Iterator[Output]:
     tools: Any = demo_tools()
-    for recording in recordings():
+    for recording in list_samples():
         dialect = recording.dialect
         prompt = _prompt(dialect) if recording.prompt is None else recording.prompt
         text = _without_stop(recording.output.removeprefix("\n"), dialect)

@@ -26,8 +26,7 @@ import unspool
 from engine_models import ROOT, vocabulary_of, write_model
 from engine_server import running
 from engine_wires import APIS, Answer, Api, Refused, ask
-from unspool import Message, get_dialect, parse, render
-from unspool import sample_outputs as recordings
+from unspool import Message, get_dialect, parse, render, sample_outputs
 from unspool._core.render.example import EXAMPLE, EXAMPLE_TOOLS, json_value
 from unspool.dialects._registry import facts_of
 from unspool.dialects._request_facts import ANY
@@ -101,10 +100,10 @@ class Bench:
         texts = [render(self.dialect, message) for message in rendered]
         for text in texts:
             yield self.forced("what models write", text)
-        (recording,) = recordings.recordings([self.dialect.name])
+        (recording,) = sample_outputs.list_samples([self.dialect.name])
         # Here the model also writes the part of its turn that the recording has in the prompt.
         opened = opener(self.dialect.reasoning[0]) if recording.prompt else ""
-        yield self.forced("the recording", opened + recording.output.lstrip("\n"), recordings.tools())
+        yield self.forced("the recording", opened + recording.output.lstrip("\n"), sample_outputs.tools())
         call = render(self.dialect, replace(EXAMPLE, tool_calls=EXAMPLE.tool_calls[:1]))
         inside = call.index("Paris") + 2
         yield self.forced("a cut call", call[:inside], cut=True)

@@ -27,10 +27,8 @@ from unspool import (
     list_dialects,
     parse,
     render,
+    sample_outputs,
     to_response_template,
-)
-from unspool import (
-    sample_outputs as recordings,
 )
 from unspool._core.render.example import EXAMPLE, EXAMPLE_TOOLS, calls_of
 
@@ -134,10 +132,10 @@ def written(dialect: Dialect) -> tuple[Output, ...]:
             tools = vector.tools or _tools(call.name for call in vector.calls)
             message = parse(vector.raw, dialect, tools=tools, prompt=seed)
             found.append(Output(dialect, vector.raw, _right(message), tools, seed))
-    (recording,) = recordings.recordings([dialect.name])
-    message = parse(recording.output, dialect, tools=recordings.tools(), prompt=recording.prompt or "")
+    (recording,) = sample_outputs.list_samples([dialect.name])
+    message = parse(recording.output, dialect, tools=sample_outputs.tools(), prompt=recording.prompt or "")
     found.append(
-        Output(dialect, recording.output, _right(message), recordings.tools(), recording.prompt or "")
+        Output(dialect, recording.output, _right(message), sample_outputs.tools(), recording.prompt or "")
     )
     return tuple(found)
 

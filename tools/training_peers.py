@@ -25,12 +25,12 @@ from unspool.chat_templates import ChatTemplate
 from unspool.chat_templates._prefix_stability import (
     QUESTION,
     TAG,
-    Call,
-    a_round,
-    marks_of,
-    said,
-    switched,
-    turn,
+    ProbeCall,
+    find_reasoning_markers,
+    make_message,
+    make_round,
+    make_turn,
+    thinking_variables,
 )
 from unspool.models._detection.probe_messages import FLAT_TOOLS
 from unspool.models._detection.template_probe import Probe
@@ -63,11 +63,14 @@ def small_tokenizer() -> str:
 
 def make_tokenizer(template: Probe, base: str) -> Any:
     """Create a Transformers tokenizer with this chat template, and its tags as tokens."""
-    wants = template.wants
-    question = said(wants, "user", QUESTION)
-    call = Call("unspool00", "dummy")
+    wants = template.capabilities
+    question = make_message(wants, "user", QUESTION)
+    call = ProbeCall("unspool00", "dummy")
     tags = set(re.findall(TAG, template.source))
-    for new in ([turn(wants, None, thought=False), question], a_round(wants, None, thought=False, call=call)):
+    for new in (
+        [make_turn(wants, None, thought=False), question],
+        make_round(wants, None, thought=False, call=call),
+    ):
         tags.update(re.findall(TAG, template.conversation(question, *new, generation=True)))
     tokenizer = Tokenizer.from_str(base)
     tokenizer.add_special_tokens([AddedToken(tag, normalized=False) for tag in sorted(tags)])
@@ -99,7 +102,7 @@ def trl_prefixes() -> Iterator[tuple[str, str]]:
         ours = training(template, FLAT_TOOLS)
         theirs = call_trl(is_chat_template_prefix_preserving, tokenizer)
         name = f"{path.parent.name}/{path.stem}"
-        if theirs is None or template.wants.calls == "none":
+        if theirs is None or template.capabilities.calls == "none":
             agreed["not asked"] += 1
         elif theirs is _tool_result_kept(ours):
             agreed["prefix"] += 1
@@ -119,9 +122,9 @@ def _tool_result_kept(found: Training) -> bool | None:
 
 
 def _prefix_reason(template: Probe, ours: Training, *, kept: bool) -> str:
-    question = said(template.wants, "user", QUESTION)
-    marks = marks_of(template)
-    prompts = [template.prompt(**switched(template, on=on)).rstrip() for on in (False, True)]
+    question = make_message(template.capabilities, "user", QUESTION)
+    marks = find_reasoning_markers(template)
+    prompts = [template.prompt(**thinking_variables(template, on=on)).rstrip() for on in (False, True)]
     if kept and marks is not None and any(prompt.endswith(marks[:2]) for prompt in prompts):
         return PREFIX_REASONS["prompt"]
     if not kept and template.conversation(question, generation=True) == template.conversation(question):
@@ -151,7 +154,7 @@ def bridges() -> Iterator[tuple[str, str]]:
         (Llama3Renderer, *real_tokenizer("llama3_2", "xllamacpp/meta-llama-Llama-3.2-3B-Instruct", **LLAMA)),
     ]
     for renderer, tokenizer, template in families:
-        for thinking in (False, True) if template.wants.reasoning else (False,):
+        for thinking in (False, True) if template.capabilities.reasoning_key else (False,):
             for appended in ("a tool result", "the next question"):
                 name = f"{renderer.__name__}, {appended}, {'with' if thinking else 'without'} reasoning"
                 yield name, _bridge(renderer(tokenizer), tokenizer, template, appended, thinking=thinking)
@@ -170,7 +173,7 @@ def _bridge(renderer: Any, tokenizer: Any, template: ChatTemplate, appended: str
         new = {"role": "tool", "content": "21 degrees", "name": "get_weather"}
     if thinking:
         last["reasoning_content"] = "Rain, perhaps."
-    variables = switched(template, on=thinking)
+    variables = thinking_variables(template, on=thinking)
     call_trl = [{"role": "user", "content": "Weather in Oslo?"}]
     prompt = template.render(call_trl, FLAT_TOOLS, **variables)
     whole = template.render([*call_trl, last], FLAT_TOOLS, add_generation_prompt=False, **variables)

@@ -36,10 +36,10 @@ def run(data: bytes) -> None:
     source = choices.utf8_text()
     try:
         template = ChatTemplate(source, max_length=10_000, max_seconds=0.05)
-        _ = template.wants if probing else template.render(_MESSAGES, TOOLS)
+        _ = template.capabilities if probing else template.render(_MESSAGES, TOOLS)
     except ChatTemplateError as error:
         # A template must not be able to crash the worker or to cause these errors.
-        assert "ended in the middle" not in error.reason
+        assert "ended during the rendering" not in error.reason
         assert not error.reason.startswith(("OSError", "ImportError", "ModuleNotFoundError"))
 
 

@@ -174,8 +174,12 @@ def test_cannot_continue(source: str, messages: list[object], field: bool | str,
         ("{{ messages[0].tool.name }}", "no attribute 'tool'", "A message or tool lacks"),
         ("{{ 'a' + none }}", "TypeError: can only concatenate", "normalise_history"),
         ("{{ 1 // 0 }}", "ZeroDivisionError", "cannot handle"),
-        ("{{ messages | tojson | from_json }}", "No filter named 'from_json'", "not a Jinja template"),
-        ("{% if x %}", "Unexpected end of template", "not a Jinja template"),
+        (
+            "{{ messages | tojson | from_json }}",
+            "No filter named 'from_json'",
+            "could not read this Jinja template",
+        ),
+        ("{% if x %}", "Unexpected end of template", "could not read this Jinja template"),
         ("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "RecursionError", "cannot handle"),
         # The sandbox
         ("{{ messages.append(1) }}", "unsafe", "refuses"),
@@ -183,9 +187,9 @@ def test_cannot_continue(source: str, messages: list[object], field: bool | str,
         ("{{ namespace(_x=1) }}", "_x", "refuses"),
         ("{% set n = namespace() %}{% set n._x = 1 %}", "_x", "refuses"),
         # The bounds
-        ("{% for i in range(9999) %}{{ 'a' }}{% endfor %}", "more than 1000 characters", "Raise the bound"),
-        ("{{ ('a' * 1001) | length }}", "more than 1000 characters", "Raise the bound"),
-        ("{{ (9999 * [0]) | length }}", "more than 1000 characters", "Raise the bound"),
+        ("{% for i in range(9999) %}{{ 'a' }}{% endfor %}", "more than 1000 characters", "Raise the limit"),
+        ("{{ ('a' * 1001) | length }}", "more than 1000 characters", "Raise the limit"),
+        ("{{ (9999 * [0]) | length }}", "more than 1000 characters", "Raise the limit"),
         ("{{ 9 ** 9999 }}", "exponent too large", "refuses"),
     ],
 )
@@ -278,7 +282,7 @@ def arguments_of(message: Mapping[str, Any]) -> object:
 )
 def test_arguments_come_as_the_template_wants_them(written: str, form: str) -> None:
     wanting = template(written)
-    assert wanting.wants.arguments == form
+    assert wanting.capabilities.arguments == form
     for given_arguments in ('{"a":  1.0}', {"a": 1.0}):
         message = normalise_history([USER, assistant(call(given_arguments))], wanting)[1]
         found = arguments_of(message)
@@ -289,7 +293,7 @@ def test_arguments_come_as_the_template_wants_them(written: str, form: str) -> N
 
 
 def test_a_dictionary_pasted_into_the_text_is_not_what_a_template_wants() -> None:
-    assert template("{{ c.function.arguments }}").wants.arguments == "string"
+    assert template("{{ c.function.arguments }}").capabilities.arguments == "string"
 
 
 @pytest.mark.parametrize(
@@ -374,7 +378,7 @@ def test_results_without_ids_belong_to_calls_in_order() -> None:
 @pytest.mark.parametrize("given_key", ["reasoning_content", "reasoning", "thinking"])
 def test_reasoning_goes_where_the_template_reads_it(key: str, given_key: str) -> None:
     wanting = template(extra=f"{{% if enable_thinking is defined %}}{{{{ m.{key} }}}}{{% endif %}}")
-    assert wanting.wants.reasoning == key
+    assert wanting.capabilities.reasoning_key == key
     message = normalise_history([USER, assistant(call(), **{given_key: "Hm"})], wanting)[1]
     assert {name: text for name, text in message.items() if text == "Hm"} == {key: "Hm"}
     assert "Hm" in wanting.render([message], enable_thinking=True)
@@ -382,7 +386,7 @@ def test_reasoning_goes_where_the_template_reads_it(key: str, given_key: str) ->
 
 def test_reasoning_as_a_part_of_the_content() -> None:
     wanting = template(content=READING_PARTS)
-    assert wanting.wants.reasoning == "parts"
+    assert wanting.capabilities.reasoning_key == "parts"
     message = normalise_history([assistant(call(), content="Yes", reasoning="Hm")], wanting)[0]
     assert message["content"] == [{"type": "thinking", "thinking": "Hm"}, {"type": "text", "text": "Yes"}]
     assert normalise_history([message], wanting) == [message]
@@ -396,7 +400,7 @@ def test_reasoning_that_no_template_reads_is_left_out() -> None:
 def test_reasoning_and_content_that_cannot_stand_together() -> None:
     refuse = "{% if m.content and m.thinking %}{{ raise_exception('one or the other') }}{% endif %}"
     wanting = template(extra=refuse + "{{ m.thinking }}")
-    assert not wanting.wants.both
+    assert not wanting.capabilities.content_with_reasoning
     message = normalise_history([assistant(call(), content="Yes", reasoning="Hm")], wanting)[0]
     assert (message["thinking"], message["content"]) == ("Hm\n\nYes", "")
     wanting.render([message])
@@ -434,7 +438,7 @@ def test_absent_content_of_others() -> None:
 )
 def test_content_that_does_not_stand_before_calls_gets_a_turn_of_its_own(content: str, calls: str) -> None:
     wanting = template(content=content, calls=calls)
-    assert not wanting.wants.beside
+    assert not wanting.capabilities.content_before_calls
     found = normalise_history([USER, assistant(call(), content="Yes"), result()], wanting)
     assert [message["role"] for message in found] == ["user", "assistant", "assistant", "tool"]
     assert [message["content"] for message in found] == ["Hi", "Yes", "", "Done."]
@@ -446,7 +450,7 @@ def test_content_that_does_not_stand_before_calls_gets_a_turn_of_its_own(content
 def test_content_stays_with_calls_where_a_turn_of_its_own_is_refused() -> None:
     refuse = "{% if loop.previtem and loop.previtem.role == m.role %}{{ raise_exception('!') }}{% endif %}"
     wanting = template(content="{% if not m.tool_calls %}{{ m.content }}{% endif %}", extra=refuse)
-    assert wanting.wants.beside
+    assert wanting.capabilities.content_before_calls
     found = normalise_history([USER, assistant(call(), content="Yes"), result()], wanting)
     assert [message["role"] for message in found] == ["user", "assistant", "tool"]
     wanting.render(found)
@@ -461,7 +465,7 @@ def test_content_stays_with_calls_where_a_turn_of_its_own_is_refused() -> None:
 )
 def test_calls_one_by_one(one: str) -> None:
     wanting = template(calls=one)
-    assert wanting.wants.calls == "one"
+    assert wanting.capabilities.calls == "one"
     history = [
         USER,
         assistant(call(id="a"), call(id="b"), call(id="c"), content="Yes"),
@@ -518,14 +522,14 @@ def test_text_becomes_parts_where_a_template_reads_nothing_else() -> None:
         {"role": "tool", "tool_call_id": "call_1", "content": [{"type": "text", "text": "Noon."}]},
         {"role": "assistant", "content": "It is noon."},
     ]
-    assert template.wants.only_parts == {"system", "user", "assistant", "tool"}
+    assert template.capabilities.roles_with_parts_only == {"system", "user", "assistant", "tool"}
     written = template.render(normalise_history(history, template), add_generation_prompt=False)
     assert written == "<system>Be brief.<user>Hi<assistant>[now]<tool>Noon.<assistant>It is noon."
 
 
 def test_parts_that_are_not_text() -> None:
     message = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}
-    with pytest.raises(UsageError, match=r"message 0: .* leave out the part of type 'image_url'"):
+    with pytest.raises(UsageError, match=r"message 0: .* remove the part of type 'image_url'"):
         normalise_history([message], template())
 
 
@@ -571,6 +575,9 @@ def test_messages_that_are_none(message: object, match: str) -> None:
 def test_probes_do_without_variables_and_tools() -> None:
     # Neither a variable that only render() will give nor tools that it cannot write stand in the way.
     source = template().source
-    assert ChatTemplate("{{ functions + 'x' + today }}" + source).wants.calls == "many"
-    assert ChatTemplate("{% if tools %}{{ raise_exception('no') }}{% endif %}" + source).wants.calls == "many"
-    assert ChatTemplate("{{ raise_exception('never') }}").wants.calls == "none"
+    assert ChatTemplate("{{ functions + 'x' + today }}" + source).capabilities.calls == "many"
+    assert (
+        ChatTemplate("{% if tools %}{{ raise_exception('no') }}{% endif %}" + source).capabilities.calls
+        == "many"
+    )
+    assert ChatTemplate("{{ raise_exception('never') }}").capabilities.calls == "none"

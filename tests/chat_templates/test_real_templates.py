@@ -285,7 +285,7 @@ def cut_out(name: str, turn: Turn, *, thinking: bool, followed: bool) -> tuple[s
 
 def expected(name: str, turn: Turn) -> Reading:
     """What must be read: the turn, less what the template does not write."""
-    family, wants = FAMILIES[name], load(name).wants
+    family, wants = FAMILIES[name], load(name).capabilities
     calls = turn.calls[:1] if wants.calls == "one" else turn.calls
     content = turn.content
     reasoning = turn.reasoning if family.reasoning is not None else None
@@ -328,7 +328,7 @@ def assert_reads(dialect: str, prompt: str, text: str, wanted: Reading) -> None:
 def test_text_in_a_turn_of_its_own_comes_before_the_calls(name: str) -> None:
     """These templates drop the text of a turn that calls, or write it behind the calls."""
     family, template, turn = FAMILIES[name], load(name), TURNS["everything"]
-    assert not template.wants.beside
+    assert not template.capabilities.content_before_calls
     history = normalise_history([USER, *turn.messages()], template, dialect=family.dialect)
     tools = {"all": TOOLS, "flat": FLAT, "none": None}[family.schemas]
     text = template.render(history, tools, add_generation_prompt=False, **(family.reasoning or {}))
@@ -397,14 +397,14 @@ def test_every_template_is_known() -> None:
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_writes_calls(name: str) -> None:
-    assert load(name).wants.calls == ("one" if name in ONE_CALL else "many")
+    assert load(name).capabilities.calls == ("one" if name in ONE_CALL else "many")
 
 
 @pytest.mark.parametrize("name", NO_CALLS)
 def test_writes_no_calls(name: str) -> None:
     template = load(name)
     message = TURNS["one call"].messages()[0] | {"content": "Let me check."}
-    assert template.wants.calls == "none"
+    assert template.capabilities.calls == "none"
     assert "get_weather" not in template.render([USER, message], add_generation_prompt=False)
 
 

@@ -25,30 +25,30 @@ from unspool.chat_templates import (
     NoRenderer,
     _render_pool,
 )
-from unspool.chat_templates._jinja_environment import Manner, environment
-from unspool.chat_templates._render_job import HEADER, KINDS, READY, Job, Workshop
-from unspool.chat_templates._render_pool import Renderers
+from unspool.chat_templates._jinja_environment import RenderMode, environment
+from unspool.chat_templates._render_job import HEADER, KINDS, READY, RenderJob, TemplateRunner
+from unspool.chat_templates._render_pool import RenderPool
 from unspool.models._detection import template_probe as probe
 
 USER = {"role": "user", "content": "Hi"}
 LINUX = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="asks the kernel of Linux")
 
 
-def job(source: str, *, manner: Manner = "plain", seconds: float = 10.0, **variables: Any) -> Job:
-    return Job(
-        source, manner, variables, marked=False, length=10**6, seconds=seconds, megabytes=64, left=seconds
+def job(source: str, *, mode: RenderMode = "plain", seconds: float = 10.0, **variables: Any) -> RenderJob:
+    return RenderJob(
+        source, mode, variables, marked=False, length=10**6, seconds=seconds, megabytes=64, left=seconds
     )
 
 
 @pytest.fixture
-def one() -> Iterator[Renderers]:
+def one() -> Iterator[RenderPool]:
     """A single process."""
-    found = Renderers(1)
+    found = RenderPool(1)
     yield found
     found.close()
 
 
-def pid(one: Renderers) -> int:
+def pid(one: RenderPool) -> int:
     return one._idle[0]._process.pid
 
 
@@ -122,7 +122,7 @@ def test_time_that_is_up_tells_the_line() -> None:
 def test_what_a_template_wants_is_not_guessed_from_probes_that_take_too_long() -> None:
     source = "{% if tools %}" + BOMBS["loops without calls"] + "{% endif %}{{ messages[0].content }}"
     with pytest.raises(ChatTemplateLimit):
-        _ = ChatTemplate(source, max_seconds=0.1).wants
+        _ = ChatTemplate(source, max_seconds=0.1).capabilities
 
 
 def test_a_bomb_is_not_detected_as_something_else(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,30 +165,28 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("manner", ["plain", "probing", "lenient"])
+@pytest.mark.parametrize("mode", ["plain", "probing", "lenient"])
 @pytest.mark.parametrize("source", CASES)
-def test_an_answer_is_the_same_as_without_a_process(source: str, manner: Manner) -> None:
-    asked = job(source, manner=manner, **VALUES)
-    assert _render_pool.render(asked)[:3] == Workshop().answer(asked)[:3]
+def test_an_answer_is_the_same_as_without_a_process(source: str, mode: RenderMode) -> None:
+    asked = job(source, mode=mode, **VALUES)
+    assert _render_pool.render(asked)[:3] == TemplateRunner().run(asked)[:3]
 
 
 def test_every_filter_and_test_is_there_although_no_file_can_be_opened() -> None:
     found = environment("plain")
     asked = [f"{{{{ x | {name} }}}}" for name in found.filters if name != "random"]
     asked += [f"{{{{ x is {name} }}}}" for name in found.tests if name.isidentifier()]
-    here, there = Workshop(), Renderers(1)
+    here, there = TemplateRunner(), RenderPool(1)
     for source in asked:
         for value in ("<b>a www.example.com</b>", 1.5, [1, [2]], {"a": 1}):
             one = job(source, x=value)
-            answers = [
-                re.sub("0x[0-9a-f]+", "", str(where(one)[:3])) for where in (here.answer, there.render)
-            ]
+            answers = [re.sub("0x[0-9a-f]+", "", str(where(one)[:3])) for where in (here.run, there.render)]
             assert answers[0] == answers[1], source
     there.close()
 
 
 def test_without_processes_templates_run_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_render_pool, "_renderers", None)
+    monkeypatch.setattr(_render_pool, "_pool", None)
     assert ChatTemplate("{{ messages[0].content }}").render([USER]) == "Hi"
     for bomb in (
         "{% for i in range(9999) %}{% for i in range(9999) %}{{ i }}{% endfor %}{% endfor %}",
@@ -231,7 +229,7 @@ print(ChatTemplate("{{ messages }}").render([]), "jinja2" in sys.modules)
 # -- processes that end, and those who start them
 
 
-def test_a_process_that_was_killed_is_replaced(one: Renderers) -> None:
+def test_a_process_that_was_killed_is_replaced(one: RenderPool) -> None:
     for number in (signal.SIGKILL, signal.SIGTERM):
         assert one.render(job("1")).text == "1"
         before = pid(one)
@@ -240,7 +238,7 @@ def test_a_process_that_was_killed_is_replaced(one: Renderers) -> None:
         assert pid(one) != before
 
 
-def test_a_process_that_stands_still_is_replaced(monkeypatch: pytest.MonkeyPatch, one: Renderers) -> None:
+def test_a_process_that_stands_still_is_replaced(monkeypatch: pytest.MonkeyPatch, one: RenderPool) -> None:
     monkeypatch.setattr(_render_pool, "_GRACE", 0.0)
     one.render(job("1"))
     os.kill(pid(one), signal.SIGSTOP)
@@ -248,7 +246,7 @@ def test_a_process_that_stands_still_is_replaced(monkeypatch: pytest.MonkeyPatch
     assert one.render(job("3")).text == "3"
 
 
-def test_a_process_is_kept(one: Renderers) -> None:
+def test_a_process_is_kept(one: RenderPool) -> None:
     one.render(job("1"))
     before = pid(one)
     for source in ("2", "{% if %}", "{{ 1 // 0 }}", "{{ raise_exception('') }}", "{{ x.y.z }}"):
@@ -260,11 +258,11 @@ def test_a_process_is_kept(one: Renderers) -> None:
 def test_a_process_that_has_grown_is_not_kept() -> None:
     script = (
         "from unspool.chat_templates import _render_process as process; "
-        "process._MOST_GROWN = -1; process.main()"
+        "process._MAX_GROWTH = -1; process.main()"
     )
     ours, theirs = socket.socketpair()
     with ours, theirs, subprocess.Popen([sys.executable, "-c", script], stdin=theirs.fileno()):
-        ours.sendall(job("1").encoded())
+        ours.sendall(job("1").encode())
         assert ours.recv(len(READY), socket.MSG_WAITALL) == READY
         assert HEADER.unpack(ours.recv(HEADER.size, socket.MSG_WAITALL))[1]
 
@@ -281,11 +279,11 @@ def test_a_process_that_has_grown_is_not_kept() -> None:
     ],
     ids=["kind", "size", "seconds", "text", "short", "nothing"],
 )
-def test_a_process_is_not_believed(one: Renderers, sent: bytes) -> None:
+def test_a_process_is_not_believed(one: RenderPool, sent: bytes) -> None:
     one.render(job("1"))
     child = one._idle[0]
-    child._wire.close()
-    child._wire, theirs = socket.socketpair()
+    child._socket.close()
+    child._socket, theirs = socket.socketpair()
     with theirs:
         theirs.sendall(sent)
         theirs.shutdown(socket.SHUT_WR)
@@ -336,7 +334,7 @@ for bomb in {[BOMBS["loops without calls"], NOT_INTERRUPTED, BOMBS["ljust"]]!r} 
         pass
 ChatTemplate("")
 print(len(os.listdir("/proc/self/fd")) - before)
-_render_pool._renderers.close()
+_render_pool._pool.close()
 try:
     os.waitpid(-1, os.WNOHANG)
 except ChildProcessError:
@@ -353,14 +351,14 @@ def test_a_process_ends_with_the_one_that_started_it(source: str) -> None:
     script = f"""
 import sys, threading
 from unspool.chat_templates import _render_pool
-from unspool.chat_templates._render_job import Job
-_render_pool._renderers.render(Job("1", "plain", {{}}, False, 99, 9.0, 64, 9.0))
-print(_render_pool._renderers._idle[0]._process.pid, flush=True)
+from unspool.chat_templates._render_job import RenderJob
+_render_pool._pool.render(RenderJob("1", "plain", {{}}, False, 99, 9.0, 64, 9.0))
+print(_render_pool._pool._idle[0]._process.pid, flush=True)
 sys.stdin.readline()
 if {source!r} != "idle":
-    bomb = Job({source!r}, "plain", {{}}, False, 99, 0.2, 64, 0.2)
-    threading.Thread(target=_render_pool._renderers.render, args=(bomb,), daemon=True).start()
-    while _render_pool._renderers._idle:
+    bomb = RenderJob({source!r}, "plain", {{}}, False, 99, 0.2, 64, 0.2)
+    threading.Thread(target=_render_pool._pool.render, args=(bomb,), daemon=True).start()
+    while _render_pool._pool._idle:
         pass
 print("busy", flush=True)
 sys.stdin.readline()
@@ -380,7 +378,7 @@ sys.stdin.readline()
 
 
 @LINUX
-def test_a_process_sees_nothing_of_ours(monkeypatch: pytest.MonkeyPatch, one: Renderers) -> None:
+def test_a_process_sees_nothing_of_ours(monkeypatch: pytest.MonkeyPatch, one: RenderPool) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
     one.render(job("1"))
     about = Path(f"/proc/{pid(one)}")
@@ -393,9 +391,9 @@ def test_a_process_sees_nothing_of_ours(monkeypatch: pytest.MonkeyPatch, one: Re
         assert line.removeprefix(name).split()[:2] == ["0", "0"]
 
 
-def test_that_none_can_be_started_is_said(monkeypatch: pytest.MonkeyPatch, one: Renderers) -> None:
+def test_that_none_can_be_started_is_said(monkeypatch: pytest.MonkeyPatch, one: RenderPool) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    with pytest.raises(NoRenderer, match="cannot be started"):
+    with pytest.raises(NoRenderer, match="cannot start"):
         one.render(job("1"))
     monkeypatch.setattr(sys, "executable", "/bin/true")
     with pytest.raises(NoRenderer, match="did not start"):
@@ -407,17 +405,17 @@ def test_that_none_can_be_started_is_said(monkeypatch: pytest.MonkeyPatch, one: 
 def test_templates_of_strangers_run_apart() -> None:
     def process() -> int:
         _render_pool.render(job("1"))
-        used = _render_pool._apart.get() or _render_pool._renderers
+        used = _render_pool._isolated.get() or _render_pool._pool
         assert used is not None
         return used._idle[-1]._process.pid
 
     usual = process()
-    with _render_pool.apart():
+    with _render_pool.isolated_renderer():
         theirs = process()
         assert theirs == process() != usual
         priorities = [os.getpriority(os.PRIO_PROCESS, one) for one in (usual, theirs)]
         assert priorities[0] < priorities[1] or priorities[0] >= 10  # a higher number is a lower priority
-    with _render_pool.apart():
+    with _render_pool.isolated_renderer():
         assert process() not in (theirs, usual)
     assert process() == usual
 
@@ -425,7 +423,7 @@ def test_templates_of_strangers_run_apart() -> None:
 # -- those who wait
 
 
-def test_waiting_for_a_process_counts(monkeypatch: pytest.MonkeyPatch, one: Renderers) -> None:
+def test_waiting_for_a_process_counts(monkeypatch: pytest.MonkeyPatch, one: RenderPool) -> None:
     one._enter(0.0)
     monkeypatch.setattr(_render_pool, "_GRACE", 0.0)
     with pytest.raises(NoRenderer, match="try again"):
@@ -434,7 +432,7 @@ def test_waiting_for_a_process_counts(monkeypatch: pytest.MonkeyPatch, one: Rend
     assert one.render(job("1")).text == "1"
 
 
-def test_who_came_first_is_served_first(one: Renderers) -> None:
+def test_who_came_first_is_served_first(one: RenderPool) -> None:
     one._enter(0.0)
     served: list[int] = []
 

@@ -27,10 +27,8 @@ from unspool import (
     list_dialects,
     parse,
     render,
+    sample_outputs,
     to_response_template,
-)
-from unspool import (
-    sample_outputs as recordings,
 )
 from unspool._core.scan import runs as _scan
 from unspool.cli import demo, main
@@ -364,8 +362,10 @@ def test_the_command_line_imports_only_the_standard_library() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_recording_parses_without_problems(name: str) -> None:
-    (recording,) = recordings.recordings([name])
-    message = parse(recording.output, recording.dialect, tools=recordings.tools(), prompt=recording.prompt)
+    (recording,) = sample_outputs.list_samples([name])
+    message = parse(
+        recording.output, recording.dialect, tools=sample_outputs.tools(), prompt=recording.prompt
+    )
     assert message.diagnostics == ()
     assert message.content or message.tool_calls
     for call in message.tool_calls:
@@ -373,7 +373,7 @@ def test_a_recording_parses_without_problems(name: str) -> None:
 
 
 def test_every_file_belongs_to_a_dialect() -> None:
-    files = [file.name for file in recordings.folder().iterdir()]
+    files = [file.name for file in sample_outputs.sample_folder().iterdir()]
     names = {name.removesuffix(".toml") for name in files if name.endswith(".toml")}
     assert names
     assert names <= set(NAMES)
@@ -381,11 +381,13 @@ def test_every_file_belongs_to_a_dialect() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_show_agrees_with_the_parse(name: str) -> None:
-    (recording,) = recordings.recordings([name])
+    (recording,) = sample_outputs.list_samples([name])
     show = demo.Show(recording)
     for _ in show.play():
         assert show.pending <= show.parser.pending  # which counts what it holds of the prompt, too
-    message = parse(recording.output, recording.dialect, tools=recordings.tools(), prompt=recording.prompt)
+    message = parse(
+        recording.output, recording.dialect, tools=sample_outputs.tools(), prompt=recording.prompt
+    )
     assert show.raw == recording.output
     assert (show.reasoning or None, show.content or None) == (message.reasoning, message.content)
     assert [(call.name, call.arguments) for call in show.calls] == [
@@ -397,12 +399,17 @@ def test_a_show_agrees_with_the_parse(name: str) -> None:
 
 def test_a_dialect_without_words_for_something_leaves_it_out() -> None:
     silent = Dialect("silent", call=("<call>{envelope}</call>",), reasoning=())
-    assert recordings._rendered(silent).output == render(silent, replace(recordings.STANDARD, reasoning=None))
+    assert sample_outputs._rendered_sample(silent).output == render(
+        silent, replace(sample_outputs.STANDARD, reasoning=None)
+    )
     first = Dialect("first", section=("^{calls}",), call=("{envelope}",), sep=(";",), reasoning=())
-    assert "forecasts" not in recordings._rendered(first).output
-    assert len(parse(recordings._rendered(first).output, first).tool_calls) == 3
+    assert "forecasts" not in sample_outputs._rendered_sample(first).output
+    assert len(parse(sample_outputs._rendered_sample(first).output, first).tool_calls) == 3
     talker = Dialect("talker")
-    assert parse(recordings._rendered(talker).output, talker).reasoning == recordings.STANDARD.reasoning
+    assert (
+        parse(sample_outputs._rendered_sample(talker).output, talker).reasoning
+        == sample_outputs.STANDARD.reasoning
+    )
 
 
 def test_the_demo_shows_every_dialect_and_ends_by_itself() -> None:
@@ -428,7 +435,7 @@ def test_the_demo_shows_what_was_asked_for(capsys: pytest.CaptureFixture[str]) -
 def test_problems_are_shown() -> None:
     text = '<tool_call>{"name": "get_weather", "arguments": {oops}}</tool_call><tool_call>{"name": "f", "arg'
     out = io.StringIO()
-    demo.play_plain([recordings.Recording(Parser("hermes").dialect, text, "Two mistakes.")], out, 1e9)
+    demo.play_plain([sample_outputs.SampleOutput(Parser("hermes").dialect, text, "Two mistakes.")], out, 1e9)
     assert "  note       malformed_call: expected a string key or '}'\n" in out.getvalue()
     assert "(malformed)\n" in out.getvalue()
     assert "(truncated)\n" in out.getvalue()
@@ -606,12 +613,12 @@ def test_without_rich_the_list_is_plain(without_rich: dict[str, str]) -> None:
 def test_without_rich_the_live_demo_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rich.console", None)
     with pytest.raises(UsageError, match=r"pip install 'unspool\[cli\]', or use --plain"):
-        demo.play_live(recordings.recordings(["hermes"]), 60)
+        demo.play_live(sample_outputs.list_samples(["hermes"]), 60)
 
 
 def test_the_screen_marks_what_is_held_back() -> None:
     rich_console = pytest.importorskip("rich.console")
-    show = demo.Show(recordings.recordings(["hermes"])[0])
+    show = demo.Show(sample_outputs.list_samples(["hermes"])[0])
     steps = show.play()
     while not (show.pending and show.reasoning):
         next(steps)

@@ -13,8 +13,8 @@ from grammar_sampling import Sampler
 from matchers import XGrammar, needs_xgrammar
 from unspool import UsageError
 from unspool.grammar import grammar_for, guided_schema
-from unspool.grammar._intermediate import SchemaValue
-from unspool.grammar._json_schema import self_contained
+from unspool.grammar._nodes import SchemaValue
+from unspool.grammar._tool_schemas import self_contained
 
 jsonschema = pytest.importorskip("jsonschema")
 
@@ -98,7 +98,7 @@ def test_a_grammar_gives_the_same() -> None:
 def test_bare_arguments_of_a_named_function() -> None:
     grammar = grammar_for("hermes", [tool("f", {**NODE, "$defs": {"Node": NODE}})], choice={"name": "f"})
     assert grammar.json_schema(bare=True) == {**NODE, "$defs": {"Node": NODE}}
-    with pytest.raises(UsageError, match="so choice must name it"):
+    with pytest.raises(UsageError, match="name it in choice"):
         guided_schema(TOOLS, bare=True)
 
 

@@ -11,23 +11,23 @@ import pytest
 import unspool
 from grammar_sampling import Sampler
 from matchers import Llama, XGrammar, needs_llama, needs_xgrammar
-from unspool.grammar._gbnf import expanded, gbnf, written
-from unspool.grammar._intermediate import (
+from unspool.grammar._gbnf import expand_rules, format_rules, to_gbnf
+from unspool.grammar._named_rules import Rules
+from unspool.grammar._nodes import (
     Chars,
     Node,
     Repeat,
     Schema,
     SchemaValue,
-    UpTo,
-    chars,
+    TextUpTo,
+    char_class,
     seq,
     up_to,
 )
-from unspool.grammar._json_schema import self_contained
-from unspool.grammar._named_rules import Rules
-from unspool.grammar._regex import UnsupportedPattern, pattern_node
-from unspool.grammar._text_without_marker import text_rules
-from unspool.grammar._values import integers
+from unspool.grammar._regex import UnsupportedPattern, parse_pattern
+from unspool.grammar._schema_values import integer_range
+from unspool.grammar._text_excluding_markers import add_text_rules
+from unspool.grammar._tool_schemas import self_contained
 
 jsonschema = pytest.importorskip("jsonschema")
 
@@ -204,7 +204,7 @@ def value_node(schema: Schema, notation: str) -> Node:
 @pytest.mark.parametrize("name", CASES)
 def test_llama_takes_what_satisfies_the_schema_and_nothing_else(name: str, notation: str) -> None:
     schema, good, bad = CASES[name]
-    match = Llama(gbnf(value_node(schema, notation)))
+    match = Llama(to_gbnf(value_node(schema, notation)))
     for value in good:
         assert not match.explain(spell(value, notation))
     for value in bad:
@@ -216,7 +216,7 @@ def test_llama_takes_what_satisfies_the_schema_and_nothing_else(name: str, notat
 @pytest.mark.parametrize("name", CASES)
 def test_xgrammar_reads_the_same_grammar(name: str, notation: str) -> None:
     schema, good, bad = CASES[name]
-    match = XGrammar.from_gbnf(gbnf(value_node(schema, notation)))
+    match = XGrammar.from_gbnf(to_gbnf(value_node(schema, notation)))
     for value in good:
         assert not match.explain(spell(value, notation))
     for value in bad:
@@ -234,7 +234,7 @@ def test_what_is_drawn_satisfies_the_schema(name: str) -> None:
 
 @needs_llama
 def test_white_space_is_free_but_not_endless() -> None:
-    match = Llama(gbnf(SchemaValue({"type": "object", "properties": {"a": {"type": "integer"}}})))
+    match = Llama(to_gbnf(SchemaValue({"type": "object", "properties": {"a": {"type": "integer"}}})))
     assert match('{"a":1}')
     assert match('{\n  "a": 1\n}')
     assert not match('{"a":' + "\n" * 9 + "1}")
@@ -247,7 +247,7 @@ def test_other_keys_are_none_of_those_declared() -> None:
         "properties": {"name": {"type": "string"}, "no": {"type": "string"}},
         "additionalProperties": {"type": "integer"},
     }
-    match = Llama(gbnf(SchemaValue(schema)))
+    match = Llama(to_gbnf(SchemaValue(schema)))
     assert match('{"n": 1, "nam": 2, "names": 3, "noo": 4, "_": 5}')
     assert not match('{"name": 1}')
     assert not match('{"x": 1, "no": 2}')
@@ -255,7 +255,9 @@ def test_other_keys_are_none_of_those_declared() -> None:
 
 @needs_llama
 def test_strings_without_markers() -> None:
-    match = Llama(gbnf(SchemaValue({"type": "array", "items": {"type": "string"}}, without=("</v>", "<v"))))
+    match = Llama(
+        to_gbnf(SchemaValue({"type": "array", "items": {"type": "string"}}, without=("</v>", "<v")))
+    )
     assert match('["<", "</v", "</", "v>", "<\\/v>", "\\u003c"]')
     assert not match('["</v>"]')
     assert not match('["a<v"]')
@@ -274,7 +276,7 @@ def test_strings_without_markers() -> None:
     ],
 )
 def test_text_up_to_a_marker(end: str, without: tuple[str, ...]) -> None:
-    match = Llama(gbnf(UpTo(end, without)))
+    match = Llama(to_gbnf(TextUpTo(end, without)))
     letters = sorted(set(end + "".join(without) + "z"))
     draw = random.Random(0)  # noqa: S311 - reproducible, not secret
     for _ in range(300):
@@ -286,7 +288,7 @@ def test_text_up_to_a_marker(end: str, without: tuple[str, ...]) -> None:
 
 @needs_llama
 def test_a_marker_that_contains_what_must_not_occur() -> None:
-    match = Llama(gbnf(up_to("]<[</city>", ("]<[",))))
+    match = Llama(to_gbnf(up_to("]<[</city>", ("]<[",))))
     assert match("Paris]<[</city>")
     assert not match("a]<[b]<[</city>")
     assert not match("Paris]<[</town>")
@@ -297,7 +299,7 @@ def test_a_marker_that_contains_what_must_not_occur() -> None:
     ("low", "high"), [(0, 0), (3, 7), (0, 99), (7, 1234), (95, 105), (-20, -3), (-105, 98), (1000, 1999)]
 )
 def test_integers_between(low: int, high: int) -> None:
-    match = Llama(gbnf(integers(low, high)))
+    match = Llama(to_gbnf(integer_range(low, high)))
     edges = {low - 1, low, low + 1, high - 1, high, high + 1, 0, 5, 10, 99, 100, 1000, -1, -9, -10, -100}
     for number in edges:
         assert match(str(number)) == (low <= number <= high), number
@@ -310,11 +312,13 @@ def test_integers_between(low: int, high: int) -> None:
 )
 def test_patterns_that_no_grammar_has(pattern: str) -> None:
     with pytest.raises(UnsupportedPattern):
-        pattern_node(pattern)
+        parse_pattern(pattern)
 
 
 def test_a_pattern_that_cannot_be_had_is_not_enforced() -> None:
-    assert gbnf(SchemaValue({"type": "string", "pattern": "a(?=b)"})) == gbnf(SchemaValue({"type": "string"}))
+    assert to_gbnf(SchemaValue({"type": "string", "pattern": "a(?=b)"})) == to_gbnf(
+        SchemaValue({"type": "string"})
+    )
 
 
 def test_rules_have_names_of_their_own() -> None:
@@ -324,12 +328,12 @@ def test_rules_have_names_of_their_own() -> None:
 
 
 def test_unused_rules_are_not_written() -> None:
-    rules = expanded(seq("a", Repeat(Chars(chars("a-c]^-")), 1, 3)))
+    rules = expand_rules(seq("a", Repeat(Chars(char_class("a-c]^-")), 1, 3)))
     text = 'root ::= "a" [\\u002D\\]\\u005Ea-c]{1,3}\n'
-    assert written({**rules, "other": Chars(chars("x"))}) == text
+    assert format_rules({**rules, "other": Chars(char_class("x"))}) == text
 
 
 def test_text_without_markers_is_one_rule() -> None:
     rules = Rules()
-    assert text_rules(rules, "", ()) == Repeat(Chars(((0, 0x10FFFF),)))
+    assert add_text_rules(rules, "", ()) == Repeat(Chars(((0, 0x10FFFF),)))
     assert not rules.bodies

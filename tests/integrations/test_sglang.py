@@ -17,8 +17,7 @@ from typing import Any
 import pytest
 
 from paths import ROOT
-from unspool import Parser, list_dialects
-from unspool import sample_outputs as recordings
+from unspool import Parser, list_dialects, sample_outputs
 from unspool.conformance import peers
 from unspool.dialects._registry import facts_of, get_dialect
 from unspool.integrations import _engine as engine
@@ -146,13 +145,18 @@ def test_a_name_of_sglangs_own_is_ours_only_where_the_user_asks(tmp_path: Path) 
 
 
 def _recorded() -> Iterator[dict[str, Any]]:
-    for recording in recordings.recordings():
+    for recording in sample_outputs.list_samples():
         dialect = recording.dialect
-        parser = Parser(dialect, tools=recordings.tools(), prompt=recording.prompt)
+        parser = Parser(dialect, tools=sample_outputs.tools(), prompt=recording.prompt)
         inside = parser.start_channel == "reasoning"
         text = recording.output.removeprefix("\n")
         for end in (len(text), len(text) * 3 // 4):
-            yield {"dialect": dialect.name, "text": text[:end], "inside": inside, "tools": recordings.tools()}
+            yield {
+                "dialect": dialect.name,
+                "text": text[:end],
+                "inside": inside,
+                "tools": sample_outputs.tools(),
+            }
 
 
 @installed
@@ -250,7 +254,7 @@ BY_NAME = {
 def test_under_sglangs_own_names_the_answers_are_ours_and_its_branches_go_on(replaced: Inside) -> None:
     cases = []
     for dialect, (tool, reasoning) in BY_NAME.items():
-        (recording,) = recordings.recordings([dialect])
+        (recording,) = sample_outputs.list_samples([dialect])
         facts = facts_of(recording.dialect)
         text = recording.output.removeprefix("\n")
         for stop in (*recording.dialect.stop, *facts.eos):
@@ -259,7 +263,7 @@ def test_under_sglangs_own_names_the_answers_are_ours_and_its_branches_go_on(rep
         if prompt is None:
             prompt = recording.dialect.prompt.start or "<|im_start|>assistant\n"
         cases.append(
-            _case(dialect, text, prompt=prompt, tool=tool, reasoning=reasoning, tools=recordings.tools())
+            _case(dialect, text, prompt=prompt, tool=tool, reasoning=reasoning, tools=sample_outputs.tools())
         )
     for case, found in zip(cases, _serve(replaced, cases), strict=True):
         assert "failed" not in found, case

@@ -103,7 +103,7 @@ def test_a_block_that_the_template_writes_is_marked_or_not(inside: bool) -> None
 
 def test_spans_are_what_the_marks_enclose() -> None:
     messages = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
-    text, spans = ChatTemplate(CHATML).written(messages, add_generation_prompt=False)
+    text, spans = ChatTemplate(CHATML).render_with_spans(messages, add_generation_prompt=False)
     assert text == ChatTemplate(CHATML).render(messages, add_generation_prompt=False)
     assert [text[start:end] for start, end in spans] == ["Hello<|im_end|>"]
 
@@ -159,12 +159,12 @@ def test_the_report_shows_it(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 def test_a_long_run_of_tags_is_looked_at_once() -> None:
     run = "<think>" * 300_000
-    assert prefix._seed(f"{run}x", prefix.Marks("<think>", "</think>")) == ""
-    assert prefix._seed(f"{run}x<think>\n", prefix.Marks("<think>", "</think>")) == "<think>\n"
-    follower = prefix.Follower(Probe(CHATML, {}), None, {})
+    assert prefix._seed(f"{run}x", prefix.ReasoningMarkers("<think>", "</think>")) == ""
+    assert prefix._seed(f"{run}x<think>\n", prefix.ReasoningMarkers("<think>", "</think>")) == "<think>\n"
+    renderer = prefix.ConversationRenderer(Probe(CHATML, {}), None, {})
     called = {"role": "assistant", "content": "", "tool_calls": [{}]}
-    assert follower._end(called, f"{run}x") == ""
-    assert follower._end(called, f"{run}x</tool_call>\n<|im_end|>\n") == "</tool_call>\n<|im_end|>\n"
+    assert renderer._end(called, f"{run}x") == ""
+    assert renderer._end(called, f"{run}x</tool_call>\n<|im_end|>\n") == "</tool_call>\n<|im_end|>\n"
 
 
 def test_what_a_probe_writes_is_bounded() -> None:

@@ -195,7 +195,7 @@ def test_quotes_and_wrappers_count() -> None:
 def test_an_explicit_value_wins_and_warns_if_it_blinds() -> None:
     decided = plan("kimi_k2", ask(tools=TOOLS, skip_special_tokens=True))
     assert decided.skip_special_tokens is True
-    assert any("blinds the parser" in warning for warning in decided.warnings)
+    assert any("hides markers from the parser" in warning for warning in decided.warnings)
     assert decided.why["skip_special_tokens"] == "the request says true"
     assert not plan("glm47", ask(tools=TOOLS, skip_special_tokens=True)).warnings
     assert plan("glm47", ask(skip_special_tokens=False)).skip_special_tokens is False
@@ -461,7 +461,7 @@ def test_the_prompt_wins_over_the_switch() -> None:
     assert decided.reasoning
     assert decided.start == "reasoning"
     assert decided.why["reasoning"] == "on: the prompt ends inside reasoning"
-    assert any("did not heed the switch" in warning for warning in decided.warnings)
+    assert any("ignored the switch" in warning for warning in decided.warnings)
     assert read(decided, "hm</think>Hi").reasoning == "hm"
     closed = plan("qwen3", ask(thinking=True), prompt="<|im_start|>assistant\n<think>\n\n</think>\n\n")
     assert closed.start == "content"
@@ -766,7 +766,7 @@ def test_strict_tools_are_held_to_the_grammar() -> None:
         ({"constraints": ("json",)}, "takes no grammars"),
         ({"request": ask(tools=[strict], response_format={"type": "json_object"})}, "response_format"),
         ({"request": ask(tools=[strict], guided_regex="a*")}, "guided_regex"),
-        ({"dialect": "mistral"}, "depends on the vocabulary"),
+        ({"dialect": "mistral"}, "the vocabulary decides"),
     ):
         loose = plan(**{"dialect": "hermes", "request": ask(tools=[strict]), **options})  # type: ignore[arg-type]
         assert loose.constraint.kind == "none"
@@ -802,7 +802,7 @@ def test_allowed_tools() -> None:
 def test_a_dialect_without_calls_says_that_it_will_not_call() -> None:
     decided = plan("kimi", ask(tools=TOOLS))
     assert decided.tool_output == "none"
-    assert any("no calls of its own" in warning for warning in decided.warnings)
+    assert any("no format for calls" in warning for warning in decided.warnings)
 
 
 def test_a_call_that_nothing_enforces_is_told_about() -> None:
@@ -1090,7 +1090,7 @@ def test_a_forced_call_wins_over_a_json_answer() -> None:
     both = plan("hermes", ask(tools=TOOLS, tool_choice="required", response_format={"type": "json_object"}))
     call = plan("hermes", ask(tools=TOOLS, tool_choice="required"))
     assert (both.tool_output, both.constraint.kind) == (call.tool_output, call.constraint.kind)
-    assert both.warnings == (*call.warnings, "response_format has no effect: tool_choice demands a call")
+    assert both.warnings == (*call.warnings, "response_format has no effect: tool_choice requires a call")
 
 
 # --- refusals
@@ -1110,12 +1110,12 @@ BLANK: dict[str, Any] = {}
         ("qwen3", with_kwargs(thinking_mode="adaptive"), {}, "thinking_mode='adaptive'"),
         ("qwen3", ask(thinking={"type": "deep"}), {}, r"thinking\.type='deep'"),
         ("qwen3", ask(reasoning={"depth": 3}), {}, "unknown keys depth"),
-        ("qwen3", ask(thinking_budget=100), {}, "listens to enable_thinking, thinking"),
+        ("qwen3", ask(thinking_budget=100), {}, "supports enable_thinking, thinking"),
         ("qwen3", ask(reasoning_effort="extreme"), {}, "qwen3 takes none, minimal"),
-        ("seed_oss", with_kwargs(enable_thinking=False), {}, "seed_oss listens to thinking_budget"),
+        ("seed_oss", with_kwargs(enable_thinking=False), {}, "seed_oss supports thinking_budget"),
         ("seed_oss", ask(thinking_budget="much"), {}, "a number of tokens"),
-        ("seed_oss", ask(reasoning_effort="none"), {}, "listens to thinking_budget"),
-        ("mistral", ask(thinking=True), {}, "listens to reasoning_effort"),
+        ("seed_oss", ask(reasoning_effort="none"), {}, "supports thinking_budget"),
+        ("mistral", ask(thinking=True), {}, "supports reasoning_effort"),
         ("harmony", ask(thinking=False), {}, "always reasons; reasoning_effort sets how much"),
         ("harmony", ask(reasoning_effort="none"), {}, "harmony takes low, medium, high"),
         ("step3", ask(thinking=False), {}, "step3 always reasons"),
@@ -1230,7 +1230,7 @@ def test_nothing_is_a_mistake_that_changes_nothing() -> None:
     assert plan("qwen3", ask(thinking=None, reasoning_effort=None, tools=None, stop=None, n=None)).reasoning
     overruled = plan("qwen3", ask(enable_thinking=False, reasoning_effort="high"))
     assert not overruled.reasoning
-    assert any("wins over" in warning for warning in overruled.warnings)
+    assert any("takes precedence over" in warning for warning in overruled.warnings)
 
 
 def test_start_states() -> None:

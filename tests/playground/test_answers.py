@@ -1,4 +1,4 @@
-"""What the playground's page is told: laws over every dialect's recording, and errors that are answers."""
+"""What the playground's page is told: laws over every dialect's sample, and errors that are answers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from unspool.conformance._runner import Runner
 from unspool.events import event_fields
 from unspool.playground import answer
 from unspool.playground.token_labels import _File
-from unspool.sample_outputs import recordings, tools
+from unspool.sample_outputs import list_samples, tools
 from unspool.wire import ChatStream, ChatStreamDecoder
 
 NAMES = [dialect.name for dialect in list_dialects()]
@@ -40,13 +40,13 @@ def play(**request: Any) -> dict[str, Any]:
 
 
 def recorded(name: str) -> dict[str, Any]:
-    (recording,) = recordings([name])
-    return {"text": recording.output, "dialect": name, "prompt": recording.prompt, "finish_reason": "stop"}
+    (sample,) = list_samples([name])
+    return {"text": sample.output, "dialect": name, "prompt": sample.prompt, "finish_reason": "stop"}
 
 
 def parser(name: str) -> Parser:
-    (recording,) = recordings([name])
-    return Parser(name, tools=tools(), prompt=recording.prompt, new_id=seeded_ids("playground", name))
+    (sample,) = list_samples([name])
+    return Parser(name, tools=tools(), prompt=sample.prompt, new_id=seeded_ids("playground", name))
 
 
 # -- laws
@@ -170,7 +170,7 @@ def test_every_dialect_has_outputs_to_pick() -> None:
     start = answer({"ask": "dialects"})
     assert [dialect["name"] for dialect in start["dialects"]] == NAMES
     found = answer({"ask": "examples", "dialect": "harmony"})
-    assert found["recording"]["text"] == recorded("harmony")["text"]
+    assert found["sample"]["text"] == recorded("harmony")["text"]
     assert {"The ten standard patterns", "Malformed calls"} <= {group["title"] for group in found["groups"]}
     for preset in start["presets"]:
         assert bool(play(**preset)["diagnostics"]) == (
@@ -184,7 +184,7 @@ def test_every_dialect_has_outputs_to_pick() -> None:
 @pytest.mark.parametrize("name", ["hermes", "qwen3_coder", "harmony", "kimi_k2", "pythonic"])
 def test_what_is_copied_is_a_case_that_we_pass(name: str) -> None:
     found = answer({"ask": "examples", "dialect": name})
-    outputs = [found["recording"], *(case for group in found["groups"] for case in group["cases"][:3])]
+    outputs = [found["sample"], *(case for group in found["groups"] for case in group["cases"][:3])]
     copied: list[TestCase] = []
     for output in outputs:
         made = answer({"ask": "case", **output, "dialect": name, "tools": found["tools"][output["tools"]]})
@@ -210,6 +210,7 @@ def test_a_template_tells_the_dialect_and_why() -> None:
 
 
 def test_half_a_header_asks_for_more() -> None:
+    assert answer({"ask": "detect", "base64": "\x80"})["error"].startswith("base64: ")
     data = base64.b64encode(b"GGUF\x03\x00\x00\x00" + bytes(8)).decode()
     assert answer({"ask": "detect", "base64": data})["kind"] == "CutHeader"
 

@@ -8,24 +8,24 @@ from collections.abc import Callable, Iterable, Mapping
 
 from unspool import Dialect
 from unspool.dialects._templates import Hole, parse_template
-from unspool.grammar._intermediate import (
+from unspool.grammar._named_rules import Rules
+from unspool.grammar._nodes import (
+    AnyText,
     Chars,
     Dispatch,
     Exact,
-    Free,
-    Many,
     Named,
     Node,
     OneOf,
     Ref,
     Repeat,
     SchemaValue,
+    Separated,
     Seq,
-    UpTo,
+    TextUpTo,
     strip_prefix,
 )
-from unspool.grammar._named_rules import Rules
-from unspool.grammar._values import value_rules
+from unspool.grammar._schema_values import add_value_rules
 
 HARMLESS = {"stray_opener", "stray_closer", "empty_section", "cut_head", "bad_id"}
 """Problems of markup in prose, and of ids that the model has to keep apart itself."""
@@ -86,7 +86,7 @@ class Sampler:
         elif isinstance(node, Repeat):
             most = node.least + 3 if node.most is None else node.most
             todo.extend([node.item] * (node.least if spent else self.random.randint(node.least, most)))
-        elif isinstance(node, Many):
+        elif isinstance(node, Separated):
             more = 0 if spent else self.random.randint(0, 2)
             todo.extend([Seq((node.item, Exact(node.separator)))] * more)
             todo.insert(len(todo) - more, node.item)
@@ -96,15 +96,17 @@ class Sampler:
         elif isinstance(node, SchemaValue):
             self._context = node
             todo.append(self._value(node))
-        elif isinstance(node, UpTo):
-            self._put(self._words(lambda text: _is_up_to(text + node.end, node)) + node.end)
-        elif isinstance(node, Free):
+        elif isinstance(node, TextUpTo):
+            self._put(self._words(lambda text: _is_text_up_to(text + node.end, node)) + node.end)
+        elif isinstance(node, AnyText):
             self._put(self._words(lambda text: not _occurs(text, node.without)))
         else:
             assert isinstance(node, Dispatch)
             others = (node.trigger, *node.without)
             rest = strip_prefix(node.then, node.trigger)
-            todo.append(self.random.choice((Free(others), Seq((UpTo(node.trigger, node.without), rest)))))
+            todo.append(
+                self.random.choice((AnyText(others), Seq((TextUpTo(node.trigger, node.without), rest))))
+            )
 
     def _put(self, text: str) -> None:
         self.out.append(text)
@@ -151,7 +153,7 @@ class Sampler:
     def _value(self, value: SchemaValue) -> Node:
         if id(value) not in self._values:
             rules = Rules()
-            node = value_rules(rules, value)
+            node = add_value_rules(rules, value)
             names = {name: f"{name} {len(self._values)}" for name in rules.bodies}
             self.rules.update({names[name]: _renamed(body, names) for name, body in rules.bodies.items()})
             self._values[id(value)] = (value, _renamed(node, names))
@@ -182,7 +184,7 @@ class Sampler:
             return min(map(self._length, node.options))
         if isinstance(node, Repeat):
             return self._length(node.item) * node.least if node.least else 0
-        if isinstance(node, Many):
+        if isinstance(node, Separated):
             return self._length(node.item)
         if isinstance(node, Named):
             return self._length(node.node)
@@ -191,7 +193,7 @@ class Sampler:
         return 1
 
 
-def _is_up_to(text: str, node: UpTo) -> bool:
+def _is_text_up_to(text: str, node: TextUpTo) -> bool:
     """Whether the marker is the first of its kind, and nothing else is there."""
     before = text[: len(text) - len(node.end)]
     return text.find(node.end) == len(before) and not _occurs(text[:-1], node.without)

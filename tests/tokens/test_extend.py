@@ -22,7 +22,7 @@ from paths import MORE_TEMPLATES, TEMPLATES, real
 from unspool import UsageError
 from unspool._core.token_ids.tokenizers import Encoder, as_encoder
 from unspool.chat_templates import ChatTemplate, ChatTemplateError
-from unspool.chat_templates._prefix_stability import TAG, switched
+from unspool.chat_templates._prefix_stability import TAG, thinking_variables
 from unspool.tokens import Extension, extend
 from vocabularies import real_vocabulary, trained_on
 
@@ -158,25 +158,28 @@ class Rollout:
 
 def rollouts(name: str, begin: str = "<s>", end: str = "</s>") -> Iterator[Rollout]:
     template = ChatTemplate(EVERY[name].read_text("utf-8"), bos_token=begin, eos_token=end)
-    wants = template.wants
+    wants = template.capabilities
 
     def message(given: dict[str, Any]) -> dict[str, Any]:
-        if given["role"] in wants.only_parts and given["content"]:
+        if given["role"] in wants.roles_with_parts_only and given["content"]:
             return {**given, "content": [{"type": "text", "text": given["content"]}]}
         return given
 
     def turn(id: str, *, thought: bool) -> dict[str, Any]:
-        given: dict[str, Any] = {"role": "assistant", "content": wants.empty if id else "It is raining."}
+        given: dict[str, Any] = {
+            "role": "assistant",
+            "content": wants.empty_content if id else "It is raining.",
+        }
         if id:
             arguments: object = '{"city": "Oslo"}' if wants.arguments == "string" else {"city": "Oslo"}
             function = {"name": "get_weather", "arguments": arguments}
             given["tool_calls"] = [{"id": id, "type": "function", "function": function}]
-        if thought and wants.reasoning == "parts":
+        if thought and wants.reasoning_key == "parts":
             text = [] if id else [{"type": "text", "text": "It is raining."}]
             return {**given, "content": [{"type": "thinking", "thinking": "Rain, perhaps."}, *text]}
-        return message({**given, wants.reasoning: "Rain, perhaps."} if thought else given)
+        return message({**given, wants.reasoning_key: "Rain, perhaps."} if thought else given)
 
-    for thought in (False, True) if wants.reasoning else (False,):
+    for thought in (False, True) if wants.reasoning_key else (False,):
         before = [message(ASKED), turn("abcdefgh1", thought=thought), message(result("abcdefgh1"))]
         cases = {
             "a tool's result": (before[:1], before[1], before[2:]),
@@ -184,7 +187,7 @@ def rollouts(name: str, begin: str = "<s>", end: str = "</s>") -> Iterator[Rollo
             "the next question": (before[:1], turn("", thought=thought), [message(NEXT)]),
             "the next question after a round": (before, turn("", thought=thought), [message(NEXT)]),
         }
-        variables = switched(template, on=thought)
+        variables = thinking_variables(template, on=thought)
         for case, (history, last, new) in cases.items():
             if wants.calls == "none" and case != "the next question":
                 continue

@@ -13,7 +13,7 @@ ROOT = HERE.parent.parent
 PLAYGROUND = ROOT / "build" / "playground"
 sys.path[:0] = [str(ROOT / "src"), str(HERE.parent)]
 
-from website import dialects, links  # noqa: E402
+from website import dialects, layers, links  # noqa: E402
 from website.reference import Reference  # noqa: E402
 from website.staging import Staging  # noqa: E402
 
@@ -23,6 +23,7 @@ def staged(pages: Path) -> None:
     shutil.rmtree(pages, ignore_errors=True)
     pages.mkdir(parents=True)
     Staging(ROOT, pages).run()
+    layers.write(ROOT, pages)
     dialects.write(pages, playground=PLAYGROUND.is_dir())
     promises = (ROOT / "docs" / "promises.md").read_text(encoding="utf-8")
     Reference(ROOT / "src", promises).write(pages)

@@ -41,7 +41,7 @@ def page(dialect: Dialect) -> str:
         f"{text}\n"
         "A box is a state of the output and lists what leads out of it. "
         "[How an output becomes a message](../architecture.md#modes) says what the states are, "
-        "[what each family is told](../truth-table.md) what a request needs.\n"
+        "[request decisions by model family](../truth-table.md) says what a request needs.\n"
     )
 
 

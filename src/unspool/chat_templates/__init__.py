@@ -1,22 +1,20 @@
-"""Chat templates: the prompt that an output follows.
+"""Chat templates, rendered like Hugging Face Transformers renders them.
 
-``ChatTemplate`` renders a model's Jinja template the way Hugging Face
-Transformers does: the same sandbox, the same filters, the same treatment of
-the messages.  ``normalise_history`` makes messages as clients send them fit
-for a template: what a template can read differs (arguments as objects or as
-text, the key of the reasoning, one call or many, ...), and it does not say so.
-So it is asked: ``TemplateCapabilities`` holds the answers, found by rendering probes once.
+``ChatTemplate`` renders a model's Jinja template with the sandbox and the filters
+of Transformers.  ``normalise_history`` converts the messages of a client to the
+form that a template can read.  Templates differ in the form of arguments, the key
+of reasoning, or the number of calls per message, and do not declare this.
+``TemplateCapabilities`` holds what probes find out about a template.
 
-A template is a program that came with a download: it runs in a process of its
-own, which takes no more time and memory than it is given, and is kept for the
-next rendering.
+A template is a program from an untrusted source.  It runs in a separate process
+with limits on time and memory, which is kept for later renderings.
 
 Needs Jinja2: ``pip install 'unspool[template]'``.
 """
 
 from ._capabilities import TemplateCapabilities
 from ._chat_template import ChatTemplate, ChatTemplateError, ChatTemplateLimit
-from ._history import MALFORMED_KEY, normalise_history
+from ._normalise_history import MALFORMED_KEY, normalise_history
 from ._render_pool import NoRenderer
 
 __all__ = [

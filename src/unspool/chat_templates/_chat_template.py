@@ -1,4 +1,4 @@
-"""A chat template, rendered the way Hugging Face Transformers does."""
+"""Chat template of a model, rendered like Hugging Face Transformers renders it."""
 
 from __future__ import annotations
 
@@ -10,44 +10,44 @@ from importlib.util import find_spec
 from typing import Any, Final
 
 from ..errors import UnspoolError, UsageError
-from ._capabilities import PROBED_TOOL, THINKING_ON, ChatMessage, TemplateCapabilities, ask
-from ._jinja_environment import WRITTEN, Manner
-from ._render_job import Answer, Job
+from ._capabilities import PROBED_TOOL, THINKING_ON, ChatMessage, TemplateCapabilities, probe_capabilities
+from ._jinja_environment import GENERATION_MARKS, RenderMode
+from ._render_job import RenderJob, RenderResult
 from ._render_pool import render
 
 _ALIASED: Final = ("reasoning_content", "thinking", "reasoning")
 _CONTINUE: Final = "CONTINUE_FINAL_MESSAGE_TAG "
 _MAX_SOURCE: Final = 1 << 20
-"""Characters of a template: ten times what the longest has."""
+"""Maximum length of a template in characters, ten times that of the longest known template."""
 _MAX_SECONDS: Final = 86_400
 _MAX_MEGABYTES: Final = 1 << 20
-_ASKING: Final = 5
-"""What a template wants may be as long in finding out as so many renderings."""
+_PROBING_RENDERINGS: Final = 5
+"""Time limit of all probes of one template, in multiples of ``max_seconds``."""
 
 
 class ChatTemplateError(UnspoolError):
-    """A chat template cannot be compiled, or does not render these messages."""
+    """A chat template cannot be compiled, or cannot render these messages."""
 
     def __init__(self, reason: str, hint: str, line: int | None = None) -> None:
         self.reason = reason
-        """What went wrong, as the template or Jinja says it."""
+        """The message of the template or of Jinja."""
         self.hint = hint
-        """What to change."""
+        """Advice on how to fix the error."""
         self.line = line
-        """Line of the template, where it is known."""
+        """The line of the template, or None if it is not known."""
         place = "" if line is None else f" (line {line})"
         super().__init__(f"chat template{place}: {reason.rstrip()}\n{hint}")
 
 
 class ChatTemplateLimit(ChatTemplateError):
-    """A rendering takes more time or memory than it may, or writes more."""
+    """A rendering exceeds a limit on time, memory or output."""
 
 
 def _plain(value: object) -> Any:
-    """The same in plain JSON types: a template sees no object that can do anything."""
+    """Return a value in plain JSON types, so that a template cannot call methods of our objects."""
     if value is None or type(value) in (str, int, float, bool):
         return value
-    # Subclasses, enumerations above all, can do more than their values.
+    # Subclasses such as enumerations have further attributes.
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, int):
@@ -65,19 +65,22 @@ def _plain(value: object) -> Any:
     return _plain(dump()) if callable(dump) else f"<{type(value).__name__}>"
 
 
-def _shallow(value: object, what: str) -> Any:
-    """The same in plain JSON types, if it is not nested more deeply than processes can tell each other."""
+def _to_json_types(value: object, what: str) -> Any:
+    """Return a value in plain JSON types; raise an error if it is nested too deeply.
+
+    :param what: the name of the value, for the error message.
+    """
     try:
         return _plain(value)
     except RecursionError:
-        raise UsageError(f"{what} must not be nested so deeply, or contain themselves") from None
+        raise UsageError(f"{what} are nested too deeply, or contain themselves") from None
 
 
 def as_chat(messages: Iterable[object]) -> list[ChatMessage]:
-    """The messages as dictionaries of their own."""
+    """Return copies of the messages as dictionaries."""
     if isinstance(messages, str | Mapping):
         raise UsageError(f"messages must be a list of messages, got {type(messages).__name__}")
-    chat: list[ChatMessage] = _shallow(list(messages), "messages")
+    chat: list[ChatMessage] = _to_json_types(list(messages), "messages")
     for at, message in enumerate(chat):
         if not isinstance(message, dict):
             raise UsageError(f"message {at} must be a dictionary with 'role' and 'content', got {message!r}")
@@ -108,10 +111,10 @@ class ChatTemplate:
         :param source: the text of ``chat_template.jinja``, or the field
             ``chat_template`` of ``tokenizer_config.json``.
         :param bos_token: the tokenizer's special tokens, as in its
-            ``special_tokens_map``; None: the tokenizer has none.
-        :param max_length: a rendering may have this many characters.
-        :param max_seconds: a rendering may take so much of a processor's time.
-        :param max_megabytes: a rendering may take this much memory.
+            ``special_tokens_map``; None if the tokenizer has none.
+        :param max_length: maximum length of a rendering in characters.
+        :param max_seconds: maximum processor time of a rendering.
+        :param max_megabytes: maximum memory of a rendering.
         :param variables: further tokens and variables for every rendering.
         """
         if not isinstance(source, str):
@@ -121,21 +124,21 @@ class ChatTemplate:
         if len(source) > _MAX_SOURCE:
             raise ChatTemplateError(f"longer than {_MAX_SOURCE} characters", _UNUSUAL)
         self.source = source
-        """The template's text."""
+        """The text of the template."""
         tokens = {"bos_token": bos_token, "eos_token": eos_token}
         self.variables = {name: token for name, token in tokens.items() if token is not None} | variables
-        """What every rendering is given."""
+        """The variables of every rendering."""
         if not (0 < max_seconds <= _MAX_SECONDS and 0 < max_megabytes <= _MAX_MEGABYTES and max_length >= 0):
             raise UsageError(
                 f"max_seconds={max_seconds!r}, max_megabytes={max_megabytes!r}, max_length={max_length!r}: "
-                f"more than 0, at most {_MAX_SECONDS} seconds and {_MAX_MEGABYTES} megabytes"
+                f"choose values above 0, at most {_MAX_SECONDS} seconds and {_MAX_MEGABYTES} megabytes"
             )
-        self._bounds = max_length, max_seconds, max_megabytes
-        self._wants: TemplateCapabilities | None = None
+        self._limits = max_length, max_seconds, max_megabytes
+        self._capabilities: TemplateCapabilities | None = None
         self._spent = 0.0
         self._run(None)
 
-    def _manner(self, *, probing: bool) -> Manner:
+    def _mode(self, *, probing: bool) -> RenderMode:
         return "probing" if probing else "plain"
 
     def render(
@@ -147,16 +150,16 @@ class ChatTemplate:
         continue_final_message: bool | str = False,
         **kwargs: object,
     ) -> str:
-        """The prompt for these messages, as ``apply_chat_template`` gives it.
+        """Return the prompt for these messages, like ``apply_chat_template``.
 
-        :param messages: dictionaries with ``role`` and ``content``, or objects
-            that turn into them; ``normalise_history`` prepares them.
-        :param tools: JSON schemas as in a request.
+        :param messages: dictionaries with ``role`` and ``content``, or objects that convert
+            to such dictionaries; ``normalise_history`` prepares them.
+        :param tools: the tools of a request.
         :param add_generation_prompt: end with the header of the model's turn.
-        :param continue_final_message: end inside the last message instead, so
-            that the model continues it; True: its content, or the name of a field.
-        :param kwargs: variables that the template reads: ``enable_thinking``,
-            ``documents``, ``reasoning_effort`` and so on.
+        :param continue_final_message: end inside the last message instead, so that the
+            model continues it; True for its content, or the name of another field.
+        :param kwargs: variables of the template, such as ``enable_thinking``,
+            ``documents`` and ``reasoning_effort``.
         """
         return self._render(messages, tools, add_generation_prompt, continue_final_message, kwargs)
 
@@ -176,13 +179,13 @@ class ChatTemplate:
             field = continue_final_message if isinstance(continue_final_message, str) else "content"
             final = self._mark_end(chat, field)
             add_generation_prompt = False
-        schemas = None if tools is None else _shallow(list(tools), "tools")
-        variables = _shallow({"documents": None, **self.variables, **kwargs}, "variables")
+        schemas = None if tools is None else _to_json_types(list(tools), "tools")
+        variables = _to_json_types({"documents": None, **self.variables, **kwargs}, "variables")
         variables |= {"messages": chat, "tools": schemas, "add_generation_prompt": add_generation_prompt}
         text = self._run(variables, marked=marked)
         return _cut_end(text, final) if continue_final_message else text
 
-    def written(
+    def render_with_spans(
         self,
         messages: Iterable[object],
         tools: Iterable[object] | None = None,
@@ -190,14 +193,15 @@ class ChatTemplate:
         add_generation_prompt: bool = True,
         **kwargs: object,
     ) -> tuple[str, list[tuple[int, int]]]:
-        """A rendering, and the spans that ``{% generation %}`` says are the model's.
+        """Return a rendering, and the spans of the model's text according to ``{% generation %}``.
 
-        Transformers makes its mask of assistant tokens from them, all zeros where there are none.
+        Transformers builds its mask of assistant tokens from these spans.  The mask is all
+        zeros if the template has no ``{% generation %}`` block.
         """
         return _spans(self._render(messages, tools, add_generation_prompt, False, kwargs, marked=True))
 
     def _mark_end(self, chat: list[ChatMessage], field: str) -> str:
-        """Mark where the last message ends; returns its text."""
+        """Append a marker to the last message, and return its text without the marker."""
         value = chat[-1].get(field) if chat else None
         if value is None:
             raise UsageError(f"continue_final_message: the last message has no {field!r} to continue")
@@ -225,47 +229,48 @@ class ChatTemplate:
         marked: bool = False,
         left: float = math.inf,
     ) -> str:
-        """What the template writes for these variables; None: see whether it is a template.
+        """Render the template with these variables.
 
-        :param left: seconds that are left, if they are not all.
+        :param variables: None to only compile the template.
+        :param left: remaining seconds, if earlier renderings share the same limit.
         """
-        length, seconds, megabytes = self._bounds
+        length, seconds, megabytes = self._limits
         left = min(left, seconds)
-        manner = self._manner(probing=probing)
-        answer = render(Job(self.source, manner, variables, marked, length, seconds, megabytes, left))
-        self._spent += answer.seconds
-        if answer.kind != "text":
-            raise _failure(answer)
-        return answer.text
+        mode = self._mode(probing=probing)
+        result = render(RenderJob(self.source, mode, variables, marked, length, seconds, megabytes, left))
+        self._spent += result.seconds
+        if result.kind != "text":
+            raise _failure(result)
+        return result.text
 
     @property
-    def wants(self) -> TemplateCapabilities:
-        """What the template reads, and in which form."""
-        if self._wants is None:
-            self._wants = self._ask()
-        return self._wants
+    def capabilities(self) -> TemplateCapabilities:
+        """The messages that the template can read."""
+        if self._capabilities is None:
+            self._capabilities = self._probe()
+        return self._capabilities
 
-    def _ask(self) -> TemplateCapabilities:
-        given = _shallow(self.variables, "variables")
-        variables = THINKING_ON | given | {"documents": None, "add_generation_prompt": False}
-        until = self._spent + _ASKING * self._bounds[1]
+    def _probe(self) -> TemplateCapabilities:
+        own = _to_json_types(self.variables, "variables")
+        variables = THINKING_ON | own | {"documents": None, "add_generation_prompt": False}
+        until = self._spent + _PROBING_RENDERINGS * self._limits[1]
 
         def attempt(*messages: ChatMessage) -> str:
             for tools in ([PROBED_TOOL], None):
-                told = variables | {"messages": list(messages), "tools": tools}
+                probe = variables | {"messages": list(messages), "tools": tools}
                 try:
-                    return self._run(told, probing=True, left=until - self._spent)
+                    return self._run(probe, probing=True, left=until - self._spent)
                 except ChatTemplateLimit:
-                    raise  # that is no answer
+                    raise  # says nothing about the capability
                 except ChatTemplateError:
                     continue
             return ""
 
-        return ask(attempt)
+        return probe_capabilities(attempt)
 
 
 def _aliased(message: ChatMessage) -> ChatMessage:
-    """Reasoning under the names that templates use, as Transformers gives it."""
+    """Return a message with its reasoning under all keys that templates use, like Transformers."""
     reasoning = next((message[key] for key in _ALIASED if message.get(key) is not None), None)
     if reasoning is None:
         return message
@@ -273,8 +278,8 @@ def _aliased(message: ChatMessage) -> ChatMessage:
 
 
 def _spans(marked: str) -> tuple[str, list[tuple[int, int]]]:
-    """A text without its marks, and what they were around."""
-    begin, end = WRITTEN
+    """Return a text without the marks of ``{% generation %}``, and the spans between these marks."""
+    begin, end = GENERATION_MARKS
     pieces: list[str] = []
     spans: list[tuple[int, int]] = []
     length, start = 0, -1
@@ -291,41 +296,41 @@ def _spans(marked: str) -> tuple[str, list[tuple[int, int]]]:
 
 
 def _cut_end(text: str, final: str) -> str:
-    """The text up to the mark."""
+    """Return a rendering up to the end of its last message."""
     mark = _CONTINUE.strip()
     if final.strip() not in text or mark not in text:
         raise UsageError(
             "continue_final_message: the template changes or drops the text of the last message, "
-            "so that it cannot be continued"
+            "so the model cannot continue it"
         )
     at = text.rindex(mark)
-    # Where the template trims the message, its own white space at the end goes, too.
+    # A template that trims the message has removed the space of the marker, and also trims the text.
     return text[:at] if text[at : at + len(_CONTINUE)] == _CONTINUE else text[:at].rstrip()
 
 
-_UNUSUAL: Final = "No model's template is like that: check the source."
+_UNUSUAL: Final = "No known model has such a template: check its source."
 _HINTS: Final = {
-    "syntax": "This is not a Jinja template that Transformers could read; check where it was loaded from.",
-    "refused": "The template refuses these messages: change what it names; "
-    "normalise_history() settles ids, arguments, empty content and parallel calls.",
+    "syntax": "Transformers could not read this Jinja template either: check where it was loaded from.",
+    "refused": "The template refuses these messages: change them as its message says; "
+    "normalise_history() fixes ids, arguments, empty content and parallel calls.",
     "value": "The template cannot handle a value in these messages, tools or variables: "
     "pass the messages through normalise_history() first.",
 }
 
 
-def _failure(answer: Answer) -> ChatTemplateError:
-    kind, reason, line, _ = answer
+def _failure(result: RenderResult) -> ChatTemplateError:
+    kind, reason, line, _ = result
     if kind == "limit":
-        bound = "Raise the bound if this template may cost that much."
-        return ChatTemplateLimit(reason, bound if "(max_" in reason else _UNUSUAL, line)
+        hint = "Raise the limit if this template needs more."
+        return ChatTemplateLimit(reason, hint if "(max_" in reason else _UNUSUAL, line)
     return ChatTemplateError(reason, _HINTS.get(kind) or _undefined_hint(reason), line)
 
 
 def _undefined_hint(reason: str) -> str:
     name = re.fullmatch(r"'(\w+)' is undefined", reason)
     if name:
-        return f"The template reads a variable that is not there: pass render(..., {name[1]}=...)."
+        return f"The template needs a variable: pass render(..., {name[1]}=...)."
     return (
-        "A message or tool lacks what the template reads: add it, or pass the messages "
+        "A message or tool lacks a field that the template reads: add the field, or pass the messages "
         "through normalise_history() first."
     )

@@ -1,7 +1,7 @@
-"""The environment that chat templates run in: that of Transformers, with bounds on what a rendering costs.
+"""Jinja environment of chat templates: that of Transformers, with limits on each rendering.
 
-The child process that renders (``child.py``) imports this file and ``rendering.py``, and nothing else of
-ours: it has to start quickly.
+The child process (``_render_process.py``) imports only this file and
+``_render_job.py`` of our package, so that it starts quickly.
 """
 
 from __future__ import annotations
@@ -23,37 +23,37 @@ if TYPE_CHECKING:
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 
-Manner: TypeAlias = Literal["plain", "probing", "lenient"]
-"""How a template is run.
+RenderMode: TypeAlias = Literal["plain", "probing", "lenient"]
+"""The way in which a template runs.
 
-plain: as Transformers does.  probing: time stands still, and a variable that nobody gave counts as an empty
-string.  lenient: the same, and lists may be changed, which other engines allow.
+``plain``: as in Transformers.  ``probing``: the date is constant, and a missing variable counts as an
+empty string.  ``lenient``: as ``probing``, and templates may modify lists, which other engines allow.
 """
 _MAX_RANGE: Final = 100_000
 _MAX_EXPONENT: Final = 64
 
 
 clock: Final = getattr(time, "thread_time", time.process_time)
-"""Seconds that were worked; not every platform can tell threads apart."""
+"""Processor time in seconds, of the thread if the platform can measure it."""
 
 
 class Limit(Exception):
-    """The bound on a rendering is reached."""
+    """A rendering reaches one of its limits."""
 
 
-def too_slow(seconds: float) -> Limit:
-    """The rendering takes too long."""
+def out_of_time(seconds: float) -> Limit:
+    """Return the error for a rendering that takes too long."""
     return Limit(f"rendering takes longer than {seconds:g} seconds (max_seconds)")
 
 
-def too_big(megabytes: int) -> Limit:
-    """The rendering takes too much memory."""
+def out_of_memory(megabytes: int) -> Limit:
+    """Return the error for a rendering that takes too much memory."""
     return Limit(f"rendering takes more than {megabytes} megabytes of memory (max_megabytes)")
 
 
 @dataclass(frozen=True, slots=True)
 class _Bounds:
-    """What one rendering may cost."""
+    """The limits of one rendering."""
 
     length: int
     seconds: float
@@ -61,7 +61,7 @@ class _Bounds:
 
     def check(self) -> None:
         if self.deadline < math.inf and clock() > self.deadline:
-            raise too_slow(self.seconds)
+            raise out_of_time(self.seconds)
 
     def check_length(self, length: float) -> None:
         if length > self.length:
@@ -70,8 +70,8 @@ class _Bounds:
 
 _bounds: ContextVar[_Bounds] = ContextVar("_bounds")
 _marking: ContextVar[bool] = ContextVar("_marking", default=False)
-WRITTEN: Final = ("\ud800", "\udfff")
-"""What a rendering has around what ``{% generation %}`` marks, if it is asked to; half a character each."""
+GENERATION_MARKS: Final = ("\ud800", "\udfff")
+"""Marks around each ``{% generation %}`` block, if requested; unpaired surrogates, which no text contains."""
 
 
 def _tojson(
@@ -81,7 +81,7 @@ def _tojson(
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
 ) -> str:
-    """Jinja's own filter escapes HTML; a prompt is not HTML."""
+    """Return a value as JSON.  Jinja's own filter escapes HTML, but a prompt is not HTML."""
     return json.dumps(
         value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
     )
@@ -92,23 +92,26 @@ def _strftime_now(form: str) -> str:
 
 
 def _range(*bounds: int) -> range:
-    found = range(*bounds)
-    if len(found) > _MAX_RANGE:
+    numbers = range(*bounds)
+    if len(numbers) > _MAX_RANGE:
         raise Limit(f"a range of more than {_MAX_RANGE} numbers")
-    return found
+    return numbers
 
 
 @cache
-def environment(manner: Manner) -> ImmutableSandboxedEnvironment:  # noqa: C901 - classes of an extra, in one place
-    """The environment that templates run in."""
-    if manner == "lenient":
+def environment(mode: RenderMode) -> ImmutableSandboxedEnvironment:  # noqa: C901 - defines classes, see below
+    """Return the environment for a mode.
+
+    The classes are defined inside, because Jinja2 is an optional dependency.
+    """
+    if mode == "lenient":
         return _lenient()
     import jinja2
     from jinja2 import ext, sandbox, utils
     from jinja2 import nodes as tree
 
     class Generation(ext.Extension):
-        """``{% generation %}`` marks what the model wrote: no effect on the text, unless it is asked for."""
+        """Block ``{% generation %}``, which marks the model's text for training."""
 
         tags = {"generation"}  # noqa: RUF012 - Jinja's own declaration
 
@@ -118,10 +121,10 @@ def environment(manner: Manner) -> ImmutableSandboxedEnvironment:  # noqa: C901 
             return tree.CallBlock(self.call_method("_written"), [], [], body).set_lineno(line)
 
         def _written(self, caller: Macro) -> str:
-            return f"{WRITTEN[0]}{caller()}{WRITTEN[1]}" if _marking.get() else caller()
+            return f"{GENERATION_MARKS[0]}{caller()}{GENERATION_MARKS[1]}" if _marking.get() else caller()
 
     class TemplateDict:
-        """``dict`` without the attributes of the type."""
+        """The function ``dict``, without the attributes of the type."""
 
         def __call__(self, *args: Any, **kwargs: Any) -> dict[Any, Any]:
             return dict(*args, **kwargs)
@@ -130,7 +133,7 @@ def environment(manner: Manner) -> ImmutableSandboxedEnvironment:  # noqa: C901 
             return dict.fromkeys(*args)
 
     class TemplateNamespace(utils.Namespace):
-        """Rejects names that reach into Python."""
+        """Namespace that rejects private names."""
 
         def __init__(*args: Any, **kwargs: Any) -> None:
             attributes = dict(*args[1:], **kwargs)
@@ -147,7 +150,7 @@ def environment(manner: Manner) -> ImmutableSandboxedEnvironment:  # noqa: C901 
         return name
 
     class Sandbox(sandbox.ImmutableSandboxedEnvironment):
-        """Looks at the bounds wherever the template calls something or multiplies."""
+        """Sandbox that checks the limits at every call and every multiplication."""
 
         intercepted_binops = frozenset(("*", "**"))
 
@@ -164,7 +167,7 @@ def environment(manner: Manner) -> ImmutableSandboxedEnvironment:  # noqa: C901 
             return super().call_binop(context, operator, left, right)
 
     class Given(jinja2.Undefined):
-        """A variable that render() will be given, as a probe sees it."""
+        """Missing variable during a probe: adding text to it gives the text."""
 
         def __add__(self, other: Any) -> Any:
             return other if self._undefined_obj is utils.missing else super().__add__(other)
@@ -175,27 +178,27 @@ def environment(manner: Manner) -> ImmutableSandboxedEnvironment:  # noqa: C901 
     def raise_exception(message: str) -> NoReturn:
         raise jinja2.exceptions.TemplateError(message)
 
-    found = Sandbox(
+    sandboxed = Sandbox(
         trim_blocks=True,
         lstrip_blocks=True,
         extensions=[Generation, ext.loopcontrols],
-        undefined=jinja2.Undefined if manner == "plain" else Given,
+        undefined=jinja2.Undefined if mode == "plain" else Given,
     )
-    found.filters["tojson"] = _tojson
-    found.globals["raise_exception"] = raise_exception
-    found.globals["strftime_now"] = _strftime_now if manner == "plain" else str
-    found.globals["range"] = _range
-    found.globals["dict"] = TemplateDict()
-    found.globals["namespace"] = TemplateNamespace
-    return found
+    sandboxed.filters["tojson"] = _tojson
+    sandboxed.globals["raise_exception"] = raise_exception
+    sandboxed.globals["strftime_now"] = _strftime_now if mode == "plain" else str
+    sandboxed.globals["range"] = _range
+    sandboxed.globals["dict"] = TemplateDict()
+    sandboxed.globals["namespace"] = TemplateNamespace
+    return sandboxed
 
 
 def _lenient() -> ImmutableSandboxedEnvironment:
     from jinja2.sandbox import SandboxedEnvironment
 
-    found = environment("probing").overlay()
-    vars(found)["is_safe_attribute"] = partial(SandboxedEnvironment.is_safe_attribute, found)
-    return found
+    sandboxed = environment("probing").overlay()
+    vars(sandboxed)["is_safe_attribute"] = partial(SandboxedEnvironment.is_safe_attribute, sandboxed)
+    return sandboxed
 
 
 def generate(
@@ -207,10 +210,11 @@ def generate(
     seconds: float,
     left: float,
 ) -> str:
-    """What a template writes, if it costs no more than that.
+    """Render a template within limits.
 
-    :param marked: show what ``{% generation %}`` marks.
-    :param left: what is left of the seconds.
+    :param marked: put marks around ``{% generation %}`` blocks.
+    :param seconds: the time limit, for the error message.
+    :param left: the remaining seconds.
     """
     bounds = _Bounds(length, seconds, clock() + left)
     tokens = _bounds.set(bounds), _marking.set(marked)

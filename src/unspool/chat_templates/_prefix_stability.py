@@ -1,14 +1,15 @@
-"""Whether a template keeps what stood in a prompt when the conversation goes on.
+"""Prefix stability of a template: whether the next prompt begins with the previous one.
 
-A model's turn is sampled behind a prompt; then messages are added, and the
-template writes all of it anew.  Where it begins with what was there, the next
-prompt is what was sampled and a suffix.  Where it does not (reasoning that
-goes at the next question, an empty block that only prompts have, an end of
-turn that changes), it must be known, and where.
+A model samples its turn after a prompt.  Then messages are added, and the template
+renders the whole conversation again.  If the new prompt begins with the old prompt
+and the turn, the sampled token ids can be kept, and only a suffix is new.  Some
+templates break this: they drop reasoning at the next question, write an empty
+reasoning block only in prompts, or change the end of a turn.  This file finds out
+where the two texts differ.
 
-The rule of this file: what is compared are *renderings*, of a conversation
-whose last turn of the model is a stand-in: text that is found again.  What the
-model really wrote is never rendered, since no template writes it exactly so.
+It compares two *renderings* of a conversation whose last turn is a placeholder, a
+text that is easy to find.  It never renders what the model really wrote, because no
+template writes that text exactly as the model did.
 """
 
 from __future__ import annotations
@@ -31,10 +32,13 @@ QUESTION: Final = "Unspool's question?"
 RESULT: Final = "Unspool's result."
 
 TAG: Final = r"(?:<[^<>\s]{1,60}>|\[/?[A-Z_]{2,}\]|[\[\]]~?!?\w~?[\[\]]|◁[^◁▷\s]{1,40}▷)"
-"""What looks like a marker of any family; there may be no vocabulary to ask."""
+"""Pattern for the markers of all families, for use without a vocabulary."""
 _TAGS_AT_END: Final = re.compile(rf"(?:{TAG}\s*)*\Z")
 _TAIL: Final = 1024
-"""Characters in which an end is looked for: a long run of tags would be looked at from each of them."""
+"""Maximum length of the text that is searched for markers at its end.
+
+Without a limit, a long run of markers would take quadratic time.
+"""
 _TAG_AT_END: Final = re.compile(rf"{TAG}\s*\Z")
 _HEADER_AT_END: Final = re.compile(rf"{TAG}[\w =]{{0,40}}{TAG}\s*\Z")
 _TAG_AHEAD: Final = re.compile(rf"\s*({TAG})")
@@ -42,21 +46,21 @@ _HEADER_AHEAD: Final = re.compile(rf"\s*({TAG}[\w =]{{1,40}}{TAG})")
 
 
 class Difference(NamedTuple):
-    """Where two renderings part."""
+    """The first difference between two renderings."""
 
     was: str
-    """What the sampled tokens stand behind, and a stand-in for them."""
+    """The old prompt, and a placeholder for the sampled tokens."""
     now: str
     """The next prompt."""
     at: int
-    """The first character that is another."""
+    """Offset of the first character that differs."""
 
     def around(self, text: str, width: int = 60) -> str:
-        """What of one of the two is around that place."""
+        """Return the part of a text around the difference."""
         return text[max(0, self.at - width // 2) : self.at + width // 2]
 
     def show(self, width: int = 60) -> str:
-        """Both around that place, and a caret under it."""
+        """Return both texts around the difference, with a caret under it."""
         shared = json.dumps(self.around(self.was[: self.at], width), ensure_ascii=False)[:-1]
         lines = [
             shared + json.dumps(text[self.at : self.at + width // 2], ensure_ascii=False)[1:]
@@ -66,12 +70,12 @@ class Difference(NamedTuple):
 
 
 def first_difference(was: str, now: str) -> Difference:
-    """Where two texts part."""
+    """Return the first difference between two texts."""
     return Difference(was, now, _shared(was, now))
 
 
 def _shared(one: str, other: str) -> int:
-    """How many characters two texts begin with alike."""
+    """Return the length of the common prefix of two texts."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2
@@ -79,88 +83,92 @@ def _shared(one: str, other: str) -> int:
     return low
 
 
-class Continuation(NamedTuple):
-    """A conversation before and after messages were added."""
+class ExtendedConversation(NamedTuple):
+    """Renderings of a conversation before and after messages are added."""
 
     header: int
-    """How long the prompt is, up to the header of the model's turn."""
+    """Length of the prompt, including the header of the model's turn."""
     was: str
-    """The prompt, and a stand-in for what the model wrote behind it; not the end of its turn."""
+    """The prompt, and a placeholder for the model's turn without its end."""
     end: str
-    """What ends the turn as long as it is the last."""
+    """The end of the turn while the turn is the last one."""
     now: str
     """The next prompt."""
 
     @property
     def own(self) -> str:
-        """What stands for the model's turn."""
+        """The placeholder for the model's turn."""
         return self.was[self.header :]
 
     @property
     def rest(self) -> str:
-        """What the next prompt has behind the model's text, from the end of its turn on."""
+        """The text of the next prompt after the model's text, from the end of its turn on."""
         return self.now[len(self.was) :]
 
     def difference(self, *, closed: bool) -> Difference | None:
-        """Where the next prompt parts from what was there; None: it keeps it.
+        """Return where the next prompt differs from the old one; None if it begins with the old one.
 
-        :param closed: the end of the turn was there, too.
+        :param closed: compare the end of the turn, too.
         """
         was = self.was + (self.end.rstrip() if closed else "")
         return None if self.now.startswith(was) else first_difference(was, self.now)
 
 
-class Prompt(NamedTuple):
-    """A prompt, taken apart."""
+class SplitPrompt(NamedTuple):
+    """The parts of a prompt."""
 
     header: str
-    """All of it, up to the header of the model's turn."""
+    """The prompt including the header of the model's turn."""
     seed: str
-    """What it has behind the header: the beginning of reasoning, or an empty block of it."""
+    """The text after the header: the beginning of reasoning, or an empty reasoning block."""
     finale: str
-    """What ends a conversation that no turn of the model follows, and is in no prompt."""
+    """The text at the end of a conversation without a generation prompt."""
     always: bool
-    """The template writes the header whether or not it is told to."""
+    """True if the template writes the header even without ``add_generation_prompt``."""
 
 
-class Marks(NamedTuple):
-    """What stands around reasoning."""
+class ReasoningMarkers(NamedTuple):
+    """The markers around reasoning."""
 
     opener: str
     closer: str
     own: bool = True
-    """What closes reasoning closes nothing else."""
+    """True if the closing marker closes nothing else."""
     key: str = ""
-    """Where the template reads it; empty: nowhere but in the content."""
+    """The key under which the template reads reasoning; empty if only as a part of the content."""
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """A call that stands in for one of the model's."""
+class ProbeCall:
+    """A placeholder for a call of the model."""
 
     id: str
     name: str
 
 
-def turn(
-    wants: TemplateCapabilities, marks: Marks | None, *, thought: bool, calls: Sequence[Call] = ()
+def make_turn(
+    capabilities: TemplateCapabilities,
+    markers: ReasoningMarkers | None,
+    *,
+    thought: bool,
+    calls: Sequence[ProbeCall] = (),
 ) -> ChatMessage:
-    """A turn of the model, of stand-ins: calls, or an answer."""
+    """Return a placeholder for a turn of the model: calls, or an answer."""
     text = "" if calls else CONTENT
-    key = marks.key if marks is not None and thought else ""
-    if thought and marks is not None and not key:
-        # The template does not write reasoning; it may look for it in the content.
-        text = f"{marks.opener}\n{THOUGHT}\n{marks.closer}\n\n{text}"
-    content: object = text or (wants.empty if calls else "")
+    key = markers.key if markers is not None and thought else ""
+    if thought and markers is not None and not key:
+        # The template does not read reasoning under a key, but may look for it in the content.
+        text = f"{markers.opener}\n{THOUGHT}\n{markers.closer}\n\n{text}"
+    content: object = text or (capabilities.empty_content if calls else "")
     if key == "parts":
         content = [{"type": "thinking", "thinking": THOUGHT}, *text_part(text)]
-    elif text and "assistant" in wants.only_parts:
+    elif text and "assistant" in capabilities.roles_with_parts_only:
         content = text_part(text)
     message: ChatMessage = {"role": "assistant", "content": content}
     if key not in ("", "parts"):
         message[key] = THOUGHT
     if calls:
-        arguments: object = {"unspool": 1} if wants.arguments == "object" else '{"unspool": 1}'
+        arguments: object = {"unspool": 1} if capabilities.arguments == "object" else '{"unspool": 1}'
         message["tool_calls"] = [
             {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
             for call in calls
@@ -168,52 +176,61 @@ def turn(
     return message
 
 
-def said(wants: TemplateCapabilities, role: str, text: str, **extra: object) -> ChatMessage:
-    """A message of somebody else."""
-    return {"role": role, "content": text_part(text) if role in wants.only_parts else text, **extra}
+def make_message(capabilities: TemplateCapabilities, role: str, text: str, **extra: object) -> ChatMessage:
+    """Return a message of another role."""
+    return {
+        "role": role,
+        "content": text_part(text) if role in capabilities.roles_with_parts_only else text,
+        **extra,
+    }
 
 
 @dataclass(frozen=True, slots=True)
-class Follower:
-    """A template, with what a request gives it besides the messages."""
+class ConversationRenderer:
+    """A template with the tools and variables of a request."""
 
     template: ChatTemplate
     tools: Sequence[object] | None
     variables: Mapping[str, Any]
 
-    def prompt(self, history: Sequence[ChatMessage]) -> Prompt:
-        """The prompt behind which the model writes its turn."""
+    def prompt(self, history: Sequence[ChatMessage]) -> SplitPrompt:
+        """Return the prompt after which the model writes its turn."""
         text = self.render(history, generation=True)
         ended = self.render(history, generation=False)
-        seed = _seed(text, marks_of(self.template))
+        seed = _seed(text, find_reasoning_markers(self.template))
         finale = ended[_border(ended, _shared(text, ended)) :]
-        return Prompt(text[: len(text) - len(seed)], seed, finale, always=text == ended)
+        return SplitPrompt(text[: len(text) - len(seed)], seed, finale, always=text == ended)
 
     def header(self, history: Sequence[ChatMessage]) -> str:
-        """What only a prompt has behind these messages, or the last tags of it."""
+        """Return the header of the model's turn.
+
+        It is the text that only a prompt has after these messages, or else the last markers of
+        the prompt.
+        """
         prompt = self.prompt(history)
         ended = self.render(history, generation=False).removesuffix(prompt.finale)
         added = prompt.header.removeprefix(ended) if prompt.header.startswith(ended) else ""
-        found = _HEADER_AT_END.search(prompt.header) or _TAG_AT_END.search(prompt.header)
-        return added if added.strip() else found[0] if found else ""
+        match = _HEADER_AT_END.search(prompt.header) or _TAG_AT_END.search(prompt.header)
+        return added if added.strip() else match[0] if match else ""
 
-    def follow(
+    def extend(
         self,
         history: Sequence[ChatMessage],
         turn: ChatMessage,
         new: Sequence[ChatMessage],
         *,
         lead: str | None,
-        begun: str | None = None,
-    ) -> Continuation:
-        """What becomes of the model's turn when new messages follow it.
+        turn_start: str | None = None,
+    ) -> ExtendedConversation:
+        """Return how the model's turn is rendered when new messages follow it.
 
-        :param lead: what the turn began with: an empty block of reasoning, or nothing; None: a thought.
-        :param begun: the text that the turn really began with, a prompt's seed included; None: with
-            what the prompt now ends with.
+        :param lead: the text before the answer in the turn: an empty reasoning block, or empty;
+            None if the turn begins with reasoning.
+        :param turn_start: the text with which the sampled turn began, including the seed of the
+            prompt; None if it began with the seed of the current prompt.
         """
         prompt = self.prompt(history)
-        seed = prompt.seed if begun is None or begun.startswith(prompt.seed) else ""
+        seed = prompt.seed if turn_start is None or turn_start.startswith(prompt.seed) else ""
         now = self.render([*history, turn, *new], generation=True)
         alone = self.render([*history, turn], generation=False).removesuffix(prompt.finale)
         body = alone.removeprefix(prompt.header) if alone.startswith(prompt.header) else ""
@@ -221,78 +238,84 @@ class Follower:
         end = "" if next_header else self._end(turn, body)
         body = body[: len(body) - len(end)]
         if lead is not None:
-            body = _led(lead, body, marks_of(self.template))
+            body = _replace_lead(lead, body, find_reasoning_markers(self.template))
         elif THOUGHT not in body or not body.startswith(seed):
             body = self._thought(seed)
-        return Continuation(len(prompt.header), prompt.header + body, end, now)
+        return ExtendedConversation(len(prompt.header), prompt.header + body, end, now)
 
     def _thought(self, seed: str) -> str:
-        marks = marks_of(self.template)
-        opener = "" if marks is None or marks.opener in seed else marks.opener
+        markers = find_reasoning_markers(self.template)
+        opener = "" if markers is None or markers.opener in seed else markers.opener
         return seed + opener + THOUGHT
 
     def _end(self, turn: ChatMessage, body: str) -> str:
-        """What a rendering that ends with this turn has behind what the model writes of it."""
+        """Return the end of the turn in a rendering that ends with this turn."""
         if not turn.get("tool_calls") and CONTENT in body:
             return body[max(body.rfind(text) + len(text) for text in (CONTENT, THOUGHT)) :]
-        found = _TAGS_AT_END.search(body, max(0, len(body) - _TAIL))
-        return found[0] if found else ""
+        match = _TAGS_AT_END.search(body, max(0, len(body) - _TAIL))
+        return match[0] if match else ""
 
     def render(self, messages: Sequence[ChatMessage], *, generation: bool) -> str:
-        """What the template writes for these messages; ``generation``: with a prompt for the model."""
+        """Render these messages; ``generation`` adds the generation prompt."""
         return self.template.render(messages, self.tools, add_generation_prompt=generation, **self.variables)
 
 
-def a_round(
-    wants: TemplateCapabilities, marks: Marks | None, *, thought: bool, call: Call
+def make_round(
+    capabilities: TemplateCapabilities, markers: ReasoningMarkers | None, *, thought: bool, call: ProbeCall
 ) -> list[ChatMessage]:
-    """A turn of the model, and what was said to it: the result of its call, or another question."""
-    if wants.calls == "none":
-        return [turn(wants, marks, thought=thought), said(wants, "user", QUESTION)]
-    result = said(wants, "tool", RESULT, tool_call_id=call.id, name=call.name)
-    return [turn(wants, marks, thought=thought, calls=[call]), result]
+    """Return a turn of the model and the message after it: the result of its call, or a question."""
+    if capabilities.calls == "none":
+        return [
+            make_turn(capabilities, markers, thought=thought),
+            make_message(capabilities, "user", QUESTION),
+        ]
+    result = make_message(capabilities, "tool", RESULT, tool_call_id=call.id, name=call.name)
+    return [make_turn(capabilities, markers, thought=thought, calls=[call]), result]
 
 
 def _border(text: str, at: int) -> int:
-    """The place, or where the tag begins that it is inside of: tags begin alike."""
+    """Return an offset, or the start of the marker around it, because markers share prefixes."""
     around = max(0, at - 60)
     inside = (tag.start() for tag in re.finditer(TAG, text[around:]) if tag.start() < at - around < tag.end())
     return around + next(inside, at - around)
 
 
-def _cut_header(body: str, prompt: Prompt) -> tuple[str, str]:
-    """A turn without what the template writes behind every conversation: an end of turn, and a header."""
+def _cut_header(body: str, prompt: SplitPrompt) -> tuple[str, str]:
+    """Split a turn from the text that the template writes after every conversation.
+
+    That text is an end of turn and a header.
+    """
     shared = body[len(body) - _shared(body[::-1], (prompt.header + prompt.seed)[::-1]) :]
-    found = re.search(TAG, shared)
-    at = len(body) - (len(shared) - found.start() if found else 0)
+    match = re.search(TAG, shared)
+    at = len(body) - (len(shared) - match.start() if match else 0)
     return body[:at], body[at:]
 
 
 # -- reasoning
 
 
-def _seed(prompt: str, marks: Marks | None) -> str:
-    """What a prompt ends with that is, or begins, a block of reasoning."""
-    found = None if marks is None else re.search(rf"{_block(marks)}\Z", prompt[-_TAIL:])
-    return found[0] if found else ""
+def _seed(prompt: str, markers: ReasoningMarkers | None) -> str:
+    """Return the end of a prompt that is, or begins, a reasoning block."""
+    match = None if markers is None else re.search(rf"{_block(markers)}\Z", prompt[-_TAIL:])
+    return match[0] if match else ""
 
 
-def _led(lead: str, body: str, marks: Marks | None) -> str:
-    """A turn without a thought, with what it began with in place of what the template writes there."""
-    if marks is None:
+def _replace_lead(lead: str, body: str, markers: ReasoningMarkers | None) -> str:
+    """Return a turn without reasoning, with ``lead`` in place of the template's reasoning block."""
+    if markers is None:
         return body
-    block = re.compile(_block(marks))
+    block = re.compile(_block(markers))
     if body.startswith(lead) and not block.match(body, len(lead)):
-        return body  # what stands between the lead and the answer, the model writes itself
+        return body  # the model itself writes the text between the lead and the answer
     return lead + block.sub("", body, count=1) if block.match(body) else lead + body
 
 
-def _block(marks: Marks) -> str:
-    either = "|".join(re.escape(mark) for mark in marks[:2] if mark)
+def _block(markers: ReasoningMarkers) -> str:
+    either = "|".join(re.escape(mark) for mark in markers[:2] if mark)
     return rf"(?:{either})(?:{either}|\s)*"
 
 
-SWITCHES: Final[tuple[Mapping[bool, Mapping[str, object]], ...]] = (
+SWITCH_VALUES: Final[tuple[Mapping[bool, Mapping[str, object]], ...]] = (
     {
         True: {"enable_thinking": True, "thinking": True, "reasoning": True, "add_thoughts": True},
         False: {"enable_thinking": False, "thinking": False, "reasoning": False, "add_thoughts": False},
@@ -301,70 +324,70 @@ SWITCHES: Final[tuple[Mapping[bool, Mapping[str, object]], ...]] = (
     {True: {"thinking_mode": "thinking"}, False: {"thinking_mode": "chat"}},
     {True: {"reasoning_effort": "high"}, False: {"reasoning_effort": "none"}},
 )
-"""By which variables templates are told to reason, and not to."""
+"""Variables with which templates switch reasoning on or off."""
 
 
-def switched(template: ChatTemplate, *, on: bool) -> dict[str, Any]:
-    """The variables that tell this template to reason, or not to: those that it reads."""
-    told: dict[str, Any] = {}
-    question = [said(template.wants, "user", QUESTION)]
-    for values in SWITCHES:
-        named = {
+def thinking_variables(template: ChatTemplate, *, on: bool) -> dict[str, Any]:
+    """Return the variables that switch reasoning on or off in this template."""
+    variables: dict[str, Any] = {}
+    question = [make_message(template.capabilities, "user", QUESTION)]
+    for values in SWITCH_VALUES:
+        supported = {
             name: value for name, value in values[on].items() if re.search(rf"\b{name}\b", template.source)
         }
-        if named and not told.keys() & named.keys():
+        if supported and not variables.keys() & supported.keys():
             try:
-                template.render(question, **told | named)
+                template.render(question, **variables | supported)
             except ChatTemplateError:
                 continue
-            told |= named
-    return told
+            variables |= supported
+    return variables
 
 
 @lru_cache(maxsize=256)
-def marks_of(template: ChatTemplate) -> Marks | None:
-    """What stands around reasoning, as the template writes it; None: it knows of none."""
-    wants = template.wants
-    question = said(wants, "user", QUESTION)
-    # Some write the reasoning of the last message only: that they want any does not show in a history.
-    for key in [wants.reasoning] if wants.reasoning else REASONING_KEYS:
-        answer = turn(wants, Marks("", "", key=key), thought=True)
+def find_reasoning_markers(template: ChatTemplate) -> ReasoningMarkers | None:
+    """Return the markers around reasoning in a template's renderings; None if it has none."""
+    capabilities = template.capabilities
+    question = make_message(capabilities, "user", QUESTION)
+    # Some templates write only the reasoning of the last message, so the capabilities show no key.
+    for key in [capabilities.reasoning_key] if capabilities.reasoning_key else REASONING_KEYS:
+        answer = make_turn(capabilities, ReasoningMarkers("", "", key=key), thought=True)
         try:
-            variables = switched(template, on=True)
+            variables = thinking_variables(template, on=True)
             text = template.render([question, answer], add_generation_prompt=False, **variables)
         except ChatTemplateError:
             continue
         if THOUGHT in text:
             return _around(text)._replace(key=key)
-    # It may write it beside calls only.
-    known = next((marks for marks in _known_marks() if marks.closer in template.source), None)
-    return known and known._replace(key=wants.reasoning)
+    # The template may write reasoning only in messages with calls.
+    match = next((markers for markers in _known_markers() if markers.closer in template.source), None)
+    return match and match._replace(key=capabilities.reasoning_key)
 
 
-def _around(text: str) -> Marks:
+def _around(text: str) -> ReasoningMarkers:
     before, _, after = text.partition(THOUGHT)
-    asked = before.find(QUESTION)
-    for known in _known_marks():
+    question = before.find(QUESTION)
+    for known in _known_markers():
         if before.rstrip().endswith(known.opener) and after.lstrip().startswith(known.closer):
-            return known._replace(own=known.closer not in before[asked:])
+            return known._replace(own=known.closer not in before[question:])
     opener = _TAG_AT_END.search(before)
     closer = _TAG_AHEAD.match(after)
-    if opener and opener[0].strip() in before[max(0, asked - 40) : asked]:
-        # The tag ends any header: what is in this one counts.
+    if opener and opener[0].strip() in before[max(0, question - 40) : question]:
+        # This marker ends the header of every message, so the rest of the header must identify reasoning.
         opener = _HEADER_AT_END.search(before)
         closer = _HEADER_AHEAD.match(after) or closer
     close = closer[1] if closer else ""
-    return Marks(opener[0].strip() if opener else "", close, own=close not in before[asked:])
+    return ReasoningMarkers(opener[0].strip() if opener else "", close, own=close not in before[question:])
 
 
 @lru_cache(maxsize=1)
-def _known_marks() -> tuple[Marks, ...]:
-    return tuple(dict.fromkeys(_marks_of_dialects()))
+def _known_markers() -> tuple[ReasoningMarkers, ...]:
+    return tuple(dict.fromkeys(_markers_of_dialects()))
 
 
-def _marks_of_dialects() -> Iterator[Marks]:
+def _markers_of_dialects() -> Iterator[ReasoningMarkers]:
     for dialect in list_dialects():
-        for written in dialect.reasoning:
-            opener, _, closer = split_marks(written)[1].partition("{text}")
+        for template in dialect.reasoning:
+            opener, _, closer = split_marks(template)[1].partition("{text}")
             if opener.strip() and closer.strip():
-                yield Marks(opener.strip(), closer.strip())
+                yield ReasoningMarkers(opener.strip(), closer.strip())

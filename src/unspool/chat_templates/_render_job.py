@@ -1,4 +1,8 @@
-"""One rendering: a job in, an answer out.  What goes wrong is an answer, too: it has to cross a process."""
+"""Render jobs and their results, which cross the boundary of a process.
+
+``TemplateRunner`` runs a job.  It returns errors as results, because exceptions
+cannot cross the boundary.
+"""
 
 from __future__ import annotations
 
@@ -11,88 +15,89 @@ from collections import OrderedDict
 from types import CodeType
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from ._jinja_environment import Limit, Manner, clock, environment, generate, too_big
+from ._jinja_environment import Limit, RenderMode, clock, environment, generate, out_of_memory
 
 Kind: TypeAlias = Literal["text", "syntax", "undefined", "refused", "value", "limit"]
 KINDS: Final[tuple[Kind, ...]] = ("text", "syntax", "undefined", "refused", "value", "limit")
-"""What came of a job: the rendering; a template that cannot be compiled; a variable or field that is not
-there; a refusal by the template or its sandbox; a value that the template cannot handle; a bound."""
+"""Kinds of results: the text; a template that does not compile; a missing variable or field; a refusal by
+the template or its sandbox; a value that the template cannot handle; a limit."""
 
 _MAX_REASON: Final = 10_000
 _MAX_KEPT: Final = 1 << 20
-"""Characters of the templates whose code is kept."""
+"""Maximum total length of the templates whose compiled code is cached."""
 
 
 JOB: Final = struct.Struct("!IddI")
-"""Stands before a job: its bytes, its seconds, those that are left, its megabytes."""
+"""Header of a job: size in bytes, seconds, remaining seconds, megabytes."""
 HEADER: Final = struct.Struct("!BBidI")
-"""Stands before an answer: its kind, whether the process leaves with it, the line (or -1), the seconds that
-it took, its bytes."""
+"""Header of a result: kind, whether the process ends after it, line (or -1), seconds, size in bytes."""
 READY: Final = b"+"
-"""What a child says before its first job."""
+"""Byte that a child process sends before its first job."""
 
 
-class Job(NamedTuple):
-    """What is to be rendered, and what it may cost."""
+class RenderJob(NamedTuple):
+    """One rendering, with its limits."""
 
     source: str
-    manner: Manner
+    mode: RenderMode
     variables: dict[str, Any] | None
-    """None: it is only compiled, to see whether it can be."""
+    """The variables; None to only compile the template."""
     marked: bool
-    """Show what ``{% generation %}`` marks."""
+    """Put marks around ``{% generation %}`` blocks."""
     length: int
+    """Maximum length of the text."""
     seconds: float
-    """Of a processor's time: how busy the machine is must not matter."""
+    """Maximum processor time, which does not depend on how busy the machine is."""
     megabytes: int
+    """Maximum memory."""
     left: float
-    """What is left of the seconds, by what went before."""
+    """Remaining seconds, if earlier renderings share the limit."""
 
-    def encoded(self) -> bytes:
-        """As a child process is told.
+    def encode(self) -> bytes:
+        """Return the job as bytes for a child process.
 
-        Raises ``ValueError`` where a value is nested too deeply.
+        Raises ``ValueError`` if a value is nested too deeply.
         """
-        body = marshal.dumps(tuple(self), 2)  # later versions look for objects that occur twice
+        body = marshal.dumps(tuple(self), 2)  # later versions spend time on finding repeated objects
         return JOB.pack(len(body), self.seconds, self.left, self.megabytes) + body
 
 
-class Answer(NamedTuple):
-    """What came of it."""
+class RenderResult(NamedTuple):
+    """The result of a job."""
 
     kind: Kind
     text: str
-    """The rendering, or the reason why there is none."""
+    """The rendering, or the reason for the error."""
     line: int | None = None
-    """Of the template, where the reason is."""
+    """The line of the template that caused the error."""
     seconds: float = 0.0
-    """What it took of a processor's time."""
+    """The processor time of the job."""
 
 
-class Workshop:
-    """Renders, and keeps what it has compiled: that takes longer than many renderings."""
+class TemplateRunner:
+    """Runner of jobs with a cache of compiled templates; compiling takes longer than many renderings."""
 
     def __init__(self, *, watched: bool = False) -> None:
-        """Begin with nothing.
+        """Create a runner with an empty cache.
 
-        :param watched: somebody else looks at the time.
+        :param watched: the caller enforces the time limit, with a signal.
         """
         self._watched = watched
         self._code: OrderedDict[str, CodeType] = OrderedDict()
         self._length = 0
         self._lock = threading.Lock()
-        """There are threads where there are no processes."""
+        """Guards the cache: without child processes, jobs run in the threads of the callers."""
 
-    def answer(self, job: Job) -> Answer:
-        """Do a job."""
-        began = clock()
+    def run(self, job: RenderJob) -> RenderResult:
+        """Run a job."""
+        started = clock()
         try:
             compiled = self._compiled(job)
-            if isinstance(compiled, Answer) or job.variables is None:
-                return compiled if isinstance(compiled, Answer) else Answer("text", "")
-            found = environment(job.manner)
-            template = found.template_class.from_code(found, compiled, found.make_globals(None))
-            left = math.inf if self._watched else job.left - (clock() - began)
+            if isinstance(compiled, RenderResult) or job.variables is None:
+                return compiled if isinstance(compiled, RenderResult) else RenderResult("text", "")
+            sandbox = environment(job.mode)
+            template = sandbox.template_class.from_code(sandbox, compiled, sandbox.make_globals(None))
+            left = math.inf if self._watched else job.left - (clock() - started)
             text = generate(
                 template,
                 job.variables,
@@ -101,11 +106,11 @@ class Workshop:
                 seconds=job.seconds,
                 left=left,
             )
-            return Answer("text", text)
+            return RenderResult("text", text)
         except Exception as error:  # noqa: BLE001 - whatever a template makes Jinja raise
             return _failure(error, job)
 
-    def _compiled(self, job: Job) -> CodeType | Answer:
+    def _compiled(self, job: RenderJob) -> CodeType | RenderResult:
         with self._lock:
             code = self._code.get(job.source)
             if code is not None:
@@ -114,13 +119,13 @@ class Workshop:
         from jinja2 import exceptions
 
         try:
-            code = environment(job.manner).compile(job.source)
+            code = environment(job.mode).compile(job.source)
         except exceptions.TemplateSyntaxError as error:
-            return Answer("syntax", error.message or "syntax error", error.lineno)
-        except (RecursionError, SyntaxError):  # Python, too, nests only so many blocks
-            return Answer("syntax", "nested too deeply")
+            return RenderResult("syntax", error.message or "syntax error", error.lineno)
+        except (RecursionError, SyntaxError):  # Python limits the nesting of blocks
+            return RenderResult("syntax", "nested too deeply")
         except (ArithmeticError, ValueError) as error:  # a number with too many digits
-            return Answer("syntax", _cut(f"{type(error).__name__}: {error}"))
+            return RenderResult("syntax", _cut(f"{type(error).__name__}: {error}"))
         with self._lock:
             self._length += 0 if job.source in self._code else len(job.source)
             self._code[job.source] = code
@@ -129,7 +134,7 @@ class Workshop:
         return code
 
 
-def _failure(error: Exception, job: Job) -> Answer:
+def _failure(error: Exception, job: RenderJob) -> RenderResult:
     from jinja2 import exceptions
 
     line = None
@@ -138,7 +143,7 @@ def _failure(error: Exception, job: Job) -> Answer:
             line = number
     kind: Kind = "value"
     if isinstance(error, MemoryError):
-        kind, reason = "limit", str(too_big(job.megabytes))
+        kind, reason = "limit", str(out_of_memory(job.megabytes))
     elif isinstance(error, Limit):
         kind, reason = "limit", str(error)
     elif isinstance(error, exceptions.TemplateError):
@@ -146,7 +151,7 @@ def _failure(error: Exception, job: Job) -> Answer:
         reason = str(error.message or type(error).__name__)
     else:
         reason = f"{type(error).__name__}: {error}"
-    return Answer(kind, _cut(reason), line)
+    return RenderResult(kind, _cut(reason), line)
 
 
 def _cut(reason: str) -> str:

@@ -1,15 +1,17 @@
-"""The processes that render templates, from the outside.
+"""Pool of child processes that render templates.
 
-A template is a program, and comes with a download or with a request.  So it
-runs in a child process (``_render_process.py``) that may be stopped at any time, which no
-thread of ours can be.  The children are kept, few, and started when they are
-needed.  Whoever renders waits its turn, first come, first served.  The seconds
-of a rendering are those that it works; who waits for it, for its turn or because
-the machine is busy, waits at most three times as long, and a second.
+A template is an untrusted program from a download or a request.  So it runs in a
+child process (``_render_process.py``), which, unlike a thread, can be killed at any
+time.  The pool starts a child when it needs one, and keeps a few of them.  Callers
+wait their turn in the order of arrival.
 
-Where no processes can be had, templates run in the caller's thread, with the
-bounds of ``environment.py`` alone: they are looked at when a template writes,
-calls or multiplies.
+The time limit of a rendering counts its processor time.  A caller waits at most
+three times that limit plus one second, which includes waiting for its turn and for
+a busy machine.
+
+On platforms without child processes, templates run in the caller's thread.  Only
+the limits of ``_jinja_environment.py`` apply there; these are checked when a template
+writes, calls or multiplies.
 """
 
 from __future__ import annotations
@@ -32,8 +34,8 @@ from pathlib import Path
 from typing import Final
 
 from ..errors import UnspoolError
-from ._jinja_environment import too_big, too_slow
-from ._render_job import HEADER, KINDS, READY, Answer, Job, Workshop
+from ._jinja_environment import out_of_memory, out_of_time
+from ._render_job import HEADER, KINDS, READY, RenderJob, RenderResult, TemplateRunner
 
 _PACKAGE: Final = __package__ or ""
 _BOOT: Final = f"""
@@ -45,7 +47,11 @@ for name, path in packages.items():
 from {_PACKAGE}._render_process import main
 main()
 """
-"""Our packages are named, not loaded: rendering needs three of their files."""
+"""Program of a child process.
+
+It creates our packages without running their ``__init__``, because a rendering needs
+only three of their modules.
+"""
 _KEPT: Final = (
     "TZ",
     "TZDIR",
@@ -54,36 +60,36 @@ _KEPT: Final = (
     "DYLD_LIBRARY_PATH",
     "DYLD_FALLBACK_LIBRARY_PATH",
 )
-"""What a child sees of the environment: what it takes to start, and to know the date; no keys."""
+"""Environment variables of a child: those that it needs to start and to know the date, no secrets."""
 _TO_START: Final = 60.0
 _PATIENCE: Final = 3.0
 _GRACE: Final = 1.0
-_COURTEOUS: Final = 10
-"""Priority, of 19, of those who let others go first."""
-_ROOM: Final = 1 << 16
-"""Bytes of an answer that is no rendering."""
+_LOW_PRIORITY: Final = 10
+"""Niceness of the processes for untrusted templates; the lowest priority is 19."""
+_MAX_ERROR_SIZE: Final = 1 << 16
+"""Maximum size in bytes of a result that is an error."""
 
 
 class NoRenderer(UnspoolError):
-    """No process is there to render a template: all are busy, or none can be started.  Try again later."""
+    """No process can render a template now: all are busy, or none can be started.  Try again later."""
 
 
-class _Gone(Exception):
-    """The child has ended without an answer, or gave one that is none."""
+class _ProcessEnded(Exception):
+    """The child ended without a result, or sent an invalid one."""
 
 
-class _Child:
-    """A process that renders."""
+class _RenderProcess:
+    """A child process, seen from the parent."""
 
     def __init__(self) -> None:
         self.ready = False
         packages = {name: list(sys.modules[name].__path__) for name in (_PACKAGE.partition(".")[0], _PACKAGE)}
-        told = json.dumps([[str(Path(path).absolute()) for path in sys.path], packages])
+        arguments = json.dumps([[str(Path(path).absolute()) for path in sys.path], packages])
         flags = ["-S", "-s", "-P", *(["-B"] if sys.dont_write_bytecode else [])]
-        self._wire, theirs = socket.socketpair()
+        self._socket, theirs = socket.socketpair()
         try:
             self._process: subprocess.Popen[bytes] = subprocess.Popen(  # noqa: S603 - our own interpreter
-                [sys.executable, *flags, "-c", _BOOT, told],
+                [sys.executable, *flags, "-c", _BOOT, arguments],
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -92,42 +98,44 @@ class _Child:
                 start_new_session=True,
             )
         except BaseException:
-            self._wire.close()
+            self._socket.close()
             raise
         finally:
             theirs.close()
 
-    def yield_to_others(self) -> None:
-        """Let others go first."""
-        with suppress(OSError):  # it has ended, or the system forbids it
-            os.setpriority(os.PRIO_PROCESS, self._process.pid, _COURTEOUS)
+    def lower_priority(self) -> None:
+        """Give other processes precedence."""
+        with suppress(OSError):  # the child has ended, or the system forbids it
+            os.setpriority(os.PRIO_PROCESS, self._process.pid, _LOW_PRIORITY)
 
-    def begin(self) -> None:
-        """Wait until it is ready."""
+    def wait_until_ready(self) -> None:
+        """Wait until the child accepts jobs."""
         self.ready = self._receive(len(READY), time.monotonic() + _TO_START) == READY
 
-    def ask(self, told: bytes, length: int, until: float) -> tuple[Answer, bool]:
-        """The answer to a job, and whether it was the last.
+    def run(self, job: bytes, length: int, until: float) -> tuple[RenderResult, bool]:
+        """Send a job; return its result, and whether the child ends after it.
 
-        :param length: characters that it may have.
+        Raises ``TimeoutError`` or ``_ProcessEnded``; then the child cannot be used again.
 
-        Raises ``TimeoutError`` or ``_Gone``; the child is of no use then.
+        :param job: the encoded job.
+        :param length: maximum length of the text in characters.
+        :param until: the time at which to stop waiting.
         """
         try:
-            self._wire.settimeout(max(0.001, until - time.monotonic()))
-            self._wire.sendall(told)
+            self._socket.settimeout(max(0.001, until - time.monotonic()))
+            self._socket.sendall(job)
         except TimeoutError:
             raise
         except OSError:
-            raise _Gone from None
+            raise _ProcessEnded from None
         kind, leaving, line, seconds, size = HEADER.unpack(self._receive(HEADER.size, until))
-        if kind >= len(KINDS) or size > max(4 * length, _ROOM) or not 0 <= seconds < math.inf:
-            raise _Gone
+        if kind >= len(KINDS) or size > max(4 * length, _MAX_ERROR_SIZE) or not 0 <= seconds < math.inf:
+            raise _ProcessEnded
         try:
             text = str(self._receive(size, until), "utf-8", "surrogatepass")
         except UnicodeDecodeError:
-            raise _Gone from None
-        return Answer(KINDS[kind], text, None if line < 0 else line, seconds), bool(leaving)
+            raise _ProcessEnded from None
+        return RenderResult(KINDS[kind], text, None if line < 0 else line, seconds), bool(leaving)
 
     def _receive(self, size: int, until: float) -> bytearray:
         data = bytearray(size)
@@ -136,78 +144,78 @@ class _Child:
             left = until - time.monotonic()
             if left <= 0:
                 raise TimeoutError
-            self._wire.settimeout(left)
+            self._socket.settimeout(left)
             try:
-                count = self._wire.recv_into(view)
+                count = self._socket.recv_into(view)
             except TimeoutError:
                 raise
             except OSError:
                 count = 0
             if not count:
-                raise _Gone
+                raise _ProcessEnded
             view = view[count:]
         return data
 
     def end(self) -> int:
-        """End it, whatever it does; returns what it ended with."""
-        self._wire.close()
+        """Kill the process, and return its exit status."""
+        self._socket.close()
         self._process.kill()
         return self._process.wait()
 
     def forget(self) -> None:
-        """Leave it to the process that this one was forked from."""
-        self._wire.close()
+        """Close our copy of the socket in a forked process; the child belongs to the original process."""
+        self._socket.close()
         self._process.returncode = 0
 
 
-class Renderers:
-    """A few children, and those who wait for one."""
+class RenderPool:
+    """A few child processes, and the callers that wait for one."""
 
-    def __init__(self, size: int, *, yielding: bool = False) -> None:
-        """Start none yet.
+    def __init__(self, size: int, *, low_priority: bool = False) -> None:
+        """Create a pool; it starts processes when they are needed.
 
-        :param size: so many run at once.
-        :param yielding: whether everything else on the machine goes before them.
+        :param size: maximum number of processes that run at once.
+        :param low_priority: give all other processes of the machine precedence.
         """
-        self._yielding = yielding
+        self._low_priority = low_priority
         self._size = size
         self._free = size
         self._waiting: deque[threading.Lock] = deque()
-        self._idle: list[_Child] = []
+        self._idle: list[_RenderProcess] = []
 
-    def render(self, job: Job) -> Answer:
-        """Do a job."""
-        slow = Answer("limit", str(too_slow(job.seconds)), seconds=job.left)
+    def render(self, job: RenderJob) -> RenderResult:
+        """Run a job in a child process."""
+        slow = RenderResult("limit", str(out_of_time(job.seconds)), seconds=job.left)
         if job.left <= 0:
             return slow
         until = time.monotonic() + _PATIENCE * job.left + _GRACE
         try:
-            told = job.encoded()
+            encoded = job.encode()
         except ValueError:
-            return Answer("value", "messages, tools or variables are nested too deeply")
-        if len(told) > job.megabytes << 20:
-            return Answer("limit", str(too_big(job.megabytes)))
+            return RenderResult("value", "messages, tools or variables are nested too deeply")
+        if len(encoded) > job.megabytes << 20:
+            return RenderResult("limit", str(out_of_memory(job.megabytes)))
         self._enter(until)
         try:
-            for _ in range(2):  # a child may have been killed by somebody else while it had nothing to do
-                with suppress(_Gone):
-                    return self._try(told, job.length, until)
+            for _ in range(2):  # an idle child may have been killed from outside
+                with suppress(_ProcessEnded):
+                    return self._try(encoded, job.length, until)
         except TimeoutError:
             return slow
         finally:
             self._leave()
-        return Answer(
-            "limit", "the process that renders templates ended in the middle of it", seconds=job.left
+        return RenderResult(
+            "limit", "the process that renders templates ended during the rendering", seconds=job.left
         )
 
-    def _try(self, told: bytes, length: int, until: float) -> Answer:
+    def _try(self, encoded: bytes, length: int, until: float) -> RenderResult:
         child, started = self._child()
         keep = False
         try:
-            answer, leaving = child.ask(told, length, until + started)
+            result, leaving = child.run(encoded, length, until + started)
             keep = not leaving
-        except _Gone:
-            if child.end() == -signal.SIGVTALRM:  # its own clock has ended it
+        except _ProcessEnded:
+            if child.end() == -signal.SIGVTALRM:  # the child ended itself because its time was over
                 raise TimeoutError from None
             raise
         finally:
@@ -218,38 +226,38 @@ class Renderers:
                     _children.discard(child)
             if not keep:
                 child.end()
-        return answer
+        return result
 
-    def _child(self) -> tuple[_Child, float]:
-        """A child that has nothing to do, and how long it took to start."""
+    def _child(self) -> tuple[_RenderProcess, float]:
+        """Return an idle child, and the seconds that it took to start."""
         with _lock:
             if self._idle:
                 return self._idle.pop(), 0.0
-            began = time.monotonic()
+            started_at = time.monotonic()
             try:
-                child = _Child()
-                if self._yielding:
-                    child.yield_to_others()
+                child = _RenderProcess()
+                if self._low_priority:
+                    child.lower_priority()
             except OSError as error:
-                raise NoRenderer(f"the process that renders templates cannot be started: {error}") from error
+                raise NoRenderer(f"the process that renders templates cannot start: {error}") from error
             _children.add(child)
         try:
-            child.begin()
-        except (TimeoutError, _Gone):
+            child.wait_until_ready()
+        except (TimeoutError, _ProcessEnded):
             raise NoRenderer(
-                f"the process that renders templates did not start (it ended with {child.end()}): "
-                f"can {sys.executable} import jinja2?"
+                f"the process that renders templates did not start (exit status {child.end()}): "
+                f"check that {sys.executable} can import jinja2"
             ) from None
         finally:
             if not child.ready:
                 with _lock:
                     _children.discard(child)
                 child.end()
-        return child, time.monotonic() - began
+        return child, time.monotonic() - started_at
 
     def _enter(self, until: float) -> None:
-        """Wait for one's turn."""
-        began = time.monotonic()
+        """Wait until one of the places is free, in the order of arrival."""
+        started_at = time.monotonic()
         with _lock:
             if self._free:
                 self._free -= 1
@@ -261,10 +269,10 @@ class Renderers:
             return
         with _lock:
             if turn not in self._waiting:
-                return  # it came at the last moment
+                return  # the turn came just after the timeout
             self._waiting.remove(turn)
-        waited = time.monotonic() - began
-        raise NoRenderer(f"other templates are being rendered, for {waited:.1f} seconds already: try again")
+        waited = time.monotonic() - started_at
+        raise NoRenderer(f"all template processes were busy for {waited:.1f} seconds: try again later")
 
     def _leave(self) -> None:
         with _lock:
@@ -274,7 +282,7 @@ class Renderers:
                 self._free += 1
 
     def close(self) -> None:
-        """End all children; the next rendering starts another."""
+        """End all idle children; the next rendering starts a new one."""
         with _lock:
             idle, self._idle = self._idle, []
             _children.difference_update(idle)
@@ -282,7 +290,7 @@ class Renderers:
             child.end()
 
     def forget(self) -> None:
-        """In a forked process: the children are not ours, nor is who waits for them."""
+        """Forget children and waiting callers in a forked process, because both belong to the parent."""
         self._free = self._size
         self._waiting.clear()
         self._idle.clear()
@@ -292,59 +300,60 @@ def _has_processes() -> bool:
     return (
         hasattr(os, "register_at_fork")
         and sys.platform not in ("emscripten", "wasi")
-        and "py" in Path(sys.executable or "").name.lower()  # not a program that has Python inside
+        and "py" in Path(sys.executable or "").name.lower()  # not a program that embeds Python
         and not getattr(sys, "frozen", False)
     )
 
 
 _lock = threading.Lock()
-_children: Final[set[_Child]] = set()
-"""All that there are, so that a forked process can leave them alone."""
-_renderers: Final = Renderers(min(4, max(2, os.cpu_count() or 1))) if _has_processes() else None
-_apart: Final[ContextVar[Renderers | None]] = ContextVar("_apart", default=None)
-_workshop: Final = Workshop()
+_children: Final[set[_RenderProcess]] = set()
+"""All children, so that a forked process can close its copies of their sockets."""
+_pool: Final = RenderPool(min(4, max(2, os.cpu_count() or 1))) if _has_processes() else None
+_isolated: Final[ContextVar[RenderPool | None]] = ContextVar("_isolated", default=None)
+_runner: Final = TemplateRunner()
 
 
-def render(job: Job) -> Answer:
-    """Do a job, where it can do no harm."""
-    renderers = _apart.get() or _renderers
-    return _workshop.answer(job) if renderers is None else renderers.render(job)
+def render(job: RenderJob) -> RenderResult:
+    """Run a job in a child process, or in this thread if the platform has no child processes."""
+    renderers = _isolated.get() or _pool
+    return _runner.run(job) if renderers is None else renderers.render(job)
 
 
 @contextmanager
-def apart() -> Iterator[None]:
-    """Inside, templates run in a process that nothing else runs in, before or after: they are strangers'.
+def isolated_renderer() -> Iterator[None]:
+    """Run the templates inside this block in a new process, which ends with the block.
 
-    It has a lower priority: what strangers bring must not take the processor from those who stream.
+    Use it for templates from requests, so that they cannot affect other renderings.  The
+    process has a low priority, so that such templates do not slow down streaming requests.
     """
-    own = None if _renderers is None else Renderers(1, yielding=True)
-    token = _apart.set(own)
+    own = None if _pool is None else RenderPool(1, low_priority=True)
+    token = _isolated.set(own)
     try:
         yield
     finally:
-        _apart.reset(token)
+        _isolated.reset(token)
         if own is not None:
             own.close()
 
 
 def _forget() -> None:
-    global _lock  # noqa: PLW0603 - that of the other process is locked
+    global _lock  # noqa: PLW0603 - the inherited lock is locked
     _lock = threading.Lock()
     for child in _children:
         child.forget()
     _children.clear()
-    if _renderers is not None:
-        _renderers.forget()
+    if _pool is not None:
+        _pool.forget()
 
 
 def _before_fork() -> None:
-    _lock.acquire()  # so that all children are known
+    _lock.acquire()  # no other thread may be starting a child during the fork
 
 
 def _after_fork() -> None:
     _lock.release()
 
 
-if _renderers is not None:
-    atexit.register(_renderers.close)
+if _pool is not None:
+    atexit.register(_pool.close)
     os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_forget)

@@ -1,16 +1,21 @@
-"""The process that renders templates: one job after the other, until whoever started it is gone.
+"""Child process that renders templates, one job after the other, until its parent ends.
 
-What a template does here hurts nobody else.  Time is kept three times: when the
-seconds of work are spent, an alarm ends the rendering and tells at which line it
-was; a second one ends the process where Python does not come to hear the first,
-even if nobody is left to watch; and the parent kills a child that does not
-answer.  Memory is bounded by the kernel.  No file can be opened any more, no
-socket, and no process begun: what is needed is loaded before the first job.
+A template is untrusted code, so the process limits itself before the first job:
 
-A job comes in the form of ``marshal``, which is quick and knows every value that
-a template may see (tuples, large numbers, halves of characters); it comes from
-our own parent and interpreter.  In the answer a template had a hand, so it goes
-back as text behind a header of fixed form, which nobody has to trust.
+* **Time** is limited three times.  When the processor time of a job is used up, a
+  signal (``SIGPROF``) raises an error that holds the line of the template.  If
+  Python cannot handle it, for example inside a long C function, a second signal
+  (``SIGVTALRM``) ends the process.  Finally the parent kills a child that does
+  not result.
+* **Memory** is limited by the kernel (``RLIMIT_AS``).
+* **Files, sockets and processes** cannot be opened or started.  The process loads
+  all modules that renderings need in advance.
+
+Jobs arrive as ``marshal`` data, which is fast and supports every value that a
+template may get (tuples, large numbers, unpaired surrogates).  That is safe,
+because jobs come from our own parent process.  A template can influence its
+result, so results go back as plain text after a header of fixed size, and the
+parent checks both.
 """
 
 from __future__ import annotations
@@ -25,23 +30,23 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Final, NoReturn
 
-from ._jinja_environment import Limit, too_big, too_slow
-from ._render_job import HEADER, JOB, KINDS, READY, Job, Workshop
+from ._jinja_environment import Limit, out_of_memory, out_of_time
+from ._render_job import HEADER, JOB, KINDS, READY, RenderJob, TemplateRunner
 
 _WIRE: Final = 0
 _AGAIN: Final = 0.05
-"""Seconds until the alarm rings again: somebody may have swallowed it."""
+"""Seconds until the signal is repeated, because code may catch the error of the first one."""
 _GRACE: Final = 0.25
-"""Seconds of work behind the last one until the process ends itself."""
-_MOST_GROWN: Final = 64 << 20
-"""A process that has grown by more bytes than this is not kept."""
+"""Seconds of processor time after the limit until the process ends itself."""
+_MAX_GROWTH: Final = 64 << 20
+"""Maximum growth in bytes of a process that is kept for further jobs."""
 
 
 def main() -> None:
-    """Answer jobs."""
+    """Run jobs until the parent closes the socket."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    workshop = Workshop(watched=True)
-    _load(workshop)
+    runner = TemplateRunner(watched=True)
+    _load(runner)
     sizes = _confine()
     base = _size(sizes)
     os.write(_WIRE, READY)
@@ -50,41 +55,44 @@ def main() -> None:
         size, seconds, left, megabytes = JOB.unpack(head)
         line: int | None = None
         rung: list[int] = []
-        began = time.process_time()
+        started_at = time.process_time()
         try:
             with _bounded(seconds, left, base + (megabytes << 20)) as rung:
                 body = _read(size)
                 if body is None:
                     return
-                given = marshal.loads(body)  # noqa: S302 - from our own parent
-                answer = workshop.answer(Job._make(given))
-                kind, line = answer.kind, answer.line
-                data = answer.text.encode("utf-8", "surrogatepass")
-                del answer, body, given
+                fields = marshal.loads(body)  # noqa: S302 - from our own parent
+                result = runner.run(RenderJob._make(fields))
+                kind, line = result.kind, result.line
+                data = result.text.encode("utf-8", "surrogatepass")
+                del result, body, fields
         except (Limit, MemoryError) as error:
             signal.signal(signal.SIGPROF, signal.SIG_IGN)
-            reason = error if isinstance(error, Limit) else too_big(megabytes)
+            reason = error if isinstance(error, Limit) else out_of_memory(megabytes)
             kind, data = "limit", str(reason).encode()
             leaving = True
-        spent = time.process_time() - began
-        # Nobody knows what an alarm has interrupted.
-        leaving = leaving or bool(rung) or _size(sizes) - base > _MOST_GROWN
+        spent = time.process_time() - started_at
+        # After a signal the state of the interpreter is uncertain, so the process must end.
+        leaving = leaving or bool(rung) or _size(sizes) - base > _MAX_GROWTH
         _write(HEADER.pack(KINDS.index(kind), leaving, -1 if line is None else line, spent, len(data)) + data)
 
 
-def _load(workshop: Workshop) -> None:
-    """Load what renderings load late."""
+def _load(runner: TemplateRunner) -> None:
+    """Import all modules that renderings import lazily."""
     for name in ("html", "jinja2.constants", "jinja2.debug", "pprint", "random", "textwrap", "unicodedata"):
         importlib.import_module(name)
     source = "{{ strftime_now('%c') }}{{ 1 | tojson(indent=1) }}{{ raise_exception('') }}"
-    for manner in ("plain", "probing", "lenient"):
-        workshop.answer(Job(source, manner, {}, False, 99, 9.0, 0, 9.0))
+    for mode in ("plain", "probing", "lenient"):
+        runner.run(RenderJob(source, mode, {}, False, 99, 9.0, 0, 9.0))
 
 
 def _confine() -> int:
-    """Give up what no rendering needs; returns the file that says how large the process is (or -1)."""
+    """Forbid files, sockets and processes.
+
+    Returns the descriptor of the file with the size of this process, or -1.
+    """
     sizes = -1
-    with suppress(OSError):  # Linux has it
+    with suppress(OSError):  # only Linux has this file
         sizes = os.open("/proc/self/statm", os.O_RDONLY)
     for what in (resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE, resource.RLIMIT_NPROC, resource.RLIMIT_CORE):
         with suppress(OSError, ValueError):
@@ -93,28 +101,28 @@ def _confine() -> int:
 
 
 def _size(sizes: int) -> int:
-    """Bytes of addresses that are taken."""
+    """Return the size of the address space in bytes."""
     return 0 if sizes < 0 else int(os.pread(sizes, 99, 0).split()[0]) * resource.getpagesize()
 
 
 @contextmanager
 def _bounded(seconds: float, left: float, addresses: int) -> Iterator[list[int]]:
-    """Bound what is done inside; gives the alarms that rang."""
+    """Limit time and memory inside the block; yields a list of the signals that arrived."""
     rung: list[int] = []
 
     def ring(number: int, _: object) -> NoReturn:
         rung.append(number)
         signal.setitimer(signal.ITIMER_PROF, _AGAIN)
-        raise too_slow(seconds)
+        raise out_of_time(seconds)
 
     before, most = resource.getrlimit(resource.RLIMIT_AS)
     if most != resource.RLIM_INFINITY:
         addresses = min(addresses, most)
     signal.signal(signal.SIGPROF, ring)
-    with suppress(OSError, ValueError):  # not every kernel knows it
+    with suppress(OSError, ValueError):  # not every kernel supports it
         resource.setrlimit(resource.RLIMIT_AS, (addresses, most))
     signal.setitimer(signal.ITIMER_VIRTUAL, left + _GRACE)
-    signal.setitimer(signal.ITIMER_PROF, max(left, 0.001))  # less would be never
+    signal.setitimer(signal.ITIMER_PROF, max(left, 0.001))  # zero would disable the timer
     try:
         yield rung
     finally:
@@ -125,7 +133,7 @@ def _bounded(seconds: float, left: float, addresses: int) -> Iterator[list[int]]
 
 
 def _read(size: int) -> bytes | None:
-    """So many bytes; None: the parent is gone."""
+    """Read bytes from the parent; return None if it has ended."""
     pieces = []
     while size:
         piece = os.read(_WIRE, size)

@@ -1,4 +1,8 @@
-"""What begins the turns of each role, by what a template writes before their words."""
+"""Openers of the turns of each role, found by rendering conversations of placeholders.
+
+The opener of a role is the text that a template writes between the end of one turn
+and the text of the next.
+"""
 
 from __future__ import annotations
 
@@ -17,89 +21,94 @@ from ._prefix_stability import (
     QUESTION,
     RESULT,
     TAG,
-    Call,
-    Follower,
-    marks_of,
-    said,
-    turn,
+    ConversationRenderer,
+    ProbeCall,
+    find_reasoning_markers,
+    make_message,
+    make_turn,
 )
 
 if TYPE_CHECKING:
     from ..dialects._declaration import Dialect
 
-_WORDS: Final = {"user": QUESTION, "assistant": CONTENT, "tool": RESULT}
+_TEXTS: Final = {"user": QUESTION, "assistant": CONTENT, "tool": RESULT}
 
 
 def turn_openers(template: ChatTemplate, dialect: str | Dialect, **variables: Any) -> dict[str, str]:
-    """What begins the turns of each role.
+    """Return the roles by the text that opens their turns.
 
     :param variables: further variables of the template, such as ``enable_thinking``.
     """
     ends = ends_of_turn(find(dialect))
-    found: dict[str, str] = {}
-    # Twice, with other names: what differs is no part of an opener.
+    openers: dict[str, str] = {}
+    # Render twice with different tool names, because the name is not a part of the opener.
     one, other = (_openers(template, ends, word, variables) for word in ("first", "second"))
     for (role, opener), (_, again) in zip(one, other, strict=True):
-        shared = _behind_end(commonprefix((opener, again)), ends)  # noqa: RUF071 - no paths
+        shared = _without_end(commonprefix((opener, again)), ends)  # noqa: RUF071 - no paths
         if shared.strip():
-            found.setdefault(shared, role)
-    models = [opener for opener, role in found.items() if role == "assistant"]
+            openers.setdefault(shared, role)
+    models = [opener for opener, role in openers.items() if role == "assistant"]
     if not models:
-        raise UsageError("the template does not show where a turn of the model begins: give openers={...}")
-    for opener, role in found.items():
-        if role != "assistant" and any(begun in opener for begun in models):
+        raise UsageError("the template does not show where a turn of the model begins: pass openers={...}")
+    for opener, role in openers.items():
+        if role != "assistant" and any(model in opener for model in models):
             raise UsageError(
                 f"the template does not show where a turn of the model ends and one of {role} begins: "
-                "give openers={...}"
+                "pass openers={...}"
             )
-    return found
+    return openers
 
 
 def _openers(
     template: ChatTemplate, ends: frozenset[str], name: str, variables: Mapping[str, Any]
 ) -> list[tuple[str, str]]:
-    """Roles, and what stands before what they say, in conversations of stand-ins and calls of this name."""
-    wants, marks = template.wants, marks_of(template)
-    question, answer = said(wants, "user", QUESTION), turn(wants, marks, thought=False)
-    call = Call(f"{name}call"[:9], name)
-    # One that writes no calls may write results all the same.
-    asked = turn(wants, marks, thought=False, calls=[call] if wants.calls != "none" else [])
-    result = said(wants, "tool", RESULT, tool_call_id=call.id, name=call.name)
-    found: list[tuple[str, str]] = []
-    for tools, before in ((None, [question]), ([PROBED_TOOL], [question, asked, result])):
+    """Return pairs of a role and its opener, from conversations that call a tool of this name."""
+    capabilities, markers = template.capabilities, find_reasoning_markers(template)
+    question, answer = (
+        make_message(capabilities, "user", QUESTION),
+        make_turn(capabilities, markers, thought=False),
+    )
+    call = ProbeCall(f"{name}call"[:9], name)
+    # A template without calls may still write the results of tools.
+    request = make_turn(
+        capabilities, markers, thought=False, calls=[call] if capabilities.calls != "none" else []
+    )
+    result = make_message(capabilities, "tool", RESULT, tool_call_id=call.id, name=call.name)
+    openers: list[tuple[str, str]] = []
+    for tools, before in ((None, [question]), ([PROBED_TOOL], [question, request, result])):
         messages = [*before, answer, question]
-        follower = Follower(template, tools, variables)
+        renderer = ConversationRenderer(template, tools, variables)
         try:
-            header, seed = follower.header(before), follower.prompt(before).seed
-            text = follower.render(messages, generation=False)
+            header, seed = renderer.header(before), renderer.prompt(before).seed
+            text = renderer.render(messages, generation=False)
         except ChatTemplateError:
             continue
-        found += [("assistant", header + seed), ("assistant", header)]
-        found += _others(messages, text, ends)
-    return found
+        openers += [("assistant", header + seed), ("assistant", header)]
+        openers += _other_openers(messages, text, ends)
+    return openers
 
 
-def _others(messages: Sequence[ChatMessage], text: str, ends: frozenset[str]) -> list[tuple[str, str]]:
-    """What stands before the words of everybody else, but for the first."""
-    found: list[tuple[str, str]] = []
-    behind = 0
+def _other_openers(messages: Sequence[ChatMessage], text: str, ends: frozenset[str]) -> list[tuple[str, str]]:
+    """Return the openers of all messages except the model's and the first one."""
+    openers: list[tuple[str, str]] = []
+    end = 0
     for message in messages:
         role = message["role"]
-        place = -1 if message.get("tool_calls") else text.find(_WORDS[role], behind)
+        place = -1 if message.get("tool_calls") else text.find(_TEXTS[role], end)
         if place >= 0:
-            if role != "assistant" and behind:
-                found.append((role, _from_end(text[behind:place], ends)))
-            behind = place + len(_WORDS[role])
-    return found
+            if role != "assistant" and end:
+                openers.append((role, _from_end(text[end:place], ends)))
+            end = place + len(_TEXTS[role])
+    return openers
 
 
 def _from_end(gap: str, ends: frozenset[str]) -> str:
-    """What stands between two turns, from what ends the first."""
+    """Return the text between two turns, from the marker that ends the first one."""
     return gap[max([0, *(gap.rfind(end) for end in ends)]) :].lstrip()
 
 
-def _behind_end(opener: str, ends: frozenset[str]) -> str:
-    """What begins a turn; where nothing else marks it, that is what ends the one before."""
+def _without_end(opener: str, ends: frozenset[str]) -> str:
+    """Return an opener without the end of the turn before, if another marker remains."""
     opener = opener.lstrip()
     for end in ends:
         rest = opener.removeprefix(end).lstrip()

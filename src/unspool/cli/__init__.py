@@ -100,10 +100,10 @@ def _help(_: argparse.Namespace) -> int:
 
 def _demo(options: argparse.Namespace) -> int:
     """Stream an example output of each dialect through the parser, piece by piece."""
-    from ..sample_outputs import recordings
+    from ..sample_outputs import list_samples
     from . import demo
 
-    shown = recordings(options.dialects)
+    shown = list_samples(options.dialects)
     interactive = sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
     speed = options.speed or (demo.TERMINAL_SPEED if interactive else math.inf)
     if interactive and not options.plain:

@@ -15,7 +15,7 @@ from ..dialects._declaration import Dialect
 from ..errors import UsageError
 from ..events import CallArgs, CallEnd, CallStart, Diagnostic, Event, Markup, Text
 from ..parser import Parser
-from ..sample_outputs import Recording, pieces, tools
+from ..sample_outputs import SampleOutput, pieces, tools
 from .output import terminal
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class ShownCall:
 class Show:
     """One output being parsed, piece by piece, and all that a view needs to know of it."""
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: SampleOutput) -> None:
         self.recording = recording
         self.parser = Parser(recording.dialect, tools=tools(), prompt=recording.prompt)
         self.raw = ""
@@ -121,7 +121,7 @@ class Show:
 # -- plain lines
 
 
-def play_plain(shown: Iterable[Recording], out: TextIO, speed: float) -> None:
+def play_plain(shown: Iterable[SampleOutput], out: TextIO, speed: float) -> None:
     """Write every output as lines of text, each piece as soon as the parser gives it."""
     for number, recording in enumerate(shown):
         if number:
@@ -205,7 +205,7 @@ _MARKS: Final = {
 }
 
 
-def play_live(shown: Sequence[Recording], speed: float) -> None:
+def play_live(shown: Sequence[SampleOutput], speed: float) -> None:
     """Play in the terminal.  Enter skips to the end of an output and to the next one, q quits."""
     try:
         from rich.console import Console

@@ -1,4 +1,4 @@
-r"""Grammars for constrained decoding, from the same templates that are read.
+r"""Grammars for constrained decoding, built from the templates that the parser reads.
 
 >>> tools = [{"name": "now", "parameters": {"type": "object", "properties": {}}}]
 >>> grammar = grammar_for("hermes", tools, choice="required", reasoning=False, parallel=False)
@@ -16,39 +16,42 @@ from typing import Any
 from ..dialects._declaration import Dialect
 from ..dialects._registry import find
 from ..errors import UsageError
-from ._from_dialect import FramedWalk, Start, Walk
-from ._gbnf import expanded, written
-from ._intermediate import Node
-from ._json_schema import Choice, chosen, guided_schema
+from ._dialect_grammar import FramedGrammarBuilder, GrammarBuilder, Start
+from ._gbnf import to_gbnf
+from ._nodes import Node
 from ._size_limit import GrammarTooLarge
-from ._structural_tag import structural_tag
+from ._structural_tag import to_structural_tag
+from ._tool_schemas import Choice, guided_schema, select_functions
 
 __all__ = ["Choice", "Grammar", "GrammarTooLarge", "Start", "grammar_for", "guided_schema"]
 
 
 @dataclass(frozen=True, slots=True)
 class Grammar:
-    """What a model may write, for the engines that can hold it to that."""
+    """A grammar of the output that a dialect allows for these tools."""
 
     dialect: Dialect
     tools: tuple[Mapping[str, Any], ...]
     choice: Choice
     parallel: bool
     root: Node
-    """The grammar itself; see ``unspool.grammar._intermediate``."""
+    """The grammar as a tree of nodes, see ``unspool.grammar._nodes``."""
 
     def gbnf(self) -> str:
-        """For llama.cpp: a grammar in GBNF."""
-        return written(expanded(self.root))
+        """Return the grammar in GBNF, for llama.cpp."""
+        return to_gbnf(self.root)
 
     def structural_tag(self) -> dict[str, Any]:
-        """For xgrammar, and so vLLM and SGLang: a structural tag."""
-        return structural_tag(self.root)
+        """Return the grammar as a structural tag, for xgrammar, vLLM and SGLang."""
+        return to_structural_tag(self.root)
 
     def json_schema(self, *, bare: bool = False) -> dict[str, Any]:
-        """For backends that constrain JSON only: the schema of what ``generic_json`` reads.
+        """Return the schema of a list of calls, for backends that constrain JSON only.
 
-        Reasoning must be over before the constraint begins.  ``bare``: see ``guided_schema``.
+        The dialect ``generic_json`` reads such a list.  The backend must apply the schema
+        only after the reasoning has ended.
+
+        :param bare: see ``guided_schema``.
         """
         return guided_schema(self.tools, choice=self.choice, parallel=self.parallel, bare=bare)
 
@@ -62,24 +65,26 @@ def grammar_for(
     reasoning: bool = True,
     start: Start = "message",
 ) -> Grammar:
-    """The grammar of what a model that writes this dialect may answer.
+    """Build the grammar of the outputs that a model with this dialect may write.
 
-    ``choice``: the request's ``tool_choice``.  ``parallel``: more than one call.
-    ``reasoning``: the model may reason first.  ``start``: the prompt has opened
-    reasoning (or content) already.
+    :param choice: ``tool_choice`` of the request.
+    :param parallel: allow more than one call.
+    :param reasoning: allow the model to reason first.
+    :param start: ``reasoning`` or ``content`` if the prompt has already opened it.
     """
     spec = find(dialect)
     offered = tuple(tools)
-    functions, named = chosen(offered, choice)
-    parallel = parallel and not named
-    kind = "auto" if choice == "auto" else "required"
+    functions, is_named = select_functions(offered, choice)
+    parallel = parallel and not is_named
+
     if spec.frame is not None:
-        walk: Walk = FramedWalk(spec, spec.frame, functions, parallel=parallel)
+        builder: GrammarBuilder = FramedGrammarBuilder(spec, spec.frame, functions, parallel=parallel)
     elif spec.call:
-        walk = Walk(spec, functions, parallel=parallel)
+        builder = GrammarBuilder(spec, functions, parallel=parallel)
     else:
         raise UsageError(
-            f"dialect {spec.name!r} has no tool calls, so there is no grammar of them; "
-            "guided_schema() gives a JSON schema, which the dialect 'generic_json' reads"
+            f"dialect {spec.name!r} has no tool calls to build a grammar for; use the JSON schema "
+            "of guided_schema(), and read the output with the dialect 'generic_json'"
         )
-    return Grammar(spec, offered, choice, parallel, walk.output(kind, reasoning=reasoning, start=start))
+    root = builder.output(required=choice != "auto", reasoning=reasoning, start=start)
+    return Grammar(spec, offered, choice, parallel, root)

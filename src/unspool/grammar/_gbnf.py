@@ -1,7 +1,9 @@
-"""GBNF, the grammar language of llama.cpp.
+"""Writer of GBNF, the grammar language of llama.cpp.
 
-First everything is expanded to rules that hold nothing but texts, sets,
-sequences, choices, counts and each other; then these are printed.
+The first step expands the nodes that GBNF does not have (values by schema, text
+up to a marker, ...) into rules.  The rules contain only texts, character sets,
+sequences, choices, repetitions and references to other rules.  The second step
+prints the rules.
 """
 
 from __future__ import annotations
@@ -9,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ._intermediate import (
+from ._named_rules import Rules
+from ._nodes import (
+    AnyText,
     Chars,
     Dispatch,
     Exact,
-    Free,
-    Many,
     Named,
     Node,
     OneOf,
@@ -22,25 +24,25 @@ from ._intermediate import (
     Ref,
     Repeat,
     SchemaValue,
+    Separated,
     Seq,
-    UpTo,
+    TextUpTo,
     choice,
     complement,
     seq,
     strip_prefix,
 )
-from ._named_rules import Rules
-from ._text_without_marker import text_rules
-from ._values import value_rules
+from ._schema_values import add_value_rules
+from ._text_excluding_markers import add_text_rules
 
 
-def gbnf(root: Node) -> str:
-    """A grammar in GBNF."""
-    return written(expanded(root))
+def to_gbnf(root: Node) -> str:
+    """Return a grammar in GBNF."""
+    return format_rules(expand_rules(root))
 
 
-def expanded(root: Node) -> dict[str, Node]:
-    """The rules of a grammar; the first one is ``root``."""
+def expand_rules(root: Node) -> dict[str, Node]:
+    """Return the rules of a grammar; the start rule is ``root``."""
     rules = Rules()
     name = rules.reserve("root")
     rules.define(name, _Expansion(rules).node(root))
@@ -48,49 +50,51 @@ def expanded(root: Node) -> dict[str, Node]:
 
 
 class _Expansion:
-    """Turns what GBNF does not have into rules."""
+    """Expansion of the nodes that GBNF does not have into rules."""
 
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
         self._named: dict[int, tuple[Named, Ref]] = {}
-        self._texts: dict[UpTo | Free, Node] = {}
+        self._texts: dict[TextUpTo | AnyText, Node] = {}
 
     def node(self, node: Node) -> Node:
+        """Return an equivalent node that GBNF can express, adding rules as needed."""
         if isinstance(node, Seq):
             return seq(*(self.node(part) for part in node.parts))
         if isinstance(node, OneOf):
             return choice(self.node(option) for option in node.options)
         if isinstance(node, Repeat):
             return Repeat(self.node(node.item), node.least, node.most)
-        if isinstance(node, Many):
+        if isinstance(node, Separated):
             item = self.node(node.item)
             return seq(item, Repeat(seq(node.separator, item)))
         if isinstance(node, SchemaValue):
-            return value_rules(self.rules, node)
-        if isinstance(node, UpTo):
+            return add_value_rules(self.rules, node)
+        if isinstance(node, TextUpTo):
             return self._text(node, node.end)
-        if isinstance(node, Free):
+        if isinstance(node, AnyText):
             return self._text(node, "")
         if isinstance(node, Dispatch):
             others = tuple(other for other in node.without if node.trigger not in other)
-            call = seq(UpTo(node.trigger, others), strip_prefix(node.then, node.trigger))
-            return choice((self.node(Free((node.trigger, *others))), self.node(call)))
+            call = seq(TextUpTo(node.trigger, others), strip_prefix(node.then, node.trigger))
+            return choice((self.node(AnyText((node.trigger, *others))), self.node(call)))
         if isinstance(node, Named):
-            known = self._named.get(id(node))
-            if known is None:
-                known = (node, self.rules.add(node.name, self.node(node.node)))
-                self._named[id(node)] = known
-            return known[1]
+            entry = self._named.get(id(node))
+            if entry is None:
+                # The entry keeps the node alive, so that its id stays unique.
+                entry = (node, self.rules.add(node.name, self.node(node.node)))
+                self._named[id(node)] = entry
+            return entry[1]
         return node
 
-    def _text(self, node: UpTo | Free, end: str) -> Node:
+    def _text(self, node: TextUpTo | AnyText, end: str) -> Node:
         if node not in self._texts:
-            self._texts[node] = text_rules(self.rules, end, node.without)
+            self._texts[node] = add_text_rules(self.rules, end, node.without)
         return self._texts[node]
 
 
-def written(rules: Mapping[str, Node]) -> str:
-    """Rules as text, those that are used."""
+def format_rules(rules: Mapping[str, Node]) -> str:
+    """Return the rules that the start rule needs as text."""
     used = _reachable(rules, "root")
     return "".join(f"{name} ::= {_alternatives(rules[name])}\n" for name in used)
 
@@ -156,12 +160,14 @@ _SET_ESCAPES: Final = {"\\": "\\\\", "]": "\\]", "[": "\\[", "\n": "\\n", "\r": 
 
 
 def _literal_char(char: str) -> str:
-    return _LITERAL_ESCAPES.get(char) or (char if char.isprintable() or char == " " else _by_number(char))
+    if char in _LITERAL_ESCAPES:
+        return _LITERAL_ESCAPES[char]
+    return char if char.isprintable() or char == " " else _escape_code_point(char)
 
 
 def _set(ranges: Ranges) -> str:
     others = complement(ranges)
-    # What has an upper end is told by its members, what has none by the others.
+    # A set that extends to the last code point is shorter as the negation of its complement.
     negated = bool(others) and others[-1][1] < ranges[-1][1]
     shown = others if negated else ranges
     return f"[{'^' if negated else ''}{''.join(_range(low, high) for low, high in shown)}]"
@@ -177,10 +183,10 @@ def _set_char(char: str) -> str:
     if char in _SET_ESCAPES:
         return _SET_ESCAPES[char]
     if char in "^-" or not (char.isprintable() or char == " "):
-        return _by_number(char)
+        return _escape_code_point(char)
     return char
 
 
-def _by_number(char: str) -> str:
-    # Not \\xHH: there xgrammar takes every hexadecimal digit that follows.
+def _escape_code_point(char: str) -> str:
+    # Not \\xHH: xgrammar would also consume the hexadecimal digits after it.
     return f"\\u{ord(char):04X}" if ord(char) <= 0xFFFF else f"\\U{ord(char):08X}"

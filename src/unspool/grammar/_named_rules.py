@@ -1,26 +1,26 @@
-"""Rules: named parts of a grammar that may refer to each other."""
+"""Named rules of a grammar, which may refer to each other."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable
 
-from ._intermediate import Node, Ref
+from ._nodes import Node, Ref
 from ._size_limit import Budget
 
 
 class Rules:
-    """The rules of one grammar, in the order in which they were defined."""
+    """The rules of one grammar, in the order of their definition."""
 
     def __init__(self) -> None:
         self.budget = Budget()
         self.bodies: dict[str, Node] = {}
         self._counts: dict[str, int] = {}
-        self._known: dict[Hashable, str] = {}
-        self._put_off: list[tuple[str, Callable[[], Node]]] = []
+        self._names: dict[Hashable, str] = {}
+        self._deferred: list[tuple[str, Callable[[], Node]]] = []
 
     def reserve(self, hint: str) -> str:
-        """A name for a rule that is defined later."""
+        """Return a unique name for a rule that is defined later."""
         base = re.sub(r"[^a-zA-Z0-9]+", "-", hint).strip("-").lower() or "rule"
         name = base
         while name in self._counts:
@@ -30,31 +30,34 @@ class Rules:
         return name
 
     def define(self, name: str, body: Node) -> None:
-        """Give a reserved name its meaning."""
+        """Set the body of a reserved name."""
         self.bodies[name] = body
 
     def add(self, hint: str, body: Node) -> Ref:
-        """A rule of its own."""
+        """Define a new rule and return a reference to it."""
         name = self.reserve(hint)
         self.define(name, body)
         return Ref(name)
 
-    def once(self, key: Hashable, hint: str, body: Callable[[], Node]) -> Ref:
-        """The rule for ``key``; its body is made when it is asked for first, and may refer to it."""
-        if key not in self._known:
-            name = self._known[key] = self.reserve(hint)
+    def get_or_add(self, key: Hashable, hint: str, body: Callable[[], Node]) -> Ref:
+        """Return the rule for ``key``; the first call makes its body, which may refer to the rule itself."""
+        if key not in self._names:
+            name = self._names[key] = self.reserve(hint)
             self.define(name, body())
-        return Ref(self._known[key])
+        return Ref(self._names[key])
 
-    def later(self, key: Hashable, hint: str, body: Callable[[], Node]) -> Ref:
-        """The same, but its body is made by ``settle``: chains of rules may be longer than the stack is."""
-        if key not in self._known:
-            name = self._known[key] = self.reserve(hint)
-            self._put_off.append((name, body))
-        return Ref(self._known[key])
+    def get_or_defer(self, key: Hashable, hint: str, body: Callable[[], Node]) -> Ref:
+        """Return the rule for ``key``, whose body ``define_deferred`` makes later.
 
-    def settle(self) -> None:
-        """Make what was put off."""
-        while self._put_off:
-            name, body = self._put_off.pop()
+        Making the body at once would recurse, and a chain of rules may be longer than the stack.
+        """
+        if key not in self._names:
+            name = self._names[key] = self.reserve(hint)
+            self._deferred.append((name, body))
+        return Ref(self._names[key])
+
+    def define_deferred(self) -> None:
+        """Make the bodies that ``get_or_defer`` postponed."""
+        while self._deferred:
+            name, body = self._deferred.pop()
             self.define(name, body())

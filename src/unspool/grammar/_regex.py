@@ -1,8 +1,8 @@
-r"""Regular expressions of schemas, as far as a grammar can have them.
+r"""Parser of the regular expressions in schemas, which become grammar nodes.
 
-Literals, sets, groups, alternatives, repetition, and anchors at the ends.  What
-looks around or back (``\b``, ``(?=``, ``\1``) cannot be had: such a pattern is
-not enforced.
+It supports literals, sets, groups, alternatives, repetition, and anchors at both
+ends.  A grammar cannot express lookaround, word boundaries or backreferences
+(``(?=``, ``\b``, ``\1``).  Callers do not enforce a pattern with these.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ._intermediate import (
+from ._nodes import (
     NOTHING,
     Chars,
     Exact,
@@ -26,18 +26,18 @@ from ._intermediate import (
     seq,
     union,
 )
-from ._text_without_marker import EVERYTHING, set_of
+from ._text_excluding_markers import EVERYTHING, char_set
 
 MOST: Final = 256
-"""Engines refuse much longer counted repetitions; these become open ones."""
+"""Maximum count of a repetition.  Engines refuse much longer ones, so these lose their limit."""
 _DEEPEST: Final = 32
-"""Groups nested deeper than this are not enforced."""
+"""Maximum nesting of groups."""
 _HEAVIEST: Final = 4096
-"""Nor are counted repetitions in each other that come to more than this: engines write them out."""
+"""Maximum size of a counted repetition when written out, as engines do."""
 
 _DIGITS: Final[Ranges] = ((48, 57),)
 _WORD: Final = union(_DIGITS, ((65, 90), (95, 95), (97, 122)))
-_SPACE: Final = set_of(" \t\n\r\f\v")
+_SPACE: Final = char_set(" \t\n\r\f\v")
 _SETS: Final = {
     "d": _DIGITS,
     "D": complement(_DIGITS),
@@ -58,12 +58,16 @@ FORMATS["date-time"] = f"{FORMATS['date']}T{FORMATS['time']}"
 
 
 class UnsupportedPattern(Exception):
-    """A pattern that no grammar can have."""
+    """A grammar cannot express this pattern."""
 
 
-def pattern_node(pattern: str) -> Node:
-    """What matches a pattern; JSON schema looks for it anywhere, so open ends take any text."""
-    reader = _Reader(pattern)
+def parse_pattern(pattern: str) -> Node:
+    """Return a node for the strings that match a pattern.
+
+    JSON Schema searches for a pattern anywhere in a string, so an end without an anchor
+    allows any text.
+    """
+    reader = _PatternParser(pattern)
     opening = NOTHING if reader.take("^") else Repeat(Chars(EVERYTHING))
     node = reader.alternatives()
     closing = NOTHING if reader.take("$") else Repeat(Chars(EVERYTHING))
@@ -72,8 +76,12 @@ def pattern_node(pattern: str) -> Node:
     return seq(opening, node, closing)
 
 
-def spelt(node: Node, plain: Ranges, escapes: Mapping[str, str]) -> Node:
-    """The same where only ``plain`` characters stand for themselves, and ``escapes`` spells others."""
+def apply_escapes(node: Node, plain: Ranges, escapes: Mapping[str, str]) -> Node:
+    """Return a node with its characters escaped for a notation.
+
+    :param plain: the characters that need no escape.
+    :param escapes: the escape sequences of other characters.
+    """
     if isinstance(node, Exact):
         out = ""
         for char in node.text:
@@ -87,19 +95,19 @@ def spelt(node: Node, plain: Ranges, escapes: Mapping[str, str]) -> Node:
             options.append(Chars(intersection(node.ranges, plain)))
         options += [Exact(text) for char, text in escapes.items() if contains(node.ranges, char)]
         if not options:
-            raise UnsupportedPattern("nothing of a set can be written")
+            raise UnsupportedPattern("the notation cannot write any character of a set")
         return choice(options)
     if isinstance(node, Seq):
-        return seq(*(spelt(part, plain, escapes) for part in node.parts))
+        return seq(*(apply_escapes(part, plain, escapes) for part in node.parts))
     if isinstance(node, OneOf):
-        return choice(spelt(option, plain, escapes) for option in node.options)
+        return choice(apply_escapes(option, plain, escapes) for option in node.options)
     if isinstance(node, Repeat):
-        return Repeat(spelt(node.item, plain, escapes), node.least, node.most)
+        return Repeat(apply_escapes(node.item, plain, escapes), node.least, node.most)
     raise UnsupportedPattern(repr(node))
 
 
-class _Reader:
-    """Reads a pattern from left to right."""
+class _PatternParser:
+    """Recursive descent parser of one pattern."""
 
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
@@ -132,7 +140,7 @@ class _Reader:
         least, most = self.count()
         if (least, most) == (1, 1):
             return item
-        self.take("?")  # lazy or not, the text is the same
+        self.take("?")  # a lazy repetition matches the same texts
         if self.next in ("*", "+", "?", "{") or _may_be_empty(item):
             raise UnsupportedPattern(self.pattern)
         if most is not None and most > MOST:
@@ -172,7 +180,7 @@ class _Reader:
         if self.take("["):
             return Chars(self.set())
         if self.take("."):
-            return Chars(complement(set_of("\n\r")))
+            return Chars(complement(char_set("\n\r")))
         if self.take("\\"):
             ranges = self.escape()
             (low, high), *more = ranges
@@ -194,11 +202,11 @@ class _Reader:
                     raise UnsupportedPattern(self.pattern)
                 low = ((low[0][0], high[0][0]),)
             members.append(low)
-        found = union(*members)
-        found = complement(found) if negated else found
-        if not found:
+        ranges = union(*members)
+        ranges = complement(ranges) if negated else ranges
+        if not ranges:
             raise UnsupportedPattern(self.pattern)
-        return found
+        return ranges
 
     def member(self) -> Ranges:
         if not self.next:
@@ -206,7 +214,7 @@ class _Reader:
         if self.take("\\"):
             return self.escape()
         self.at += 1
-        return set_of(self.pattern[self.at - 1])
+        return char_set(self.pattern[self.at - 1])
 
     def escape(self) -> Ranges:
         char = self.next
@@ -214,21 +222,21 @@ class _Reader:
         if char in _SETS:
             return _SETS[char]
         if char in _CONTROLS:
-            return set_of(_CONTROLS[char])
+            return char_set(_CONTROLS[char])
         if char in ("x", "u"):
             digits = self.pattern[self.at : self.at + (2 if char == "x" else 4)]
             self.at += len(digits)
             try:
-                return set_of(chr(int(digits, 16)))
+                return char_set(chr(int(digits, 16)))
             except ValueError:
                 raise UnsupportedPattern(self.pattern) from None
         if not char or char.isalnum():
             raise UnsupportedPattern(self.pattern)
-        return set_of(char)
+        return char_set(char)
 
 
 def _weight(node: Node) -> int:
-    """How many characters, sets and the like a node comes to, written out."""
+    """Return the number of characters and sets of a node with its repetitions written out."""
     if isinstance(node, Exact):
         return len(node.text)
     if isinstance(node, Seq):

@@ -1,8 +1,10 @@
-"""How much work a grammar may be.
+"""Limits on the size of a grammar.
 
-A schema of a few lines can stand for more rules than there is memory (unions in unions, definitions
-that refer to each other twice), and a request brings its own.  So what is made is counted, and what
-is nested is measured before anything is made.
+A schema of a few lines can expand to more rules than fit into memory, for
+example with nested unions, or definitions that refer to each other twice.
+Requests carry their own schemas, so nobody can review these in advance.
+A ``Budget`` therefore counts the parts of a grammar while they are made, and
+measures the nesting of a schema before any part is made.
 """
 
 from __future__ import annotations
@@ -13,20 +15,22 @@ from typing import Final
 from ..errors import UsageError
 
 LARGEST: Final = 500_000
-"""So much work may a grammar be, by its values, members and alternatives.  An enum of 100,000 fits, and so do
-10,000 tools."""
+"""Maximum number of parts (values, members, alternatives) of a grammar.
+
+An enum of 100,000 values fits, and so do 10,000 tools.
+"""
 DEEPEST: Final = 100
-"""So many objects and arrays may stand in each other in the JSON of a schema."""
+"""Maximum nesting of objects and arrays in the JSON of a schema."""
 DEEPEST_TAGS: Final = DEEPEST // 2
-"""So many parameters may stand in each other, where values are written as tags in tags."""
+"""Maximum nesting of parameters, in dialects that write nested values as nested tags."""
 
 
 class GrammarTooLarge(UsageError):
-    """A grammar of more parts than ``LARGEST``."""
+    """A grammar has more parts than ``LARGEST``."""
 
 
 class Budget:
-    """What is left of a grammar's parts."""
+    """Number of parts that a grammar may still add."""
 
     __slots__ = ("_left",)
 
@@ -34,7 +38,7 @@ class Budget:
         self._left = LARGEST
 
     def spend(self, parts: int = 1) -> None:
-        """Make so many more."""
+        """Count more parts, and raise ``GrammarTooLarge`` if there are too many."""
         self._left -= parts
         if self._left < 0:
             raise GrammarTooLarge(
@@ -42,8 +46,8 @@ class Budget:
                 "or schemas with fewer alternatives"
             )
 
-    def measure(self, schema: object) -> None:
-        """Refuse a schema that is too large, or nested too deep."""
+    def check_schema(self, schema: object) -> None:
+        """Raise an error if a schema is too large or nested too deeply."""
         level = [schema]
         depth = 0
         while level:
@@ -51,15 +55,15 @@ class Budget:
             if depth > DEEPEST:
                 raise UsageError(
                     f"the schema of a tool is nested more than {DEEPEST} levels deep; "
-                    "put what is inside into $defs, and refer to it"
+                    "move the inner schemas to $defs and refer to them"
                 )
             self.spend(len(level))
-            level = [inner for outer in level for inner in _inside(outer)]
+            level = [inner for outer in level for inner in _nested(outer)]
 
 
-def _inside(value: object) -> list[object]:
-    """The objects and arrays directly in one."""
-    found = (
+def _nested(value: object) -> list[object]:
+    """Return the objects and arrays directly inside a value."""
+    items = (
         value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
     )
-    return [inner for inner in found if isinstance(inner, (Mapping, list, tuple))]
+    return [inner for inner in items if isinstance(inner, (Mapping, list, tuple))]

@@ -1,35 +1,35 @@
-"""Structural tags, the format of xgrammar that vLLM and SGLang take.
+"""Writer of structural tags, the format of xgrammar that vLLM and SGLang accept.
 
-JSON schemas and text up to a marker stay what they are; other notations are
-embedded as grammars.
+The format supports JSON schemas and text up to a marker itself.  Values in other
+notations are embedded as GBNF.
 """
 
 from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from ._gbnf import gbnf
-from ._intermediate import (
+from ._gbnf import to_gbnf
+from ._nodes import (
+    AnyText,
     Chars,
     Dispatch,
     Exact,
-    Free,
-    Many,
     Named,
     Node,
     OneOf,
     Repeat,
     SchemaValue,
+    Separated,
     Seq,
-    UpTo,
+    TextUpTo,
     strip_prefix,
 )
 
 Format: TypeAlias = dict[str, Any]
 
 
-def structural_tag(root: Node) -> Format:
-    """The structural tag that asks for this."""
+def to_structural_tag(root: Node) -> Format:
+    """Return the structural tag of a grammar."""
     return {"type": "structural_tag", "format": _format(root)}
 
 
@@ -40,9 +40,9 @@ def _format(node: Node) -> Format:
         return {"type": "const_string", "value": node.text}
     if isinstance(node, SchemaValue) and node.notation == "json":
         return {"type": "json_schema", "json_schema": node.schema, **_excludes(node.without)}
-    if isinstance(node, UpTo):
+    if isinstance(node, TextUpTo):
         return _tag("", {"type": "any_text", **_excludes(node.without)}, node.end)
-    if isinstance(node, Free):
+    if isinstance(node, AnyText):
         return {"type": "any_text", **_excludes(node.without)}
     if isinstance(node, Dispatch):
         return {
@@ -55,11 +55,11 @@ def _format(node: Node) -> Format:
         return _sequence(node)
     if isinstance(node, OneOf):
         return {"type": "or", "elements": [_format(option) for option in node.options]}
-    if isinstance(node, Many):
+    if isinstance(node, Separated):
         return _many(node)
     if isinstance(node, Repeat) and not isinstance(node.item, Chars):
         return _repeat(node)
-    return {"type": "grammar", "grammar": gbnf(node)}
+    return {"type": "grammar", "grammar": to_gbnf(node)}
 
 
 def _excludes(without: tuple[str, ...]) -> Format:
@@ -79,7 +79,7 @@ def _sequence(node: Seq) -> Format:
     elements: list[Format] = []
     for part in parts:
         last = elements[-1] if elements else {}
-        if isinstance(part, UpTo) and last.get("type") == "const_string":
+        if isinstance(part, TextUpTo) and last.get("type") == "const_string":
             elements[-1] = {**_format(part), "begin": last["value"]}
         else:
             elements.append(_format(part))
@@ -88,8 +88,8 @@ def _sequence(node: Seq) -> Format:
     return {"type": "sequence", "elements": elements} if elements else {"type": "const_string", "value": ""}
 
 
-def _many(node: Many) -> Format:
-    """Calls one after the other."""
+def _many(node: Separated) -> Format:
+    """Return a list of tags with a separator."""
     item = _format(node.item)
     tags = [
         tag if tag["type"] == "tag" else _tag("", tag, "")

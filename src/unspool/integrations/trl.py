@@ -103,7 +103,7 @@ def _reasoning_key(template: object) -> str:
     if isinstance(template, Mapping):
         template = template.get("tool_use") or template.get("default")
     try:
-        key = ChatTemplate(template).wants.reasoning if isinstance(template, str) else ""
+        key = ChatTemplate(template).capabilities.reasoning_key if isinstance(template, str) else ""
     except (ChatTemplateError, UsageError):
         key = ""
     return key if key not in ("", "parts") else "reasoning_content"

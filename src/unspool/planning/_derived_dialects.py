@@ -1,4 +1,4 @@
-"""Dialects that a request makes of others."""
+"""Dialects derived from a family's dialect for one request."""
 
 from __future__ import annotations
 
@@ -10,32 +10,37 @@ from ..dialects._registry import get_dialect
 
 
 def opener(template: str) -> str:
-    """What opens a wrapper."""
+    """Return the opening marker of a wrapper template."""
     return template.lstrip("^?").partition("{text}")[0].strip()
 
 
 def closer(template: str) -> str:
-    """What closes it."""
+    """Return the closing marker of a wrapper template."""
     return template.partition("{text}")[2].strip()
 
 
 @lru_cache(maxsize=256)
 def without_reasoning(dialect: Dialect) -> Dialect:
-    """The dialect of a model that does not reason: the markers are text."""
+    """Return a dialect in which the markers of reasoning are plain text."""
     return replace(dialect, reasoning=()) if dialect.reasoning else dialect
 
 
 @lru_cache(maxsize=1024)
 def guided(dialect: Dialect, name: str, reasoning: bool, strip: str) -> Dialect:
-    """JSON that a schema enforced, after the family's own reasoning.
+    """Return a dialect for JSON that a schema enforces, after the family's own reasoning.
 
-    ``required`` gives an array of objects with name and arguments.  A named
-    choice gives the arguments alone, or with some engines such an array; the
-    first character tells them apart, so an object is never taken for an envelope.
+    For ``tool_choice=required`` the output is an array of objects with name and
+    arguments.  For a named function it is the arguments alone; some engines write an
+    array there, too.  The first character tells the two apart, so the arguments are
+    never mistaken for an object with name and arguments.
+
+    :param name: the function that ``tool_choice`` names; empty for ``required``.
+    :param reasoning: the output may begin with reasoning.
+    :param strip: a marker that may come before the JSON, see PRE.6.
     """
     plain = get_dialect("generic_json")
     sections: tuple[str, ...] = ("^{calls}",) if name else plain.section
-    if strip:  # may be left over before the JSON, closed or not
+    if strip:  # the model may write the marker before the JSON, with or without its closing marker
         leads = (f"^{strip}\n", f"^{strip}\n</{strip[1:]}\n")
         anchored = [section[1:] for section in sections if section.startswith("^")]
         sections += tuple(lead + section for lead in leads for section in anchored)

@@ -1,4 +1,4 @@
-"""The values that a plan is made of and made into."""
+"""The plan of a request, its inputs, and the constraint for the backend."""
 
 from __future__ import annotations
 
@@ -13,45 +13,38 @@ from ..errors import UsageError
 from ..grammar import Grammar, Start, grammar_for, guided_schema
 from ..parser import Parser
 from ..policies import Policies
-from ._choice_parser import (
-    LeadStrip,
-    NewId,
-    NoReasoning,
-    OneCall,
-    PlannedParser,
-    ReasoningAsAnswer,
-    Stage,
-)
 from ._derived_dialects import opener
+from ._output_stages import LeadStrip, NoReasoning, OneCall, ReasoningAsAnswer, Stage
+from ._planned_parser import NewId, PlannedParser
 
 OutputStart: TypeAlias = Literal["content", "reasoning", "header", "call"]
-Continuation: TypeAlias = Literal["prompt", "off", "on"]
+ToolContinuation: TypeAlias = Literal["prompt", "off", "on"]
 ToolOutput: TypeAlias = Literal["none", "native", "guided_json"]
 
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """What the backend is to hold the model to, so that it calls as it was asked to.
+    """Constraint that makes the backend enforce the calls of a request.
 
-    Nothing is compiled before one of the methods is called.
+    The methods compile the grammar or the schema when they are called.
     """
 
     kind: ToolOutput
-    """Nothing; a grammar of the dialect's own markup; a JSON schema."""
+    """``none``, ``native`` (a grammar of the dialect's markup) or ``guided_json`` (a JSON schema)."""
     dialect: Dialect
     tools: tuple[Mapping[str, object], ...] = ()
     choice: Literal["auto", "required", "named"] = "auto"
     name: str = ""
-    """The function of a named choice."""
+    """The function that ``tool_choice`` names."""
     parallel: bool = True
-    """Whether several calls may come."""
+    """True if the model may write more than one call."""
     reasoning: bool = False
-    """Whether reasoning may come first."""
+    """True if the model may reason first."""
     start: Start = "message"
-    """What the prompt has opened."""
+    """The channel that the prompt has opened, or ``message`` for none."""
 
     def grammar(self) -> Grammar:
-        """The grammar of the dialect's own markup: ``.structural_tag()``, ``.gbnf()``."""
+        """Return the grammar of the dialect's markup, with ``.structural_tag()`` and ``.gbnf()``."""
         self._expect("native", "json_schema()")
         return grammar_for(
             self.dialect,
@@ -63,7 +56,7 @@ class Constraint:
         )
 
     def json_schema(self) -> dict[str, Any]:
-        """The schema of the calls, for the output behind any reasoning."""
+        """Return the schema of the calls, which applies after any reasoning."""
         self._expect("guided_json", "grammar()")
         return guided_schema(
             self.tools, choice=self._choice(), parallel=self.parallel, bare=self.choice == "named"
@@ -74,16 +67,16 @@ class Constraint:
 
     def _expect(self, kind: ToolOutput, other: str) -> None:
         if self.kind != kind:
-            instead = "there is nothing to enforce" if self.kind == "none" else f"use {other}"
-            raise UsageError(f"this constraint is of the kind {self.kind!r}: {instead}")
+            advice = "there is nothing to enforce" if self.kind == "none" else f"use {other}"
+            raise UsageError(f"the kind of this constraint is {self.kind!r}: {advice}")
 
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What a plan is made of."""
+    """Arguments of ``plan()`` after they were checked."""
 
     family: str
-    """What the caller called it."""
+    """The dialect or checkpoint, as the caller named it."""
     dialect: Dialect
     facts: RequestFacts
     request: Mapping[str, object]
@@ -91,76 +84,77 @@ class Inputs:
     tokenizer: AnyTokenizer | None
     defaults: Mapping[str, object]
     constraints: tuple[Mode, ...]
-    continuation: Continuation
+    continuation: ToolContinuation
     eos_token_ids: tuple[int, ...] | None
     policies: Policies
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The decisions around one request; :func:`unspool.plan` makes them."""
+    """The decisions for one request, made by :func:`unspool.plan`."""
 
     dialect: Dialect
-    """How the model writes."""
+    """The dialect of the model."""
     facts: RequestFacts
-    """Its row of the truth table."""
+    """The request facts of its family."""
     reads: Dialect
-    """What the output is read as: the dialect, the dialect without its reasoning, or JSON."""
+    """The dialect of the parser: that of the model, the same without reasoning, or JSON."""
     tools: tuple[Mapping[str, object], ...]
-    """The tools that may be called."""
+    """The tools that the model may call."""
     n: int
-    """How many choices there will be."""
+    """The number of choices."""
 
     skip_special_tokens: bool
-    """What to tell the detokenizer ..."""
+    """True if the detokenizer may strip special tokens."""
     spaces_between_special_tokens: bool
-    """... and whether it may put blanks between those it keeps."""
+    """True if the detokenizer may put spaces between special tokens."""
     reasoning: bool
-    """Whether the model is to reason."""
+    """True if the model reasons."""
     include_reasoning: bool
-    """Whether the client is to see it."""
+    """True if the client gets the reasoning."""
     chat_template_kwargs: Mapping[str, object]
-    """Variables to render the chat template with, in the family's own spelling."""
+    """Variables for the chat template, with the switches that this family's template reads."""
     start: OutputStart
-    """Where the output begins: in the answer, inside reasoning, in the header of a message,
-    or inside a call that the prompt began."""
+    """Where the output begins: in the content, inside reasoning, in the header of a message,
+    or inside a call that the prompt has begun."""
     tool_output: ToolOutput
-    """What calls look like: there are none, the dialect's own markup, bare JSON."""
+    """The form of calls: ``none``, ``native`` (the dialect's markup) or ``guided_json``."""
     constraint: Constraint
-    """What holds the model to it."""
+    """The constraint that enforces the calls."""
     forced: bool
-    """Whether there must be a call."""
+    """True if the model must call a tool."""
     ignore_eos: bool
-    """Whether generation goes on past the end of the turn."""
+    """True if generation continues after the end of the turn."""
     eos: tuple[str, ...]
-    """The tokens that end a turn; empty if they are to be ignored, or unknown."""
+    """The tokens that end a turn; empty if they are ignored or unknown."""
     eos_token_ids: tuple[int, ...] | None
-    """Their ids; None: the backend must know them."""
+    """The ids of these tokens; None: the backend must know them."""
     strip: str
-    """The marker to take off the beginning of the content; empty: none."""
+    """The marker to strip from the beginning of the content; empty if there is none."""
 
     why: Mapping[str, str]
-    """A sentence for each decision, by the name of its attribute."""
+    """One sentence for each decision, by the name of its attribute."""
     warnings: tuple[str, ...]
-    """What the caller should know."""
+    """Problems that the caller should fix."""
 
     _inputs: Inputs = field(repr=False)
     _prompt: str | None = field(repr=False)
     _continues: bool = field(repr=False)
     _stages: tuple[str, ...] = field(repr=False)
-    _shape: bool = field(repr=False)
+    _detects_json: bool = field(repr=False)
+    """True if the output may begin with JSON in place of reasoning."""
 
     def parser(self, *, ids: bool = False, new_id: NewId | None = None) -> Parser:
-        """A parser for one choice; every choice needs its own.
+        """Return a parser for one choice; every choice needs its own parser.
 
-        :param ids: it will be fed token ids, not text.
-        :param new_id: gives calls their ids, see :class:`Parser`.
+        :param ids: the parser is fed token ids, not text.
+        :param new_id: makes the ids of calls, see :class:`Parser`.
         """
         tokenizer = self._inputs.tokenizer if ids else None
         if ids and tokenizer is None:
             raise UsageError("parser(ids=True) needs the model's tokenizer: plan(..., tokenizer=...)")
         policies = self._inputs.policies
-        if not self._shape and not self._stages:
+        if not self._detects_json and not self._stages:
             return Parser(
                 self.reads,
                 tools=self.tools,
@@ -180,27 +174,30 @@ class Plan:
             policies=policies,
             forced=self.forced,
             new_id=new_id,
-            shape=tuple(map(opener, self.reads.reasoning)) if self._shape else None,
+            reasoning_openers=tuple(map(opener, self.reads.reasoning)) if self._detects_json else None,
             stages=[self._stage(name) for name in self._stages],
         )
 
     def parsers(self, *, ids: bool = False, new_id: NewId | None = None) -> list[Parser]:
-        """A parser for each of the ``n`` choices."""
+        """Return a parser for each of the ``n`` choices."""
         return [self.parser(ids=ids, new_id=new_id) for _ in range(self.n)]
 
     def with_prompt(self, prompt: str | Sequence[int]) -> Plan:
-        """The same plan, now that the prompt is rendered (with ``chat_template_kwargs``)."""
-        from ._build_plan import decide
+        """Return this plan with the decisions that follow from a rendered prompt.
 
-        return decide(replace(self._inputs, prompt=prompt))
+        Render the prompt with ``chat_template_kwargs``.
+        """
+        from ._build_plan import build_plan
+
+        return build_plan(replace(self._inputs, prompt=prompt))
 
     def without_request(self) -> Plan:
-        """The same plan without the conversation and the tools, which may be large: to be kept."""
-        inputs = replace(self._inputs, request=_small(self._inputs.request), prompt=None)
+        """Return this plan without the conversation and the tools, which take memory."""
+        inputs = replace(self._inputs, request=_switches_only(self._inputs.request), prompt=None)
         return replace(self, tools=(), constraint=replace(self.constraint, tools=()), _inputs=inputs)
 
     def with_tools(self, tools: Sequence[Mapping[str, object]]) -> Plan:
-        """A plan that was kept, with its tools again: it reads as it did."""
+        """Return this plan with the tools that ``without_request`` removed."""
         inputs = replace(self._inputs, request={**self._inputs.request, "tools": tools})
         return replace(self, tools=tuple(tools), _inputs=inputs)
 
@@ -218,8 +215,8 @@ class Plan:
         return NoReasoning()
 
 
-def _small(request: Mapping[str, object]) -> dict[str, object]:
-    """What of a request is a switch, and not something to read."""
+def _switches_only(request: Mapping[str, object]) -> dict[str, object]:
+    """Return the fields of a request that are switches or numbers, not text."""
     return {
         name: value
         for name, value in request.items()

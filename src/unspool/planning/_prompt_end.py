@@ -1,4 +1,4 @@
-"""What the end of a prompt says: where the output begins, and whose prompt it is."""
+"""The end of a prompt: where the output begins, and whether the prompt fits the dialect."""
 
 from __future__ import annotations
 
@@ -30,48 +30,51 @@ def start_state(dialect: Dialect, prompt: str, *, continues: bool = False) -> Ou
 
 
 def relevant(dialect: Dialect, prompt: str, *, continues: bool = False) -> str:
-    """Return the part of a prompt that counts, however long the prompt is."""
+    """Return the end of a prompt that affects the parser."""
     return relevant_tail(prompt, compiled_dialect(dialect), continues=continues)
 
 
-def continued_turn(dialect: Dialect, prompt: str, begun: str) -> str:
-    """Return the end of a prompt that has the turn to be continued, without the messages before it.
+def continued_turn(dialect: Dialect, prompt: str, prefill: str) -> str:
+    """Return the end of a prompt that holds the turn to be continued, without earlier messages.
 
-    Where turns begin with plain words nothing else tells these messages from the turn.
+    In some families turns begin with plain words, so only the text of the message shows
+    where the turn begins.
 
-    :param begun: the text of the message that is to be continued.
+    :param prefill: the text of the message that is to be continued.
     """
-    begun = begun.strip()
-    at = prompt.rfind(begun) if begun else -1
-    if at < 0 or prompt[at + len(begun) :].strip():
+    prefill = prefill.strip()
+    at = prompt.rfind(prefill) if prefill else -1
+    if at < 0 or prompt[at + len(prefill) :].strip():
         return relevant(dialect, prompt, continues=True)
     return relevant(dialect, prompt[:at]) + prompt[at:]
 
 
 def prompt_text(prompt: str | Sequence[int] | None, tokenizer: AnyTokenizer | None) -> str | None:
-    """A prompt as text, in whatever form it was given."""
+    """Return a prompt as text, decoding token ids."""
     if prompt is None or isinstance(prompt, str):
         return prompt
     if not isinstance(prompt, Sequence) or not all(isinstance(id, int) for id in prompt):
-        raise UsageError(f"prompt is a {type(prompt).__name__}: pass the rendered prompt, as text or ids")
+        raise UsageError(
+            f"prompt is a {type(prompt).__name__}: pass the rendered prompt as text or token ids"
+        )
     if tokenizer is None:
-        raise UsageError("the prompt is given as token ids: pass the model's tokenizer, or the text")
+        raise UsageError("prompt consists of token ids: pass the model's tokenizer too, or pass text")
     return Detokenizer(as_tokenizer(tokenizer), {}).whole(map(int, prompt))
 
 
 def tail(text: str) -> str:
-    """The end of a prompt, for people."""
+    """Return the end of a text, for messages."""
     return text if len(text) <= 30 else "…" + text[-30:]
 
 
 def opens_content(dialect: Dialect, prompt: str) -> bool:
-    """Whether the prompt ends with the opener of an answer."""
+    """Return whether a prompt ends with the opening marker of the content."""
     openers = tuple(filter(None, map(opener, dialect.content)))
     return bool(openers) and prompt.rstrip().endswith(openers)
 
 
 def closes_reasoning(dialect: Dialect, prompt: str) -> bool:
-    """Whether the prompt ends with the end of reasoning."""
+    """Return whether a prompt ends with the closing marker of reasoning."""
     closers = tuple(filter(None, map(closer, dialect.reasoning)))
     return bool(closers) and prompt.rstrip().endswith(closers)
 
@@ -79,7 +82,7 @@ def closes_reasoning(dialect: Dialect, prompt: str) -> bool:
 def check_prompt(
     family: str, dialect: Dialect, facts: RequestFacts, prompt: str, *, continues: bool
 ) -> list[str]:
-    """Refuse a prompt that this family's templates cannot have rendered; warn of odd ones."""
+    """Return warnings about a prompt; raise an error if the family's templates cannot render it."""
     text = prompt.rstrip()
     for eos in facts.eos:
         if eos != MODEL and text.endswith(eos):
@@ -87,29 +90,29 @@ def check_prompt(
                 f"the prompt ends with {eos!r}, which ends a turn of {family}: render it with "
                 "add_generation_prompt=True, or pass its tail as the model sees it"
             )
-    own = facts.prompts
-    expected = f"prompts of {family} end with {' or '.join(map(repr, own))}"
-    if ANY not in own:
+    endings = facts.prompts
+    expected = f"prompts of {family} end with {' or '.join(map(repr, endings))}"
+    if ANY not in endings:
         bare = _without_seed(text, dialect)
-        foreign = [marker for marker in role_markers() if bare.endswith(marker)]
-        if foreign and not bare.endswith(own):
+        other = [marker for marker in role_markers() if bare.endswith(marker)]
+        if other and not bare.endswith(endings):
             raise UsageError(
-                f"the prompt ends with {max(foreign, key=len)!r}, but {expected}: it was rendered with "
-                "another family's template, or the dialect is the wrong one"
+                f"the prompt ends with {max(other, key=len)!r}, but {expected}: use the template of this "
+                "family, or the dialect of that template"
             )
     if dialect.frame is not None and not relevant(dialect, prompt, continues=continues):
         raise UsageError(
-            f"the prompt ends with {tail(prompt)!r}, outside of any message, but output of {family} begins "
+            f"the prompt ends with {tail(prompt)!r}, outside any message, but output of {family} begins "
             f"after {dialect.prompt.start!r}: check the template, render with add_generation_prompt=True, "
             "or set continue_final_message if the output continues the last message"
         )
     if text.endswith("<think>") and not any(text.endswith(opener(each)) for each in dialect.reasoning):
-        return [f"the prompt ends with '<think>', which means nothing in {family}"]
+        return [f"the prompt ends with '<think>', which is not a marker of {family}"]
     return []
 
 
 def _without_seed(text: str, dialect: Dialect) -> str:
-    """A prompt without the markers of reasoning that its template put behind the role."""
+    """Return a prompt without the markers that the template adds after the role."""
     markers = {"<think>", "</think>"}
     for template in dialect.reasoning:
         markers |= {opener(template), closer(template)}

@@ -1,17 +1,62 @@
-"""Which of a dialect's markers a detokenizer would strip.
+"""Decision PRE.1: whether the detokenizer may strip special tokens.
 
-``skip_special_tokens`` removes what the vocabulary flags as special, which is
-less than all the tokens it has added: Qwen's ``<tool_call>`` stays, Llama's
-``<|python_tag|>`` goes.  So the flag is asked, not the kind of token.
+``skip_special_tokens`` removes the tokens that the vocabulary flags as special.
+These are fewer than all added tokens: Qwen's ``<tool_call>`` stays, Llama's
+``<|python_tag|>`` goes.  So the decision depends on the flag of each token.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from .._core.token_ids.tokenizers import Tokenizer, as_tokenizer, unwrap_tokenizer
 from ..dialects._declaration import Dialect
+
+if TYPE_CHECKING:
+    from ._context import PlanContext
+
+
+def decide_skip_special_tokens(context: PlanContext, *, calls: bool, reasoning: bool) -> bool:
+    """Return whether the detokenizer may strip special tokens.
+
+    :param calls: the parser reads calls in the dialect's own markup.
+    :param reasoning: the parser reads the markers of reasoning.
+    """
+    needed, not_needed = _reasons(context, calls=calls, reasoning=reasoning)
+    requested = context.request.skip_special_tokens
+    if requested is None:
+        why = f"keep them: {needed}" if needed else f"the backend's default: {not_needed}"
+        context.why["skip_special_tokens"] = why
+        return not needed
+    context.why["skip_special_tokens"] = f"the request says {str(requested).lower()}"
+    if requested and needed:
+        context.warnings.append(
+            f"skip_special_tokens=true hides markers from the parser: {needed}; "
+            "leave it out, or set it to false"
+        )
+    return requested
+
+
+def _reasons(context: PlanContext, *, calls: bool, reasoning: bool) -> tuple[str, str]:
+    """Return why special tokens must be kept (empty if they need not be), and the reason if not."""
+    if context.tokenizer is not None:
+        tokens = stripped_markers(context.dialect, context.tokenizer, calls=calls, reasoning=reasoning)
+        more = ", ..." if len(tokens) > 3 else ""
+        return (
+            f"the tokenizer flags {', '.join(tokens[:3])}{more} as special" if tokens else "",
+            "the tokenizer flags no marker that can occur as special",
+        )
+    special = {
+        "calls": calls and context.facts.calls_special == "yes",
+        "reasoning": reasoning and context.thinking.special == "yes",
+        "answers": context.facts.answers_special == "yes",
+    }
+    names = " and ".join(name for name, is_special in special.items() if is_special)
+    return (
+        f"the markers of {names} in {context.family} are special tokens" if names else "",
+        "no marker that can occur is known to be a special token",
+    )
 
 
 class _Flagged(Protocol):
@@ -23,28 +68,28 @@ class _Flagged(Protocol):
 
 @runtime_checkable
 class _FlagsTokens(Protocol):
-    """``tokenizers.Tokenizer``."""
+    """A ``tokenizers.Tokenizer``."""
 
     def get_added_tokens_decoder(self) -> Mapping[int, _Flagged]: ...
 
 
 @runtime_checkable
-class _TellsSkipped(Protocol):
-    """A tokenizer of the caller's own that knows the flag."""
+class _ListsSkippedTokens(Protocol):
+    """A custom tokenizer that lists its special tokens."""
 
     def skipped_tokens(self) -> Mapping[int, str]:
-        """What ``skip_special_tokens`` removes."""
+        """Return the tokens that ``skip_special_tokens`` removes."""
         ...
 
 
 def skipped_tokens(tokenizer: object) -> frozenset[str]:
-    """The literals that ``skip_special_tokens`` removes.
+    """Return the texts of the tokens that ``skip_special_tokens`` removes.
 
-    Where a tokenizer does not say, all tokens that are matched as a whole count:
-    to keep one too many does no harm.
+    If a tokenizer has no flags, all tokens that it matches as a whole count, because
+    it does no harm to keep too many.
     """
     for layer in unwrap_tokenizer(tokenizer):
-        if isinstance(layer, _TellsSkipped):
+        if isinstance(layer, _ListsSkippedTokens):
             return frozenset(layer.skipped_tokens().values())
         if isinstance(layer, _FlagsTokens):
             added = layer.get_added_tokens_decoder().values()
@@ -55,10 +100,10 @@ def skipped_tokens(tokenizer: object) -> frozenset[str]:
 
 
 def markers(dialect: Dialect, *, calls: bool, reasoning: bool) -> Iterator[str]:
-    """The templates that an output of this kind can be made of.
+    """Yield the templates whose markers may occur in such an output.
 
-    Furniture and stops are not among them: that they are stripped is as good as
-    that they are dropped.
+    Message boundaries and stop tokens are left out.  The parser drops them, so the
+    detokenizer may strip them as well.
     """
     yield from dialect.content
     if reasoning:
@@ -75,9 +120,9 @@ def markers(dialect: Dialect, *, calls: bool, reasoning: bool) -> Iterator[str]:
 
 
 def stripped_markers(dialect: Dialect, tokenizer: object, *, calls: bool, reasoning: bool) -> tuple[str, ...]:
-    """The special tokens that such an output needs."""
+    """Return the special tokens that the parser needs to read such an output."""
     templates = tuple(markers(dialect, calls=calls, reasoning=reasoning))
-    # A single character or white space means nothing on its own: as much text as markup.
+    # A single character or whitespace is not a marker on its own.
     return tuple(
         token
         for token in sorted(skipped_tokens(tokenizer))

@@ -1,6 +1,7 @@
-"""The truth table as a page: generated from plans, so that it cannot disagree with them.
+"""Generator of the page ``docs/truth-table.md``.
 
-``python -m unspool.planning._truth_table`` writes ``docs/truth-table.md``.
+It fills the table with the results of ``plan``, so the page always agrees with the
+code.  ``python -m unspool.planning._truth_table`` prints the page.
 """
 
 from __future__ import annotations
@@ -40,36 +41,36 @@ COLUMNS: Final = (
 )
 
 INTRO: Final = """\
-# What each family is told
+# Request decisions by model family
 
-One row per dialect, one column per decision that surrounds a request. The page is generated from
-`unspool.plan` (`python -m unspool.planning._truth_table`), and a test compares the two. `n/a` means that a
-question does not arise.
+The table has one row per dialect and one column per decision of a plan. It is generated from `unspool.plan`
+(`python -m unspool.planning._truth_table`), and a test compares the two. `n/a` means that the decision does
+not apply.
 
-- **special tokens** (PRE.1): whether the detokenizer must *keep* special tokens or may *strip* them, where no
-  tokenizer can be asked; with one, its flags decide.
-- **reasoning** (PRE.2): what a request gets that says nothing: *on*, *off*, *always*, or up to the *model*.
-  **Off when**: the switches that turn it off; other spellings of them are translated. **While off**: whether
-  its markers are then *text* or still *read*.
-- **begins** (PRE.3): where the output begins if no prompt is given, for a request that says nothing, for one
-  that switches reasoning on, and for the latter after the result of a tool. A prompt has the last word.
-- **required**, **named** (PRE.4): how a forced call is enforced: by the *native* grammar of the dialect, or
-  by a *json* schema; in brackets, the alternative.
-- **ends a turn** (PRE.5): tokens; *model*: only the generation config knows.
-- **stripped** (PRE.6): what is taken off the beginning of the content while reasoning is off.
+- **special tokens** (PRE.1): the detokenizer must *keep* special tokens, or may *strip* them. With a
+  tokenizer, the flags of its tokens decide instead.
+- **reasoning** (PRE.2): the default without a switch in the request: *on*, *off*, *always*, or up to the
+  *model*. **Off when**: the switches that turn reasoning off; other common switches are translated to these.
+  **While off**: the parser treats markers of reasoning as *text*, or still *reads* them.
+- **begins** (PRE.3): where the output begins if no prompt is given: without a switch, with reasoning switched
+  on, and with reasoning switched on after the result of a tool. If a prompt is given, its end decides.
+- **required**, **named** (PRE.4): a required call is enforced by the *native* grammar of the dialect, or by a
+  *json* schema; the alternative is in brackets.
+- **ends a turn** (PRE.5): the tokens that end a turn; *model*: only the model's generation config knows them.
+- **stripped** (PRE.6): the marker that is stripped from the beginning of the content while reasoning is off.
 """
 
 CHECKPOINTS: Final = """\
 ## Checkpoints and reasoning parsers
 
-They share a dialect with others, but are switched or seeded in another way. `plan` takes these names, also
-behind a plus sign: `qwen3_coder+qwen3_thinking`. Dialects that come from a tokenizer's response template keep
-special tokens, follow the prompt, and are forced by their native grammar.
+These share a dialect with other models, but have other thinking switches or another seed. `plan` accepts
+their names, also after a plus sign: `qwen3_coder+qwen3_thinking`. A dialect from the response template of a
+tokenizer keeps special tokens, begins where the prompt says, and enforces calls with its native grammar.
 """
 
 
 def truth_table() -> str:
-    """The page."""
+    """Return the page."""
     names = [dialect.name for dialect in built_in_dialects()]
     parts = [INTRO, *_table(COLUMNS, map(row, names)), ""]
     parts += [CHECKPOINTS, *_table(("name", *COLUMNS), checkpoints())]
@@ -77,16 +78,16 @@ def truth_table() -> str:
 
 
 def checkpoints() -> Iterator[tuple[str, ...]]:
-    """The rows of names that are not dialects."""
-    shared = [(name, each) for each in built_in_dialects() for name, _ in facts_of(each).checkpoints]
-    for name, dialect in sorted(shared, key=lambda pair: pair[0]):
+    """Yield the rows of checkpoints and reasoning parsers."""
+    names = [(name, each) for each in built_in_dialects() for name, _ in facts_of(each).checkpoints]
+    for name, dialect in sorted(names, key=lambda pair: pair[0]):
         yield (f"`{name}`", f"`{dialect.name}`", *row(name)[1:])
 
 
 def row(name: str) -> tuple[str, ...]:
-    """The cells of one row."""
-    said_nothing = plan(name, {"tools": TOOLS})
-    facts = said_nothing.facts
+    """Return the cells of one row."""
+    default = plan(name, {"tools": TOOLS})
+    facts = default.facts
     thinking = facts.thinking
     switched_on = switch(thinking, on=True)
     switched_off = switch(thinking, on=False)
@@ -94,24 +95,24 @@ def row(name: str) -> tuple[str, ...]:
     on = plan(name, switched_on or {})
     after = plan(name, {**(switched_on or {}), "messages": AFTER_TOOL})
     return (
-        f"`{said_nothing.dialect.name}`",
-        "strip" if said_nothing.skip_special_tokens else "keep",
+        f"`{default.dialect.name}`",
+        "strip" if default.skip_special_tokens else "keep",
         "strip" if plan(name, {}).skip_special_tokens else "keep",
         thinking.default,
         thinking.off_when(),
         thinking.when_off if off is None or off.reasoning else _read(off.reads.reasoning, thinking),
-        said_nothing.start,
+        default.start,
         "n/a" if thinking.default == "n/a" else on.start,
         after.start,
-        _forced(name, "required", said_nothing.dialect),
-        _forced(name, NAMED, said_nothing.dialect),
+        _forced(name, "required", default.dialect),
+        _forced(name, NAMED, default.dialect),
         " ".join(eos if eos == MODEL else _code(eos) for eos in facts.eos),
         "n/a" if off is None or not off.strip else _code(off.strip),
     )
 
 
 def switch(thinking: Thinking, *, on: bool) -> dict[str, Any] | None:
-    """A request that switches reasoning on or off in the family's own words."""
+    """Return a request that switches reasoning on or off; None if the family has no switch."""
     if thinking.default in ("always", "n/a"):
         return None
     for name in thinking.switches:
@@ -129,18 +130,18 @@ def _read(reasoning: tuple[str, ...], thinking: Thinking) -> str:
 
 
 def _forced(name: str, choice: str | Mapping[str, object], dialect: Dialect) -> str:
-    """How a call is enforced, and the alternative."""
-    found: list[str] = []
+    """Return how a call is enforced, with the alternatives in brackets."""
+    kinds: list[str] = []
     for constraints in (("native", "json"), ("json",), ("native",)):
         try:
             decided = plan(name, {"tools": TOOLS, "tool_choice": choice}, constraints=constraints)
-        except UsageError:  # only the vocabulary can tell how it writes
-            found.append("native")
+        except UsageError:  # the vocabulary decides how the dialect writes calls
+            kinds.append("native")
             continue
         kind = decided.constraint.kind
         if kind != "none":
-            found.append("json" if kind == "guided_json" else kind)
-    best, *others = dict.fromkeys(found) or ("none",)
+            kinds.append("json" if kind == "guided_json" else kind)
+    best, *others = dict.fromkeys(kinds) or ("none",)
     notes = [f"or {other}" for other in others]
     if best == "native" and dialect.family.variants:
         notes.insert(0, "by tokenizer")

@@ -1,9 +1,9 @@
-"""The playground: one page that shows how an output is read, and the questions that it asks.
+"""Playground: a page that shows how an output is parsed, and the functions behind it.
 
-The page (``static/``) is the same wherever it runs.  As a static page it asks the
-library in the browser, from the gateway it asks the gateway; both call
-:func:`answer`.  Nothing here reads anything but its request, and what users type
-is never an exception: errors are answers, too.
+The page (``static/``) runs in two places.  The static page on the website calls the
+library in the browser.  The gateway serves the same page, which then calls the
+gateway.  In both cases :func:`answer` handles the request.  It uses only the data of
+the request, and returns errors as answers, because users type anything.
 """
 
 from __future__ import annotations
@@ -16,22 +16,25 @@ from ..errors import UnspoolError, UsageError
 
 __all__ = ["answer"]
 
-_ASKS: Final = {
+_FUNCTIONS: Final = {
     "dialects": "examples.dialects",
     "examples": "examples.examples",
     "play": "playback.play",
-    "detect": "detection.find",
+    "detect": "detection.detect_dialect",
     "labels": "token_labels.labels",
-    "case": "conformance_case.case",
+    "case": "conformance_case.make_case",
 }
-"""The question and who answers it, imported when it is first asked: in a browser that takes seconds."""
+"""Functions by the value of ``ask``.
+
+They are imported at their first use, because importing takes seconds in a browser.
+"""
 
 
 def answer(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Answer a question of the page, JSON values in and out.
+    """Answer a request of the page; request and answer are JSON values.
 
-    :param request: ``ask`` is the question: ``dialects``, ``examples``, ``play``, ``detect``, ``labels``
-        or ``case``; what else belongs to it says the function that answers it.
+    :param request: ``ask`` is one of ``dialects``, ``examples``, ``play``, ``detect``, ``labels``
+        and ``case``; each function documents its other fields.
     :returns: the answer, or ``{"error": ..., "kind": ...}``.
 
     >>> answer({"ask": "play", "text": "Hello.", "dialect": "hermes"})["message"]["content"]
@@ -40,13 +43,13 @@ def answer(request: Mapping[str, Any]) -> dict[str, Any]:
     "no dialect 'hermez': did you mean hermes?"
     """
     try:
-        asked = request.get("ask")
-        if not isinstance(asked, str) or asked not in _ASKS:
-            raise UsageError(f"ask={asked!r}: choose one of {', '.join(_ASKS)}")
-        module, _, name = _ASKS[asked].partition(".")
-        found: dict[str, Any] = getattr(import_module(f".{module}", __name__), name)(request)
+        ask = request.get("ask")
+        if not isinstance(ask, str) or ask not in _FUNCTIONS:
+            raise UsageError(f"ask={ask!r}: choose one of {', '.join(_FUNCTIONS)}")
+        module, _, name = _FUNCTIONS[ask].partition(".")
+        result: dict[str, Any] = getattr(import_module(f".{module}", __name__), name)(request)
     except UnspoolError as error:
-        found = {"error": str(error), "kind": type(error).__name__}
+        result = {"error": str(error), "kind": type(error).__name__}
     except RecursionError:
-        found = {"error": "this is nested too deeply to be read", "kind": "RecursionError"}
-    return found
+        result = {"error": "the input is nested too deeply", "kind": "RecursionError"}
+    return result

@@ -1,4 +1,4 @@
-"""What is seen, as a case of the conformance suite."""
+"""Export of the shown output as a case of the conformance suite."""
 
 from __future__ import annotations
 
@@ -20,35 +20,35 @@ from .options import Setup
 
 _GROUP: Final = "playground"
 _FRAGMENTS: Final = ("cut_head", "cut_marker")
-"""Problems of an output that ends inside a marker, or behind one."""
+"""Diagnostics of an output that ends inside a marker, or right after one."""
 
 
-def case(request: Mapping[str, Any]) -> dict[str, Any]:
-    """The case: as JSON, as a line of the files that ``unspool conformance`` reads, and for people.
+def make_case(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the case as JSON, as a line for ``unspool conformance``, and as text.
 
-    What must come out is what comes out now, with the policies that everybody has: a case knows
-    no others.  Nor does it know requests whose tools are not known: those that are called are declared.
+    The expected result is the current result with the default policies, because cases do not
+    hold policies.  A case needs tools; if they are not known, it declares the called ones.
     """
     setup = Setup.of(request)
-    setup = setup.with_tools(_called(setup) if setup.tools is None else setup.tools)
-    found = _case(setup)
-    return {"case": found.to_json(), "line": found.to_line(), "text": found.to_text()}
+    setup = setup.with_tools(_called_tools(setup) if setup.tools is None else setup.tools)
+    case = _case(setup)
+    return {"case": case.to_json(), "line": case.to_line(), "text": case.to_text()}
 
 
-def _called(setup: Setup) -> list[Any]:
-    names = dict.fromkeys(call.name for call in _read(setup).tool_calls)
+def _called_tools(setup: Setup) -> list[Any]:
+    names = dict.fromkeys(call.name for call in _parse(setup).tool_calls)
     return [
         {"type": "function", "function": {"name": name, "parameters": {"type": "object"}}} for name in names
     ]
 
 
-def _read(setup: Setup) -> Message:
+def _parse(setup: Setup) -> Message:
     parser = setup.parser()
     return parser.message(parser.feed(setup.text) + parser.finish(setup.finish_reason))
 
 
 def _case(setup: Setup) -> TestCase:
-    message = _read(setup)
+    message = _parse(setup)
     calls = list(_calls(message, setup.dialect.name))
     order = [*_order(message), *_fragments(message)]
     unfinished = any(isinstance(part, Unfinished) for part in order)
@@ -71,10 +71,13 @@ def _case(setup: Setup) -> TestCase:
 
 
 def _calls(message: Message, dialect: str) -> Iterator[ToolCall]:
-    words = capabilities_of(dialect)
-    own = words.carries_ids and not any(diagnostic.kind == "bad_id" for diagnostic in message.diagnostics)
+    capabilities = capabilities_of(dialect)
+    has_ids = capabilities.carries_ids and not any(
+        diagnostic.kind == "bad_id" for diagnostic in message.diagnostics
+    )
     for call in message.tool_calls:
-        yield ToolCall(FunctionCall(call.name, call.arguments), call.id if own else None, words.verbatim)
+        function = FunctionCall(call.name, call.arguments)
+        yield ToolCall(function, call.id if has_ids else None, capabilities.verbatim)
 
 
 def _order(message: Message) -> Iterator[Part]:

@@ -1,8 +1,7 @@
-"""Which dialect a file speaks of: a chat template, a tokenizer configuration, the header of a GGUF."""
+"""Detection of the dialect of a chat template, a tokenizer configuration or a GGUF file."""
 
 from __future__ import annotations
 
-import binascii
 from base64 import b64decode
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,36 +16,40 @@ from ..models._detection.detect import examine
 from ..models._sources import from_stream
 from ..models._sources.ollama import is_modelfile
 from ..models._sources.special_tokens import load_vocabulary
-from .options import given
+from .options import read_field
 
 
-def find(request: Mapping[str, Any]) -> dict[str, Any]:
-    """The dialect, and why.
+def detect_dialect(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the dialect with the evidence for it.
 
-    Of the request: ``text``, or ``base64`` where it is not text; ``name`` of the file.  The answer
-    is what ``unspool detect --json`` prints, and ``use``: what to give as ``dialect`` to play with it.
+    The request holds the file as ``text``, or as ``base64`` if it is binary, and its ``name``.
+    The answer has the fields of ``unspool detect --json``, and ``use``, the value for the field
+    ``dialect`` of later requests.
     """
-    name = given(request, "name", str, "") or "what was given"
+    name = read_field(request, "name", str, "") or "the file"
     data = _data(request)
     if is_modelfile(data.decode(errors="replace")):
-        raise UsageError(f"{name} is a Modelfile, which names other files: give the GGUF that it begins from")
+        raise UsageError(
+            f"{name} is a Modelfile, which refers to other files: pass the GGUF of its FROM line"
+        )
     model = from_stream(BytesIO(data), name)
-    found = examine(replace(model, vocabulary=load_vocabulary(model)))
-    use = None if found.dialect is None else _usable(found.dialect)
-    return {**found.to_dict(), "use": use, "source": model.to_dict()}
+    detection = examine(replace(model, vocabulary=load_vocabulary(model)))
+    use = None if detection.dialect is None else _dialect_value(detection.dialect)
+    return {**detection.to_dict(), "use": use, "source": model.to_dict()}
 
 
 def _data(request: Mapping[str, Any]) -> bytes:
     if request.get("base64") is None:
-        return given(request, "text", str, "").encode("utf-8", "surrogatepass")
+        return read_field(request, "text", str, "").encode("utf-8", "surrogatepass")
+    encoded = read_field(request, "base64", str, "")
     try:
-        return b64decode(given(request, "base64", str, ""), validate=True)
-    except binascii.Error as error:
+        return b64decode(encoded, validate=True)
+    except ValueError as error:  # binascii.Error, or text that is not ASCII
         raise UsageError(f"base64: {error}") from error
 
 
-def _usable(dialect: Dialect) -> str | dict[str, Any]:
-    """Its name, if that is enough to find it again."""
+def _dialect_value(dialect: Dialect) -> str | dict[str, Any]:
+    """Return the name of a registered dialect, or the declaration of another one as JSON."""
     try:
         if get_dialect(dialect.name) == dialect:
             return dialect.name

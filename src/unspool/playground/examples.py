@@ -1,4 +1,4 @@
-"""What the page shows before anything was typed: dialects, outputs to pick, policies."""
+"""Choices that the page offers: dialects, example outputs and policies."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ..conformance._cases import TestCase
 from ..conformance._scenarios import GROUPS, cases
 from ..dialects._registry import list_dialects
 from ..policies import ENGINES, policy_choices
-from ..sample_outputs import recordings, tools
+from ..sample_outputs import list_samples, tools
 from .options import Setup
 
 _GROUPS: Final = ("standard", "order", "quoted", "malformed", "missing", "orphans", "duplicates", "prefilled")
-"""Of the conformance suite, those that are worth looking at."""
+"""Groups of the conformance suite that the page offers as examples."""
 _BROKEN: Final = (
     "Let me look.\n<tool_call>\n"
     '{"name": "get_weather", "arguments": {"city": "Oslo", "days": 3.}}\n</tool_call>\n'
@@ -28,7 +28,7 @@ _MENTIONED: Final = (
 
 
 def dialects(_: Mapping[str, Any]) -> dict[str, Any]:
-    """Every dialect, outputs to begin with, and what can be chosen."""
+    """Return all dialects, presets and policies."""
     return {
         "version": __version__,
         "dialects": [
@@ -48,8 +48,8 @@ def dialects(_: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _presets() -> Iterator[dict[str, Any]]:
-    """Outputs that show what there is to see, in a click."""
-    hermes, tagged, framed = recordings(["hermes", "qwen3_coder", "harmony"])
+    """Yield outputs that show typical features."""
+    hermes, tagged, framed = list_samples(["hermes", "qwen3_coder", "harmony"])
     cut = hermes.output[: hermes.output.rindex("return")]
     for title, shown, text, reason in (
         ("Reasoning, text and calls", hermes, hermes.output, "stop"),
@@ -69,30 +69,30 @@ def _presets() -> Iterator[dict[str, Any]]:
 
 
 def examples(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Outputs in one dialect: its recording, and those of the conformance suite by group."""
+    """Return the outputs of one dialect: its sample output, and cases of the conformance suite by group."""
     dialect = Setup.of(request).dialect
-    (recording,) = recordings([dialect.name])
+    (sample,) = list_samples([dialect.name])
     offered: list[Any] = [tools()]
     groups: dict[str, list[dict[str, Any]]] = {}
     for case in cases([dialect.name], _GROUPS):
         if isinstance(case, TestCase) and case.n == 1:
             groups.setdefault(case.group, []).append(_case(case, offered))
     return {
-        "recording": {
-            "title": "Recording",
-            "shows": recording.shows,
-            "text": recording.output,
+        "sample": {
+            "title": "Sample output",
+            "shows": sample.shows,
+            "text": sample.output,
             "tools": 0,
-            "prompt": recording.prompt,
+            "prompt": sample.prompt,
             "finish_reason": "stop",
         },
-        "groups": [{"title": GROUPS[group], "cases": found} for group, found in groups.items()],
+        "groups": [{"title": GROUPS[group], "cases": members} for group, members in groups.items()],
         "tools": offered,
     }
 
 
 def _case(case: TestCase, offered: list[Any]) -> dict[str, Any]:
-    """A case; of its tools the number, for there are few lists of them."""
+    """Return a case; its tools are an index into ``offered``, because many cases share a list."""
     declared = list(case.tools)
     if declared not in offered:
         offered.append(declared)

@@ -1,4 +1,4 @@
-"""What a question is about: an output, and how it is to be read."""
+"""Fields that most requests of the page share: an output, and the options to parse it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ T = TypeVar("T")
 _WORDS: Final = {str: "a text", int: "a number", list: "a list", dict: "an object", bool: "true or false"}
 
 
-def given(request: Mapping[str, Any], name: str, kind: type[T], default: T) -> T:
-    """A field of a request; what is missing or null has its default."""
+def read_field(request: Mapping[str, Any], name: str, kind: type[T], default: T) -> T:
+    """Return a field of a request, or the default if the field is missing or null."""
     value = request.get(name)
     if value is None:
         return default
@@ -31,35 +31,35 @@ def given(request: Mapping[str, Any], name: str, kind: type[T], default: T) -> T
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """An output and its reading."""
+    """An output with the options to parse it."""
 
     text: str
     dialect: Dialect
     tools: list[Any] | None
-    """None: not known."""
+    """The tools of the request; None if they are not known."""
     policies: Policies | None
     prompt: str | None
     finish_reason: FinishReason | None
 
     @classmethod
     def of(cls, request: Mapping[str, Any]) -> Setup:
-        """What a request says of it; its ``dialect`` is a name, or a declaration as JSON."""
+        """Read the fields of a request; ``dialect`` is a name, or a declaration as JSON."""
         dialect = request.get("dialect")
-        policies = given(request, "policies", dict, {})
+        policies = read_field(request, "policies", dict, {})
         prompt = request.get("prompt")
         reason: Any = request.get("finish_reason")
         tools = request.get("tools")
         return cls(
-            text=given(request, "text", str, ""),
+            text=read_field(request, "text", str, ""),
             dialect=dialect_from_json(dialect) if isinstance(dialect, dict) else _named(dialect),
-            tools=None if tools is None else given(request, "tools", list, []),
+            tools=None if tools is None else read_field(request, "tools", list, []),
             policies=Policies.from_mapping(policies) if policies else None,
-            prompt=None if prompt is None else given(request, "prompt", str, ""),
+            prompt=None if prompt is None else read_field(request, "prompt", str, ""),
             finish_reason=reason,
         )
 
     def parser(self, tokenizer: Any = None) -> Parser:
-        """A parser for it; ids of calls are the same each time."""
+        """Return a parser; it makes the same call ids each time."""
         return Parser(
             self.dialect,
             tools=self.tools,
@@ -70,11 +70,11 @@ class Setup:
         )
 
     def with_tools(self, tools: list[Any]) -> Setup:
-        """The same, with these tools and the policies that everybody has."""
+        """Return a copy with these tools and the default policies."""
         return replace(self, tools=tools, policies=None)
 
 
 def _named(name: object) -> Dialect:
     if not isinstance(name, str):
-        raise UsageError("choose a dialect: give its name, or a declaration as JSON")
+        raise UsageError("dialect is missing: pass the name of a dialect, or a declaration as JSON")
     return get_dialect(name)

@@ -1,10 +1,9 @@
-"""An output played as a stream: all that there is to see at one position.
+"""Playback of an output as a stream: the complete state at one position.
 
-A position is a number of pieces that came in; behind the last one is the end.
-Since chunks do not matter, whatever came in long ago is fed at once, and only the
-last pieces one by one: what is seen is the same as if all of them had been, and a
-step costs the same at the end of a long output as at its beginning, but for one
-quick reading.
+A position counts the pieces that have arrived; one more position stands for the end
+of the output.  Every request parses the output again.  The result does not depend
+on how the text is cut into chunks.  So only the last pieces are fed one by one, and
+all earlier text is fed as one chunk, which is fast even for long outputs.
 """
 
 from __future__ import annotations
@@ -31,10 +30,10 @@ from ..message import BrokenCall, Message, TextPart
 from ..parser import Parser
 from ..sample_outputs import pieces
 from ..wire import ChatStream, MessagesStream, ResponsesStream
-from .options import Setup, given
+from .options import Setup, read_field
 
 _WINDOW: Final = 48
-"""Pieces that are fed one by one, if the request does not say."""
+"""Default number of pieces that are fed one by one."""
 _KINDS: Final = [label.name.lower() for label in Label]
 _MODEL: Final = "playground"
 _WIRES: Final[Mapping[str, Callable[[Parser], ChatStream | MessagesStream | ResponsesStream]]] = {
@@ -42,96 +41,100 @@ _WIRES: Final[Mapping[str, Callable[[Parser], ChatStream | MessagesStream | Resp
     "messages": lambda parser: MessagesStream(parser, model=_MODEL, id="msg_0"),
     "responses": lambda parser: ResponsesStream(parser, model=_MODEL, id="resp_0", created=0),
 }
-"""The three APIs; what is random or of the moment is the same each time."""
+"""Encoders of the three APIs, with fixed ids and times."""
 
 
 def play(request: Mapping[str, Any]) -> dict[str, Any]:
-    """What there is to see of an output at a position.
+    """Return the state of the parser, its events and its results at a position.
 
-    Of the request, beside what ``Setup`` reads: ``chunk``, the length of a piece (0: pieces like tokens);
-    ``position``, how many came in (null: those up to the character ``at``, or all, and the end);
-    ``window``, how many of them are fed one by one (null: as many as are quickly done); ``apis``,
-    whose chunks are wanted (null: all).
+    The request has the fields of ``Setup``, and:
+
+    * ``chunk``: the length of a piece; 0 for pieces like tokens.
+    * ``position``: the number of pieces that have arrived; null for the end, or for the piece
+      that holds the character ``at``.
+    * ``window``: the number of pieces that are fed one by one; null for the default.
+    * ``apis``: the APIs whose chunks are returned; null for all.
     """
     setup = Setup.of(request)
-    ends = _ends(setup.text, given(request, "chunk", int, 0))
+    ends = _ends(setup.text, read_field(request, "chunk", int, 0))
     steps = len(ends)
-    at = given(request, "at", int, -1)
-    usual = steps + 1 if at < 0 else bisect_left(ends, at) + (at > 0)
-    position = max(0, min(given(request, "position", int, usual), steps + 1))
-    came = min(position, steps)
-    first = max(0, came - max(0, given(request, "window", int, _WINDOW)))
-    stage = _Stage(setup, given(request, "apis", list, [*_WIRES]))
-    stage.skip(ends[first - 1] if first else 0)
-    for step in range(first, came):
-        stage.feed(ends[step - 1] if step else 0, ends[step], step + 1)
+    at = read_field(request, "at", int, -1)
+    default = steps + 1 if at < 0 else bisect_left(ends, at) + (at > 0)
+    position = max(0, min(read_field(request, "position", int, default), steps + 1))
+    arrived = min(position, steps)
+    first = max(0, arrived - max(0, read_field(request, "window", int, _WINDOW)))
+    playback = _Playback(setup, read_field(request, "apis", list, [*_WIRES]))
+    playback.skip(ends[first - 1] if first else 0)
+    for step in range(first, arrived):
+        playback.feed(ends[step - 1] if step else 0, ends[step], step + 1)
     if position > steps:
-        stage.finish(steps + 1)
-    return {"steps": steps, "position": position, "earlier": first, **stage.seen()}
+        playback.finish(steps + 1)
+    return {"steps": steps, "position": position, "earlier": first, **playback.state()}
 
 
 @lru_cache(maxsize=2)
 def _ends(text: str, length: int) -> Sequence[int]:
-    """Where the pieces end; each step asks for the same ones."""
+    """Return the offsets at which the pieces end; cached, because every step needs them."""
     if length < 0:
-        raise UsageError(f"chunk={length}: give the length of a piece, or 0 for pieces like tokens")
+        raise UsageError(f"chunk={length}: pass the length of a piece, or 0 for pieces like tokens")
     if length:
         return [*range(length, len(text), length), *([len(text)] if text else [])]
     return list(accumulate(map(len, pieces(text))))
 
 
-class _Stage:
-    """A parser, and everyone who follows it."""
+class _Playback:
+    """A parser with all consumers of its events."""
 
     def __init__(self, setup: Setup, apis: list[Any]) -> None:
         self._setup = setup
         parser = self._parser = setup.parser()
-        self._fold = parser.fold(source=setup.text)
+        self._builder = parser.fold(source=setup.text)
         self._wires = {api: wire(parser) for api, wire in _WIRES.items() if api in apis}
         self._chunks: dict[str, list[dict[str, Any]]] = {api: [] for api in self._wires}
         self._events: list[Event] = []
-        self._listed: list[dict[str, Any]] = []
-        self._shown: list[Event] = []
+        self._event_rows: list[dict[str, Any]] = []
+        self._visible: list[Event] = []  # the events without whitespace that is not content
         self._error: MalformedOutput | None = None
         self._fed = 0
         self._finished = False
 
     def skip(self, end: int) -> None:
-        """Feed what came in long ago, at once."""
+        """Feed all text before the window as one chunk."""
         if end:
             events = normalise(self._parser.feed(self._setup.text[:end]))
             self._take(events, end)
-            self._listed += [{**event_fields(event), "step": 0} for event in events]
+            self._event_rows += [{**event_fields(event), "step": 0} for event in events]
 
     def feed(self, start: int, end: int, step: int) -> None:
-        """Feed a piece."""
-        self._follow(self._parser.feed(self._setup.text[start:end]), end, step)
+        """Feed one piece."""
+        self._record(self._parser.feed(self._setup.text[start:end]), end, step)
 
     def finish(self, step: int) -> None:
-        """Nothing follows."""
-        self._follow(self._parser.finish(self._setup.finish_reason), self._fed, step)
+        """End the output."""
+        self._record(self._parser.finish(self._setup.finish_reason), self._fed, step)
         self._finished = True
 
-    def _follow(self, events: list[Event], end: int, step: int) -> None:
+    def _record(self, events: list[Event], end: int, step: int) -> None:
         for api, chunks in self._take(events, end).items():
             self._chunks[api] += [{"step": step, "chunk": chunk} for chunk in chunks]
-        self._listed += [{**event_fields(event), "step": step} for event in events]
+        self._event_rows += [{**event_fields(event), "step": step} for event in events]
 
     def _take(self, events: list[Event], end: int) -> dict[str, Any]:
         self._fed = end
         self._events += events
         if self._error is None:
             try:
-                self._shown += self._fold.push(events)
+                self._visible += self._builder.push(events)
             except MalformedOutput as error:
                 self._error = error
-                self._shown = self._parser.tidy().push(self._events)  # the fold has lost count
+                # The builder stopped in the middle of these events, so filter all of them again.
+                self._visible = self._parser.tidy().push(self._events)
         else:
-            self._shown += events
+            self._visible += events
         return {api: wire.encode(events) for api, wire in self._wires.items()}
 
-    def seen(self) -> dict[str, Any]:
-        """All that there is to see."""
+    def state(self) -> dict[str, Any]:
+        """Return the complete state at this position."""
         decided = max((event.end for event in self._events), default=0)
         message = self._message()
         return {
@@ -143,21 +146,21 @@ class _Stage:
             "start_channel": self._parser.start_channel,
             "dialect": self._parser.dialect.name,
             "spans": self._spans(decided),
-            "events": self._listed,
-            "message": None if message is None else self._told(message),
+            "events": self._event_rows,
+            "message": None if message is None else self._message_fields(message),
             "diagnostics": self._diagnostics(message),
             "chunks": self._chunks,
         }
 
     def _message(self) -> Message | None:
         try:
-            return None if self._error is not None else self._fold.message()
+            return None if self._error is not None else self._builder.message()
         except MalformedOutput as error:
             self._error = error
             return None
 
-    def _told(self, message: Message) -> dict[str, Any]:
-        states = self._states()
+    def _message_fields(self, message: Message) -> dict[str, Any]:
+        states = self._call_states()
         parts: list[dict[str, Any]] = []
         for part in message.parts:
             if isinstance(part, TextPart):
@@ -176,10 +179,10 @@ class _Stage:
             "parts": parts,
         }
 
-    def _states(self) -> Iterator[str]:
-        """How the calls ended, those that have begun."""
+    def _call_states(self) -> Iterator[str]:
+        """Return the status of each call so far."""
         states: dict[int, str] = {}
-        for event in self._shown:
+        for event in self._visible:
             if isinstance(event, CallStart):
                 states[event.index] = "open"
             elif isinstance(event, CallEnd):
@@ -187,16 +190,20 @@ class _Stage:
         return iter(states.values())
 
     def _diagnostics(self, message: Message | None) -> list[dict[str, Any]]:
-        found = () if message is None else message.diagnostics
-        told = [self._diagnostic(diagnostic, self._place(diagnostic)) for diagnostic in found]
+        diagnostics = () if message is None else message.diagnostics
+        rows = [self._diagnostic(diagnostic, self._error_offset(diagnostic)) for diagnostic in diagnostics]
         error = self._error
         if error is not None:
             diagnostic = Diagnostic(error.kind, error.detail, error.start, error.end, error.raw)
-            told.append({**self._diagnostic(diagnostic, error.at), "error": str(error)})
-        return told
+            rows.append({**self._diagnostic(diagnostic, error.at), "error": str(error)})
+        return rows
 
-    def _place(self, diagnostic: Diagnostic) -> int:
-        """Where it went wrong: of a broken call the problem has all of it, the note the place."""
+    def _error_offset(self, diagnostic: Diagnostic) -> int:
+        """Return the offset of an error.
+
+        In a message, the diagnostic of a broken call spans the whole call.  In the stream, it
+        stands where the error is.
+        """
         for event in reversed(self._events):
             if (
                 isinstance(event, Diagnostic)
@@ -218,12 +225,12 @@ class _Stage:
         }
 
     def _spans(self, decided: int) -> list[tuple[int, int, str, bool]]:
-        """What the text is as far as that is decided: spans that tile it."""
+        """Return labelled spans that cover the decided text without gaps."""
         ends = ends_of_turn(self._parser.dialect)
-        return _joined(stretches([*self._events, *self._open_call(decided)], self._shown, ends))
+        return _join_spans(stretches([*self._events, *self._open_call(decided)], self._visible, ends))
 
     def _open_call(self, decided: int) -> list[Event]:
-        """An end for a call that has none yet, so that it is seen what there is of it."""
+        """Return an end event for the open call, so that its text so far is labelled."""
         for event in reversed(self._events):
             if isinstance(event, CallEnd):
                 break
@@ -232,11 +239,11 @@ class _Stage:
         return []
 
 
-def _joined(found: Iterable[Stretch]) -> list[tuple[int, int, str, bool]]:
-    """Stretches as spans, neighbours of one kind as one."""
+def _join_spans(labelled: Iterable[Stretch]) -> list[tuple[int, int, str, bool]]:
+    """Return spans with their kinds, joining adjacent spans of one kind."""
     spans: list[tuple[int, int, str, bool]] = []
     start = 0
-    for end, label in found:
+    for end, label in labelled:
         if end <= start:
             continue
         kind, broken = _KINDS[label & KIND], bool(label & BROKEN)

@@ -1,4 +1,4 @@
-"""What every token of an output is, by a ``tokenizer.json`` that was dropped on the page."""
+"""Labels for the tokens of an output, with a ``tokenizer.json`` that the user dropped on the page."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from .._core.token_ids.tokenizers import as_encoder
 from ..errors import UsageError
 from ..tokens._display import pieces
 from ..tokens._label_tokens import label_tokens
-from .options import Setup, given
+from .options import Setup, read_field
 
 
 def labels(request: Mapping[str, Any]) -> dict[str, Any]:
-    """A label for each token, with its id and text.
+    """Return each token with its label, id and text.
 
-    Of the request, beside what ``Setup`` reads: ``tokenizer_json``, the text of the file; ``ids`` and
-    ``prompt_ids``, the tokens of the output and of the prompt.  Without ``ids`` they are found by
-    the package ``tokenizers``.
+    The request has the fields of ``Setup``, ``tokenizer_json`` (the text of the file), and
+    ``ids`` and ``prompt_ids`` (the tokens of the output and of the prompt).  Without ``ids``
+    the package ``tokenizers`` tokenizes the texts.
     """
     setup = Setup.of(request)
-    tokenizer = _tokenizer(given(request, "tokenizer_json", str, ""))
+    tokenizer = _tokenizer(read_field(request, "tokenizer_json", str, ""))
     ids = _ids(request, "ids", setup.text, tokenizer)
     reading = label_tokens(
         ids,
@@ -51,7 +51,7 @@ def labels(request: Mapping[str, Any]) -> dict[str, Any]:
 def _ids(request: Mapping[str, Any], name: str, text: str, tokenizer: Any) -> list[int]:
     if request.get(name) is None:
         return list(as_encoder(tokenizer).encode(text))
-    ids = given(request, name, list, [])
+    ids = read_field(request, name, list, [])
     if not all(type(id) is int for id in ids):
         raise UsageError(f"{name} must be a list of numbers")
     return ids
@@ -59,21 +59,23 @@ def _ids(request: Mapping[str, Any], name: str, text: str, tokenizer: Any) -> li
 
 @lru_cache(maxsize=1)
 def _tokenizer(text: str) -> Any:
-    """The tokenizer in a file; the page asks of the same one again and again."""
+    """Return the tokenizer in a file; cached, because the page sends the same file each time."""
     try:
         value = json.loads(text)
     except ValueError as error:
-        raise UsageError(f"this is not a tokenizer.json: {error}") from error
+        raise UsageError(f"the file is not a tokenizer.json: {error}") from error
     if not isinstance(value, dict) or not isinstance(value.get("model"), dict):
-        raise UsageError("this is not a tokenizer.json: it has no model; drop the file of that name")
+        raise UsageError(
+            "the file is not a tokenizer.json, because it has no model: drop the file of that name"
+        )
     try:
         from tokenizers import Tokenizer
     except ImportError:
         return _File(value)
     try:
         return Tokenizer.from_str(text)
-    except Exception as error:  # it raises nothing more special
-        raise UsageError(f"this tokenizer.json cannot be read: {error}") from error
+    except Exception as error:  # the library raises no subclass
+        raise UsageError(f"tokenizers cannot read this tokenizer.json: {error}") from error
 
 
 class _Added(NamedTuple):
@@ -82,7 +84,7 @@ class _Added(NamedTuple):
 
 
 class _Decoder:
-    """The decoder, as the library of tokenizers pickles it."""
+    """Decoder of a tokenizer, which pickles like that of the package ``tokenizers``."""
 
     def __init__(self, value: object) -> None:
         self._value = value
@@ -92,7 +94,10 @@ class _Decoder:
 
 
 class _File:
-    """A ``tokenizer.json`` without the package that reads it: it tells tokens, and finds none."""
+    """Tokenizer from a ``tokenizer.json`` without the package ``tokenizers``.
+
+    It returns the texts of tokens, but cannot tokenize a text.
+    """
 
     def __init__(self, value: Mapping[str, Any]) -> None:
         self.decoder = _Decoder(value.get("decoder"))
@@ -112,21 +117,19 @@ class _File:
         return self._added
 
     def to_str(self) -> str:
-        raise NotImplementedError  # nobody asks who has the decoder
+        raise NotImplementedError  # not needed, because this class has a decoder
 
     def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
         del skip_special_tokens
-        raise UsageError(f"tokens like {ids} are spelt in a way that needs the package tokenizers")
+        raise UsageError(f"decoding tokens like {ids} needs the package tokenizers")
 
     def encode(self, sequence: Any, *, add_special_tokens: bool = True) -> Any:
         del sequence, add_special_tokens
-        raise UsageError(
-            "which tokens a text has needs the package tokenizers: pip install 'unspool[tokenizers]'"
-        )
+        raise UsageError("tokenizing a text needs the package tokenizers: pip install 'unspool[tokenizers]'")
 
 
 def _scored(vocabulary: object) -> list[tuple[str, int]]:
-    """A vocabulary of Unigram: pieces with their scores, in the order of their ids."""
+    """Return tokens with their ids from a Unigram vocabulary, a list of tokens with scores."""
     if not isinstance(vocabulary, list):
         raise UsageError("this tokenizer.json has no vocabulary")
     return [(str(entry[0]), id) for id, entry in enumerate(vocabulary) if isinstance(entry, list) and entry]

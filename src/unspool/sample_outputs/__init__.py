@@ -1,9 +1,8 @@
-"""Recordings: an output of every dialect, for people to look at.
+"""Sample outputs: one raw output per dialect, for demonstrations.
 
-This folder holds an output per dialect, written by hand after what its models
-write, and ``tools.json``, the tools that they call.  A dialect without a file of
-its own is shown with a standard message that ``render`` puts into its words, so
-every registered dialect has one.
+This folder holds outputs that were written by hand in the style of real models, and
+``tools.json``, the tools that they call.  For a dialect without a file, ``render``
+writes a standard message in its markup, so every registered dialect has a sample.
 """
 
 from __future__ import annotations
@@ -39,58 +38,60 @@ STANDARD: Final = Message(
         ),
     ),
 )
-"""What dialects without a recording say."""
+"""The message of dialects without a file."""
 
 
 @dataclass(frozen=True, slots=True)
-class Recording:
-    """One output of a model."""
+class SampleOutput:
+    """A sample output of one dialect."""
 
     dialect: Dialect
     output: str
     """The raw text."""
     shows: str
-    """What to look at, in a sentence."""
+    """One sentence about what the sample shows."""
     prompt: str | None = None
-    """The end of the prompt, where the output depends on it."""
+    """The end of the prompt, if the output depends on it."""
 
 
-def recordings(names: Sequence[str] = ()) -> list[Recording]:
-    """The recordings of these dialects, or of all of them, those with a file first."""
+def list_samples(names: Sequence[str] = ()) -> list[SampleOutput]:
+    """Return the samples of these dialects, or of all dialects, those with a file first."""
     if names:
-        return [_recording(get_dialect(name)) for name in names]
-    return [_recording(dialect) for dialect in sorted(list_dialects(), key=_has_no_file)]
+        return [_sample(get_dialect(name)) for name in names]
+    return [_sample(dialect) for dialect in sorted(list_dialects(), key=_has_no_file)]
 
 
 @cache
 def tools() -> list[dict[str, object]]:
-    """The tools that the recordings call."""
-    found: list[dict[str, object]] = json.loads(folder().joinpath("tools.json").read_text(encoding="utf-8"))
-    return found
+    """Return the tools that the samples call."""
+    declared: list[dict[str, object]] = json.loads(
+        sample_folder().joinpath("tools.json").read_text(encoding="utf-8")
+    )
+    return declared
 
 
-def folder() -> Traversable:
-    """Where the files are."""
+def sample_folder() -> Traversable:
+    """Return the folder of the files."""
     return files("unspool").joinpath("sample_outputs")
 
 
 def _file(dialect: Dialect) -> Traversable:
-    return folder().joinpath(f"{dialect.name}.toml")
+    return sample_folder().joinpath(f"{dialect.name}.toml")
 
 
 def _has_no_file(dialect: Dialect) -> bool:
     return not _file(dialect).is_file()
 
 
-def _recording(dialect: Dialect) -> Recording:
+def _sample(dialect: Dialect) -> SampleOutput:
     if _has_no_file(dialect):
-        return _rendered(dialect)
+        return _rendered_sample(dialect)
     data = tomllib.loads(_file(dialect).read_text(encoding="utf-8"))
-    return Recording(dialect, data["output"], data["shows"], data.get("prompt"))
+    return SampleOutput(dialect, data["output"], data["shows"], data.get("prompt"))
 
 
-def _rendered(dialect: Dialect) -> Recording:
-    """The standard message, or as much of it as the dialect has words for."""
+def _rendered_sample(dialect: Dialect) -> SampleOutput:
+    """Return the standard message in the dialect's markup, without the parts that it cannot write."""
     for message in (
         STANDARD,
         replace(STANDARD, reasoning=None),
@@ -103,15 +104,15 @@ def _rendered(dialect: Dialect) -> Recording:
             output = render(dialect, message)
         except UnspoolError:
             continue
-        return Recording(dialect, output, "The standard message, in this dialect's words.")
-    return Recording(dialect, STANDARD.content or "", "Plain text.")
+        return SampleOutput(dialect, output, "The standard message in the markup of this dialect.")
+    return SampleOutput(dialect, STANDARD.content or "", "Plain text.")
 
 
 _PIECE: Final = re.compile(r" ?\w{1,5}| ?[^\w\s]{1,2}|\s+")
 
 
 def pieces(text: str) -> list[str]:
-    """The text in pieces like those that a model's tokens give.
+    """Split a text into pieces of about the size of tokens.
 
     >>> pieces("Use <tool_call> now.")
     ['Use', ' <', 'tool_', 'call', '>', ' now', '.']

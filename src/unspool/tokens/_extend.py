@@ -24,16 +24,16 @@ from ..chat_templates._capabilities import PROBED_TOOL, ChatMessage
 from ..chat_templates._chat_template import ChatTemplate, ChatTemplateError, as_chat
 from ..chat_templates._prefix_stability import (
     QUESTION,
-    Call,
-    Continuation,
+    ConversationRenderer,
     Difference,
-    Follower,
-    Marks,
-    a_round,
+    ExtendedConversation,
+    ProbeCall,
+    ReasoningMarkers,
+    find_reasoning_markers,
     first_difference,
-    marks_of,
-    said,
-    turn,
+    make_message,
+    make_round,
+    make_turn,
 )
 from ..errors import UsageError
 from ._label_tokens import as_ids
@@ -162,17 +162,17 @@ class _Extender:
 
     def extension(self) -> Extension:
         last_turn = self.last_turn()
-        found: Continuation | None = None
+        found: ExtendedConversation | None = None
         refusal: ChatTemplateError | None = None
         for conversation in self.conversations(last_turn):
-            follower = Follower(self.template, conversation.tools or None, self.variables)
+            renderer = ConversationRenderer(self.template, conversation.tools or None, self.variables)
             try:
-                each = follower.follow(
+                each = renderer.extend(
                     conversation.history,
                     conversation.turn,
                     self.new,
                     lead=last_turn.lead,
-                    begun=last_turn.text,
+                    turn_start=last_turn.text,
                 )
             except ChatTemplateError as error:
                 refusal = refusal or error
@@ -184,7 +184,7 @@ class _Extender:
             raise _rejection(refusal)
         return self.joined(last_turn.text, found, calls=bool(self.called()))
 
-    def check(self, each: Continuation, first: Continuation, depends: str) -> None:
+    def check(self, each: ExtendedConversation, first: ExtendedConversation, depends: str) -> None:
         end = list(self.tokenizer.encode(each.end.strip()))
         difference = each.difference(closed=self.ids[-len(end) :] == end)
         unless = f" if {depends}: pass messages= to settle it" if depends else ""
@@ -199,7 +199,7 @@ class _Extender:
     # -- facts that the ids show
 
     def last_turn(self) -> _LastTurn:
-        marks = marks_of(self.template)
+        marks = find_reasoning_markers(self.template)
         headers = self.headers()
         code_points = assign_code_points([*headers.values(), *(marks[:2] if marks else ())], self.tokenizer)
         text = Detokenizer(self.tokenizer, code_points).whole(self.ids)
@@ -224,15 +224,15 @@ class _Extender:
 
     def headers(self) -> dict[_Preceding, str]:
         """Return the texts that begin a turn of the model, by the kind of the message before it."""
-        wants = self.template.wants
-        follower = Follower(self.template, self.tools or None, self.variables)
-        question = [said(wants, "user", QUESTION)]
+        wants = self.template.capabilities
+        renderer = ConversationRenderer(self.template, self.tools or None, self.variables)
+        question = [make_message(wants, "user", QUESTION)]
         try:
-            first = follower.header(question)
+            first = renderer.header(question)
         except ChatTemplateError as error:
             raise _rejection(error) from None
         try:
-            other = follower.header([*question, *self.round(thought=False)])
+            other = renderer.header([*question, *self.round(thought=False)])
         except ChatTemplateError:
             return {"question": first}
         return {"either": first} if first == other else {"question": first, "result": other}
@@ -243,9 +243,9 @@ class _Extender:
         if self.messages is not None:
             yield self.known(self.messages, last_turn)
             return
-        wants = self.template.wants
+        wants = self.template.capabilities
         tools = self.tools
-        question = said(wants, "user", QUESTION)
+        question = make_message(wants, "user", QUESTION)
         before = self.round(thought=last_turn.reasoned_before)
         base = (
             [question, *before] if last_turn.turns_before or last_turn.preceded_by == "result" else [question]
@@ -254,7 +254,7 @@ class _Extender:
             base = [*base, self.turn(thought=last_turn.reasoned_before), question]
         last = self.turn(thought=last_turn.lead is None, calls=self.called())
         yield _Conversation(base, last, tools, "")
-        system = said(wants, "system", "Unspool's instructions.")
+        system = make_message(wants, "system", "Unspool's instructions.")
         yield _Conversation([system, *base], last, tools, "the conversation began with a system message")
         if last_turn.turns_before:
             longer = (
@@ -269,13 +269,17 @@ class _Extender:
             hint = "the call has another name or id (name and tool_call_id of the result)"
             yield _Conversation(base, other, tools, hint)
 
-    def turn(self, *, thought: bool, calls: Sequence[Call] = ()) -> ChatMessage:
-        return turn(self.template.wants, marks_of(self.template), thought=thought, calls=calls)
+    def turn(self, *, thought: bool, calls: Sequence[ProbeCall] = ()) -> ChatMessage:
+        return make_turn(
+            self.template.capabilities, find_reasoning_markers(self.template), thought=thought, calls=calls
+        )
 
     def round(self, *, thought: bool) -> list[ChatMessage]:
         """Return an earlier turn of the model with a call, and the result."""
-        call = Call("unspool77", _NAMES[0])
-        return a_round(self.template.wants, marks_of(self.template), thought=thought, call=call)
+        call = ProbeCall("unspool77", _NAMES[0])
+        return make_round(
+            self.template.capabilities, find_reasoning_markers(self.template), thought=thought, call=call
+        )
 
     def known(self, messages: Sequence[ChatMessage], last_turn: _LastTurn) -> _Conversation:
         """Return the caller's conversation, with a placeholder for the model's last turn."""
@@ -283,7 +287,7 @@ class _Extender:
         if last.get("role") != "assistant":
             history, last = [*history, last], {}
         calls = [
-            Call(str(call.get("id", _IDS[0])), str(call.get("function", call).get("name", _NAMES[0])))
+            ProbeCall(str(call.get("id", _IDS[0])), str(call.get("function", call).get("name", _NAMES[0])))
             for call in last.get("tool_calls") or ()
         ]
         self.compare_prompt(history)
@@ -294,7 +298,9 @@ class _Extender:
         """Raise unless the ids begin with the prompt that the template renders for these messages."""
         first = next((at for at, each in enumerate(history) if each.get("role") == "assistant"), len(history))
         try:
-            prompt = Follower(self.template, self.tools or None, self.variables).prompt(history[:first])
+            prompt = ConversationRenderer(self.template, self.tools or None, self.variables).prompt(
+                history[:first]
+            )
         except ChatTemplateError:
             return  # rendering the whole conversation fails with the same error
         expected = list(self.tokenizer.encode(prompt.header))
@@ -305,7 +311,7 @@ class _Extender:
                 first_difference(given, prompt.header),
             )
 
-    def called(self, *, other: bool = False) -> list[Call]:
+    def called(self, *, other: bool = False) -> list[ProbeCall]:
         """Return placeholder calls for the results at the beginning of the new messages."""
         results = []
         for message in self.new:
@@ -313,7 +319,7 @@ class _Extender:
                 break
             results.append(message)
         return [
-            Call(
+            ProbeCall(
                 str(message.get("tool_call_id") or f"{_IDS[other]}{number}"),
                 str(message.get("name") or _NAMES[other]),
             )
@@ -322,7 +328,7 @@ class _Extender:
 
     # -- the border
 
-    def joined(self, text: str, found: Continuation, *, calls: bool) -> Extension:
+    def joined(self, text: str, found: ExtendedConversation, *, calls: bool) -> Extension:
         """Append the part of the rest that the ids do not contain yet."""
         special = self.tokenizer.special_tokens()
         gap, rest = self.split(found)
@@ -342,7 +348,7 @@ class _Extender:
         suffix = ending[end:]
         return Extension([*self.ids, *suffix], suffix)
 
-    def split(self, found: Continuation) -> tuple[str, str]:
+    def split(self, found: ExtendedConversation) -> tuple[str, str]:
         """Split the text after the model's turn in front of its first special token."""
         literals = "|".join(
             map(re.escape, sorted(self.tokenizer.special_tokens().values(), key=len, reverse=True))
@@ -356,7 +362,7 @@ class _Extender:
             )
         return gap, found.rest[at.start() :]
 
-    def check_open(self, found: Continuation, *, calls: bool) -> None:
+    def check_open(self, found: ExtendedConversation, *, calls: bool) -> None:
         """Raise if the ids lack more of the end of the turn than its last token."""
         special = self.tokenizer.special_tokens()
         ends = [id for id in self.tokenizer.encode(found.end) if id in special]
@@ -390,7 +396,7 @@ def _without(text: str, special: Mapping[int, str], tail: Sequence[int]) -> str:
 
 
 def _reasoning(
-    before: str, last: str, marks: Marks | None, code_points: Mapping[str, str]
+    before: str, last: str, marks: ReasoningMarkers | None, code_points: Mapping[str, str]
 ) -> tuple[str | None, bool]:
     """Return the text before the answer of the last turn, and whether earlier turns contain reasoning."""
     if marks is None:

@@ -89,7 +89,7 @@ def test_a_gateway_that_cannot_render_now_says_so(monkeypatch: pytest.MonkeyPatc
         raise NoRenderer("cannot start /opt/python")
 
     assert model.template is not None
-    _ = model.template.wants
+    _ = model.template.capabilities
     monkeypatch.setattr(ChatTemplate, "render", busy)
     with pytest.raises(Failure) as caught:
         model.prepare({"messages": [{"role": "user", "content": "Hi"}]}, constraints=(), renders=False)

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from ...chat_templates import NoRenderer
-from ...chat_templates._render_pool import apart
+from ...chat_templates._render_pool import isolated_renderer
 from ...dialects._declaration import Dialect
 from ...errors import MalformedOutput, UnspoolError
 from ...events import Event, event_fields, normalise
@@ -150,7 +150,7 @@ def _dialect(shape: ParseBody, model: Model) -> tuple[str | Dialect, list[str]]:
             f"This gateway's model, {model.name}, writes it."
         ]
     try:
-        with apart():
+        with isolated_renderer():
             found = detect({"chat_template": shape.chat_template})
     except NoRenderer as error:
         raise no_renderer(error) from error

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ...chat_templates._history import MALFORMED_KEY
+from ...chat_templates._normalise_history import MALFORMED_KEY
 from ...wire._poisoned_calls import MALFORMED, is_poisoned_as_malformed, without_poison
 from ..http.json_decoding import is_object
 

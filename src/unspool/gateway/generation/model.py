@@ -257,7 +257,7 @@ def load_model(
     template = toolless = None
     if found is not None:
         template = ChatTemplate(found.template, **dict(found.tokens))  # type: ignore[arg-type]
-        template.wants  # noqa: B018 - now, not in the first request
+        template.capabilities  # noqa: B018 - now, not in the first request
         default = found.others.get("the template 'default'")
         if default is not None:
             toolless = ChatTemplate(default, **dict(found.tokens))  # type: ignore[arg-type]
@@ -322,7 +322,7 @@ def _detected(source: Source | None, tokenizer: AnyTokenizer | None) -> Dialect:
 def _knows_no_tools(source: Source) -> bool:
     """Whether its template writes neither tools nor calls: then any dialect will do that it is told."""
     template = ChatTemplate(source.template, **dict(source.tokens))  # type: ignore[arg-type]
-    return tool_prompt(template) is not None and template.wants.calls == "none"
+    return tool_prompt(template) is not None and template.capabilities.calls == "none"
 
 
 def _tokenizer(directory: Path) -> AnyTokenizer | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ...planning._thinking import near_efforts
+from ...planning._thinking_switches import near_efforts
 from ..apis.chat.request import Job
 from ..http.errors import Failure
 from .model import Prepared

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from ...chat_templates._render_pool import apart
+from ...chat_templates._render_pool import isolated_renderer
 from ...errors import UnspoolError
 from ...models._doctor.doctor import diagnose
 from ..upstreams.errors import without_places
@@ -36,7 +36,7 @@ def examined(served: Served) -> dict[str, Any]:
         )
         return told
     try:
-        with apart():
+        with isolated_renderer():
             told["doctor"] = _told(diagnose(model.source))
     except UnspoolError as error:
         told["why_no_doctor"] = without_places(str(error))

@@ -187,10 +187,10 @@ class Desk:
 
 
 def _answered(body: Mapping[str, Any]) -> bytes:
-    from ...chat_templates._render_pool import apart
+    from ...chat_templates._render_pool import isolated_renderer
     from ...playground import answer
 
-    with apart():
+    with isolated_renderer():
         return encode(answer(body))
 
 

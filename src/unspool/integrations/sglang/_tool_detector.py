@@ -20,7 +20,7 @@ from ...events import (
 )
 from ...grammar import Grammar, grammar_for
 from ...parser import Parser
-from ...planning._choice_parser import OneCall
+from ...planning._output_stages import OneCall
 from .._deltas import Delta, Deltas
 from .._engine import DETECTED, DiagnosticLog, offered
 from . import _compat as compat
@@ -50,7 +50,7 @@ class CallReader:
     def feed(self, text: str) -> Delta:
         """More of the output: what it adds to the content, and to the calls."""
         if self._one is not None:
-            self._one.see(text)
+            self._one.add_raw(text)
         return self._read(self._parser.feed(text))
 
     def finish(self, reason: FinishReason | None) -> Delta:

@@ -128,7 +128,7 @@ class _Examination:
         self.dialects = dialects
         self.template = Probe(model.template, model.tokens)
         self.check()
-        self.wants = self.template.wants
+        self.wants = self.template.capabilities
         self.haystack = f"{model.template}\nmodel_type: {model.model_type}\n"
         """Where fingerprints are looked for."""
         self.prompt = self.template.prompt()
@@ -154,7 +154,7 @@ class _Examination:
 
     def result(self) -> Detection:
         found = self.spoken()
-        roles = ", ".join(sorted(self.wants.only_parts))
+        roles = ", ".join(sorted(self.wants.roles_with_parts_only))
         if not roles:
             return found
         why = f"It takes content as a list of parts only, from these roles: {roles}."
@@ -175,7 +175,7 @@ class _Examination:
     def turns(self) -> Iterator[tuple[Writing, Message]]:
         """Turns with calls, what is hardest to read first."""
         counts = (2, 1) if self.wants.calls == "many" else (1,)
-        contents = (_CONTENT, None) if self.wants.beside else (None,)
+        contents = (_CONTENT, None) if self.wants.content_before_calls else (None,)
         for count in counts:
             for content in contents:
                 message = Message(content=content, tool_calls=_CALLS[:count])
@@ -209,7 +209,7 @@ class _Examination:
         return Detection(
             dialect=dialect,
             renders_calls=True,
-            renders_reasoning=bool(self.wants.reasoning),
+            renders_reasoning=bool(self.wants.reasoning_key),
             confidence=_confidence(found, sure=bool(evidence)),
             evidence=(*best.evidence(), *evidence, *remarks),
             runners_up=tuple(candidate.dialect.name for candidate in found[1:6]),
@@ -232,7 +232,7 @@ class _Examination:
         return Detection(
             dialect=dialect,
             renders_calls=False,
-            renders_reasoning=bool(self.wants.reasoning),
+            renders_reasoning=bool(self.wants.reasoning_key),
             confidence=1.0,
             evidence=(*evidence, *remarks),
             runners_up=(),
@@ -268,7 +268,7 @@ class _Examination:
         return Detection(
             dialect=dialect,
             renders_calls=True,
-            renders_reasoning=bool(self.wants.reasoning),
+            renders_reasoning=bool(self.wants.reasoning_key),
             confidence=0.0 if inferred is None else inferred.confidence,
             evidence=(*evidence, *remarks),
             runners_up=(),
@@ -341,7 +341,7 @@ class _Examination:
         read = message is None or _reads_thought(dialect, writing, message)
         opener, closer = _around(dialect, writing) if message is not None else (seed.strip(), "")
         reasoning = Reasoning(
-            key=self.wants.reasoning if message is not None else "",
+            key=self.wants.reasoning_key if message is not None else "",
             opener=opener,
             closer=closer,
             seed=seed,
@@ -357,7 +357,7 @@ class _Examination:
         calls = _CALLS[:1] if self.wants.calls != "none" else ()
         for content in (None, _CONTENT) if calls else (_CONTENT,):
             message = Message(reasoning=_THOUGHT, content=content, tool_calls=calls)
-            writing = self.template.write(message) if self.wants.reasoning else Writing("", "", "")
+            writing = self.template.write(message) if self.wants.reasoning_key else Writing("", "", "")
             if _THOUGHT in writing.turn:
                 return message, writing
         return None, Writing("", "", "")

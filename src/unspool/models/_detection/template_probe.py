@@ -11,7 +11,7 @@ from ...chat_templates import (
     ChatTemplateLimit,
     normalise_history,
 )
-from ...chat_templates._jinja_environment import Manner
+from ...chat_templates._jinja_environment import RenderMode
 from ...message import Message
 from .probe_messages import FLAT_TOOLS, TOOLS, Writing
 
@@ -45,7 +45,7 @@ class Probe(ChatTemplate):
         super().__init__(source, max_length=_MAX_LENGTH, max_seconds=_SECONDS, **tokens)  # type: ignore[arg-type]
         self._written: dict[Message, Writing] = {}
 
-    def _manner(self, *, probing: bool) -> Manner:
+    def _mode(self, *, probing: bool) -> RenderMode:
         del probing
         return "lenient"
 
@@ -82,7 +82,7 @@ class Probe(ChatTemplate):
         return writing
 
     def _write(self, message: Message, variables: Mapping[str, Any]) -> Writing:
-        given = as_dict(message, self.wants.reasoning)
+        given = as_dict(message, self.capabilities.reasoning_key)
         text = self.conversation(ASKED, given, **variables)
         start = _parting(text, self.prompt(**variables))
         end = len(text) - _shared_end(text[start:], self.conversation(ASKED, **variables))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from ...dialects._declaration import Dialect
-from ...planning._build_plan import WHY
+from ...planning._build_plan import DECISIONS
 from .._detection.result import Detection
 from .._sources import Source
 from .._sources.source import EngineName as ServerName
@@ -237,7 +237,7 @@ def _diagnosis_lines(diagnosis: Diagnosis) -> Iterator[str]:
             yield f"The template opens reasoning as that of {diagnosis.checkpoint} does: planned as such."
             yield ""
         yield from _table(_COLUMNS, map(_case_row, diagnosis.cases))
-        for name in WHY:
+        for name in DECISIONS:
             sentences = dict.fromkeys(case.decisions[name] for case in diagnosis.cases if case.decisions)
             if sentences:
                 yield f"- {name}: {_escaped('; '.join(sentences))}"

@@ -19,20 +19,20 @@ from ...chat_templates._prefix_stability import (
     QUESTION,
     TAG,
     THOUGHT,
-    Call,
+    ConversationRenderer,
     Difference,
-    Follower,
-    Marks,
-    a_round,
-    marks_of,
-    said,
-    switched,
-    turn,
+    ProbeCall,
+    ReasoningMarkers,
+    find_reasoning_markers,
+    make_message,
+    make_round,
+    make_turn,
+    thinking_variables,
 )
 
 Verdict: TypeAlias = Literal["kept", "broken", "refused", "opens"]
 CASES: Final = ("a tool result", "a second round of calls", "the next question")
-_CALLS: Final = (Call("unspool00", "get_weather"), Call("unspool01", "get_weather"))
+_CALLS: Final = (ProbeCall("unspool00", "get_weather"), ProbeCall("unspool01", "get_weather"))
 
 
 class PrefixCase(NamedTuple):
@@ -104,7 +104,7 @@ class _Trial:
     tools: Sequence[object]
 
     def training(self) -> Training:
-        marks = marks_of(self.template)
+        marks = find_reasoning_markers(self.template)
         modes = (False,) if marks is None else (False, True)
         prefixes = [case for thinking in modes for case in self.prefixes(marks, thinking=thinking)]
         try:
@@ -115,44 +115,49 @@ class _Trial:
         return Training(tuple(prefixes), self.mask(marks), supplied)
 
     def question(self) -> ChatMessage:
-        return said(self.template.wants, "user", QUESTION)
+        return make_message(self.template.capabilities, "user", QUESTION)
 
-    def follower(self, *, thinking: bool) -> Follower:
+    def follower(self, *, thinking: bool) -> ConversationRenderer:
         """The template with tools, if it can write them."""
-        variables = switched(self.template, on=thinking)
+        variables = thinking_variables(self.template, on=thinking)
         for tools in (self.tools, None):
-            follower = Follower(self.template, tools, variables)
+            renderer = ConversationRenderer(self.template, tools, variables)
             try:
-                follower.prompt([self.question()])
+                renderer.prompt([self.question()])
             except ChatTemplateError:
                 continue
             break
-        return follower
+        return renderer
 
     # -- what becomes of a prefix
 
-    def prefixes(self, marks: Marks | None, *, thinking: bool) -> Iterator[PrefixCase]:
-        wants = self.template.wants
-        follower = self.follower(thinking=thinking)
-        first, other = (a_round(wants, marks, thought=thinking, call=call) for call in _CALLS)
+    def prefixes(self, marks: ReasoningMarkers | None, *, thinking: bool) -> Iterator[PrefixCase]:
+        wants = self.template.capabilities
+        renderer = self.follower(thinking=thinking)
+        first, other = (make_round(wants, marks, thought=thinking, call=call) for call in _CALLS)
         question = self.question()
-        answer = turn(wants, marks, thought=thinking)
-        following = said(wants, "user", "Unspool's next question?")
+        answer = make_turn(wants, marks, thought=thinking)
+        following = make_message(wants, "user", "Unspool's next question?")
         conversations = [[question, *first], [question, *first, *other], [question, answer, following]]
         for appended, conversation in zip(CASES, conversations, strict=True):
             if wants.calls != "none" or appended == CASES[-1]:
-                yield self.case(follower, appended, conversation, thinking=thinking)
+                yield self.case(renderer, appended, conversation, thinking=thinking)
 
     def case(
-        self, follower: Follower, appended: str, conversation: Sequence[ChatMessage], *, thinking: bool
+        self,
+        renderer: ConversationRenderer,
+        appended: str,
+        conversation: Sequence[ChatMessage],
+        *,
+        thinking: bool,
     ) -> PrefixCase:
         *history, last, new = conversation
-        marks = marks_of(self.template)
+        marks = find_reasoning_markers(self.template)
         try:
-            seed = follower.prompt(history).seed
+            seed = renderer.prompt(history).seed
             if not thinking and marks is not None and seed and marks.closer not in seed:
                 return PrefixCase(appended, thinking, "opens")
-            found = follower.follow(history, last, [new], lead=None if thinking else seed)
+            found = renderer.extend(history, last, [new], lead=None if thinking else seed)
         except ChatTemplateError as error:
             return PrefixCase(appended, thinking, "refused", why=error.reason.strip())
         difference = found.difference(closed=True)
@@ -160,11 +165,11 @@ class _Trial:
 
     # -- what the marks cover
 
-    def mask(self, marks: Marks | None) -> MaskMarks:
+    def mask(self, marks: ReasoningMarkers | None) -> MaskMarks:
         if "generation" not in self.template.source:
             return MaskMarks(answer=False)
-        wants = self.template.wants
-        text, spans = self.written(turn(wants, marks, thought=False), thinking=False)
+        wants = self.template.capabilities
+        text, spans = self.written(make_turn(wants, marks, thought=False), thinking=False)
         at = text.find(CONTENT)
         if at < 0 or not _covered(at, at + len(CONTENT), spans):
             return MaskMarks(answer=False)
@@ -173,12 +178,12 @@ class _Trial:
         return MaskMarks(
             answer=True,
             end_of_turn=None if end is None else _covered(end.start(), end.end(), spans),
-            calls=self.covers(_CALLS[0].name, turn(wants, marks, thought=False, calls=_CALLS[:1])),
-            reasoning=self.covers(THOUGHT, turn(wants, marks, thought=True)) if marks else None,
+            calls=self.covers(_CALLS[0].name, make_turn(wants, marks, thought=False, calls=_CALLS[:1])),
+            reasoning=self.covers(THOUGHT, make_turn(wants, marks, thought=True)) if marks else None,
             empty_block=None if block is None else _covered(*block, spans),
         )
 
-    def block(self, before: str, marks: Marks | None) -> tuple[int, int] | None:
+    def block(self, before: str, marks: ReasoningMarkers | None) -> tuple[int, int] | None:
         """Where the template puts an empty block of reasoning before an answer."""
         at = -1 if marks is None else before.rfind(marks.closer)
         if marks is None or at < before.find(QUESTION):
@@ -193,9 +198,9 @@ class _Trial:
 
     def written(self, last: ChatMessage, *, thinking: bool) -> tuple[str, list[tuple[int, int]]]:
         """A turn as the last message, since some write reasoning nowhere else."""
-        variables: Mapping[str, Any] = switched(self.template, on=thinking)
+        variables: Mapping[str, Any] = thinking_variables(self.template, on=thinking)
         try:
-            return self.template.written(
+            return self.template.render_with_spans(
                 [self.question(), last], None, add_generation_prompt=False, **variables
             )
         except ChatTemplateError:

@@ -1,9 +1,9 @@
-// What is seen, in the address: JSON behind the "#", deflated where that is shorter.
+// The state of the page in its URL: JSON after the "#", compressed if that is shorter.
 
 const LONGEST = 16_000;
 const LARGEST = 1_000_000;
 
-/** The part of an address behind its "#"; null: it would be too long to be passed on. */
+/** Returns the fragment of a URL for a state, or null if it would be too long for a link. */
 export async function toHash(state) {
   const data = new TextEncoder().encode(JSON.stringify(state));
   const deflated = await through(data, new CompressionStream("deflate-raw"));
@@ -11,7 +11,7 @@ export async function toHash(state) {
   return hash.length > LONGEST ? null : hash;
 }
 
-/** The state that an address holds; null: it holds none. */
+/** Returns the state in the fragment of a URL, or null if there is none. */
 export async function fromHash(hash) {
   const [kind, text] = hash.replace(/^#/, "").split("=", 2);
   if (!text || !["j", "z"].includes(kind)) return null;
@@ -21,7 +21,7 @@ export async function fromHash(hash) {
     const state = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(data));
     return state && typeof state === "object" && !Array.isArray(state) ? state : null;
   } catch {
-    return null;  // cut off on its way, or never ours
+    return null;  // the link was cut, or is not one of ours
   }
 }
 
@@ -30,7 +30,7 @@ async function through(data, stream, most = Infinity) {
   let length = 0;
   for await (const part of new Blob([data]).stream().pipeThrough(stream)) {
     length += part.length;
-    if (length > most) throw new RangeError("larger than anything that we wrote");
+    if (length > most) throw new RangeError("the state in the link is too large");
     parts.push(part);
   }
   return new Uint8Array(await new Blob(parts).arrayBuffer());

@@ -1,4 +1,4 @@
-// The page: one state, one question for it, and what is shown of the answer.
+// The page: it holds one state, sends it to the library, and shows the answer.
 
 import { fromHash, toHash } from "./address.js";
 import { takeFiles } from "./files.js";
@@ -17,10 +17,10 @@ const VIEWS = {
   tokens: "Tokens",
 };
 const WINDOW = 24;  // pieces that are fed one by one for a step
-const PACE = 40;  // milliseconds for a step
-const LONGEST = 20_000;  // milliseconds for an output, however long
+const PACE = 40;  // milliseconds per step
+const LONGEST = 20_000;  // maximum milliseconds for a whole output
 
-/** What is seen.  `position` null is the end; `tools` null is: not known. */
+/** The state of the page.  `position` is null at the end; `tools` is null if the tools are not known. */
 const state = {
   dialect: "hermes",
   text: "",
@@ -37,7 +37,7 @@ let seen = null;
 let playing = false;
 let tokenizer = null;
 
-// -- asking: one question at a time, and of those that come meanwhile the last one
+// -- requests: one at a time; of the requests that arrive meanwhile only the last one is sent
 
 let asking = null;
 let asked = null;
@@ -83,7 +83,7 @@ function show(answer) {
   showDiagnostics($("diagnostics"), answer.diagnostics, (diagnostic) => raw.select(diagnostic.start, Math.max(diagnostic.end, diagnostic.at + 1)));
   showView();
   if (playing) $("message").scrollTop = $("message").scrollHeight;
-  if (state.position !== null) $("view").scrollTop = $("view").scrollHeight;  // the latest is at the end
+  if (state.position !== null) $("view").scrollTop = $("view").scrollHeight;  // the newest row is the last
   remember();
 }
 
@@ -106,7 +106,7 @@ async function showLabels() {
   showTokens($("view"), await ask(question));
 }
 
-// -- the address
+// -- the URL
 
 let timer;
 
@@ -117,18 +117,18 @@ function remember() {
     const hash = await toHash(changed());
     history.replaceState(null, "", hash === null ? location.pathname : `#${hash}`);
     $("copy-link").disabled = hash === null;
-    $("copy-link").title = hash === null ? "This is too long for a link" : "";
+    $("copy-link").title = hash === null ? "The output is too long for a link" : "";
   }, 250);
 }
 
-/** The state, without what everybody has. */
+/** Returns the state without its default values. */
 function changed() {
   const same = { policies: "{}", prompt: "null", finish_reason: '"stop"', chunk: "0", position: "null", view: '"events"' };
   same.tools = JSON.stringify(start.tools);
   return Object.fromEntries(Object.entries(state).filter(([key, value]) => JSON.stringify(value) !== same[key]));
 }
 
-/** Shows what another page or an address asks for; what it does not say is as at the beginning. */
+/** Shows the output of a link or of another page; missing fields get their default values. */
 export function open(other) {
   pause();
   const known = { dialect: "hermes", text: "", tools: start.tools, policies: {}, prompt: null };
@@ -144,7 +144,7 @@ export function open(other) {
   return refresh();
 }
 
-/** The part of an address behind "#" that shows this output: `{text, dialect, tools, ...}`. */
+/** Returns the fragment of a URL that shows this output: `{text, dialect, tools, ...}`. */
 export const addressOf = toHash;
 
 addEventListener("hashchange", async () => {
@@ -152,7 +152,7 @@ addEventListener("hashchange", async () => {
   if (other) open(other);
 });
 
-// -- the transport
+// -- playback controls
 
 function go(position, announce = false) {
   const end = (seen?.steps ?? 0) + 1;
@@ -235,7 +235,7 @@ function transport() {
   });
 }
 
-// -- what stands beside the message
+// -- the views beside the message
 
 function views() {
   for (const [name, title] of Object.entries(VIEWS)) {
@@ -273,14 +273,14 @@ function chooseView(name) {
   showLabels();
 }
 
-// -- copies
+// -- the clipboard
 
 async function copy(text, told) {
   try {
     await navigator.clipboard.writeText(text);
     $("copied").textContent = told;
   } catch {
-    $("copied").textContent = "The browser does not let this page copy.";
+    $("copied").textContent = "The browser does not allow this page to copy.";
   }
 }
 
@@ -299,7 +299,7 @@ function copies() {
 // -- colours
 
 function theme() {
-  const told = { "": "as the system has them", light: "light", dark: "dark" };
+  const told = { "": "system", light: "light", dark: "dark" };
   const choose = (name) => {
     document.documentElement.dataset.theme = name;
     $("theme").setAttribute("aria-label", `Colours: ${told[name]}`);
@@ -309,7 +309,7 @@ function theme() {
   let now = "";
   try {
     now = localStorage.getItem("unspool-theme") ?? "";
-  } catch {}  // a page may be kept from remembering
+  } catch {}  // the browser may block storage
   choose(now in told ? now : "");
   $("theme").onclick = () => {
     now = { "": "light", light: "dark", dark: "" }[now];
@@ -320,7 +320,7 @@ function theme() {
   };
 }
 
-// -- the beginning
+// -- start
 
 async function begin() {
   theme();

@@ -1,14 +1,14 @@
-// Files that are dropped or chosen: what tells the dialect, and what labels tokens.
+// Files that the user drops or chooses: those that identify a dialect, and tokenizers.
 
 import { ask } from "./python.js";
 import { make } from "./views.js";
 
-const FIRST = 1 << 22;  // bytes of a GGUF to begin with; its header may be longer
+const FIRST = 1 << 22;  // bytes of a GGUF to read first; its header may be longer
 const MOST = 1 << 27;
 
 const found = document.getElementById("found");
 
-/** Calls `on.dialect(use)` and `on.tokenizer(text)` with what files say. */
+/** Calls `on.dialect(use)` or `on.tokenizer(text)` for each file. */
 export function takeFiles(on) {
   const input = document.getElementById("file");
   input.onchange = () => {
@@ -37,7 +37,7 @@ async function take(file, on) {
   if (file.size > MOST) return say(`${file.name} is too large to be a template or a tokenizer.`, true);
   const text = await file.text();
   if (isTokenizer(text)) {
-    say(`${file.name}: every token has its label under “Tokens”.`);
+    say(`${file.name}: the view “Tokens” shows the label of every token.`);
     return on.tokenizer(text);
   }
   tell(file, await ask({ ask: "detect", name: file.name, text }), on);
@@ -53,7 +53,7 @@ function isTokenizer(text) {
   }
 }
 
-/** Only the header is read, and how long that is, only reading it tells. */
+/** Sends only the header of a GGUF.  Its length is not known in advance, so the size grows until it fits. */
 async function detectGguf(file) {
   for (let size = FIRST; ; size *= 4) {
     const answer = await ask({ ask: "detect", name: file.name, base64: await base64(file.slice(0, size)) });
@@ -73,10 +73,10 @@ function base64(blob) {
 function tell(file, answer, on) {
   if (answer.error) return say(answer.error, true);
   const sure = answer.tried && answer.dialect ? `, ${Math.round(answer.confidence * 100)} % sure` : "";
-  const kind = answer.inferred ? "a dialect that was inferred from it" : (answer.dialect ?? "no dialect");
-  const title = make("p", "", make("strong", "", kind), ` by ${file.name}${sure}`);
+  const kind = answer.inferred ? "inferred dialect" : (answer.dialect ?? "no dialect");
+  const title = make("p", "", make("strong", "", kind), ` for ${file.name}${sure}`);
   const lines = [...answer.evidence, ...answer.warnings].map((line) => make("li", "", line));
-  const also = answer.runners_up.length ? [make("p", "also", `Others that read it: ${answer.runners_up.join(", ")}`)] : [];
+  const also = answer.runners_up.length ? [make("p", "also", `Other matching dialects: ${answer.runners_up.join(", ")}`)] : [];
   const declared = answer.declaration ? [make("pre", "", answer.declaration)] : [];
   show(title, make("ul", "", ...lines), ...also, ...declared);
   if (answer.use) on.dialect(answer.use);

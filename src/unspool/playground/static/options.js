@@ -1,4 +1,4 @@
-// What an output is read with: dialect, tools, policies, prompt, ending; and outputs to pick.
+// The options of the parser (dialect, tools, policies, prompt, finish reason), and the example outputs.
 
 import { ask } from "./python.js";
 
@@ -17,7 +17,7 @@ function option(value, text) {
   return element;
 }
 
-/** Fills the controls; `on.changed()` and `on.opened(output)` are called when somebody uses them. */
+/** Fills the controls, and calls `on.changed()` or `on.opened(output)` when the user changes them. */
 export function fillOptions(given, state, on) {
   start = given;
   told = on;
@@ -44,8 +44,8 @@ export function fillOptions(given, state, on) {
 }
 
 function fillPolicies() {
-  const like = select("preset", ["", ...start.engines], "most like");
-  like.querySelector("select").firstChild.textContent = "our own choice";
+  const like = select("preset", ["", ...start.engines], "preset");
+  like.querySelector("select").firstChild.textContent = "default";
   $("policies").append(like);
   for (const [name, values] of Object.entries(start.policies)) $("policies").append(select(name, values));
 }
@@ -63,7 +63,7 @@ function select(name, values, title = name.replaceAll("_", " ")) {
 
 const policies = () => [...$("policies").querySelectorAll("select")];
 
-/** Puts what the controls say into the state. */
+/** Copies the values of the controls to the state. */
 export function readOptions(state) {
   state.prompt = $("prompt").value === "" ? null : $("prompt").value.replaceAll("\\n", "\n");
   state.finish_reason = $("reason").value;
@@ -75,11 +75,11 @@ export function readOptions(state) {
     state.tools = text ? JSON.parse(text) : null;
   } catch (failure) {
     error.hidden = false;
-    error.textContent = `${failure.message}. The tools before still count.`;
+    error.textContent = `${failure.message}. The previous tools stay in use.`;
   }
 }
 
-/** Shows what the state says in the controls. */
+/** Copies the state to the controls. */
 export function showOptions(state) {
   showDialect(state.dialect);
   $("tools").value = state.tools === null ? "" : JSON.stringify(state.tools, null, 2);
@@ -93,7 +93,7 @@ export function showOptions(state) {
   }
 }
 
-/** Chooses a dialect, by name or as a declaration. */
+/** Selects a dialect, by name or as a declaration. */
 export function showDialect(dialect) {
   $("dialect").querySelector("[data-custom]")?.remove();
   custom = null;
@@ -103,28 +103,28 @@ export function showDialect(dialect) {
     value = CUSTOM;
   }
   if (![...$("dialect").options].some((one) => one.value === value)) {
-    const one = option(value, custom ? `${custom?.name ?? "?"} · as declared in this page` : value);
+    const one = option(value, custom ? `${custom?.name ?? "?"} · declared on this page` : value);
     one.dataset.custom = "";
     $("dialect").prepend(one);
   }
   $("dialect").value = value;
 }
 
-/** Fills the list of outputs of a dialect. */
+/** Fills the list of example outputs of a dialect. */
 async function showExamples(dialect) {
   if (typeof dialect !== "string" || dialect === CUSTOM || $("example").dataset.dialect === dialect) return;
   const answer = await ask({ ask: "examples", dialect });
   if (answer.error) return;
   $("example").dataset.dialect = dialect;
-  offered = [answer.recording, ...answer.groups.flatMap((group) => group.cases)].map((output) => ({
+  offered = [answer.sample, ...answer.groups.flatMap((group) => group.cases)].map((output) => ({
     ...output,
     dialect,
     tools: answer.tools[output.tools],
   }));
   let number = 1;
   $("example").replaceChildren(
-    option("", "yours, or one of the above"),
-    option("0", "the recording of this dialect"),
+    option("", "your own, or a preset"),
+    option("0", "sample output of this dialect"),
     ...answer.groups.map((group) => {
       const element = document.createElement("optgroup");
       element.label = group.title;

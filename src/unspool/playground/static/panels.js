@@ -1,4 +1,4 @@
-// Pages beside the playground, one at a time: what a server adds, it adds here.
+// Tabs: the playground, and the panels that a gateway adds.
 
 const tabs = document.getElementById("tabs");
 const main = document.querySelector("main");
@@ -42,7 +42,7 @@ const playground = document.getElementById("playground");
 export const showPlayground = register(playground.dataset.title, playground);
 showPlayground();
 
-/** Adds a page under a tab; gives the function that shows it. */
+/** Adds a panel with a tab, and returns the function that shows it. */
 export function addPanel(title, element) {
   const section = document.createElement("section");
   section.id = `panel-${panels.length}`;

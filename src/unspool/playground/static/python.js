@@ -1,18 +1,18 @@
-// Asks the library: in a worker where the page is static, at the gateway where that serves it.
+// Calls the library: in a worker on the static page, or at the gateway that serves the page.
 
 export const served = document.documentElement.hasAttribute("data-served");
 
-/** Headers for the gateway; the page that it serves puts its key here. */
+/** Headers for the gateway; the page of the gateway adds its key here. */
 export const gateway = { headers: () => ({}) };
 
 let worker;
 let number = 0;
 const waiting = new Map();
 
-/** Resolves with the seconds that it took, once questions are answered quickly. */
+/** Resolves with the seconds that Python took to start. */
 export const ready = served ? Promise.resolve(0) : startWorker();
 
-/** Answers a question of `unspool.playground.answer`; an error is an answer, too. */
+/** Calls `unspool.playground.answer`; errors are returned as answers. */
 export function ask(request) {
   return served ? askGateway(request) : askWorker(request);
 }
@@ -27,9 +27,9 @@ function startWorker() {
       waiting.get(data.number)(JSON.parse(data.answer));
       waiting.delete(data.number);
     };
-    worker.onerror = (event) => reject(new Error(event.message || "the worker cannot be started"));
+    worker.onerror = (event) => reject(new Error(event.message || "the worker did not start"));
   });
-  started.catch(() => {});  // whoever shows how it stands hears of it
+  started.catch(() => {});  // the callers of `ready` handle the error
   return started;
 }
 

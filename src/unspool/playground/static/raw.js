@@ -1,7 +1,7 @@
-// The output: a text area for hands, and under it the same text in the colours of its spans.
+// The raw output: a text area, and under it the same text in the colours of its spans.
 //
-// The colours are highlights over one text node, so that a step changes no element: what is painted
-// is a range for each span.
+// The colours are CSS highlights over one text node.  So a step changes no elements, only one
+// range for each span.
 
 const KINDS = ["reasoning", "content", "name", "arguments", "call", "markup", "end", "held", "future", "broken"];
 
@@ -21,7 +21,7 @@ if (globalThis.CSS?.highlights) {
   }
 }
 
-/** Calls back with the text when somebody has changed it. */
+/** Calls `callback(text)` when the user edits the text. */
 export function onEdit(callback) {
   area.addEventListener("input", () => {
     write(area.value);
@@ -36,12 +36,12 @@ export function setText(text) {
 }
 
 function write(text) {
-  node.data = `${text}\n`;  // a line that was begun has a height
+  node.data = `${text}\n`;  // so that an empty last line has a height
   units = measure(text);
   marks.replaceChildren();
 }
 
-/** Offsets are counted in characters by Python, in units of UTF-16 here. */
+/** Returns a function from offsets of Python (code points) to offsets of JavaScript (UTF-16 units). */
 function measure(text) {
   if (!/[\ud800-\udbff][\udc00-\udfff]/.test(text)) return (offset) => offset;
   const starts = [];
@@ -64,7 +64,7 @@ function range(start, end) {
   });
 }
 
-/** Paints what an answer says of the text; `follow`: keeps the place in view that was reached. */
+/** Paints the spans and diagnostics of an answer; `follow` keeps the current position in view. */
 export function paint(answer, follow) {
   for (const highlight of highlights.values()) highlight.clear();
   for (const [start, end, kind, broken] of answer.spans) {
@@ -77,7 +77,7 @@ export function paint(answer, follow) {
   if (follow) reveal(answer.fed);
 }
 
-/** A caret under each place where something went wrong, with what it is. */
+/** Puts a caret with a description under the place of each diagnostic. */
 function mark(diagnostics) {
   marks.replaceChildren(
     ...diagnostics.map((diagnostic) => {
@@ -96,7 +96,7 @@ function mark(diagnostics) {
   );
 }
 
-/** Where a character stands, from the corner of the paper. */
+/** Returns the position of a character relative to the text. */
 function place(offset) {
   const at = Math.min(units(offset), node.length - 1);
   const one = document.createRange();
@@ -115,7 +115,7 @@ export function reveal(offset) {
   else if (bottom > box.scrollTop + box.clientHeight - 30) box.scrollTop = bottom - box.clientHeight + 60;
 }
 
-/** Selects a stretch of the text. */
+/** Selects a part of the text. */
 export function select(start, end) {
   area.focus({ preventScroll: true });
   area.setSelectionRange(units(start), units(end));

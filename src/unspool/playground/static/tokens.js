@@ -1,11 +1,11 @@
-// The tokens of a text, by a tokenizer.json: in the worker, where nothing waits for it.
+// Tokenization of a text with a tokenizer.json; it runs in the worker, so the page stays responsive.
 
 import { Tokenizer } from "./tokenizers.mjs";
 
 let known = "";
 let tokenizer;
 
-/** The question with the tokens of its text and its prompt in it. */
+/** Returns the request with the token ids of its text and its prompt. */
 export function withIds(request) {
   if (request.tokenizer_json !== known) {
     tokenizer = new Tokenizer(JSON.parse(request.tokenizer_json), {});

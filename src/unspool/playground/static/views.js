@@ -1,9 +1,11 @@
-// What comes out: the message as it grows, its diagnostics, events and chunks.  Text goes in as text.
+// The results: the message as it grows, its diagnostics, events and chunks.
+//
+// All text is inserted as text nodes, never as HTML, because a model may write anything.
 
-const MOST_ROWS = 60;  // a step may change all of them
+const MOST_ROWS = 60;  // a step may change every row
 const STATES = { open: "… open", complete: "✓ complete", malformed: "✗ malformed", truncated: "✂ cut off" };
 
-/** An element with a class and children. */
+/** Creates an element with a class and children. */
 export function make(tag, kind = "", ...children) {
   const element = document.createElement(tag);
   if (kind) element.className = kind;
@@ -11,7 +13,7 @@ export function make(tag, kind = "", ...children) {
   return element;
 }
 
-/** Makes the children of an element show these items; an element is kept where only its text changes. */
+/** Makes the children of an element show these items; keeps a child if only its text changes. */
 function sync(root, items, shape, fill) {
   items.forEach((item, number) => {
     const wanted = shape(item);
@@ -33,10 +35,10 @@ function put(element, kind, text) {
   if (cells[kind].told !== text) cells[kind].textContent = cells[kind].told = text;
 }
 
-/** The message, part by part. */
+/** Shows the parts of the message. */
 export function showMessage(root, message) {
   const parts = message?.parts ?? [];
-  const empty = { kind: "nothing", text: message ? "Nothing yet." : "The policies call this output an error." };
+  const empty = { kind: "nothing", text: message ? "Nothing yet." : "The policies treat this output as an error." };
   sync(
     root,
     parts.length ? parts : [empty],
@@ -54,7 +56,7 @@ export function showMessage(root, message) {
   );
 }
 
-/** What is wrong, with the line and a caret; `onChoose` is told which one was pointed at. */
+/** Shows the diagnostics, with a caret under the place; calls `onChoose(diagnostic)` on a click. */
 export function showDiagnostics(root, diagnostics, onChoose) {
   root.hidden = !diagnostics.length;
   root.replaceChildren(
@@ -74,7 +76,7 @@ export function showDiagnostics(root, diagnostics, onChoose) {
   );
 }
 
-/** A line with a caret under it, from a little before the caret on. */
+/** Cuts a long line shortly before its caret. */
 function narrow(caret) {
   const [line, under] = caret.split("\n");
   const cut = Math.max(4, under.length - 26);
@@ -86,12 +88,12 @@ const SAYS = {
   CallStart: (event) => ["name", `${event.name}  ${event.id}`],
   CallArgs: (event) => ["arguments", event.json],
   CallEnd: (event) => [event.status === "complete" ? "call" : "broken", event.status],
-  Markup: (event) => ["markup", `${event.role} ${JSON.stringify(event.text)}`],
-  Note: (event) => ["broken", `${event.kind}: ${event.detail}`],
+  Markup: (event) => ["markup", `${event.kind} ${JSON.stringify(event.text)}`],
+  Diagnostic: (event) => ["broken", `${event.kind}: ${event.detail}`],
   Finish: (event) => ["markup", event.reason ?? ""],
 };
 
-/** The events as they came, the last ones. */
+/** Shows the last events. */
 export function showEvents(root, answer) {
   const rows = answer.events.slice(-MOST_ROWS);
   showRows(root, rows, answer, answer.events.length - rows.length, (event) => {
@@ -101,7 +103,7 @@ export function showEvents(root, answer) {
   });
 }
 
-/** The chunks of an API as they were sent, the last ones. */
+/** Shows the last chunks of an API. */
 export function showChunks(root, answer, api) {
   const chunks = answer.chunks[api] ?? [];
   const rows = chunks.slice(-MOST_ROWS);
@@ -116,7 +118,7 @@ export function showChunks(root, answer, api) {
 
 function showRows(root, rows, answer, earlier, say) {
   const now = Math.min(answer.position, answer.steps + 1);
-  const told = earlier > 0 ? `${earlier} before these` : earlier < 0 ? "those of the last steps" : "";
+  const told = earlier > 0 ? `${earlier} earlier rows` : earlier < 0 ? "rows of the last steps" : "";
   const items = told ? [{ told }, ...rows] : rows;
   sync(
     root,
@@ -136,7 +138,7 @@ function showRows(root, rows, answer, earlier, say) {
   );
 }
 
-/** The tokens, coloured by what they are. */
+/** Shows the tokens in the colours of their labels. */
 export function showTokens(root, answer) {
   if (answer.error) return void root.replaceChildren(make("p", "told", answer.error));
   root.replaceChildren(
@@ -144,7 +146,7 @@ export function showTokens(root, answer) {
       "p",
       "tokens",
       ...answer.tokens.map((token) => {
-        const flags = `${token.shared ? ", and what follows" : ""}${token.broken ? ", broken" : ""}`;
+        const flags = `${token.shared ? ", shared with the next span" : ""}${token.broken ? ", broken" : ""}`;
         const text = token.text.replaceAll("\n", "⏎\n") || "·";
         const element = make("span", `token k-${token.kind}${token.broken ? " broken" : ""}`, text);
         element.title = `${token.id}: ${token.kind}${flags}`;

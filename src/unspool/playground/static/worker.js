@@ -1,4 +1,4 @@
-// Python in the browser: Pyodide, our wheel and what it needs, all from this folder.
+// Python in the browser: Pyodide, our wheel and its dependencies, all from this folder.
 
 import { loadPyodide } from "./pyodide/pyodide.mjs";
 
@@ -27,7 +27,7 @@ starting.then(
 
 let tokens;
 
-/** The tokens of a text, by the tokenizer that the page was given: Python has none that finds them here. */
+/** Adds token ids to a request, because Python has no tokenizer in the browser. */
 async function withIds(request) {
   tokens ??= import("./tokens.js");
   return (await tokens).withIds(request);

@@ -1,22 +1,22 @@
-"""What a model may write, before it is spelt for an engine.
+"""Nodes of a grammar, independent of any engine.
 
-A small algebra.  The walk over a dialect's templates builds it once, and every
-writer reads it: GBNF expands all of it to rules, structural tags keep what
-their engine can do itself (JSON schemas, text up to a marker).
+``_dialect_grammar`` builds a tree of these nodes, and every writer reads it.
+The GBNF writer expands all of them to rules.  The writer of structural tags
+keeps the nodes that xgrammar supports itself (JSON schemas, text up to a marker).
 
 ===============  ==============================================================
-``Exact``        this text
+``Exact``        a fixed text
 ``Chars``        one character of a set
-``Seq``          one after the other
-``OneOf``        one of these
-``Repeat``       again and again
-``Many``         at least one, with a separator
-``SchemaValue``  a value by its JSON schema, in some notation
-``UpTo``         text up to a marker, and the marker
-``Free``         text
-``Dispatch``     text, in which a trigger begins something fixed
-``Named``        the same under a name, for readers
-``Ref``          a rule; only what has been expanded has these
+``Seq``          a sequence of nodes
+``OneOf``        one of several nodes
+``Repeat``       a repeated node
+``Separated``    one or more of a node, with a separator
+``SchemaValue``  a value that satisfies a JSON schema, in some notation
+``TextUpTo``     text up to and including a marker
+``AnyText``      text to the end
+``Dispatch``     text in which a trigger begins another node
+``Named``        a node with a name, for people who read the grammar
+``Ref``          a reference to a rule; appears only after expansion
 ===============  ==============================================================
 """
 
@@ -27,52 +27,52 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
 Ranges: TypeAlias = tuple[tuple[int, int], ...]
-"""Code points from and to, sorted, without overlaps."""
+"""Inclusive ranges of code points, sorted, without overlaps."""
 Schema: TypeAlias = Mapping[str, Any] | bool
 """A JSON schema."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exact:
-    """A given text."""
+    """A fixed text."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Chars:
-    """One character out of these."""
+    """One character of a set."""
 
     ranges: Ranges
 
 
 @dataclass(frozen=True, slots=True)
 class Seq:
-    """One after the other; empty: nothing."""
+    """A sequence of nodes; the empty sequence is the empty text."""
 
     parts: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """One of these."""
+    """One of several nodes."""
 
     options: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """The same several times."""
+    """A node that is repeated."""
 
     item: Node
     least: int = 0
     most: int | None = None
-    """``None``: as often as you like."""
+    """Maximum number of repetitions; ``None``: no limit."""
 
 
 @dataclass(frozen=True, slots=True)
-class Many:
-    """At least one, with a separator between two."""
+class Separated:
+    """One or more of a node, with a separator between them."""
 
     item: Node
     separator: str
@@ -86,42 +86,44 @@ class SchemaValue:
     """Self-contained: references point into its own ``$defs``."""
     notation: Literal["json", "python", "bare"] = "json"
     arguments: bool = False
-    """The arguments of a call, which Python writes in its own way."""
+    """True if the value is the arguments of a call, which Python notation writes as keywords."""
     quote: str = '"'
     """String delimiter of the bare notation."""
     without: tuple[str, ...] = ()
-    """What must not occur in strings, because nothing protects it there."""
+    """Texts that must not occur in strings, because the parser would read them as markup."""
 
 
 @dataclass(frozen=True, slots=True)
-class UpTo:
-    """Text up to the first occurrence of a marker, and the marker."""
+class TextUpTo:
+    """Text up to and including the first occurrence of a marker."""
 
     end: str
     without: tuple[str, ...] = ()
-    """What must not occur in the text either."""
+    """Other texts that must not occur before the marker."""
 
 
 @dataclass(frozen=True, slots=True)
-class Free:
-    """Text to the end of the output, or to what it must not contain."""
+class AnyText:
+    """Text to the end of the output."""
 
     without: tuple[str, ...] = ()
+    """Texts that must not occur in it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """Text to the end of the output, unless the trigger occurs: there ``then`` begins, and is the rest."""
+    """Text to the end of the output; if the trigger occurs in it, ``then`` is the rest of the output."""
 
     trigger: str
     then: Node
-    """Begins with the trigger."""
+    """The node that begins with the trigger."""
     without: tuple[str, ...] = ()
+    """Texts that must not occur in the text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """The same under a name."""
+    """A node with a name."""
 
     name: str
     node: Node
@@ -129,35 +131,46 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """A rule by its name."""
+    """A reference to a rule."""
 
     name: str
 
 
 Node: TypeAlias = (
-    Exact | Chars | Seq | OneOf | Repeat | Many | SchemaValue | UpTo | Free | Dispatch | Named | Ref
+    Exact
+    | Chars
+    | Seq
+    | OneOf
+    | Repeat
+    | Separated
+    | SchemaValue
+    | TextUpTo
+    | AnyText
+    | Dispatch
+    | Named
+    | Ref
 )
 
 NOTHING: Final = Seq(())
 
 
 def seq(*parts: Node | str) -> Node:
-    """One after the other, with neighbouring texts joined."""
+    """Return a sequence, with nested sequences unpacked and adjacent texts joined."""
     out: list[Node] = []
-    texts: list[str] = []  # neighbours, joined once
+    texts: list[str] = []  # adjacent texts that are not in ``out`` yet
     for part in parts:
         node = Exact(part) if isinstance(part, str) else part
         for inner in node.parts if isinstance(node, Seq) else (node,):
             if isinstance(inner, Exact):
                 texts.append(inner.text)
                 continue
-            _put_text(texts, out)
+            _flush_texts(texts, out)
             out.append(inner)
-    _put_text(texts, out)
+    _flush_texts(texts, out)
     return out[0] if len(out) == 1 else Seq(tuple(out))
 
 
-def _put_text(texts: list[str], out: list[Node]) -> None:
+def _flush_texts(texts: list[str], out: list[Node]) -> None:
     text = "".join(texts)
     if text:
         out.append(Exact(text))
@@ -165,7 +178,7 @@ def _put_text(texts: list[str], out: list[Node]) -> None:
 
 
 def choice(options: Iterable[Node]) -> Node:
-    """One of these, each once."""
+    """Return a choice without duplicates, with nested choices unpacked."""
     out: dict[Node, None] = {}
     for option in options:
         out.update(dict.fromkeys(option.options if isinstance(option, OneOf) else (option,)))
@@ -173,44 +186,44 @@ def choice(options: Iterable[Node]) -> Node:
 
 
 def optional(*parts: Node | str) -> Node:
-    """That, or nothing."""
+    """Return a node for the sequence of the parts or nothing."""
     node = seq(*parts)
     return NOTHING if node == NOTHING else Repeat(node, 0, 1)
 
 
 def up_to(end: str, without: Iterable[str] = ()) -> Node:
-    """Text up to a marker; what must not occur in it may overlap with the marker.
+    """Return text up to a marker, without other texts that may overlap with the marker.
 
-    Where the marker contains one of them, the text ends there already.
+    If the marker contains one of the other texts, the free text already ends there.
 
     >>> up_to("</city>", ["</"])
-    Seq(parts=(UpTo(end='</', without=()), Exact(text='city>')))
+    Seq(parts=(TextUpTo(end='</', without=()), Exact(text='city>')))
     """
     others = [other for other in dict.fromkeys(without) if other != end]
     ends = [end.find(other) + len(other) for other in others if other in end]
     cut = min(ends, default=len(end))
-    # A longer text that contains the marker cannot come before it.
+    # A text that contains the marker cannot occur before it.
     kept = [other for other in others if end[:cut] not in other]
-    return seq(UpTo(end[:cut], tuple(kept)), end[cut:])
+    return seq(TextUpTo(end[:cut], tuple(kept)), end[cut:])
 
 
-def first_text(node: Node) -> str:
-    """The text that something certainly begins with."""
+def literal_prefix(node: Node) -> str:
+    """Return the text that every output of a node begins with."""
     if isinstance(node, Exact):
         return node.text
     if isinstance(node, Seq) and node.parts:
-        return first_text(node.parts[0])
+        return literal_prefix(node.parts[0])
     if isinstance(node, Named):
-        return first_text(node.node)
-    if isinstance(node, Many):
-        return first_text(node.item)
+        return literal_prefix(node.node)
+    if isinstance(node, Separated):
+        return literal_prefix(node.item)
     if isinstance(node, OneOf):
-        return _common_prefix([first_text(option) for option in node.options])
+        return _common_prefix([literal_prefix(option) for option in node.options])
     return ""
 
 
 def strip_prefix(node: Node, prefix: str) -> Node:
-    """What follows the text that something begins with."""
+    """Return a node without the text that it begins with."""
     if not prefix:
         return node
     if isinstance(node, Exact) and node.text.startswith(prefix):
@@ -219,7 +232,7 @@ def strip_prefix(node: Node, prefix: str) -> Node:
         return seq(strip_prefix(node.parts[0], prefix), *node.parts[1:])
     if isinstance(node, Named):
         return Named(node.name, strip_prefix(node.node, prefix))
-    if isinstance(node, Many):
+    if isinstance(node, Separated):
         return seq(strip_prefix(node.item, prefix), Repeat(seq(node.separator, node.item)))
     if isinstance(node, OneOf):
         return choice(strip_prefix(option, prefix) for option in node.options)
@@ -239,8 +252,8 @@ def _common_prefix(texts: Sequence[str]) -> str:
 _LAST: Final = 0x10FFFF
 
 
-def chars(text: str) -> Ranges:
-    """A set, written as in a regular expression: ``a-z0-9_``; a leading ``^`` takes all others."""
+def char_class(text: str) -> Ranges:
+    """Parse a set in the syntax of regular expressions: ``a-z0-9_``, or ``^a-z`` for all others."""
     negated = text.startswith("^") and len(text) > 1
     text = text[1:] if negated else text
     pairs: list[tuple[int, int]] = []
@@ -257,7 +270,7 @@ def chars(text: str) -> Ranges:
 
 
 def union(*sets: Ranges) -> Ranges:
-    """What is in one of the sets."""
+    """Return the characters that are in at least one set."""
     out: list[tuple[int, int]] = []
     for low, high in sorted(pair for ranges in sets for pair in ranges):
         if out and low <= out[-1][1] + 1:
@@ -268,7 +281,7 @@ def union(*sets: Ranges) -> Ranges:
 
 
 def complement(ranges: Ranges) -> Ranges:
-    """What is not in the set."""
+    """Return the characters that are not in a set."""
     out: list[tuple[int, int]] = []
     at = 0
     for low, high in ranges:
@@ -281,10 +294,10 @@ def complement(ranges: Ranges) -> Ranges:
 
 
 def intersection(one: Ranges, other: Ranges) -> Ranges:
-    """What is in both sets."""
+    """Return the characters that are in both sets."""
     return complement(union(complement(one), complement(other)))
 
 
 def contains(ranges: Ranges, char: str) -> bool:
-    """Whether the set has this character."""
+    """Return whether a character is in a set."""
     return any(low <= ord(char) <= high for low, high in ranges)

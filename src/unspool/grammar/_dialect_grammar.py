@@ -1,12 +1,18 @@
-"""The walk: from a dialect's templates to what a model may write.
+"""The grammar of a dialect: from its templates to a tree of nodes.
 
-The first template of each kind is what the model itself would write, and the
-only one a grammar allows.  Literals become text; holes become what the tools
-say: names, and arguments by their schemas.
+A dialect may list several templates of each kind.  The first one is the form
+that the model itself writes, and the only one that the grammar allows.
+Literals of a template become text.  Holes become nodes made from the tools: the
+names of the functions, and their arguments by schema.
 
-What nothing protects must not contain markup: a value between tags cannot hold
-the tags that would end it, reasoning cannot hold what begins a call.  So what a
-grammar allows, the parser reads back.
+Text that is not quoted or escaped must not contain markup.  A value between
+tags must not contain the tag that ends it, and reasoning must not contain the
+start of a call.  With these exclusions the parser reads every output that the
+grammar allows back as intended.
+
+``GrammarBuilder`` serves dialects whose calls stand in plain text;
+``FramedGrammarBuilder`` serves those that write a message with a header for
+each part (Harmony).
 """
 
 from __future__ import annotations
@@ -29,46 +35,46 @@ from ..dialects._templates import (
     split_marks,
 )
 from ..errors import UsageError
-from ._intermediate import (
+from ._nodes import (
     NOTHING,
+    AnyText,
     Chars,
     Dispatch,
     Exact,
-    Free,
-    Many,
     Named,
     Node,
     Repeat,
     Schema,
     SchemaValue,
-    chars,
+    Separated,
+    char_class,
     choice,
     complement,
-    first_text,
+    literal_prefix,
     optional,
     seq,
     strip_prefix,
     up_to,
 )
-from ._json_schema import Function
-from ._parameters import Params
+from ._tagged_parameters import TaggedParameters
+from ._tool_schemas import Function
 
 if TYPE_CHECKING:
     from ..dialects._declaration import Dialect, Frame
 
 Start: TypeAlias = Literal["message", "reasoning", "content"]
-"""Where the output begins: where a message does, or inside what the prompt has opened."""
+"""Where the output begins: at the start of a message, or in a channel that the prompt has opened."""
 
-_BLANK: Final = Chars(chars(" \n"))
+_BLANK: Final = Chars(char_class(" \n"))
 _GAP: Final = Repeat(_BLANK, 0, 4)
-"""White space between reasoning and what follows it."""
-_NUMBER: Final = Repeat(Chars(chars("0-9")), 1, 4)
-_SOME_ID: Final = Repeat(Chars(chars("a-zA-Z0-9_-")), 1, 40)
+"""Whitespace between reasoning and the text after it."""
+_NUMBER: Final = Repeat(Chars(char_class("0-9")), 1, 4)
+_OPENAI_ID_TEXT: Final = Repeat(Chars(char_class("a-zA-Z0-9_-")), 1, 40)
 _NAMES: Final = re.compile(r"[^\s<>{}()\[\]\"'|｜,=]+")
 
 
-class Walk:
-    """Builds the grammar of a dialect for some functions."""
+class GrammarBuilder:
+    """Builder of the grammar of one dialect for some functions."""
 
     def __init__(self, dialect: Dialect, offered: Sequence[Function], *, parallel: bool) -> None:
         self.dialect = dialect
@@ -78,34 +84,34 @@ class Walk:
                 f"dialect {dialect.name!r} calls {dialect.names.fixed!r} only, which is not offered"
             )
         self.parallel = parallel
-        self.params = Params(dialect) if dialect.param else None
+        self.params = TaggedParameters(dialect) if dialect.param else None
 
     # -- calls
 
     def calls(self) -> Node:
-        """Calls, as many as may be, with what surrounds them; without the white space before."""
+        """Return the calls with the markers around them, without the whitespace before them."""
         dialect = self.dialect
         opening, closing = self.section()
         separator = dialect.sep[0] if dialect.sep else ""
         if dialect.section_per_call:
             separator = closing + separator + opening
         one = choice(Named(f"{function.name}-call", self.call(function)) for function in self.offered)
-        return seq(opening, Many(one, separator) if self.parallel else one, closing)
+        return seq(opening, Separated(one, separator) if self.parallel else one, closing)
 
     def section(self) -> tuple[str, str]:
-        """What stands before and behind the calls."""
+        """Return the text before and after the calls."""
         before, _, after = split_at(parse_template(split_marks(self.dialect.section[0])[1]), "calls")
         return _text(before).lstrip("\n"), _text(after)
 
     def call(self, function: Function) -> Node:
-        """One call."""
-        return self.filled(self.dialect.call[0], function)
+        """Return one call."""
+        return self.fill(self.dialect.call[0], function)
 
-    def filled(self, template: str, function: Function) -> Node:
-        """A template with the function's name and what may be its arguments."""
-        return seq(*self._parts(parse_template(template), function))
+    def fill(self, template: str, function: Function) -> Node:
+        """Return a template filled with the function's name and arguments."""
+        return seq(*self._fill_pieces(parse_template(template), function))
 
-    def _parts(self, pieces: Iterable[Piece], function: Function) -> Iterator[Node | str]:
+    def _fill_pieces(self, pieces: Iterable[Piece], function: Function) -> Iterator[Node | str]:
         for piece in pieces:
             if isinstance(piece, Hole):
                 yield self.hole(piece, function)
@@ -118,7 +124,10 @@ class Walk:
                 yield piece.text
 
     def hole(self, hole: Hole, function: Function, *, escape: bool = False) -> Node:
-        """What a hole may hold."""
+        """Return the node that fills a hole.
+
+        One branch per kind of hole, so the function is long but flat.
+        """
         dialect = self.dialect
         notation = hole.notation or dialect.args
         if hole.field == "name":
@@ -126,7 +135,7 @@ class Walk:
             if not _NAMES.fullmatch(name):
                 raise UsageError(f"dialect {dialect.name!r} cannot write the tool name {function.name!r}")
             form = dialect.names.forms[0]
-            # A form that doubles the name is accepted, never written.
+            # The parser also accepts forms that repeat the name; the grammar never writes them.
             return _number_in(form.replace("{name}", name)) if form.count("{name}") == 1 else Exact(name)
         if hole.field == "index":
             return _NUMBER
@@ -140,12 +149,13 @@ class Walk:
             return self.arguments(function.parameters, notation)
         if hole.field == "code":
             raise UsageError(
-                f"dialect {dialect.name!r} writes raw code, whose end nothing marks; no grammar can say more"
+                f"dialect {dialect.name!r} writes raw code without an end marker, "
+                "so no grammar can constrain it; use guided_schema()"
             )
         return NOTHING
 
     def arguments(self, schema: Schema, notation: str) -> Node:
-        """Arguments in a notation."""
+        """Return the arguments in a notation."""
         if notation == "json":
             return SchemaValue(schema)
         if notation == "bare":
@@ -153,7 +163,7 @@ class Walk:
         return SchemaValue(schema, "python", arguments=True)
 
     def envelope(self, function: Function, notation: str) -> Node:
-        """An object that holds name and arguments."""
+        """Return an object that holds the name and the arguments."""
         if notation == "json":
             return self._envelope(function, SchemaValue(function.parameters), '"')
         value = SchemaValue(function.parameters, "python")
@@ -176,28 +186,32 @@ class Walk:
         return seq(*members, "}")
 
     def id(self, function: Function) -> Node:
-        """An id as the family spells it."""
+        """Return a call id in the format of the model family."""
         form = self.dialect.id_format
         if form == OPENAI_ID:
-            return _SOME_ID
+            return _OPENAI_ID_TEXT
         before, random, after = form.pattern.replace("{name}", function.name).partition("{random}")
         if not random:
             return _number_in(before)
-        letters = Repeat(Chars(chars("a-zA-Z0-9")), form.length, form.length)
+        letters = Repeat(Chars(char_class("a-zA-Z0-9")), form.length, form.length)
         return seq(_number_in(before), letters, _number_in(after))
 
     # -- the whole output
 
-    def output(self, kind: str, *, reasoning: bool, start: Start) -> Node:
-        """Reasoning, if it may be; content, if calls are not required; calls."""
+    def output(self, *, required: bool, reasoning: bool, start: Start) -> Node:
+        """Return the grammar of the whole output.
+
+        It is reasoning (if allowed), then content (unless a call is required), then calls.
+        """
         calls = self.calls()
-        openers = self.openers()
-        thoughts, answers = _marks(self.dialect.reasoning), _marks(self.dialect.content)
-        dropped = _marks([template for template in self.dialect.drop if "{text}" in template])
+        openers = self.call_openers()
+        thoughts, answers = _markers(self.dialect.reasoning), _markers(self.dialect.content)
+        dropped = _markers([template for template in self.dialect.drop if "{text}" in template])
+        # Reasoning must not contain any marker.  Content may contain those of its own channel.
         forbidden = (*openers, *thoughts, *answers, *dropped)
-        visible = (*openers, *(mark for mark in (*thoughts, *dropped) if mark not in answers))
-        body = self.answer(calls, visible) if kind == "auto" else seq(self.empty_content(), calls)
-        # White space before an answer is part of it.
+        visible = (*openers, *(marker for marker in (*thoughts, *dropped) if marker not in answers))
+        body = seq(self.empty_content(), calls) if required else self.answer(calls, visible)
+        # Whitespace before an answer is part of the answer.
         gap, lead = (NOTHING, NOTHING) if isinstance(body, Dispatch) else (self.gap(), self.lead())
         if start == "message":
             if reasoning and self.dialect.reasoning:
@@ -209,68 +223,71 @@ class Walk:
         return seq(up_to(closer, forbidden if start == "reasoning" else visible), gap, body)
 
     def answer(self, calls: Node, forbidden: tuple[str, ...]) -> Node:
-        """Content, calls, or both."""
-        if self.anchored:
-            first = complement(chars(" \n" + first_text(calls)[:1]))
-            return choice((calls, seq(_GAP, optional(Chars(first), Free(forbidden)))))
+        """Return content, calls, or content and then calls."""
+        if self.is_anchored:
+            first = complement(char_class(" \n" + literal_prefix(calls)[:1]))
+            return choice((calls, seq(_GAP, optional(Chars(first), AnyText(forbidden)))))
         trigger = self.trigger()
         return Dispatch(trigger, calls, tuple(other for other in forbidden if other not in trigger))
 
     @property
-    def anchored(self) -> bool:
-        """Whether calls are only looked for where no visible text came before."""
+    def is_anchored(self) -> bool:
+        """True if the parser recognises calls only at the start of the visible text."""
         return "^" in split_marks(self.dialect.section[0])[0]
 
     def trigger(self) -> str:
-        """What tells that calls begin, if it is not their place."""
+        """Return the marker that begins the calls in the middle of a text."""
         before, _, _ = split_at(parse_template(split_marks(self.dialect.section[0])[1]), "calls")
         opener = _marker(first_literal(before) or first_literal(parse_template(self.dialect.call[0])))
         return opener if _is_tag(opener) else _text(before).lstrip("\n") or opener
 
-    def openers(self) -> tuple[str, ...]:
-        """What begins a call, in any of the forms that are read, unless it may as well be prose."""
+    def call_openers(self) -> tuple[str, ...]:
+        """Return the markers that begin a call in any form that the parser reads.
+
+        Markers that also occur in prose are left out.
+        """
         dialect = self.dialect
-        trigger = "" if self.anchored else self.trigger()
-        found = {trigger: None}
+        trigger = "" if self.is_anchored else self.trigger()
+        openers = {trigger: None}
         for section in dialect.section:
             before, _, _ = split_at(parse_template(split_marks(section)[1]), "calls")
             for template in (section,) if first_literal(before) else dialect.call:
-                # A form that contains the trigger is found by it.
+                # Excluding the trigger excludes every form that contains it.
                 if not trigger or trigger not in template:
-                    found[_marker(first_literal(parse_template(split_marks(template)[1])))] = None
-        return tuple(opener for opener in found if _is_tag(opener))
+                    openers[_marker(first_literal(parse_template(split_marks(template)[1])))] = None
+        return tuple(opener for opener in openers if _is_tag(opener))
 
     def _wrapper(self, channel: Literal["reasoning", "content"]) -> tuple[str, str]:
-        """Opener and closer of a channel."""
+        """Return the opening and closing marker of a channel."""
         templates = self.dialect.reasoning if channel == "reasoning" else self.dialect.content
         if not templates:
             raise UsageError(
-                f"dialect {self.dialect.name!r} has no {channel} of its own, so the output cannot start in it"
+                f"dialect {self.dialect.name!r} has no {channel} channel, so the output cannot start in it"
             )
         before, _, after = split_at(parse_template(split_marks(templates[0])[1]), "text")
         return _text(before).rstrip("\n"), first_literal(after)
 
     def empty_content(self) -> Node:
-        """Control tokens around an empty answer: some models always write them."""
+        """Return the optional control tokens of an empty answer, which some models always write."""
         if not self.dialect.content:
             return NOTHING
         opening, closer = self._wrapper("content")
         return optional(opening, closer) if is_control_token(opening) else NOTHING
 
     def gap(self) -> Node:
-        """What may stand between two parts of the output."""
+        """Return the text that may separate two parts of the output."""
         dialect = self.dialect
         again = optional(dialect.prompt.start) if dialect.prompt.start in dialect.drop else NOTHING
         return seq(NOTHING if dialect.keep_whitespace else _GAP, again)
 
     def lead(self) -> Node:
-        """White space before the calls, if the model writes any."""
+        """Return the whitespace before the calls, if the dialect writes any."""
         body = split_marks(self.dialect.section[0])[1]
         return _GAP if body.startswith("\n") and not self.dialect.keep_whitespace else NOTHING
 
 
-class FramedWalk(Walk):
-    """The same for messages with headers: a message for each part."""
+class FramedGrammarBuilder(GrammarBuilder):
+    """Builder of the grammar of a dialect that writes each part as a message with a header."""
 
     def __init__(
         self, dialect: Dialect, frame: Frame, offered: Sequence[Function], *, parallel: bool
@@ -278,10 +295,10 @@ class FramedWalk(Walk):
         super().__init__(dialect, offered, parallel=parallel)
         self.frame = frame
         self.end = frame.ends[0] if frame.ends else ""
-        self.borders = (*frame.ends, *(opener for opener in frame.open if not opener.startswith("^")))
+        self.boundaries = (*frame.ends, *(opener for opener in frame.open if not opener.startswith("^")))
 
-    def head(self, into: str) -> str:
-        """The header of a message of reasoning or content; nothing if there is none."""
+    def header(self, into: str) -> str:
+        """Return the header of a reasoning or content message; empty if there is none."""
         for route in self.frame.routes:
             if route.into == into and route.header:
                 return self.frame.open[0] + route.header + self.frame.sep
@@ -294,57 +311,59 @@ class FramedWalk(Walk):
                 break
         else:
             raise UsageError(
-                f"dialect {self.dialect.name!r} does not say how the header of a call is written"
+                f"dialect {self.dialect.name!r} has no route that gives the header of a call; "
+                "add a header to the route of its calls"
             )
         if not re.fullmatch(r"[^\s<]+", function.name):
             raise UsageError(f"dialect {self.dialect.name!r} cannot write the tool name {function.name!r}")
-        body = self.filled(route.into, function)
+        body = self.fill(route.into, function)
         if route.into == "{calls}":
             opening, closing = self.section()
-            body = seq(opening, self.filled(self.dialect.call[0], function), closing)
+            body = seq(opening, self.fill(self.dialect.call[0], function), closing)
         return seq(frame.open[0] + route.header.replace("{name}", function.name) + frame.sep, body)
 
     def calls(self) -> Node:
         frame = self.frame
         end = frame.call_end or self.end
         one = choice(Named(f"{function.name}-call", self.call(function)) for function in self.offered)
-        # The last end is what stops the model, so it is often not seen.
+        # The model stops at the last end marker, so backends often leave it out of the output.
         last = optional(choice(map(Exact, dict.fromkeys((end, *frame.ends))))) if end else NOTHING
-        return seq(Many(one, end) if self.parallel else one, last)
+        return seq(Separated(one, end) if self.parallel else one, last)
 
-    def output(self, kind: str, *, reasoning: bool, start: Start) -> Node:
+    def output(self, *, required: bool, reasoning: bool, start: Start) -> Node:
         calls = self.calls()
-        if start != "message" and not self.head(start):
+        if start != "message" and not self.header(start):
             raise UsageError(
-                f"dialect {self.dialect.name!r} has no {start} of its own, so the output cannot start in it"
+                f"dialect {self.dialect.name!r} has no {start} channel, so the output cannot start in it"
             )
-        content = self.answer(calls, ()) if kind == "auto" else self.closed(calls)
+        content = self.text_then(calls) if required else self.answer(calls, ())
         if start == "content":
             return content
-        body = choice((calls, seq(self.head("content"), content))) if kind == "auto" else calls
+        body = calls if required else choice((calls, seq(self.header("content"), content)))
         if start == "reasoning":
-            return self.closed(body)
+            return self.text_then(body)
         options = [body]
-        if reasoning and self.head("reasoning"):
-            options.append(seq(self.head("reasoning"), self.closed(body)))
-        given = self.dialect.prompt.start
-        if not all(first_text(option).startswith(given) for option in options):
+        if reasoning and self.header("reasoning"):
+            options.append(seq(self.header("reasoning"), self.text_then(body)))
+        # The prompt already ends with the start of the message, so the output begins after it.
+        seed = self.dialect.prompt.start
+        if not all(literal_prefix(option).startswith(seed) for option in options):
             raise UsageError(
-                f"the messages of dialect {self.dialect.name!r} do not begin with its start {given!r}"
+                f"the messages of dialect {self.dialect.name!r} do not begin with its prompt.start {seed!r}"
             )
-        return choice(strip_prefix(option, given) for option in options)
+        return choice(strip_prefix(option, seed) for option in options)
 
-    def closed(self, body: Node) -> Node:
-        """The text of a message, and what follows it."""
+    def text_then(self, body: Node) -> Node:
+        """Return the text of a message, its end, and then ``body``."""
         if self.end:
-            return seq(up_to(self.end, self.borders), body)
+            return seq(up_to(self.end, self.boundaries), body)
         return seq(up_to(self.frame.open[0]), strip_prefix(body, self.frame.open[0]))
 
     def answer(self, calls: Node, forbidden: tuple[str, ...]) -> Node:
         if not self.end:
             return Dispatch(self.frame.open[0], calls, forbidden)
         last = optional(choice(map(Exact, self.frame.ends)))
-        return choice((self.closed(calls), seq(Free((*self.borders, *forbidden)), last)))
+        return choice((self.text_then(calls), seq(AnyText((*self.boundaries, *forbidden)), last)))
 
 
 # --- text
@@ -354,18 +373,18 @@ def _text(pieces: Iterable[Piece]) -> str:
     return "".join(piece.text for piece in pieces if not isinstance(piece, Hole))
 
 
-def _marks(wrappers: Iterable[str]) -> tuple[str, ...]:
-    """What begins and ends such text; not an end that may as well be prose."""
-    found: list[str] = []
+def _markers(wrappers: Iterable[str]) -> tuple[str, ...]:
+    """Return the markers of wrapper templates, without closing markers that also occur in prose."""
+    markers: list[str] = []
     for template in wrappers:
         before, _, after = split_at(parse_template(split_marks(template)[1]), "text")
         opener, closer = first_literal(before), first_literal(after)
-        found += [opener, closer] if _is_tag(closer) else [opener]
-    return tuple(dict.fromkeys(found))
+        markers += [opener, closer] if _is_tag(closer) else [opener]
+    return tuple(dict.fromkeys(markers))
 
 
 def _marker(literal: str) -> str:
-    """A literal without the bracket of a list, which may be forgotten, and blanks."""
+    """Strip trailing spaces and the opening bracket of a list, which models sometimes forget."""
     return literal.rstrip(" ") if len(literal) == 1 else literal.rstrip(" [")
 
 

@@ -1,12 +1,14 @@
-"""Values by their schema, as rules, in the notations that dialects write them in.
+"""Rules for values that satisfy a JSON schema, in the notations of the dialects.
 
-A schema decides which values there are, a notation how they are spelt.  What is
-enforced: types, ``enum``, ``const``, ``required``, the declared properties in
-their order, ``additionalProperties`` where it is given, ``items`` and
-``prefixItems`` with their counts, ``anyOf`` and ``oneOf`` (as any of them),
-``allOf`` (merged), ``$ref``, bounds of integers, lengths, the common formats,
-and patterns that a grammar can have.  Other keywords are not: a grammar may
-allow more than the schema, never less than one way to satisfy it.
+The schema decides which values are allowed, the notation how they are written:
+``JsonValues``, ``PythonValues`` and ``BareValues`` (keys without quotes).
+
+The rules enforce types, ``enum``, ``const``, ``required``, declared properties in
+their order, ``additionalProperties`` if present, ``items`` and ``prefixItems`` with
+their counts, ``anyOf`` and ``oneOf`` (at least one branch), ``allOf`` (merged),
+``$ref``, bounds of integers, lengths, common formats, and patterns that a grammar
+can express.  They ignore other keywords.  So a grammar may allow more than the
+schema, and it always allows at least one way to satisfy the schema.
 """
 
 from __future__ import annotations
@@ -16,7 +18,16 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from ._intermediate import (
+from ._combine_schemas import (
+    CONSTRAINTS,
+    find_definition,
+    find_references,
+    flatten_schema,
+    has_type,
+    intersect,
+)
+from ._named_rules import Rules
+from ._nodes import (
     NOTHING,
     Chars,
     Exact,
@@ -25,45 +36,42 @@ from ._intermediate import (
     Repeat,
     Schema,
     SchemaValue,
-    chars,
+    char_class,
     choice,
     complement,
     optional,
     seq,
     union,
 )
-from ._named_rules import Rules
-from ._regex import FORMATS, MOST, UnsupportedPattern, pattern_node, spelt
-from ._schema_intersection import CONSTRAINTS, both, is_of
-from ._schema_merging import definition, merged, references
-from ._text_without_marker import set_of, text_rules, word_rules
+from ._regex import FORMATS, MOST, UnsupportedPattern, apply_escapes, parse_pattern
+from ._text_excluding_markers import add_text_rules, add_word_rules, char_set
 
-_DIGIT: Final = Chars(chars("0-9"))
-_HEX: Final = Chars(chars("0-9a-fA-F"))
+_DIGIT: Final = Chars(char_class("0-9"))
+_HEX: Final = Chars(char_class("0-9a-fA-F"))
 _CONTROL: Final[Ranges] = ((0, 31), (127, 127))
 _SPACE: Final = choice(
-    (NOTHING, Exact(" "), seq(Repeat(Exact("\n"), 1, 2), Repeat(Chars(set_of(" \t")), 0, 20)))
+    (NOTHING, Exact(" "), seq(Repeat(Exact("\n"), 1, 2), Repeat(Chars(char_set(" \t")), 0, 20)))
 )
-"""White space where JSON allows it; never without end."""
-_EXPONENT: Final = optional(Chars(set_of("eE")), optional(Chars(set_of("+-"))), Repeat(_DIGIT, 1, 2))
+"""Whitespace where JSON allows it, with a maximum length."""
+_EXPONENT: Final = optional(Chars(char_set("eE")), optional(Chars(char_set("+-"))), Repeat(_DIGIT, 1, 2))
 _FRACTION: Final = optional(".", Repeat(_DIGIT, 1, 16))
-_NATURAL: Final = choice((Exact("0"), seq(Chars(chars("1-9")), Repeat(_DIGIT, 0, 18))))
+_NATURAL: Final = choice((Exact("0"), seq(Chars(char_class("1-9")), Repeat(_DIGIT, 0, 18))))
 
 
-def value_rules(rules: Rules, value: SchemaValue) -> Node:
-    """The rules for a value."""
-    kinds = {"json": Values, "bare": BareValues, "python": PythonValues}
-    values = kinds[value.notation](rules, value)
+def add_value_rules(rules: Rules, value: SchemaValue) -> Node:
+    """Add the rules for a value, and return the first one."""
+    notations = {"json": JsonValues, "bare": BareValues, "python": PythonValues}
+    values = notations[value.notation](rules, value)
     if value.arguments and isinstance(values, PythonValues):
         node = values.arguments(value.schema)
     else:
         node = values.value(value.schema)
-    rules.settle()
+    rules.define_deferred()
     return node
 
 
-class Values:
-    """Values in JSON.  The other notations differ in what the methods of the first half give."""
+class JsonValues:
+    """Values in JSON, and the base of the other notations, which override the first group of methods."""
 
     notation = "json"
     null: Node = Exact("null")
@@ -84,55 +92,55 @@ class Values:
     # -- spelling
 
     def white_space(self) -> Node:
-        """What may stand behind a comma or a colon."""
-        return self.rules.once("space", "space", lambda: _SPACE)
+        """Return the whitespace that may follow a comma or a colon."""
+        return self.rules.get_or_add("space", "space", lambda: _SPACE)
 
     def text(self, value: str) -> Node:
-        """A given string."""
+        """Return a fixed string."""
         return choice(Exact(json.dumps(value, ensure_ascii=ascii_)) for ascii_ in (False, True))
 
     def key(self, key: str) -> Node:
-        """A given key."""
+        """Return a fixed key."""
         return self.text(key)
 
     def any_text(self) -> Node:
-        """Any string."""
-        return self.rules.once(
+        """Return any string."""
+        return self.rules.get_or_add(
             (*self._context, "string"),
             "any-string",
             lambda: seq(
-                '"', text_rules(self.rules, '"', self.without, plain=_JSON_PLAIN, escape=_json_escape())
+                '"', add_text_rules(self.rules, '"', self.without, plain=_JSON_PLAIN, escape=_json_escape())
             ),
         )
 
     def some_text(self, least: int, most: int | None) -> Node:
-        """A string of some length."""
+        """Return a string with bounds on its length."""
         if self.without:
             return self.any_text()
-        character = self.rules.once(
+        character = self.rules.get_or_add(
             (*self._context, "char"), "char", lambda: choice((Chars(_JSON_PLAIN), _json_escape()))
         )
         return seq('"', Repeat(character, least, most), '"')
 
     def matching(self, node: Node) -> Node:
-        """A string that matches a pattern."""
-        return seq('"', spelt(node, self._safe(_JSON_PLAIN), {'"': '\\"', "\\": "\\\\"}), '"')
+        """Return a string whose text matches a node."""
+        return seq('"', apply_escapes(node, self._safe(_JSON_PLAIN), {'"': '\\"', "\\": "\\\\"}), '"')
 
     def other_key(self, taken: frozenset[str]) -> Node:
-        """Some other key; one that looks like a name, so that it can be written in every notation."""
+        """Return a key that is not in ``taken``; it is an identifier, so every notation can write it."""
         return seq('"', self._word(taken), '"')
 
     # -- what the notations share
 
     def _word(self, taken: frozenset[str]) -> Node:
-        return self.rules.once(("word", taken), "word", lambda: word_rules(self.rules, taken))
+        return self.rules.get_or_add(("word", taken), "word", lambda: add_word_rules(self.rules, taken))
 
     def _safe(self, plain: Ranges) -> Ranges:
-        """Without what a marker begins with."""
-        return complement(union(complement(plain), set_of(marker[0] for marker in self.without)))
+        """Return the characters that do not begin a marker."""
+        return complement(union(complement(plain), char_set(marker[0] for marker in self.without)))
 
     def constant(self, value: object) -> Node:
-        """A given value."""
+        """Return a fixed value."""
         if value is None:
             return self.null
         if isinstance(value, bool):
@@ -153,50 +161,54 @@ class Values:
     # -- schemas
 
     def value(self, schema: Schema) -> Node:
-        """A value that satisfies a schema."""
+        """Return a value that satisfies a schema."""
         self.rules.budget.spend(4)  # as much work as a few constants
         if isinstance(schema, bool) or not CONSTRAINTS & schema.keys():
             return self.anything()
         if "$ref" in schema:
             return self._reference(schema["$ref"])
-        if "allOf" in schema and references(schema, self.root):
+        if "allOf" in schema and find_references(schema, self.root):
             return self._with_references(schema)
         return self._plain(self._merged(schema))
 
     def _plain(self, schema: Mapping[str, Any]) -> Node:
-        """A value that satisfies a schema without references at its top."""
-        given = [schema["const"]] if "const" in schema else schema.get("enum", ())
-        self.rules.budget.spend(len(given))
-        fitting = [value for value in given if is_of(value, schema.get("type"))]
+        """Return a value that satisfies a schema without references at its top level."""
+        constants = [schema["const"]] if "const" in schema else schema.get("enum", ())
+        self.rules.budget.spend(len(constants))
+        fitting = [value for value in constants if has_type(value, schema.get("type"))]
         if fitting:
             return choice(self.constant(value) for value in fitting)
         for keyword in ("anyOf", "oneOf"):
             outer = {key: value for key, value in schema.items() if key not in (keyword, "$defs")}
-            branches = [both(outer, branch) for branch in schema.get(keyword, ()) if branch is not False]
+            branches = [intersect(outer, branch) for branch in schema.get(keyword, ()) if branch is not False]
             branches = [branch for branch in branches if branch is not False]
             if branches:
                 return choice(self.value(branch) for branch in branches)
-        types = schema.get("type") or _shape(schema)
+        types = schema.get("type") or _implied_type(schema)
         names = [types] if isinstance(types, str) else types
         return choice(self._typed(name, schema) for name in names) if types else self.anything()
 
     def _reference(self, reference: str) -> Node:
-        name, target = definition(reference, self.root)
+        name, target = find_definition(reference, self.root)
         key = (*self._context, self._document, name)
-        return self.rules.later(key, name, lambda: self.value(target))
+        return self.rules.get_or_defer(key, name, lambda: self.value(target))
 
     def _with_references(self, schema: Mapping[str, Any]) -> Node:
-        """A definition and what is said besides; it may be inside itself, so it is a rule by what it says."""
-        said = json.dumps(schema, sort_keys=True, default=str)
-        self.rules.budget.spend(len(said) // 16)
-        key = (*self._context, self._document, "all", said)
-        return self.rules.later(key, "all", lambda: self._plain(self._merged(schema)))
+        """Return a value that satisfies a definition and further keywords.
+
+        The definition may contain this schema again, so the rule is keyed by the schema's text.
+        """
+        text = json.dumps(schema, sort_keys=True, default=str)
+        self.rules.budget.spend(len(text) // 16)
+        key = (*self._context, self._document, "all", text)
+        return self.rules.get_or_defer(key, "all", lambda: self._plain(self._merged(schema)))
 
     def _merged(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
-        """``allOf`` as one schema."""
-        return merged(schema, self.root, self.rules.budget) if "allOf" in schema else schema
+        """Return the schema with its ``allOf`` merged in."""
+        return flatten_schema(schema, self.root, self.rules.budget) if "allOf" in schema else schema
 
     def _typed(self, name: str, schema: Mapping[str, Any]) -> Node:
+        """Return a value of one type."""
         if name == "string":
             return self._string(schema)
         if name == "object":
@@ -206,8 +218,8 @@ class Values:
         if name == "integer":
             return self._integer(schema)
         if name == "number":
-            sign = NOTHING if _bounds(schema)[0] >= 0 else optional("-")
-            number = self.rules.once("number", "number", lambda: seq(_NATURAL, _FRACTION, _EXPONENT))
+            sign = NOTHING if _integer_bounds(schema)[0] >= 0 else optional("-")
+            number = self.rules.get_or_add("number", "number", lambda: seq(_NATURAL, _FRACTION, _EXPONENT))
             return seq(sign, number)
         if name == "boolean":
             return choice((self.true, self.false))
@@ -215,26 +227,28 @@ class Values:
 
     def _string(self, schema: Mapping[str, Any]) -> Node:
         pattern = schema.get("pattern")
-        known = FORMATS.get(str(schema.get("format")))
-        if isinstance(pattern, str) or known is not None:
+        format_pattern = FORMATS.get(str(schema.get("format")))
+        if isinstance(pattern, str) or format_pattern is not None:
             try:
-                return self.matching(pattern_node(pattern if isinstance(pattern, str) else f"^{known}$"))
+                return self.matching(
+                    parse_pattern(pattern if isinstance(pattern, str) else f"^{format_pattern}$")
+                )
             except UnsupportedPattern:
                 pass
-        least, most = counts(schema, "minLength", "maxLength")
+        least, most = count_bounds(schema, "minLength", "maxLength")
         return self.any_text() if (least, most) == (0, None) else self.some_text(least, most)
 
     def _integer(self, schema: Mapping[str, Any]) -> Node:
-        low, high = _bounds(schema)
+        low, high = _integer_bounds(schema)
         if (low == -math.inf and high == math.inf) or low > high:
-            whole = seq(optional("-"), Chars(chars("1-9")), Repeat(_DIGIT, 0, 18))
-            return self.rules.once("integer", "integer", lambda: choice((Exact("0"), whole)))
-        return integers(low, high)
+            whole = seq(optional("-"), Chars(char_class("1-9")), Repeat(_DIGIT, 0, 18))
+            return self.rules.get_or_add("integer", "integer", lambda: choice((Exact("0"), whole)))
+        return integer_range(low, high)
 
     def _array(self, schema: Mapping[str, Any]) -> Node:
         first = [self.value(item) for item in schema.get("prefixItems", ())]
         rest = schema.get("items", not first)
-        least, most = counts(schema, "minItems", "maxItems")
+        least, most = count_bounds(schema, "minItems", "maxItems")
         if rest is False:
             most = len(first) if most is None else min(most, len(first))
         item = self.rules.add("item", self.value(rest)) if rest is not False else NOTHING
@@ -257,7 +271,7 @@ class Values:
         return inner if least else optional(inner)
 
     def object(self, schema: Mapping[str, Any]) -> Node:
-        """An object."""
+        """Return an object."""
         inner = self.members(schema, self.key, self.other_key, self.colon)
         return seq("{", self.space, inner, self.space, "}") if inner != NOTHING else Exact("{}")
 
@@ -268,7 +282,12 @@ class Values:
         other_key: Callable[[frozenset[str]], Node],
         colon: Node,
     ) -> Node:
-        """The members of an object."""
+        """Return the members of an object.
+
+        :param key: writes a declared key.
+        :param other_key: writes a key that is not declared.
+        :param colon: separates a key and its value.
+        """
         required = frozenset(schema.get("required", ()))
         properties: Mapping[str, Any] = schema.get("properties", {})
         pairs: list[tuple[Node, bool]] = []
@@ -283,36 +302,44 @@ class Values:
         return self._sequence(pairs, self.rules.add("more", more))
 
     def ordered(self, properties: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
-        """Properties in the order in which they are written."""
+        """Return the properties in the order of the notation."""
         return properties.items()
 
     def _sequence(self, pairs: Sequence[tuple[Node, bool]], extra: Node) -> Node:
-        """Members in order, some of them optional, with commas between those that are there."""
-        # From the last one to the first, so both lists are in reverse: what may stand behind a member, ...
+        """Return members in order, some of them optional, with commas between those that are present.
+
+        A comma comes before every member except the first one present.  So the result is a
+        choice over the member that comes first, and each choice continues with the members
+        after it.  The loop runs from the last member to the first, and both lists are
+        reversed.  ``tail`` is the text that may follow the current member, with its commas.
+        ``heads`` are the alternatives for the first member; a required member discards the
+        alternatives after it, because these would skip it.
+        """
         tail: list[Node] = [Repeat(seq(self.comma, extra))] if extra != NOTHING else []
-        # ... and what may come first, if nothing that is required stands before it.
         heads: list[Node] = [optional(extra, *tail)] if extra != NOTHING else []
-        needed: Node | None = None  # the required member to begin with, and how much of the tail is behind it
-        behind = 0
+        # The required member closest to the start, whose alternative is added once, when it is complete.
+        needed: Node | None = None
+        needed_tail = 0  # how much of the tail follows ``needed``
         for member, required in reversed(pairs):
             if required:
-                heads, needed, behind = [], member, len(tail)
+                heads, needed, needed_tail = [], member, len(tail)
                 tail += (member, self.comma)
                 continue
             if needed is not None:
-                heads.append(seq(needed, *reversed(tail[:behind])))
+                heads.append(seq(needed, *reversed(tail[:needed_tail])))
                 needed = None
-            shared = self.rules.add("rest", seq(*reversed(tail))) if tail else NOTHING
-            begun = seq(member, shared)
-            heads.append(begun if heads else optional(begun))
-            tail = [shared, optional(self.comma, member)]
+            # Later alternatives share the tail as a rule; repeating it would grow quadratically.
+            rest = self.rules.add("rest", seq(*reversed(tail))) if tail else NOTHING
+            head = seq(member, rest)
+            heads.append(head if heads else optional(head))
+            tail = [rest, optional(self.comma, member)]
         if needed is not None:
-            heads.append(seq(needed, *reversed(tail[:behind])))
+            heads.append(seq(needed, *reversed(tail[:needed_tail])))
         return choice(reversed(heads)) if heads else NOTHING
 
     def anything(self) -> Node:
-        """Any value."""
-        return self.rules.once(
+        """Return any value."""
+        return self.rules.get_or_add(
             (*self._context, "value"),
             "value",
             lambda: choice(
@@ -321,14 +348,14 @@ class Values:
         )
 
 
-_JSON_PLAIN: Final = complement(union(_CONTROL, set_of('"\\')))
+_JSON_PLAIN: Final = complement(union(_CONTROL, char_set('"\\')))
 
 
 def _json_escape() -> Node:
-    return seq("\\", choice((Chars(set_of('"\\/bfnrt')), seq("u", Repeat(_HEX, 4, 4)))))
+    return seq("\\", choice((Chars(char_set('"\\/bfnrt')), seq("u", Repeat(_HEX, 4, 4)))))
 
 
-class PythonValues(Values):
+class PythonValues(JsonValues):
     """Values as Python literals."""
 
     notation = "python"
@@ -351,18 +378,24 @@ class PythonValues(Values):
         return choice(seq(quote, Repeat(self._character(quote), least, most), quote) for quote in ('"', "'"))
 
     def _character(self, quote: str) -> Node:
-        plain = complement(union(_CONTROL, set_of(quote + "\\")))
-        return self.rules.once(("python", quote), "char", lambda: choice((Chars(plain), _python_escape())))
+        plain = complement(union(_CONTROL, char_set(quote + "\\")))
+        return self.rules.get_or_add(
+            ("python", quote), "char", lambda: choice((Chars(plain), _python_escape()))
+        )
 
     def matching(self, node: Node) -> Node:
-        plain = complement(union(_CONTROL, set_of('"\\')))
-        return seq('"', spelt(node, plain, {'"': '\\"', "\\": "\\\\"}), '"')
+        plain = complement(union(_CONTROL, char_set('"\\')))
+        return seq('"', apply_escapes(node, plain, {'"': '\\"', "\\": "\\\\"}), '"')
 
     def other_key(self, taken: frozenset[str]) -> Node:
         return choice(seq(quote, self._word(taken), quote) for quote in ('"', "'"))
 
     def arguments(self, schema: Schema) -> Node:
-        """Keywords in parentheses; names that are no identifiers need an object instead."""
+        """Return keyword arguments in parentheses.
+
+        Names that are not identifiers cannot be keywords, so an object in parentheses
+        is an alternative for them.
+        """
         merged = self._merged(schema) if isinstance(schema, Mapping) else {}
         if "$ref" in merged or ("properties" not in merged and {"anyOf", "oneOf"} & merged.keys()):
             return seq("(", self.value(merged), ")")
@@ -378,11 +411,11 @@ class PythonValues(Values):
 
 
 def _python_escape() -> Node:
-    return seq("\\", choice((Chars(set_of("\"'\\bfnrt")), seq("u", Repeat(_HEX, 4, 4)))))
+    return seq("\\", choice((Chars(char_set("\"'\\bfnrt")), seq("u", Repeat(_HEX, 4, 4)))))
 
 
-class BareValues(Values):
-    """Objects with bare keys, in alphabetical order; strings between delimiters."""
+class BareValues(JsonValues):
+    """Values with bare keys in alphabetical order, and strings between delimiters."""
 
     notation = "bare"
     null = choice((Exact("null"), Exact("None")))
@@ -401,18 +434,18 @@ class BareValues(Values):
         return Exact(encode_bare(json.dumps({key: 0}), self.quote)[1:-3])
 
     def any_text(self) -> Node:
-        return self.rules.once(
+        return self.rules.get_or_add(
             (*self._context, "string"),
             "any-string",
-            lambda: seq(self.quote, text_rules(self.rules, self.quote, self.without)),
+            lambda: seq(self.quote, add_text_rules(self.rules, self.quote, self.without)),
         )
 
     def some_text(self, least: int, most: int | None) -> Node:
-        plain = complement(set_of(self.quote[0]))
+        plain = complement(char_set(self.quote[0]))
         return seq(self.quote, Repeat(Chars(plain), least, most), self.quote)
 
     def matching(self, node: Node) -> Node:
-        return seq(self.quote, spelt(node, complement(set_of(self.quote[0])), {}), self.quote)
+        return seq(self.quote, apply_escapes(node, complement(char_set(self.quote[0])), {}), self.quote)
 
     def other_key(self, taken: frozenset[str]) -> Node:
         return self._word(taken)
@@ -424,15 +457,15 @@ class BareValues(Values):
 # --- schemas
 
 
-def _shape(schema: Mapping[str, Any]) -> str:
-    """The type that keywords give away."""
+def _implied_type(schema: Mapping[str, Any]) -> str:
+    """Return the type that the keywords of a schema imply."""
     if "properties" in schema or "additionalProperties" in schema:
         return "object"
     return "array" if "items" in schema or "prefixItems" in schema else ""
 
 
-def counts(schema: Mapping[str, Any], low: str, high: str) -> tuple[int, int | None]:
-    """How many at least and at most; what engines cannot count is open."""
+def count_bounds(schema: Mapping[str, Any], low: str, high: str) -> tuple[int, int | None]:
+    """Return the minimum and maximum of a count; a maximum that engines cannot count is None."""
     least, most = schema.get(low), schema.get(high)
     least = least if isinstance(least, int) and least > 0 else 0
     most = most if isinstance(most, int) and most <= MOST else None
@@ -440,8 +473,8 @@ def counts(schema: Mapping[str, Any], low: str, high: str) -> tuple[int, int | N
     return least, most if most is None or most >= least else least
 
 
-def _bounds(schema: Mapping[str, Any]) -> tuple[float, float]:
-    """The least and the greatest integer."""
+def _integer_bounds(schema: Mapping[str, Any]) -> tuple[float, float]:
+    """Return the smallest and the largest integer that a schema allows."""
     lows, highs = [-math.inf], [math.inf]
     if _is_number(schema.get("minimum")):
         lows.append(math.ceil(schema["minimum"]))
@@ -463,8 +496,8 @@ def _is_number(value: object) -> bool:
 # --- integers between bounds
 
 
-def integers(low: float, high: float) -> Node:
-    """The integers of an interval; an open one has up to 19 digits."""
+def integer_range(low: float, high: float) -> Node:
+    """Return the integers of an interval; without a bound, they have up to 19 digits."""
     bound = 10**19 - 1
     first = -bound if low == -math.inf else max(int(low), -bound)
     last = bound if high == math.inf else min(int(high), bound)

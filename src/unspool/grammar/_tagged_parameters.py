@@ -1,8 +1,8 @@
-"""Parameters in tags: what may stand between them.
+"""Grammar of parameters that are written as tags.
 
-Text between tags is not escaped.  A string stands there as it is, anything else
-as JSON, or, in dialects whose values are made of parameters, as parameters.  In
-neither may the tags occur that would end it.
+Text between tags is not escaped.  A string is written as is, any other value as
+JSON.  Dialects with nested values write arrays and objects as nested tags
+instead.  No value may contain the tags that would end it.
 """
 
 from __future__ import annotations
@@ -23,53 +23,53 @@ from ..dialects._templates import (
     split_at,
 )
 from ..errors import UsageError
-from ._intermediate import (
+from ._combine_schemas import find_references, flatten_schema
+from ._nodes import (
     Chars,
     Exact,
     Node,
     Repeat,
     Schema,
     SchemaValue,
-    chars,
+    char_class,
     choice,
     complement,
-    first_text,
+    literal_prefix,
     optional,
     seq,
     strip_prefix,
     up_to,
 )
-from ._json_schema import self_contained
-from ._regex import FORMATS, UnsupportedPattern, pattern_node, spelt
-from ._schema_merging import merged, references
+from ._regex import FORMATS, UnsupportedPattern, apply_escapes, parse_pattern
+from ._schema_values import count_bounds
 from ._size_limit import DEEPEST_TAGS, Budget
-from ._text_without_marker import set_of
-from ._values import counts
+from ._text_excluding_markers import char_set
+from ._tool_schemas import self_contained
 
 if TYPE_CHECKING:
     from ..dialects._declaration import Dialect
 
 _KINDS: Final = ("string", "number", "boolean", "null", "array", "object")
-"""JSON's types, in the order of ``Values.type_words``."""
-_ANY_KEY: Final = seq(Chars(chars("a-zA-Z_")), Repeat(Chars(chars("a-zA-Z0-9_")), 0, 30))
+"""The types of JSON, in the order of ``Values.type_words`` in a dialect declaration."""
+_ANY_KEY: Final = seq(Chars(char_class("a-zA-Z_")), Repeat(Chars(char_class("a-zA-Z0-9_")), 0, 30))
 _KEYS: Final = re.compile(r"[^\s/<>\"][^<>\"\n]*")
 _NO_REFERENCES: Final[frozenset[str]] = frozenset()
 _DEEPEST: Final = 16
-"""Unions nested deeper than this say nothing."""
+"""Maximum nesting of unions; deeper ones are ignored."""
 
 
-class Params:
-    """The parameters of a dialect."""
+class TaggedParameters:
+    """Builder of the parameters of a dialect."""
 
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect
         self.budget = Budget()
-        self._depth = 0  # of parameters in each other
+        self._depth = 0  # nesting of parameters
         self.without = tuple(dict.fromkeys(self._markup()))
         self._typed = any("{type}" in template or "{string}" in template for template in dialect.param[:1])
 
     def _markup(self) -> Iterator[str]:
-        """What ends a value: a closing tag, the next parameter, the end of the call."""
+        """Yield the markers that end a value: a closing tag, the next parameter, the end of the call."""
         dialect = self.dialect
         for template in dialect.param:
             before, _, after = split_at(parse_template(template), "value")
@@ -83,12 +83,12 @@ class Params:
             yield from dialect.frame.ends
 
     def all(self, schema: Schema) -> Node:
-        """The parameters of a call."""
+        """Return the parameters of a call."""
         return self._members(schema, schema, _NO_REFERENCES)
 
     def _members(self, schema: Schema, root: Schema, inside: frozenset[str]) -> Node:
-        """The members of an object, in the order in which they are declared."""
-        flat = merged(schema, root, self.budget)
+        """Return the members of an object, in the order of their declaration."""
+        flat = flatten_schema(schema, root, self.budget)
         required = frozenset(flat.get("required", ()))
         parts: list[Node] = []
         for key, inner in flat.get("properties", {}).items():
@@ -106,18 +106,19 @@ class Params:
         return Exact(key)
 
     def _param(self, key: Node | None, schema: Schema, root: Schema, inside: frozenset[str]) -> Node:
-        """One parameter; without a key, an item of a list."""
+        """Return one parameter, or an item of a list if there is no key."""
         self.budget.spend(4)
         self._depth += 1
         if self._depth > DEEPEST_TAGS:
             raise UsageError(
-                f"dialect {self.dialect.name!r} writes values as tags in tags, and those of a tool's schema "
-                f"stand in each other more than {DEEPEST_TAGS} levels deep; use guided_schema()"
+                f"dialect {self.dialect.name!r} writes values as nested tags, and the schema of a tool "
+                f"nests them more than {DEEPEST_TAGS} levels deep; use guided_schema()"
             )
         before, _, after = split_at(parse_template(self._template(key)), "value")
         values = list(self._values(schema, root, inside))
         self._depth -= 1
-        # Text that looks like JSON is JSON, where the schema lets it be.
+        # If the schema also allows JSON, the parser reads text that looks like JSON as JSON.
+        # A string must then begin differently.
         guarded = not self._typed and any(kind in ("array", "object") for kind, _ in values)
         nodes: dict[Node, list[Node]] = {}
         for kind, value in values:
@@ -125,7 +126,7 @@ class Params:
             tail = seq(*self._parts(after, key, kind))
             node = seq(value, tail) if value is not None else self._raw(tail, guarded=guarded)
             nodes.setdefault(head, []).append(node)
-        return choice(seq(head, choice(found)) for head, found in nodes.items())
+        return choice(seq(head, choice(options)) for head, options in nodes.items())
 
     def _template(self, key: Node | None) -> str:
         if key is None and not self.dialect.values.list_key:
@@ -156,22 +157,22 @@ class Params:
     def _values(
         self, schema: Schema, root: Schema, inside: frozenset[str]
     ) -> Iterator[tuple[str, Node | None]]:
-        """The kinds of value that a schema allows, each as it is written; None: any text."""
-        made_of = references(schema, root) if self.dialect.values.nested else _NO_REFERENCES
-        if made_of & inside:
+        """Yield each type that a schema allows, with the node of its values; None stands for any text."""
+        definitions = find_references(schema, root) if self.dialect.values.nested else _NO_REFERENCES
+        if definitions & inside:
             raise UsageError(
-                f"dialect {self.dialect.name!r} writes values as tags in tags, and the schema of "
-                f"{', '.join(sorted(made_of & inside))} contains itself, so there is no end to them; "
+                f"dialect {self.dialect.name!r} writes values as nested tags, and the definition "
+                f"{', '.join(sorted(definitions & inside))} contains itself, so the tags have no end; "
                 "use guided_schema()"
             )
-        for kind, inner in kinds(schema, root, self.budget):
+        for kind, inner in split_by_type(schema, root, self.budget):
             if kind == "string":
                 yield kind, self._string(inner)
             elif self.dialect.values.nested and kind == "object" and "enum" not in inner:
-                yield kind, self._members(inner, root, inside | made_of)
+                yield kind, self._members(inner, root, inside | definitions)
             elif self.dialect.values.nested and kind == "array" and "enum" not in inner:
-                item = self._param(None, inner.get("items", True), root, inside | made_of)
-                yield kind, Repeat(item, *counts(inner, "minItems", "maxItems"))
+                item = self._param(None, inner.get("items", True), root, inside | definitions)
+                yield kind, Repeat(item, *count_bounds(inner, "minItems", "maxItems"))
             else:
                 without = self.without if kind in ("array", "object") else ()
                 yield kind, SchemaValue(self_contained(inner, root, budget=self.budget), without=without)
@@ -179,47 +180,51 @@ class Params:
     def _string(self, schema: Mapping[str, Any]) -> Node | None:
         if "enum" in schema:
             return choice(map(Exact, schema["enum"]))
-        pattern, known = schema.get("pattern"), FORMATS.get(str(schema.get("format")))
-        if isinstance(pattern, str) or known is not None:
-            plain = complement(set_of(marker[0] for marker in (*self.without, "\n")))
+        pattern, format_pattern = schema.get("pattern"), FORMATS.get(str(schema.get("format")))
+        if isinstance(pattern, str) or format_pattern is not None:
+            plain = complement(char_set(marker[0] for marker in (*self.without, "\n")))
             try:
-                return spelt(pattern_node(pattern if isinstance(pattern, str) else f"^{known}$"), plain, {})
+                return apply_escapes(
+                    parse_pattern(pattern if isinstance(pattern, str) else f"^{format_pattern}$"), plain, {}
+                )
             except UnsupportedPattern:
                 pass
         return None
 
     def _raw(self, tail: Node, *, guarded: bool) -> Node:
-        """Any text, and what follows it; ``guarded``: not if it begins as an object or array does."""
-        closing = first_text(tail)
+        """Return any text and then ``tail``; ``guarded``: unless it begins like an object or array."""
+        closing = literal_prefix(tail)
         marker = closing.rstrip("\n")
         node = seq(up_to(marker, self.without), closing[len(marker) :], strip_prefix(tail, closing))
         if not guarded:
             return node
-        unlike = complement(set_of((*" \t\r\n[{(", *(other[0] for other in (marker, *self.without)))))
+        unlike = complement(char_set((*" \t\r\n[{(", *(other[0] for other in (marker, *self.without)))))
         return choice((tail, seq(Chars(unlike), node)))
 
 
 # --- schemas
 
 
-def kinds(
+def split_by_type(
     schema: Schema, root: Schema, budget: Budget, depth: int = 0
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The JSON types that a schema allows, each with what it says about them."""
-    flat = merged(schema, root, budget)
+    """Yield each JSON type that a schema allows, with its constraints on that type."""
+    flat = flatten_schema(schema, root, budget)
     for keyword in ("anyOf", "oneOf"):
         if keyword in flat and depth < _DEEPEST:
             outer = {key: value for key, value in flat.items() if key != keyword}
             for branch in flat[keyword]:
-                yield from kinds({**outer, **merged(branch, root, budget)}, root, budget, depth + 1)
+                yield from split_by_type(
+                    {**outer, **flatten_schema(branch, root, budget)}, root, budget, depth + 1
+                )
             return
     values = [flat["const"]] if "const" in flat else flat.get("enum")
     if values is not None:
         budget.spend(len(values))
-        same: dict[str, list[object]] = {}
+        by_kind: dict[str, list[object]] = {}
         for value in values:
-            same.setdefault(_kind_of(value), []).append(value)
-        yield from ((kind, {"enum": same[kind]}) for kind in _KINDS if kind in same)
+            by_kind.setdefault(_kind_of(value), []).append(value)
+        yield from ((kind, {"enum": by_kind[kind]}) for kind in _KINDS if kind in by_kind)
         return
     types = flat.get("type", "object" if "properties" in flat else "array" if "items" in flat else "string")
     names = [types] if isinstance(types, str) else types

@@ -1,4 +1,4 @@
-"""The history of a request in the form that a template reads."""
+"""Conversion of a request's messages to the form that a template can read."""
 
 from __future__ import annotations
 
@@ -21,74 +21,78 @@ if TYPE_CHECKING:
     from ..dialects._declaration import Dialect
 
 MALFORMED_KEY: Final = "malformed_arguments"
-"""Arguments in the history that are not a JSON object are passed on as text under this key."""
+"""Key under which arguments that are not a JSON object are passed on as text."""
 
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
-"""Half a character: no prompt that holds one can be encoded."""
+"""Unpaired surrogates, which cannot be encoded as UTF-8."""
 _MAX_DEPTH: Final = 64
-"""Arguments that are nested deeper are malformed: templates recurse, too."""
+"""Maximum nesting of arguments, because templates recurse; deeper ones count as malformed."""
 
 
 def normalise_history(
     messages: Iterable[object], template: ChatTemplate, *, dialect: str | Dialect | None = None
 ) -> list[ChatMessage]:
-    """The messages of a request in the form that the template reads.
+    """Return the messages of a request in the form that the template can read.
 
-    Nothing is lost that the template can express, the messages given stay as
-    they are, and the same history always gives the same messages, so that the
-    prompts of a conversation extend each other.
+    The result keeps everything that the template can express.  The input is not changed.
+    The same history always gives the same messages, so the prompts of one conversation
+    extend each other.
 
-    * Arguments are objects, or text where the template wants text; what is not
-      a JSON object goes under ``MALFORMED_KEY``.
-    * Ids have the dialect's format, the same in a call and its result.
-    * Reasoning stands under the key that the template reads.
-    * Calls that the template would not write are written into the content, in
-      the words of the dialect; several calls become several messages for a
-      template that takes one.
-    * Content is text where a template cannot read a list of parts, a list of
-      parts where it cannot read text, and absent content is what the template
-      needs in its place.
+    * Arguments become objects, or JSON text if the template needs text.  Arguments that are
+      not a JSON object become text under ``MALFORMED_KEY``.
+    * Ids get the format of the dialect; a call and its result keep the same id.
+    * Reasoning moves to the key that the template reads.
+    * If the template cannot write calls, they become content in the markup of the dialect.
+      If it can write one call per message, several calls become several messages.
+    * Content becomes text or a list of parts, whichever the template reads.  Missing content
+      becomes what the template needs in its place.
 
-    :param dialect: the family: it knows how ids look and how calls are written.
+    :param dialect: gives the format of ids and the markup of calls.
     """
     spec = None if dialect is None else find(dialect)
     ids = _Ids(OPENAI_ID if spec is None else spec.id_format)
     out: list[ChatMessage] = []
-    for at, given in enumerate(as_chat(messages)):
-        message = {key: value for key, value in given.items() if value is not None or key == "content"}
+    for at, original in enumerate(as_chat(messages)):
+        message = {key: value for key, value in original.items() if value is not None or key == "content"}
         role = message.get("role")
         if not isinstance(role, str):
             raise UsageError(f"message {at} has no role: give it one of system, user, assistant, tool")
-        if isinstance(message.get("content"), list) and role not in template.wants.parts:
-            message["content"] = _flat(message["content"], at, role)
+        if isinstance(message.get("content"), list) and role not in template.capabilities.roles_with_parts:
+            message["content"] = _join_text_parts(message["content"], at, role)
         if role == "assistant":
             message = _assistant(message, at, template, spec, ids)
-            if "tool_calls" in message and message["content"] and not template.wants.beside:
+            if (
+                "tool_calls" in message
+                and message["content"]
+                and not template.capabilities.content_before_calls
+            ):
                 out.append({"role": role, "content": message["content"]})
-                message["content"] = template.wants.empty
+                message["content"] = template.capabilities.empty_content
         elif role == "tool":
             message["tool_call_id"] = ids.result(message.get("tool_call_id"))
         if role != "assistant" and message.get("content") is None:
             message["content"] = ""
         out.append(message)
-    if template.wants.calls == "one":
-        out = list(_one_by_one(out))
+    if template.capabilities.calls == "one":
+        out = list(_split_calls(out))
     for message in out:
-        if message["role"] in template.wants.only_parts and isinstance(message["content"], str):
+        if message["role"] in template.capabilities.roles_with_parts_only and isinstance(
+            message["content"], str
+        ):
             message["content"] = text_part(message["content"])
     return out
 
 
-def _flat(parts: Sequence[object], at: int, role: str) -> str:
-    """Parts of text as one text."""
+def _join_text_parts(parts: Sequence[object], at: int, role: str) -> str:
+    """Join parts of text."""
     texts = []
     for part in parts:
         text = part if isinstance(part, str) else part.get("text") if isinstance(part, dict) else None
         if not isinstance(text, str):
             kind = part.get("type") if isinstance(part, dict) else type(part).__name__
             raise UsageError(
-                f"message {at}: this template takes nothing but text from the role {role!r}; "
-                f"leave out the part of type {kind!r}"
+                f"message {at}: this template accepts only text from the role {role!r}; "
+                f"remove the part of type {kind!r}"
             )
         texts.append(text)
     return "\n".join(texts)
@@ -97,35 +101,35 @@ def _flat(parts: Sequence[object], at: int, role: str) -> str:
 def _assistant(
     message: ChatMessage, at: int, template: ChatTemplate, dialect: Dialect | None, ids: _Ids
 ) -> ChatMessage:
-    """A turn of the model as the template wants it."""
-    wants = template.wants
-    found = [message.pop(key, None) for key in REASONING_KEYS]
-    reasoning = next((text for text in found if text and isinstance(text, str)), "")
-    given = message.pop("tool_calls", None) or ()
-    # Arguments that are fine as they are stay text: the very bytes that the model wrote.
-    calls = [_call(call, at, ids, as_object=wants.arguments == "object") for call in given]
+    """Return a message of the model in the form that the template can read."""
+    capabilities = template.capabilities
+    reasonings = [message.pop(key, None) for key in REASONING_KEYS]
+    reasoning = next((text for text in reasonings if text and isinstance(text, str)), "")
+    original_calls = message.pop("tool_calls", None) or ()
+    # Keep arguments as text where possible, because this preserves the exact bytes of the model.
+    calls = [_call(call, at, ids, as_object=capabilities.arguments == "object") for call in original_calls]
     content = message.get("content")
-    if calls and wants.calls == "none" and dialect is not None:
+    if calls and capabilities.calls == "none" and dialect is not None:
         inline = reasoning if _closer(dialect) in template.source else ""
-        # For the model to see, not to be parsed: a history that no parser would read is still what happened.
+        # No check: the model must see its past output even if the parser could not read it.
         content = render(dialect, _as_message(inline, content, calls), check=False)
     elif calls:
         message["tool_calls"] = calls
-        if reasoning and content and isinstance(content, str) and not wants.both:
+        if reasoning and content and isinstance(content, str) and not capabilities.content_with_reasoning:
             reasoning, content = f"{reasoning}\n\n{content}", None
     if not content:
-        content = wants.empty if "tool_calls" in message else ""
-    if reasoning and wants.reasoning == "parts":
+        content = capabilities.empty_content if "tool_calls" in message else ""
+    if reasoning and capabilities.reasoning_key == "parts":
         parts = content if isinstance(content, list) else text_part(content or "")
         content = [{"type": "thinking", "thinking": reasoning}, *parts]
-    elif reasoning and wants.reasoning:
-        message[wants.reasoning] = reasoning
+    elif reasoning and capabilities.reasoning_key:
+        message[capabilities.reasoning_key] = reasoning
     message["content"] = content
     return message
 
 
 def _closer(dialect: Dialect) -> str:
-    """What ends reasoning; a text that no template holds if nothing does."""
+    """Return the closing marker of reasoning; without one, a text that no template contains."""
     if not dialect.reasoning:
         return "\0"
     _, _, after = split_at(parse_template(split_marks(dialect.reasoning[0])[1]), "text")
@@ -143,7 +147,7 @@ def _as_message(reasoning: str, content: object, calls: Sequence[ChatMessage]) -
 
 
 def _call(call: object, at: int, ids: _Ids, *, as_object: bool) -> ChatMessage:
-    """A call with nothing in it but what belongs there: some templates dump it as it is."""
+    """Return a call with the standard fields only, because some templates dump all fields."""
     function = call.get("function", call) if isinstance(call, dict) else None
     name = function.get("name") if isinstance(function, dict) else None
     if not isinstance(call, dict) or not isinstance(function, dict) or not isinstance(name, str):
@@ -156,19 +160,19 @@ def _call(call: object, at: int, ids: _Ids, *, as_object: bool) -> ChatMessage:
     }
 
 
-def _arguments(given: object, *, as_object: bool) -> object:
-    """Arguments as an object or as the text of one, whatever was given."""
-    text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
-    value = _object(text)
-    if value is None:
-        value = {MALFORMED_KEY: _encodable(text)}
-    elif value and not as_object:
+def _arguments(value: object, *, as_object: bool) -> object:
+    """Return arguments as an object, or as the JSON text of one."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    arguments = _object(text)
+    if arguments is None:
+        arguments = {MALFORMED_KEY: _encodable(text)}
+    elif arguments and not as_object:
         return _encodable(text)
-    return value if as_object else json.dumps(value, ensure_ascii=False)
+    return arguments if as_object else json.dumps(arguments, ensure_ascii=False)
 
 
 def _object(text: str) -> dict[str, Any] | None:
-    """The object that a text holds; None if it holds something else, or what no template survives."""
+    """Return the object in a JSON text; None for other values, and for those that templates cannot handle."""
     if text.strip() in ("", "null"):
         return {}
     try:
@@ -179,12 +183,12 @@ def _object(text: str) -> dict[str, Any] | None:
         return None
     if "\\ud" in text or "\\uD" in text or not _is_encodable(text):
         value = json.loads(_encodable(json.dumps(value, ensure_ascii=False)))
-    found: dict[str, Any] = value
-    return found
+    arguments: dict[str, Any] = value
+    return arguments
 
 
 def _encodable(text: str) -> str:
-    """The text with a sign in place of each half of a character."""
+    """Replace unpaired surrogates with U+FFFD."""
     return text if _is_encodable(text) else _SURROGATE.sub("\ufffd", text)
 
 
@@ -197,7 +201,7 @@ def _is_encodable(text: str) -> bool:
 
 
 def _depth(value: object) -> int:
-    """How deep containers are nested."""
+    """Return the nesting depth of a value."""
     depth = 0
     level = [value]
     while level:
@@ -208,64 +212,68 @@ def _depth(value: object) -> int:
 
 
 def _finite(text: str) -> float:
-    """Return a number that JSON can write again."""
+    """Return a number that JSON can represent; raise ``ValueError`` for others."""
     if not in_range(text):
         raise ValueError(text)
     return float(text)
 
 
 class _Ids:
-    """Gives every call an id in the family's format, and its result the same one."""
+    """Translation of call ids to the format of the family, consistent between a call and its result."""
 
     def __init__(self, form: IdFormat) -> None:
         self._form = form
         self._index = 0
         self._used: set[str] = set()
-        self._names: dict[str, str] = {}
-        """The id that a call has now, by the one it came with."""
+        self._new_ids: dict[str, str] = {}
+        """New ids by the original ids."""
         self._open: dict[str, None] = {}
-        """Ids of calls that have no result yet, as they are now."""
+        """New ids of the calls that have no result yet."""
 
-    def call(self, given: object, name: str) -> str:
-        """The id of the next call."""
-        id = given if isinstance(given, str) and self._fits(given, name) else self._made(given, name)
+    def call(self, original: object, name: str) -> str:
+        """Return the new id of the next call."""
+        id = (
+            original
+            if isinstance(original, str) and self._fits(original, name)
+            else self._make_id(original, name)
+        )
         self._index += 1
         self._used.add(id)
-        if isinstance(given, str):
-            self._names[given] = id
+        if isinstance(original, str):
+            self._new_ids[original] = id
         self._open[id] = None
         return id
 
-    def result(self, given: object) -> str:
-        """The id of a result: its call's; the first call without a result if it does not say."""
-        id = self._names.get(given) if isinstance(given, str) else None
+    def result(self, original: object) -> str:
+        """Return the new id of a result; without an original id, that of the first open call."""
+        id = self._new_ids.get(original) if isinstance(original, str) else None
         if id is None:
-            id = next(iter(self._open), None) or self._made(given, "tool")
+            id = next(iter(self._open), None) or self._make_id(original, "tool")
         self._open.pop(id, None)
         return id
 
-    def _fits(self, given: str, name: str) -> bool:
+    def _fits(self, original: str, name: str) -> bool:
         pattern = re.escape(self._form.pattern)
-        if not self._form.accepts(given) or given in self._used:
+        if not self._form.accepts(original) or original in self._used:
             return False
         if r"\{name\}" not in pattern and r"\{index\}" not in pattern:
             return True
         pattern = pattern.replace(r"\{name\}", re.escape(name)).replace(r"\{index\}", r"\d+")
-        return re.fullmatch(pattern.replace(r"\{random\}", r"\w+"), given) is not None
+        return re.fullmatch(pattern.replace(r"\{random\}", r"\w+"), original) is not None
 
-    def _made(self, given: object, name: str) -> str:
-        """An id that depends on the history only: prompts must not differ from request to request."""
+    def _make_id(self, original: object, name: str) -> str:
+        """Return an id that depends only on the history, so that every request renders the same prompt."""
         form = self._form
-        # Without a random part every attempt gives the same id.
+        # A format without a random part gives the same id at every attempt.
         for attempt in range(len(self._used) + 1 if "{random}" in form.pattern else 1):
-            id = form.seeded(f"{given}\0{attempt}")(name, self._index)
+            id = form.seeded(f"{original}\0{attempt}")(name, self._index)
             if id not in self._used:
                 break
         return id
 
 
-def _one_by_one(messages: Sequence[ChatMessage]) -> Iterator[ChatMessage]:
-    """Each call in a message of its own, followed by its result."""
+def _split_calls(messages: Sequence[ChatMessage]) -> Iterator[ChatMessage]:
+    """Yield the messages with each call in a separate message, followed by its result."""
     done: set[int] = set()
     for at, message in enumerate(messages):
         calls = message.get("tool_calls", ())

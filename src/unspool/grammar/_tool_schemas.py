@@ -1,7 +1,7 @@
-"""JSON schemas: those of the tools, made self-contained, and the one for guided decoding.
+"""JSON schemas of the tools: self-contained copies, and the schema for guided decoding.
 
-Where a backend cannot constrain a dialect's own markup, it is given a schema
-instead, and writes a list that the dialect ``generic_json`` reads::
+If a backend cannot constrain the markup of a dialect, it gets a JSON schema
+instead.  The model then writes a list that the dialect ``generic_json`` reads::
 
     [{"name": "get_weather", "parameters": {"city": "Paris"}}]
 """
@@ -17,11 +17,11 @@ from urllib.parse import unquote
 from .._core.schema.json_pointer import resolve_reference
 from .._core.schema.tools import Tools, ValueType
 from ..errors import UsageError
-from ._intermediate import Schema
+from ._nodes import Schema
 from ._size_limit import Budget
 
 Choice: TypeAlias = Literal["auto", "required"] | Mapping[str, Any]
-"""``tool_choice`` of a request; a mapping names the function."""
+"""The ``tool_choice`` of a request; a mapping names the function."""
 
 NO_ARGUMENTS: Final[Mapping[str, Any]] = {"type": "object", "properties": {}}
 ANY_ARGUMENTS: Final[Mapping[str, Any]] = {"type": "object"}
@@ -36,24 +36,24 @@ _ANNOTATIONS: Final = frozenset(("title", "description", "default", "examples", 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A tool that the model may call."""
+    """A function that the model may call."""
 
     name: str
     parameters: Mapping[str, Any]
-    """Schema of the arguments, self-contained."""
+    """The self-contained schema of the arguments."""
 
 
-def functions(tools: Iterable[Mapping[str, Any]]) -> list[Function]:
-    """The functions among a request's tools.
+def read_functions(tools: Iterable[Mapping[str, Any]]) -> list[Function]:
+    """Return the functions among the tools of a request.
 
-    A function without parameters takes none.  One that says ``strict: false``
-    takes any.
+    A function that declares no parameters takes none.  A function with
+    ``strict: false`` takes any.
     """
-    found = list(tools)
-    Tools(found)  # raises where a declaration has no name
+    declared = list(tools)
+    Tools(declared)  # raises an error if a declaration has no name
     budget = Budget()
     out: list[Function] = []
-    for tool in found:
+    for tool in declared:
         body = tool if tool.get("function") is None else tool["function"]
         if tool.get("type") not in (None, "function") and tool.get("input_schema") is None:
             continue
@@ -65,37 +65,37 @@ def functions(tools: Iterable[Mapping[str, Any]]) -> list[Function]:
 
 
 def _arguments(schema: object, budget: Budget) -> Mapping[str, Any]:
-    budget.measure(schema)
+    budget.check_schema(schema)
     if not isinstance(schema, Mapping) or not schema:
         return NO_ARGUMENTS
     clean = self_contained(schema, budget=budget)
     if isinstance(clean, bool):
         return ANY_ARGUMENTS if clean else NO_ARGUMENTS
-    # Arguments are an object, whatever else their schema says.
+    # Arguments are always an object, even if their schema does not declare the type.
     if "$ref" not in clean:
         return {**clean, "type": "object"}
     if ValueType(clean).types == {"object"}:
         return clean
-    said = {key: value for key, value in clean.items() if key != "$defs"}
-    return {"type": "object", "allOf": [said], "$defs": clean.get("$defs", {})}
+    body = {key: value for key, value in clean.items() if key != "$defs"}
+    return {"type": "object", "allOf": [body], "$defs": clean.get("$defs", {})}
 
 
-def chosen(tools: Iterable[Mapping[str, Any]], choice: Choice) -> tuple[list[Function], bool]:
-    """The functions that may be called, and whether one of them is named."""
-    offered = functions(tools)
+def select_functions(tools: Iterable[Mapping[str, Any]], choice: Choice) -> tuple[list[Function], bool]:
+    """Return the functions that the model may call, and whether ``choice`` names one of them."""
+    offered = read_functions(tools)
     if not offered:
-        raise UsageError("there is no function among the tools, so there is nothing to constrain")
+        raise UsageError("the tools contain no function, so there is nothing to constrain")
     if choice in ("auto", "required"):
         return offered, False
     named = choice.get("function", choice) if isinstance(choice, Mapping) else None
     name = named.get("name") if isinstance(named, Mapping) else None
     if not isinstance(name, str):
-        raise UsageError(f'choice is "auto", "required" or {{"name": "..."}}, got {choice!r}')
-    found = [function for function in offered if function.name == name]
-    if not found:
+        raise UsageError(f'choice must be "auto", "required" or {{"name": "..."}}, got {choice!r}')
+    matches = [function for function in offered if function.name == name]
+    if not matches:
         names = ", ".join(function.name for function in offered)
-        raise UsageError(f"choice names the tool {name!r}, which is not offered; there are: {names}")
-    return found[:1], True
+        raise UsageError(f"choice names {name!r}, which is not among the tools: {names}")
+    return matches[:1], True
 
 
 # --- one schema
@@ -104,24 +104,25 @@ def chosen(tools: Iterable[Mapping[str, Any]], choice: Choice) -> tuple[list[Fun
 def self_contained(
     schema: Schema, root: Schema | None = None, prefix: str = "", budget: Budget | None = None
 ) -> Schema:
-    """A copy whose references all point into its own ``$defs``.
+    """Return a copy of a schema whose references all point into its own ``$defs``.
 
-    Types are spelt as JSON schema wants them, and what the reader of values
-    understands as well (``str``, ``nullable``) is rewritten.  ``root``: the
-    document that references point into, if not the schema itself; ``prefix``:
-    put before the names of definitions.
+    The copy uses only the type names of JSON Schema.  Other spellings that the parser
+    accepts (``str``, ``nullable``) are rewritten.
+
+    :param root: the document that references point into, if it is not the schema itself.
+    :param prefix: a prefix for the names of definitions.
 
     >>> self_contained({"items": {"$ref": "#/definitions/A"}, "definitions": {"A": {"type": "int"}}})
     {'items': {'$ref': '#/$defs/A'}, '$defs': {'A': {'type': 'integer'}}}
     """
-    copy = _Copy(schema if root is None else root, prefix, budget or Budget())
-    out = copy.schema(schema)
-    copy.settle()
-    return {**out, "$defs": copy.definitions} if copy.definitions and isinstance(out, dict) else out
+    copier = _SchemaCopier(schema if root is None else root, prefix, budget or Budget())
+    out = copier.copy(schema)
+    copier.copy_definitions()
+    return {**out, "$defs": copier.definitions} if copier.definitions and isinstance(out, dict) else out
 
 
-class _Copy:
-    """Copies schemas out of one document."""
+class _SchemaCopier:
+    """Copier of schemas from one document, with the definitions that they refer to."""
 
     def __init__(self, root: Schema, prefix: str, budget: Budget) -> None:
         self.root = root
@@ -129,16 +130,20 @@ class _Copy:
         self.budget = budget
         self.definitions: dict[str, Any] = {}
         self._names: dict[str, str] = {}
-        self._last: dict[str, int] = {}  # by the word that names are made of, the last number
-        self._put_off: list[tuple[str, object]] = []
+        self._suffixes: dict[str, int] = {}  # the highest number appended to each name, to make it unique
+        self._deferred: list[tuple[str, object]] = []
 
-    def settle(self) -> None:
-        """Copy the definitions that were referred to: a chain of them may be longer than the stack is."""
-        while self._put_off:
-            name, reference = self._put_off.pop()
-            self.definitions[name] = self.schema(resolve_reference(reference, self.root))
+    def copy_definitions(self) -> None:
+        """Copy the definitions that were referred to.
 
-    def schema(self, schema: object) -> Any:
+        A loop instead of a recursion, because a chain of definitions may be longer than the stack.
+        """
+        while self._deferred:
+            name, reference = self._deferred.pop()
+            self.definitions[name] = self.copy(resolve_reference(reference, self.root))
+
+    def copy(self, schema: object) -> Any:
+        """Return a copy of one schema."""
         self.budget.spend()
         if not isinstance(schema, Mapping):
             return schema if isinstance(schema, bool) else True
@@ -153,6 +158,10 @@ class _Copy:
         return _nullable(out) if schema.get("nullable") is True else out
 
     def _plain(self, schema: Mapping[str, Any]) -> dict[str, Any]:
+        """Copy the keywords of a schema other than ``$ref``, without malformed ones.
+
+        One branch per kind of keyword, so the function is long but flat.
+        """
         out: dict[str, Any] = {}
         for key, value in schema.items():
             if key in _DROPPED:
@@ -168,13 +177,13 @@ class _Copy:
                 if isinstance(value, (list, tuple)) and value:
                     out[key] = list(value)
             elif key in _NAMED and isinstance(value, Mapping):
-                out[key] = {name: self.schema(inner) for name, inner in value.items()}
+                out[key] = {name: self.copy(inner) for name, inner in value.items()}
             elif key in _LIST and isinstance(value, (list, tuple)):
-                given = _alternatives(value) if key in _UNIONS else value
-                if given:
-                    out["prefixItems" if key == "items" else key] = [self.schema(inner) for inner in given]
+                schemas = _valid_schemas(value) if key in _UNIONS else value
+                if schemas:
+                    out["prefixItems" if key == "items" else key] = [self.copy(inner) for inner in schemas]
             elif key in _ONE and isinstance(value, (bool, Mapping)):
-                out[key] = self.schema(value)
+                out[key] = self.copy(value)
             elif key not in _NAMED and key not in _LIST and key not in _ONE:
                 out[key] = value
         return out
@@ -185,17 +194,17 @@ class _Copy:
             word = re.sub(r"[^A-Za-z0-9_.-]+", "_", pointer.rsplit("/", 1)[-1]).strip("_") or "root"
             base = name = f"{self.prefix}{word}"
             while name in self.definitions:
-                self._last[base] = self._last.get(base, 1) + 1
-                name = f"{base}_{self._last[base]}"
+                self._suffixes[base] = self._suffixes.get(base, 1) + 1
+                name = f"{base}_{self._suffixes[base]}"
             self._names[pointer] = name
             self.definitions[name] = True
-            self._put_off.append((name, reference))
+            self._deferred.append((name, reference))
         return f"#/$defs/{self._names[pointer]}"
 
 
-def _alternatives(given: Iterable[object]) -> list[object]:
-    """Without what is no schema: reading gives it no types, either."""
-    return [schema for schema in given if isinstance(schema, (bool, Mapping))]
+def _valid_schemas(alternatives: Iterable[object]) -> list[object]:
+    """Return the alternatives of a union that are schemas; the parser ignores the others, too."""
+    return [schema for schema in alternatives if isinstance(schema, (bool, Mapping))]
 
 
 def _types(declared: object) -> list[str]:
@@ -225,19 +234,21 @@ def guided_schema(
     parallel: bool = True,
     bare: bool = False,
 ) -> dict[str, Any]:
-    """The schema of a list of calls, for backends that constrain JSON only.
+    """Return the schema of a list of calls, for backends that constrain JSON only.
 
-    A named function is called once.  ``bare``: for a named function, the schema
-    of its arguments alone, without name; who reads it must know the function.
+    If ``choice`` names a function, the list has one call.
+
+    :param bare: for a named function, return the schema of its arguments alone.  The
+        output then does not contain the name, so its reader must know the function.
     """
-    offered, named = chosen(tools, choice)
+    offered, is_named = select_functions(tools, choice)
     if choice == "auto":
         raise UsageError(
-            'guided JSON forces a call, which choice="auto" must not; use a structural tag or GBNF'
+            'guided JSON forces a call, but choice="auto" does not; use a structural tag or GBNF'
         )
     if bare:
-        if not named:
-            raise UsageError("bare arguments say nothing about the function, so choice must name it")
+        if not is_named:
+            raise UsageError("bare arguments do not contain the function's name; name it in choice")
         return dict(offered[0].parameters)
     definitions: dict[str, Any] = {}
     calls = []
@@ -252,7 +263,7 @@ def guided_schema(
             }
         )
     schema: dict[str, Any] = {"type": "array", "minItems": 1}
-    if named or not parallel:
+    if is_named or not parallel:
         schema["maxItems"] = 1
     schema["items"] = calls[0] if len(calls) == 1 else {"anyOf": calls}
     if definitions:
@@ -261,7 +272,7 @@ def guided_schema(
 
 
 def _hoist(function: Function, definitions: dict[str, Any]) -> dict[str, Any]:
-    """The function's schema without its definitions, which are added to the others."""
+    """Return the schema of a function, and move its definitions to ``definitions``."""
     own: Mapping[str, Any] = function.parameters
     inner = own.get("$defs", {})
     if any(name in definitions and definitions[name] != inner[name] for name in inner):

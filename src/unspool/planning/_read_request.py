@@ -1,7 +1,7 @@
-"""A request, as far as a plan is concerned with it.
+"""Reader of the request fields that a plan depends on.
 
-OpenAI's chat completions, with the extensions that engines have added.  What
-contradicts itself is refused here, before anything is decided.
+It reads OpenAI's Chat Completions with the extensions of common engines.  It
+rejects requests that contradict themselves before any decision is made.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final, Literal, TypeAlias
 from .._core.schema.tools import Tools
 from ..errors import UsageError
 
-Choice: TypeAlias = Literal["none", "auto", "required", "named"]
+ToolChoice: TypeAlias = Literal["none", "auto", "required", "named"]
 
 _GUIDED: Final = (
     "guided_json",
@@ -27,28 +27,28 @@ _GUIDED: Final = (
     "ebnf",
     "grammar",
 )
-"""Engines' own names for a constraint of the caller's."""
+"""Fields in which engines accept a constraint from the client."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a plan needs to know of a request."""
+    """The request fields that a plan depends on."""
 
     tools: tuple[Mapping[str, object], ...]
-    """The tools that may be called; none if the choice is none."""
-    choice: Choice
+    """The tools that the model may call; empty if ``choice`` is ``none``."""
+    choice: ToolChoice
     name: str
-    """The function of a named choice."""
+    """The function that ``tool_choice`` names."""
     parallel: bool
-    """Whether several calls are welcome."""
+    """True if the model may call more than once."""
     strict: bool
-    """A tool wants its schema enforced."""
+    """True if a tool declares ``strict: true``."""
     json_answer: bool
-    """The answer itself is to be JSON."""
+    """True if ``response_format`` demands a JSON answer."""
     overruled: str
-    """A field that has no effect, because there must be a call."""
+    """The field that has no effect because a call is required; empty if there is none."""
     guided: str
-    """Which constraint of the caller's own there is."""
+    """The field that holds a constraint from the client; empty if there is none."""
     skip_special_tokens: bool | None
     ignore_eos: bool
     stop: tuple[str, ...]
@@ -56,33 +56,33 @@ class Request:
     separate_reasoning: bool
     n: int
     after_tool: bool
-    """The last message is the result of a tool."""
+    """True if the last message is the result of a tool."""
     prefill: str | None
-    """The beginning of the answer, where the last message is to be continued."""
+    """The content of the last message if the output continues it, otherwise None."""
     prefilled_reasoning: str
-    """Its reasoning, if that message has nothing else yet."""
+    """The reasoning of that message, if it has no content yet."""
 
     @property
     def forced(self) -> bool:
-        """There must be a call."""
+        """True if the model must call a tool."""
         return self.choice in ("required", "named")
 
 
 def read_request(request: Mapping[str, object]) -> Request:
-    """What the request says; refuses what contradicts itself."""
+    """Read a request; raise an error if it contradicts itself."""
     if not isinstance(request, Mapping):
         raise UsageError(f"request is a {type(request).__name__}; pass the body of a chat completion")
     for old, new in (("functions", "tools"), ("function_call", "tool_choice")):
         if request.get(old) is not None:
-            raise UsageError(f"{old} is from before tools existed: use {new}")
+            raise UsageError(f"{old} is not supported: use {new}")
     tools = _tools(request.get("tools"))
     choice, name, tools = _choice(request.get("tool_choice"), tools)
     json_answer = _json_answer(request.get("response_format"))
     guided = next((key for key in _GUIDED if request.get(key) is not None), "")
     if choice in ("required", "named"):
-        spelt = "tool_choice=required" if choice == "required" else f"tool_choice naming {name!r}"
+        setting = "tool_choice=required" if choice == "required" else f"tool_choice naming {name!r}"
         if guided:
-            raise UsageError(f"{spelt} and {guided} both decide what the output looks like: remove one")
+            raise UsageError(f"{setting} and {guided} both constrain the output: remove one of them")
     last = _last_message(request)
     role = str(last.get("role", ""))
     continued = _flag(request, "continue_final_message", default=False)
@@ -98,7 +98,7 @@ def read_request(request: Mapping[str, object]) -> Request:
         skip_special_tokens=_optional_flag(request, "skip_special_tokens"),
         ignore_eos=_flag(request, "ignore_eos", default=False),
         stop=_stop(request.get("stop")),
-        include_reasoning=_flag(request, "include_reasoning", default=not _excluded(request)),
+        include_reasoning=_flag(request, "include_reasoning", default=not _excludes_reasoning(request)),
         separate_reasoning=_flag(request, "separate_reasoning", default=True),
         n=_count(request.get("n")),
         after_tool=role in ("tool", "function"),
@@ -115,7 +115,7 @@ def _tools(value: object) -> tuple[Mapping[str, object], ...]:
         return ()
     if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Sequence):
         raise UsageError(f"tools is a {type(value).__name__}; pass the request's list of tools")
-    Tools(value)  # refuses what is not a tool
+    Tools(value)  # raises an error if one of them is not a tool
     return tuple(value)
 
 
@@ -132,25 +132,25 @@ def _is_strict(tool: Mapping[str, object]) -> bool:
 
 def _choice(
     value: object, tools: tuple[Mapping[str, object], ...]
-) -> tuple[Choice, str, tuple[Mapping[str, object], ...]]:
-    """Kind of choice, function it names, and the tools that are left."""
-    kind: Choice
+) -> tuple[ToolChoice, str, tuple[Mapping[str, object], ...]]:
+    """Return the kind of choice, the function that it names, and the tools that it allows."""
+    kind: ToolChoice
     names = sorted(str(_name_of(tool)) for tool in tools)
     if isinstance(value, Mapping) and value.get("type") == "allowed_tools":
         value, tools = _allowed(value, tools)
     if value is None:
         return ("auto", "", tools) if tools else ("none", "", ())
     if isinstance(value, Mapping):
-        found = _name_of(value)
-        if not isinstance(found, str) or value.get("type") not in (None, "function"):
+        name = _name_of(value)
+        if not isinstance(name, str) or value.get("type") not in (None, "function"):
             raise UsageError(
                 f"tool_choice={dict(value)!r}: name a function as "
                 '{"type": "function", "function": {"name": ...}}'
             )
-        if found not in names:
+        if name not in names:
             offered = f"tools has {', '.join(names)}" if names else "there are no tools"
-            raise UsageError(f"tool_choice names {found!r}, but {offered}: add it to tools")
-        return "named", found, tools
+            raise UsageError(f"tool_choice names {name!r}, but {offered}: add it to tools")
+        return "named", name, tools
     match value:
         case "none":
             return "none", "", ()
@@ -170,22 +170,24 @@ def _choice(
 def _allowed(
     value: Mapping[str, object], tools: tuple[Mapping[str, object], ...]
 ) -> tuple[object, tuple[Mapping[str, object], ...]]:
-    """``allowed_tools``: a mode, and some of the tools."""
+    """Return the mode and the tools of a ``tool_choice`` of the type ``allowed_tools``."""
     inner = value.get("allowed_tools")
     body = inner if isinstance(inner, Mapping) else value
     listed = body.get("tools")
     if not isinstance(listed, Sequence) or not all(isinstance(tool, Mapping) for tool in listed):
-        raise UsageError("tool_choice of type allowed_tools needs its list of tools")
-    wanted = dict.fromkeys(map(_hashed_name_of, listed))
-    offered = set(map(_hashed_name_of, tools))
-    missing = [name for name in wanted if name not in offered]
+        raise UsageError("tool_choice of type allowed_tools needs a list of tools")
+    allowed = dict.fromkeys(map(_hashable_name, listed))
+    offered = set(map(_hashable_name, tools))
+    missing = [name for name in allowed if name not in offered]
     if missing:
-        raise UsageError(f"tool_choice allows {', '.join(sorted(missing))}, not in tools: add it")
-    return body.get("mode", "auto"), tuple(tool for tool in tools if _hashed_name_of(tool) in wanted)
+        raise UsageError(
+            f"tool_choice allows {', '.join(sorted(missing))}, which tools lacks: add it to tools"
+        )
+    return body.get("mode", "auto"), tuple(tool for tool in tools if _hashable_name(tool) in allowed)
 
 
-def _hashed_name_of(tool: Mapping[str, object]) -> str:
-    """Return the name in a form that can be looked up, whatever a client gives for a name."""
+def _hashable_name(tool: Mapping[str, object]) -> str:
+    """Return the name of a tool, or its ``repr`` if the client sent no string."""
     name = _name_of(tool)
     return name if isinstance(name, str) else repr(name)
 
@@ -198,12 +200,12 @@ def _json_answer(value: object) -> bool:
         return False
     kind = value.get("type") if isinstance(value, Mapping) else value
     if kind not in ("text", "json_object", "json_schema", "structural_tag"):
-        raise UsageError(f"response_format={value!r}: its type is one of text, json_object, json_schema")
+        raise UsageError(f"response_format={value!r}: choose the type text, json_object or json_schema")
     return kind in ("json_object", "json_schema")
 
 
 def _last_message(request: Mapping[str, object]) -> Mapping[str, object]:
-    """The message to answer or to continue; empty if there are none."""
+    """Return the message to answer or to continue; empty if the request has no messages."""
     continued = _flag(request, "continue_final_message", default=False)
     if continued and _flag(request, "add_generation_prompt", default=False):
         raise UsageError("continue_final_message and add_generation_prompt exclude each other: keep one")
@@ -216,10 +218,11 @@ def _last_message(request: Mapping[str, object]) -> Mapping[str, object]:
         raise UsageError("messages is empty: there is nothing to answer")
     last = messages[-1]
     if not isinstance(last, Mapping) or not isinstance(last.get("role"), str):
-        raise UsageError("the last of messages is not an object with a role")
+        raise UsageError("the last message is not an object with a role")
     if continued and last["role"] != "assistant":
         raise UsageError(
-            f"continue_final_message continues the assistant, but the last message is of {last['role']!r}"
+            "continue_final_message needs an assistant message at the end, "
+            f"but the last message has the role {last['role']!r}"
         )
     return last
 
@@ -246,7 +249,7 @@ def _flag(request: Mapping[str, object], key: str, *, default: bool) -> bool:
     return default if value is None else value
 
 
-def _excluded(request: Mapping[str, object]) -> bool:
+def _excludes_reasoning(request: Mapping[str, object]) -> bool:
     reasoning = request.get("reasoning")
     return isinstance(reasoning, Mapping) and reasoning.get("exclude") is True
 
@@ -254,15 +257,15 @@ def _excluded(request: Mapping[str, object]) -> bool:
 def _stop(value: object) -> tuple[str, ...]:
     if value is None:
         return ()
-    found = (value,) if isinstance(value, str) else value
-    if not isinstance(found, Sequence) or not all(isinstance(stop, str) for stop in found):
-        raise UsageError(f"stop={value!r}: a string, or a list of strings")
-    return tuple(found)
+    stops = (value,) if isinstance(value, str) else value
+    if not isinstance(stops, Sequence) or not all(isinstance(stop, str) for stop in stops):
+        raise UsageError(f"stop={value!r}: pass a string or a list of strings")
+    return tuple(stops)
 
 
 def _count(value: object) -> int:
     if value is None:
         return 1
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise UsageError(f"n={value!r}: a number of choices, at least 1")
+        raise UsageError(f"n={value!r}: pass the number of choices, at least 1")
     return value

@@ -1,0 +1,57 @@
+"""State that the steps of a plan share: the inputs, and the notes made so far."""
+
+from __future__ import annotations
+
+from .._core.token_ids.tokenizers import AnyTokenizer
+from ._plan import Inputs
+from ._prompt_end import continued_turn, prompt_text, relevant
+from ._read_request import read_request
+from ._thinking_switches import read_switches
+
+
+class PlanContext:
+    """The inputs of one plan in a form that all steps can use, and the notes made so far.
+
+    A step returns its decision and explains it in ``why``.  It appends to ``warnings``
+    if the caller should change something.
+    """
+
+    def __init__(self, inputs: Inputs) -> None:
+        self.inputs = inputs
+        self.family = inputs.family
+        self.dialect = inputs.dialect
+        self.facts = inputs.facts
+        self.thinking = inputs.facts.thinking
+        self.request = read_request(inputs.request)
+        self.switches = read_switches(self.family, self.thinking, inputs.request, inputs.defaults)
+        """The thinking switches of the request."""
+        self.prompt = prompt_text(inputs.prompt, inputs.tokenizer)
+        self.continues = self.request.prefill is not None
+        """True if the output continues the last message of the request."""
+        self.turn = self._turn()
+        """The beginning of the model's turn, from the prompt or from the message to be continued.
+
+        None if neither is given.
+        """
+        self.template_kwargs = self.switches.kwargs
+        self.why: dict[str, str] = {}
+        self.warnings = list(self.switches.warnings)
+        if self.request.overruled:
+            self.warnings.append(f"{self.request.overruled} has no effect: tool_choice requires a call")
+
+    @property
+    def tokenizer(self) -> AnyTokenizer | None:
+        return self.inputs.tokenizer
+
+    @property
+    def needs_vocabulary(self) -> bool:
+        """True if only the vocabulary, which is not given, decides how the dialect writes calls."""
+        return self.tokenizer is None and bool(self.dialect.family.variants)
+
+    def _turn(self) -> str | None:
+        prefill = self.request.prefill
+        if prefill is None:
+            return None if self.prompt is None else relevant(self.dialect, self.prompt)
+        if self.prompt is None:
+            return relevant(self.dialect, prefill, continues=True) if prefill else None
+        return continued_turn(self.dialect, self.prompt, prefill or self.request.prefilled_reasoning)

@@ -1,0 +1,109 @@
+"""Decisions PRE.2 and PRE.6: reasoning, and a leftover marker before the content.
+
+A request can switch reasoning on or off, but the rendered prompt has the last
+word.  ``decide_switch`` returns the state of the switch, and ``decide_reasoning``
+corrects it if the prompt ends inside reasoning.
+"""
+
+from __future__ import annotations
+
+from ..errors import UsageError
+from ._context import PlanContext
+from ._plan import OutputStart
+from ._prompt_end import closes_reasoning
+from ._thinking_switches import read_switches
+
+_DEFAULTS = {
+    "on": "is on unless the request says otherwise",
+    "off": "is off unless the request says otherwise",
+    "model": "is up to the model",
+    "always": "cannot be switched off",
+}
+
+
+def decide_switch(context: PlanContext) -> bool:
+    """Return whether the request, or the default of the family, switches reasoning on."""
+    family, thinking = context.family, context.thinking
+    switches, request = context.switches, context.request
+    if thinking.default == "n/a":
+        return _explain(context, False, f"{family} does not reason")
+    if not request.separate_reasoning:
+        if context.dialect.frame is not None:
+            raise UsageError(
+                f"separate_reasoning=false: {family} writes reasoning as a separate message, which "
+                "cannot stay in the content; use include_reasoning=false to hide it"
+            )
+        return _explain(context, False, "the request keeps reasoning in the content (separate_reasoning)")
+    if thinking.named_off and request.choice == "named":
+        if switches.on:
+            context.warnings.append(
+                f"{switches.source} is ignored: {family} does not reason before named calls"
+            )
+        _switch_template(context, False)
+        return _explain(context, False, f"{family} does not reason if tool_choice names the function")
+    if switches.on is not None:
+        if not switches.on and thinking.caution:
+            context.warnings.append(thinking.caution)
+        return _explain(context, switches.on, f"the request sets {switches.source}")
+    if thinking.json_off and not switches.source and (request.forced or request.json_answer):
+        _switch_template(context, False)
+        why = (
+            f"{family} does not reason before required calls and JSON answers unless the request asks for it"
+        )
+        return _explain(context, False, why)
+    why = f"reasoning of {family} {_DEFAULTS[thinking.default]}"
+    return _explain(context, thinking.default != "off", why)
+
+
+def _explain(context: PlanContext, on: bool, why: str) -> bool:
+    context.why["reasoning"] = f"{'on' if on else 'off'}: {why}"
+    return on
+
+
+def _switch_template(context: PlanContext, on: bool) -> None:
+    """Set the template's switch to a decision that the request did not make."""
+    switches = read_switches(context.family, context.thinking, {"thinking": on}, {})
+    context.template_kwargs = {**context.template_kwargs, **switches.kwargs}
+
+
+def decide_reasoning(context: PlanContext, *, switched_on: bool, start: OutputStart) -> bool:
+    """Return whether the model reasons, and warn if the prompt contradicts the switch."""
+    switches = context.switches
+    reasoning = switched_on or start == "reasoning"
+    if reasoning != switched_on:
+        context.why["reasoning"] = "on: the prompt ends inside reasoning"
+        context.warnings.append(
+            f"the prompt ends inside reasoning although {switches.source or 'it is off by default'}: "
+            "the template ignored the switch, and the model will reason"
+        )
+    elif switches.on and context.prompt is not None and closes_reasoning(context.dialect, context.prompt):
+        context.warnings.append(
+            f"the prompt closes reasoning although {switches.source}: "
+            "the template ignored the switch, and the model will not reason"
+        )
+    return reasoning
+
+
+def reads_reasoning(context: PlanContext, *, reasoning: bool) -> bool:
+    """Return whether the parser reads the markers of reasoning as markers, not as text."""
+    if not context.request.separate_reasoning or context.thinking.default == "n/a":
+        return False
+    return reasoning or context.thinking.when_off == "read"
+
+
+def decide_strip(context: PlanContext, *, reasoning: bool) -> str:
+    """Return the marker to strip from the beginning of the content; empty if there is none.
+
+    Some models write such a marker even while reasoning is off.
+    """
+    marker = context.thinking.strip
+    if marker == "n/a":
+        context.why["strip"] = f"nothing: output of {context.family} does not need it"
+    elif reasoning:
+        context.why["strip"] = "nothing: reasoning is on, so the parser reads its markers"
+    elif not context.request.separate_reasoning:
+        context.why["strip"] = "nothing: the request keeps reasoning in the content"
+    else:
+        context.why["strip"] = f"{marker}: {context.family} may write it although reasoning is off"
+        return marker
+    return ""

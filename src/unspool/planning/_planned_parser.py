@@ -1,0 +1,177 @@
+"""Parser of one choice of a planned request.
+
+``PlannedParser`` sends the events of the dialect's parser through the stages of
+the plan.  It also answers one question before parsing begins.  If the output
+should begin inside reasoning, but the backend enforces JSON, some backends skip
+the reasoning.  So the parser holds the first characters back until it knows
+whether they are JSON, and then starts inside or outside reasoning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
+
+from .._core.token_ids.detokenizer import Detokenizer
+from .._core.token_ids.tokenizers import AnyTokenizer, as_tokenizer
+from ..dialects._declaration import Dialect
+from ..events import Event, FinishReason
+from ..parser import Parser, ToolList
+from ..policies import Policies
+from ._output_stages import MAX_WHITESPACE, OneCall, Stage
+
+NewId: TypeAlias = Callable[[str, int], str]
+"""Function that makes the id of a call from its name and number."""
+
+
+class PlannedParser(Parser):
+    """Parser of one choice, made by ``Plan.parser``."""
+
+    def __init__(
+        self,
+        dialect: Dialect,
+        *,
+        tools: ToolList,
+        prompt: str | None,
+        continues: bool,
+        tokenizer: AnyTokenizer | None,
+        policies: Policies,
+        forced: bool,
+        new_id: NewId | None,
+        reasoning_openers: Sequence[str] | None,
+        stages: Sequence[Stage],
+    ) -> None:
+        """Prepare to read one choice.
+
+        :param reasoning_openers: the opening markers of reasoning, if JSON may come in place
+            of it; otherwise None.
+        :param stages: the stages that the events pass through, in order.
+        """
+        super().__init__(
+            dialect,
+            tools=tools,
+            prompt=prompt,
+            continues=continues,
+            tokenizer=tokenizer,
+            policies=policies,
+            forced=forced,
+            new_id=new_id,
+        )
+        self._tokenizer = tokenizer
+        self._new_id = new_id
+        self._openers = reasoning_openers  # None as soon as it is clear how the output begins
+        self._first = ""  # the first characters, until it is clear how the output begins
+        self._ids: list[int] = []  # their token ids
+        self._engine_text: str | None = None  # their text as the engine decoded it, see ``feed_decoded``
+        self._stages = stages
+        self._raw_stages = [stage for stage in stages if isinstance(stage, OneCall)]
+        needs_text = reasoning_openers is not None or self._raw_stages
+        self._decoder = Detokenizer(as_tokenizer(tokenizer), {}) if tokenizer and needs_text else None
+
+    @property
+    def pending(self) -> int:
+        """Number of characters fed so far that no event covers yet."""
+        return super().pending + len(self._first) + sum(stage.pending for stage in self._stages)
+
+    @property
+    def max_pending(self) -> int | None:
+        """Maximum of ``pending`` in the current state; None if a stage holds events without a limit."""
+        max_pending = super().max_pending
+        if max_pending is None or any(stage.pending for stage in self._stages):
+            return None
+        return max(max_pending, 2 * MAX_WHITESPACE) if self._openers is not None else max_pending
+
+    def feed(self, text: str) -> list[Event]:
+        """Feed the next piece of output, of any length, and return its events."""
+        if not isinstance(text, str) or self._tokenizer is not None or self._finished:
+            return super().feed(text)  # raises the error
+        self._add_raw(text)
+        if self._openers is not None:
+            self._first += text
+            if not self._beginning_is_clear(self._first):
+                return []
+            text, self._first = self._first, ""
+        return self._pass_on(super().feed(text))
+
+    def feed_tokens(self, ids: Iterable[int]) -> list[Event]:
+        """Feed the next tokens, and return their events.
+
+        Needs ``tokenizer``; spans are offsets in the decoded text.
+        """
+        ready = self._ready_ids(ids)
+        return [] if ready is None else self._pass_on(super().feed_tokens(ready))
+
+    def feed_decoded(self, text: str, ids: Iterable[int]) -> list[Event]:
+        """Feed the next tokens with the text that an engine decoded; see :meth:`Parser.feed_decoded`."""
+        text = (self._engine_text or "") + text
+        self._engine_text = text
+        ready = self._ready_ids(ids)
+        if ready is None:
+            return []
+        self._engine_text = ""
+        return self._pass_on(super().feed_decoded(text, ready))
+
+    def _ready_ids(self, ids: Iterable[int]) -> Iterable[int] | None:
+        """Return the ids to parse now; None while it is not clear how the output begins."""
+        if self._decoder is None or self._finished:
+            return ids
+        ready = list(ids)
+        text = self._decoder.feed(ready)
+        self._add_raw(text)
+        if self._openers is not None:
+            self._first += text
+            self._ids += ready
+            if not self._beginning_is_clear(self._first):
+                return None
+            ready, self._ids, self._first = self._ids, [], ""
+        return ready
+
+    def finish(self, reason: FinishReason | None = None) -> list[Event]:
+        """End the output, and return the remaining events; see :meth:`Parser.finish`."""
+        events: list[Event] = []
+        if self._openers is not None and not self._finished:
+            self._openers = None
+            if self._decoder is None:
+                events = super().feed(self._first)
+            elif self._engine_text is not None:
+                events = super().feed_decoded(self._engine_text, self._ids)
+            else:
+                events = super().feed_tokens(self._ids)
+            self._first = ""
+        if self._decoder is not None and not self._finished:
+            self._add_raw(self._decoder.finish())
+        return self._pass_on(events + super().finish(reason))
+
+    def _add_raw(self, text: str) -> None:
+        for stage in self._raw_stages:
+            stage.add_raw(text)
+
+    def _pass_on(self, events: list[Event]) -> list[Event]:
+        for stage in self._stages:
+            events = stage.push(events)
+        return events
+
+    def _beginning_is_clear(self, text: str) -> bool:
+        """Return whether it is clear how the output begins; if it is JSON, start outside reasoning."""
+        first = text.lstrip()
+        openers = self._openers
+        assert openers is not None  # noqa: S101 - the callers check it
+        if not first:
+            if len(text) > MAX_WHITESPACE:
+                self._openers = None
+            return self._openers is None
+        if any(opener.startswith(first) and opener != first for opener in openers):
+            return False
+        self._openers = None
+        if first[0] in "[{" and not first.startswith(tuple(openers)):
+            # Start again with an empty prompt, and so outside reasoning.  Nothing was fed yet.
+            super().__init__(
+                self.dialect,
+                tools=self._tools,
+                prompt="",
+                tokenizer=self._tokenizer,
+                policies=self.policies,
+                forced=self.forced,
+                new_id=self._new_id,
+            )
+        return True
