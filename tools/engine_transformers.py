@@ -31,7 +31,7 @@ from unspool import sample_outputs as recordings
 from unspool._core.render.example import EXAMPLE, EXAMPLE_TOOLS, json_value
 from unspool.dialects._registry import facts_of
 from unspool.dialects._request_facts import ANY
-from unspool.models._convert.to_response_template import install_template
+from unspool.models.convert.to_response_template import install_template
 from unspool.planning._derived_dialects import opener
 
 DIALECTS: Final = (

@@ -32,9 +32,9 @@ from unspool.chat_templates._prefix_stability import (
     switched,
     turn,
 )
-from unspool.models._detection.probe_messages import FLAT_TOOLS
-from unspool.models._detection.template_probe import Probe
-from unspool.models._doctor.training_checks import CASES, Training, training
+from unspool.models.detect.probe_messages import FLAT_TOOLS
+from unspool.models.detect.template_probe import Probe
+from unspool.models.doctor.training_checks import CASES, Training, training
 from unspool.tokens import extend
 
 ROOT: Final = Path(__file__).resolve().parent.parent

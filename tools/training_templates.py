@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Final
 
 from unspool import UnspoolError
-from unspool.models._detection.probe_messages import FLAT_TOOLS
-from unspool.models._detection.template_probe import Probe
-from unspool.models._doctor.training_checks import CASES, Training, training
-from unspool.models._sources import read_source
+from unspool.models.detect.probe_messages import FLAT_TOOLS
+from unspool.models.detect.template_probe import Probe
+from unspool.models.doctor.training_checks import CASES, Training, training
+from unspool.models.sources import read_source
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 COLUMNS: Final = (*(f"{case}, {mode}" for mode in ("without", "with") for case in CASES), "marks")

@@ -28,7 +28,7 @@ from unspool.chat_templates import (
 from unspool.chat_templates._jinja_environment import Manner, environment
 from unspool.chat_templates._render_job import HEADER, KINDS, READY, Job, Workshop
 from unspool.chat_templates._render_pool import Renderers
-from unspool.models._detection import template_probe as probe
+from unspool.models.detect import template_probe as probe
 
 USER = {"role": "user", "content": "Hi"}
 LINUX = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="asks the kernel of Linux")

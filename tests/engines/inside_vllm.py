@@ -29,7 +29,8 @@ from vllm.tool_parsers import ToolParser, ToolParserManager
 
 from engine_models import prompt_ends, recordings, write_model
 from unspool import integrations
-from unspool.integrations.vllm import parsers, register
+from unspool.integrations.vllm import _parser_classes as parsers
+from unspool.integrations.vllm import register
 
 DIALECTS = ("hermes", "qwen3_coder", "kimi_k2", "mistral", "gemma4", "harmony")
 

@@ -40,12 +40,12 @@ from unspool.chat_templates import ChatTemplate, ChatTemplateError
 from unspool.dialects._registry import facts_of
 from unspool.dialects._request_facts import RequestFacts, Thinking
 from unspool.dialects._validation import check_facts
-from unspool.models._convert.python_source import declaration
-from unspool.models._detection.detect import detect, examine
-from unspool.models._detection.infer import infer
-from unspool.models._detection.probe_messages import TOOLS, Writing
-from unspool.models._detection.result import Detection
-from unspool.models._sources import Source, read_source
+from unspool.models.convert.python_source import declaration
+from unspool.models.detect.detect_dialect import detect, detect_dialect
+from unspool.models.detect.infer_dialect import infer
+from unspool.models.detect.probe_messages import TOOLS, Writing
+from unspool.models.detect.result import Detection
+from unspool.models.sources import Source, read_source
 
 EXPECTED = {
     "Apertus-8B-Instruct": "apertus",
@@ -123,7 +123,7 @@ def path(name: str) -> Path:
 
 @cache
 def detection(name: str) -> Detection:
-    return examine(read_source(path(name)))
+    return detect_dialect(read_source(path(name)))
 
 
 # -- real templates
@@ -165,7 +165,7 @@ def test_takes_a_moment(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(Parser, "__init__", counting("read", Parser.__init__))
     monkeypatch.setattr(ChatTemplate, "render", counting("written", ChatTemplate.render))
-    examine(read_source(path(name)))
+    detect_dialect(read_source(path(name)))
     assert counts["read"] or EXPECTED[name] is None
     assert counts["read"] <= 2 * len(list_dialects())
     assert 0 < counts["written"] <= 40
@@ -206,7 +206,7 @@ def test_what_transformers_refuses_is_said() -> None:
 @real
 @pytest.mark.parametrize("name", [name for name, family in EXPECTED.items() if family])
 def test_inferred_where_no_dialect_is_known(name: str) -> None:
-    found = examine(read_source(path(name)), dialects=())
+    found = detect_dialect(read_source(path(name)), dialects=())
     assert found.renders_calls
     if name in BEYOND_INFERENCE:
         assert found.dialect is None
@@ -237,7 +237,7 @@ def test_inferred_where_no_dialect_is_known(name: str) -> None:
     ],
 )
 def test_inferred_templates_are_those_of_the_family(name: str, call: str, section: str) -> None:
-    found = examine(read_source(path(name)), dialects=()).dialect
+    found = detect_dialect(read_source(path(name)), dialects=()).dialect
     assert found is not None
     assert found.call == (call,)
     assert found.section == (section,)
@@ -379,12 +379,12 @@ def test_inference(kind: str) -> None:
 
 def test_registered_dialects_do_not_read_what_is_synthetic() -> None:
     for kind, (calls, _) in SYNTHETIC.items():
-        found = examine(read_source(chatml(calls)))
+        found = detect_dialect(read_source(chatml(calls)))
         assert found.inferred, (kind, found.dialect)
 
 
 def test_an_inferred_dialect_reads_seeded_reasoning() -> None:
-    found = examine(read_source(chatml(SYNTHETIC["an object in tags"][0], seed="<think>\n")))
+    found = detect_dialect(read_source(chatml(SYNTHETIC["an object in tags"][0], seed="<think>\n")))
     assert found.dialect is not None
     assert found.dialect.reasoning == ("<think>\n{text}\n</think>\n\n",)
     assert found.reasoning.seed == "<think>\n"
@@ -607,7 +607,7 @@ def test_of_named_templates_the_one_for_tools_counts() -> None:
         {"name": "tool_use", "template": chatml(HERMES_CALLS)},
     ]
     model = read_source({"chat_template": named})
-    assert examine(model).dialect is get_dialect("hermes")
+    assert detect_dialect(model).dialect is get_dialect("hermes")
     assert list(model.others) == ["the template 'default'"]
     assert read_source({"chat_template": named[:1]}).template == named[0]["template"]
 
@@ -678,7 +678,7 @@ def test_a_directory_without_a_template_is_refused(tmp_path: Path) -> None:
 
 def test_a_broken_response_template_does_not_matter() -> None:
     config = {"chat_template": chatml(SYNTHETIC["Python"][0]), "response_template": {"fields": {}}}
-    assert examine(read_source(config)).inferred
+    assert detect_dialect(read_source(config)).inferred
     with pytest.raises(SpecError):
         Dialect("")
 
@@ -696,7 +696,7 @@ def test_detection_as_json() -> None:
 
 def test_a_model_is_a_value() -> None:
     model = Source(chatml(HERMES_CALLS), "here")
-    assert examine(model).dialect is get_dialect("hermes")
+    assert detect_dialect(model).dialect is get_dialect("hermes")
     call = ToolCall("a", "get_weather", "{}")
-    assert examine(model, dialects=[get_dialect("hermes")]).runners_up == ()
+    assert detect_dialect(model, dialects=[get_dialect("hermes")]).runners_up == ()
     assert call.name in str(TOOLS)

@@ -13,11 +13,11 @@ from test_detect import ENVELOPE, EXPECTED, HERMES_CALLS, HINTS, SYNTHETIC, chat
 from paths import TEMPLATES, real
 from unspool import UsageError, get_dialect
 from unspool.cli import main
-from unspool.models._doctor import doctor
-from unspool.models._doctor.doctor import diagnose
-from unspool.models._doctor.report import Diagnosis, Finding
-from unspool.models._sources import read_source
-from unspool.models._sources.source import Vocabulary
+from unspool.models.doctor import diagnose as doctor
+from unspool.models.doctor.diagnose import diagnose
+from unspool.models.doctor.report import Diagnosis, Finding
+from unspool.models.sources import read_source
+from unspool.models.sources.source import Vocabulary
 
 LLAMA = (
     "{%- for m in messages %}<|start_header_id|>{{ m.role }}<|end_header_id|>\n\n{{ m.content or '' }}"

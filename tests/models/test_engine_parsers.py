@@ -35,8 +35,8 @@ from unspool._core.render.example import EXAMPLE, EXAMPLE_TOOLS, calls_of, examp
 from unspool.conformance.peers import of_one_checkpoint
 from unspool.integrations._engine import offered
 from unspool.message import ToolCall
-from unspool.models._detection.template_probe import Probe
-from unspool.models._doctor.engine_parsers import (
+from unspool.models.detect.template_probe import Probe
+from unspool.models.doctor.engine_parsers import (
     ASSUME_OPEN,
     CAVEATS,
     COMMON_PARSERS,
@@ -50,7 +50,7 @@ from unspool.models._doctor.engine_parsers import (
     flags,
     parsers_for,
 )
-from unspool.models._doctor.server_settings import reading
+from unspool.models.doctor.server_settings import reading
 
 PEERS = ROOT / ".peers"
 NOON = "It is noon."

@@ -12,10 +12,10 @@ from paths import TEMPLATES, real
 from unspool.chat_templates import ChatTemplate, ChatTemplateLimit
 from unspool.chat_templates import _prefix_stability as prefix
 from unspool.cli import main
-from unspool.models._detection.probe_messages import FLAT_TOOLS
-from unspool.models._detection.template_probe import Probe
-from unspool.models._doctor.doctor import diagnose
-from unspool.models._doctor.training_checks import CASES, MaskMarks, Training, training
+from unspool.models.detect.probe_messages import FLAT_TOOLS
+from unspool.models.detect.template_probe import Probe
+from unspool.models.doctor.diagnose import diagnose
+from unspool.models.doctor.training_checks import CASES, MaskMarks, Training, training
 
 CHATML = r"""
 {%- for message in messages %}<|im_start|>{{ message.role }}

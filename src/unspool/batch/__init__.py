@@ -20,9 +20,9 @@ import pyarrow as pa
 
 from ..dialects._declaration import Dialect
 from ..parser import ToolList
-from ._columns import PARSED
+from ._arrow_columns import PARSED
 from ._convert import Writer, converted, rendered
-from ._rows import Column, ParseOptions, RowOptions, RowReader
+from ._row_reader import Column, ParseOptions, RowOptions, RowReader
 
 __all__ = [
     "PARSED",

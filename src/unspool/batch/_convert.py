@@ -14,8 +14,8 @@ from ..dialects._registry import find
 from ..errors import UsageError
 from ..message import Message, ToolCall
 from ..parser import ToolList
-from ._columns import WRITTEN, strings, verdict
-from ._rows import (
+from ._arrow_columns import WRITTEN, strings, verdict
+from ._row_reader import (
     NO_ERRORS,
     RowError,
     RowReader,

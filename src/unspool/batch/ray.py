@@ -13,8 +13,8 @@ from ..errors import UsageError
 
 if TYPE_CHECKING:
     from . import Column, ParseOptions
-    from ._inputs import Part
-    from ._part import Job, Record
+    from ._input_files import Part
+    from ._job import Job, Record
 
 __all__ = ["parse_dataset"]
 
@@ -43,7 +43,7 @@ class Cluster:
         except ImportError as error:
             raise UsageError("a cluster needs Ray: pip install 'unspool[ray]'") from error
 
-        from ._part import do_part
+        from ._job import do_part
 
         self._ray = ray
         try:

@@ -21,8 +21,8 @@ from ..errors import UnknownDialect, UsageError
 from .output import terminal
 
 if TYPE_CHECKING:
-    from ..batch._part import Job, Options
-    from ..batch._run_parts import Outcome, Workers
+    from ..batch._job import Job, Options
+    from ..batch._run_job import Outcome, Workers
 
 _FORMATS = ("parquet", "arrow", "jsonl", "jsonl.gz", "jsonl.zst")
 
@@ -81,7 +81,7 @@ _megabytes.__name__ = "number"  # as argparse calls it in its errors
 def main(options: argparse.Namespace) -> int:
     """Do the work; the result is the exit code."""
     try:
-        from ..batch._run_parts import Here, Processes, drive
+        from ..batch._run_job import Here, Processes, drive
     except ImportError as error:
         raise UsageError(f"unspool batch needs {error.name}: pip install 'unspool[batch]'") from error
     if options.jobs < 1:
@@ -142,8 +142,8 @@ def _report(options: argparse.Namespace, job: Job, outcome: Outcome, seconds: fl
 
 def job_of(options: argparse.Namespace) -> Job:
     """The job that the options describe, if they fit the inputs."""
-    from ..batch._inputs import find_inputs, schema_of
-    from ..batch._part import Job, result_schema
+    from ..batch._input_files import find_inputs, schema_of
+    from ..batch._job import Job, result_schema
 
     inputs = find_inputs(options.inputs)
     plain = schema_of(inputs, {})
@@ -169,8 +169,8 @@ def job_of(options: argparse.Namespace) -> Job:
 
 
 def _options(options: argparse.Namespace, columns: Sequence[str]) -> Options:
-    from ..batch._inputs import digest
-    from ..batch._part import Options, tokenizer_file
+    from ..batch._input_files import digest
+    from ..batch._job import Options, tokenizer_file
 
     dialect, dialect_column = _dialect(options.dialect, columns)
     tools, tools_column = _tools(options.tools, columns)
@@ -213,7 +213,7 @@ def _dialect(name: str, columns: Sequence[str]) -> tuple[str, str]:
 
 def _tools(name: str, columns: Sequence[str]) -> tuple[str, str]:
     """The tools of all rows, as JSON text, or the column that has each row's."""
-    from ..batch._rows import RowError, tools_in
+    from ..batch._row_reader import RowError, tools_in
 
     if not name or name in columns:
         return "", name

@@ -88,7 +88,7 @@ def _dialects(options: argparse.Namespace) -> int:
 
 
 def _like(name: str, *, as_json: bool) -> int:
-    from ..models._detection.model_names import models_like
+    from ..models.detect.model_names import models_like
 
     found = models_like(name)
     if as_json:
@@ -120,7 +120,7 @@ def _explain(options: argparse.Namespace) -> int:
 
     For a model's name: which dialect it speaks, and why, in a line.
     """
-    from ..models._detection.model_names import dialect_of, known_model
+    from ..models.detect.model_names import dialect_of, known_model
 
     try:
         page = explain(options.dialect)
@@ -140,14 +140,14 @@ def _explain(options: argparse.Namespace) -> int:
 
 def _detect(options: argparse.Namespace) -> int:
     """Say which dialect a model speaks, and why; the exit code is 1 if none can be told."""
-    from ..models._detection.detect import examine
-    from ..models._doctor.report import detection_page
-    from ..models._sources import find_source
-    from ..models._sources.special_tokens import load_vocabulary
+    from ..models.detect.detect_dialect import detect_dialect
+    from ..models.doctor.report import detection_page
+    from ..models.sources import find_source
+    from ..models.sources.special_tokens import load_vocabulary
 
     model = find_source(options.source)
     model = replace(model, vocabulary=load_vocabulary(model))
-    found = examine(model)
+    found = detect_dialect(model)
     if options.json:
         print(to_json({**found.to_dict(), "source": model.to_dict()}, indent=2))
     else:
@@ -160,8 +160,8 @@ def _doctor(options: argparse.Namespace) -> int:
 
     The exit code is 1 if something must be changed.
     """
-    from ..models._doctor.doctor import diagnose
-    from ..models._sources import find_source
+    from ..models.doctor.diagnose import diagnose
+    from ..models.sources import find_source
 
     diagnosis = diagnose(find_source(options.source))
     if options.json:
@@ -176,7 +176,7 @@ def _export_template(options: argparse.Namespace) -> int:
 
     transformers, vLLM and SGLang read it.  What was there before is printed.
     """
-    from ..models._convert.to_response_template import install_template, to_response_template
+    from ..models.convert.to_response_template import install_template, to_response_template
 
     if options.into is None:
         print(to_json(to_response_template(options.dialect, anchor=options.anchor), indent=2))
@@ -189,7 +189,7 @@ def _export_template(options: argparse.Namespace) -> int:
 
 def _export_dialects(options: argparse.Namespace) -> int:
     """Print every dialect as JSON, or the JSON Schema of that: for readers in other languages."""
-    from ..models._convert.dialect_json import dialect_schema, dialect_to_json
+    from ..models.convert.dialect_json import dialect_schema, dialect_to_json
 
     found = dialect_schema() if options.schema else [dialect_to_json(each) for each in list_dialects()]
     print(to_json(found, indent=2))

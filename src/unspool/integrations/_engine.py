@@ -47,8 +47,8 @@ def dialect_of_model(tokenizer: object, *, model_type: str = "") -> tuple[Dialec
 
     :raises UsageError: with what to do instead, where it is not sure.
     """
-    from ..models._detection.detect import examine
-    from ..models._sources import read_source
+    from ..models.detect.detect_dialect import detect_dialect
+    from ..models.sources import read_source
 
     instead = f"name it, as {DETECTED}_DIALECT (`unspool dialects` lists them)"
     template = getattr(tokenizer, "chat_template", None)
@@ -63,7 +63,7 @@ def dialect_of_model(tokenizer: object, *, model_type: str = "") -> tuple[Dialec
             config[name] = token
     if model_type:
         config["model_type"] = model_type
-    found = examine(read_source(config), tokenizer=tokenizer)
+    found = detect_dialect(read_source(config), tokenizer=tokenizer)
     if found.dialect is None or not found.renders_calls:
         hint = f"; its text speaks of the calls of {found.hint}" if found.hint else ""
         raise UsageError(

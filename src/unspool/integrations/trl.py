@@ -19,7 +19,7 @@ from ..dialects._declaration import Dialect
 from ..dialects._registry import find
 from ..errors import SpecError, UsageError
 from ..message import Message
-from ..models._convert.to_response_template import to_response_template
+from ..models.convert.to_response_template import to_response_template
 from ..parser import parse
 from ..tokens._label_tokens import as_ids, label_tokens
 from ._engine import dialect_of_model

@@ -12,11 +12,11 @@ from typing import Any
 from ..dialects._declaration import Dialect
 from ..dialects._registry import get_dialect
 from ..errors import UnknownDialect, UsageError
-from ..models._convert.dialect_json import dialect_to_json
-from ..models._detection.detect import examine
-from ..models._sources import from_stream
-from ..models._sources.ollama import is_modelfile
-from ..models._sources.special_tokens import load_vocabulary
+from ..models.convert.dialect_json import dialect_to_json
+from ..models.detect.detect_dialect import detect_dialect
+from ..models.sources import from_stream
+from ..models.sources.ollama import is_modelfile
+from ..models.sources.special_tokens import load_vocabulary
 from .options import given
 
 
@@ -31,7 +31,7 @@ def find(request: Mapping[str, Any]) -> dict[str, Any]:
     if is_modelfile(data.decode(errors="replace")):
         raise UsageError(f"{name} is a Modelfile, which names other files: give the GGUF that it begins from")
     model = from_stream(BytesIO(data), name)
-    found = examine(replace(model, vocabulary=load_vocabulary(model)))
+    found = detect_dialect(replace(model, vocabulary=load_vocabulary(model)))
     use = None if found.dialect is None else _usable(found.dialect)
     return {**found.to_dict(), "use": use, "source": model.to_dict()}
 

@@ -18,7 +18,7 @@ from unspool.chat_templates import ChatTemplate, NoRenderer
 from unspool.gateway import load_settings
 from unspool.gateway.generation.model import Model
 from unspool.gateway.http.errors import Failure
-from unspool.models._detection import template_probe as probe
+from unspool.models.detect import template_probe as probe
 
 LOOP = "{% set r = range(99999) %}{% for i in r %}{% for j in r %}{% set x = i %}{% endfor %}{% endfor %}"
 LATE = "{{ messages[0].content }}{% if messages | length > 1 %}" + LOOP + "{% endif %}"

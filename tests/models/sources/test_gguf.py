@@ -16,9 +16,9 @@ from test_detect import HERMES_CALLS, chatml
 from gguf_files import CHATML_TOKENS, CONTROL, NORMAL, write_gguf
 from paths import TEMPLATES, real
 from unspool import UsageError, detect, get_dialect
-from unspool.models._doctor.doctor import diagnose
-from unspool.models._sources import Source, read_source
-from unspool.models._sources.gguf import model_name, read_header, source_of
+from unspool.models.doctor.diagnose import diagnose
+from unspool.models.sources import Source, read_source
+from unspool.models.sources.gguf import model_name, read_header, source_of
 
 gguf = pytest.importorskip("gguf")
 HERMES = chatml(HERMES_CALLS)

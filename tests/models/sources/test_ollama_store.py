@@ -13,9 +13,9 @@ from gguf_files import write_gguf
 from ollama_store import Store
 from unspool import UsageError, detect, get_dialect
 from unspool.cli import main
-from unspool.models._doctor.doctor import diagnose
-from unspool.models._sources import find_source, read_source
-from unspool.models._sources.ollama import is_go_template
+from unspool.models.doctor.diagnose import diagnose
+from unspool.models.sources import find_source, read_source
+from unspool.models.sources.ollama import is_go_template
 
 pytest.importorskip("gguf")
 HERMES = chatml(HERMES_CALLS)

@@ -19,8 +19,8 @@ from ollama_store import Store
 from scripted_server import Answers, answering
 from unspool import UsageError, detect
 from unspool.cli import main
-from unspool.models._doctor.doctor import diagnose
-from unspool.models._sources import find_source
+from unspool.models.doctor.diagnose import diagnose
+from unspool.models.sources import find_source
 
 pytest.importorskip("gguf")
 HERMES = chatml(HERMES_CALLS)

@@ -14,7 +14,7 @@ from test_detect import HERMES_CALLS, chatml
 from gguf_files import write_gguf
 from unspool import UsageError, detect, get_dialect
 from unspool.cli import main
-from unspool.models._sources import find_source
+from unspool.models.sources import find_source
 
 pytest.importorskip("gguf")
 HERMES = chatml(HERMES_CALLS)

@@ -15,7 +15,7 @@ from ...planning._derived_dialects import closer, opener
 from .._deltas import Deltas
 from .._engine import DETECTED, offered
 from . import _compat as compat
-from ._names import STANDING, dialect_of, is_ours, taken_over
+from ._resolve_dialect import STANDING, dialect_of, is_ours, taken_over
 from ._tool_detector import diagnostics
 from ._turn_context import Turn, current
 

@@ -21,7 +21,7 @@ from ...wire._poisoned_calls import (
     without_poison,
 )
 from ._compat import guarded, log
-from ._names import STANDING, dialect_of, is_ours
+from ._resolve_dialect import STANDING, dialect_of, is_ours
 from ._turn_context import PROMPT, Turn, current, reading
 
 _TAIL: Final = 2048

@@ -24,7 +24,7 @@ from ...planning._choice_parser import OneCall
 from .._deltas import Delta, Deltas
 from .._engine import DETECTED, DiagnosticLog, offered
 from . import _compat as compat
-from ._names import STANDING, dialect_of, is_ours, taken_over
+from ._resolve_dialect import STANDING, dialect_of, is_ours, taken_over
 from ._turn_context import current
 
 diagnostics: Final = DiagnosticLog(compat.log)

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 
 from ...dialects._registry import get_dialect
 from ...errors import UnspoolError
-from ...models._doctor.engine_parsers import PARSERS
+from ...models.doctor.engine_parsers import PARSERS
 from .._engine import DETECTED
 
 Kind = Literal["tools", "reasoning"]

@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..errors import UsageError
-from ._columns import array, decoded, dumped
+from ._arrow_columns import array, decoded, dumped
 
 Format: TypeAlias = Literal["jsonl", "parquet", "arrow"]
 _COMPRESSIONS: Final = {".gz": "gzip", ".zst": "zstd"}

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from ...errors import UsageError
-from .directory import NO_TEMPLATE, from_config, from_directory, from_file
 from .gguf import MAGIC, read_header, source_of
 from .hub_cache import cache_directory, from_hub, snapshot_in
+from .model_directory import NO_TEMPLATE, from_config, from_directory, from_file
 from .ollama import (
     from_modelfile,
     from_ollama,
@@ -19,7 +19,7 @@ from .ollama import (
     is_modelfile,
     models_directories,
 )
-from .server import from_server, is_url
+from .running_server import from_server, is_url
 from .source import Source, is_template
 from .text_files import json_object, read_text
 

@@ -24,9 +24,9 @@ from .._version import __version__
 from ..errors import UsageError
 from ..policies import Policies
 from ._convert import Writer, converted
-from ._inputs import OTHER, Input, Part, Rows, read
-from ._outputs import TEMPORARY, digest_of, part_file, read_json, write_json
-from ._rows import Column, RowReader
+from ._input_files import OTHER, Input, Part, Rows, read
+from ._output_files import TEMPORARY, digest_of, part_file, read_json, write_json
+from ._row_reader import Column, RowReader
 
 MANIFEST: Final = "_manifest.json"
 SUMMARY: Final = "_summary.json"

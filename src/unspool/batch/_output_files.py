@@ -16,8 +16,8 @@ from typing import Any, BinaryIO, Final, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ._columns import dumped
-from ._inputs import OTHER, is_json
+from ._arrow_columns import dumped
+from ._input_files import OTHER, is_json
 
 FORMATS: Final = ("parquet", "arrow", "jsonl", "jsonl.gz", "jsonl.zst")
 _GROUP: Final = 16 << 20

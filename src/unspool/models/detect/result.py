@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from ...dialects._declaration import Dialect
-from .._convert.python_source import declaration
+from ..convert.python_source import declaration
 
 Begins: TypeAlias = Literal["content", "reasoning", "header"]
 

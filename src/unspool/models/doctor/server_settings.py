@@ -16,8 +16,8 @@ from ...dialects._registry import get_dialect
 from ...dialects._request_facts import RequestFacts
 from ...message import Message
 from ...parser import parse
-from .._detection.result import Reasoning
-from .._sources.source import Vocabulary
+from ..detect.result import Reasoning
+from ..sources.source import Vocabulary
 from .engine_parsers import ASSUME_OPEN, COMMON_PARSERS, DIFFERS, Verdict, parsers_for
 from .report import Finding, Marker, listed
 

@@ -43,9 +43,9 @@ from ...dialects._templates import (
     tokens_apart,
 )
 from ...errors import UsageError
-from .._detection.template_probe import ASKED, Probe
-from .._sources import read_source
-from .._sources.text_files import read_json
+from ..detect.template_probe import ASKED, Probe
+from ..sources import read_source
+from ..sources.text_files import read_json
 from .from_response_template import CALLS, CONTENT, THINKING
 
 _CHATML_STOP: Final = "<|im_end|>"

@@ -37,9 +37,9 @@ from ...dialects._templates import is_control, split_marks
 from ...errors import SpecError, UsageError
 from ...message import Message, Part, TextPart, ToolCall
 from ...parser import Parser, parse
-from .._convert.from_response_template import from_response_template
-from .._sources import Source, read_source
-from .infer import infer
+from ..convert.from_response_template import from_response_template
+from ..sources import Source, read_source
+from .infer_dialect import infer
 from .markers import call_markers, furniture
 from .probe_messages import FLAT_TOOLS, TOOLS, Writing
 from .result import Begins, Detection, Reasoning
@@ -88,7 +88,7 @@ def detect(
         that of a GGUF file.
     :param dialects: the dialects to choose from; by default all that are registered.
     """
-    found = examine(read_source(source), tokenizer=tokenizer, dialects=dialects)
+    found = detect_dialect(read_source(source), tokenizer=tokenizer, dialects=dialects)
     if found.inferred:
         warnings.warn(
             "no dialect reads what this chat template writes, so one was inferred from it: "
@@ -99,7 +99,7 @@ def detect(
     return found
 
 
-def examine(
+def detect_dialect(
     model: Source, *, tokenizer: object | None = None, dialects: Iterable[Dialect] | None = None
 ) -> Detection:
     """As ``detect``, without the warning."""

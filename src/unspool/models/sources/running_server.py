@@ -29,9 +29,9 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from ...errors import UsageError
-from .directory import from_config, from_directory
 from .gguf import model_name, read_gguf, source_of
 from .hub_cache import from_hub
+from .model_directory import from_config, from_directory
 from .ollama import from_modelfile
 from .source import Source
 from .text_files import is_directory, is_readable, read_text

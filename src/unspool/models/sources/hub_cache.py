@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from ...errors import UsageError
-from .directory import from_directory
+from .model_directory import from_directory
 from .source import Source
 
 _NAME: Final = re.compile(

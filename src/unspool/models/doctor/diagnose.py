@@ -27,11 +27,11 @@ from ...message import Message
 from ...parser import parse
 from ...planning import Plan, plan
 from ...planning._truth_table import switch
-from .._detection.detect import WITHOUT_TOOLS, examine
-from .._detection.probe_messages import FLAT_TOOLS
-from .._detection.template_probe import Probe
-from .._sources import Source, read_source
-from .._sources.special_tokens import load_vocabulary
+from ..detect.detect_dialect import WITHOUT_TOOLS, detect_dialect
+from ..detect.probe_messages import FLAT_TOOLS
+from ..detect.template_probe import Probe
+from ..sources import Source, read_source
+from ..sources.special_tokens import load_vocabulary
 from .engine_parsers import EngineName, Flags, Serving, flags
 from .report import (
     LEVELS,
@@ -64,7 +64,7 @@ class _Doctor:
     def __init__(self, model: Source) -> None:
         self.vocabulary = load_vocabulary(model)
         self.model = model = replace(model, vocabulary=self.vocabulary)
-        self.detection = examine(model)
+        self.detection = detect_dialect(model)
         self.template = Probe(model.template, model.tokens)
         self.dialect = self.detection.dialect
         if self.detection.hint:
@@ -300,7 +300,7 @@ class _Doctor:
             return
         used = f"{self.model.origin} was examined, but {name} differs from it"
         try:
-            other = examine(replace(self.model, template=text, origin=name))
+            other = detect_dialect(replace(self.model, template=text, origin=name))
         except UsageError as error:
             yield Finding("warning", f"{used} and cannot be used: {error}.", "Remove it, or make them equal")
             return

@@ -14,7 +14,7 @@ from typing import Final
 from ...dialects._declaration import Dialect
 from ...dialects._registry import get_dialect
 from ...errors import UnknownDialect
-from .._sources import Source
+from ..sources import Source
 from .markers import call_markers, furniture
 from .model_names import Known, known_model
 from .result import Detection

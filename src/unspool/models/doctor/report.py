@@ -9,9 +9,9 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from ...dialects._declaration import Dialect
 from ...planning._build_plan import WHY
-from .._detection.result import Detection
-from .._sources import Source
-from .._sources.source import EngineName as ServerName
+from ..detect.result import Detection
+from ..sources import Source
+from ..sources.source import EngineName as ServerName
 from .engine_parsers import VERSIONS, EngineName, Flags
 from .training_checks import CASES, PrefixCase, Training
 

@@ -22,9 +22,8 @@ from typing import Any, Protocol
 from pyarrow import ArrowException
 
 from ..errors import UsageError
-from ._inputs import Part, cut
-from ._outputs import regular_file, write_json
-from ._part import (
+from ._input_files import Part, cut
+from ._job import (
     DONE,
     SUMMARY,
     Counts,
@@ -34,6 +33,7 @@ from ._part import (
     do_part,
     remove_temporary,
 )
+from ._output_files import regular_file, write_json
 
 
 class Workers(Protocol):

@@ -14,8 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from .directory import from_directory
 from .gguf import read_gguf
+from .model_directory import from_directory
 from .source import Source
 from .text_files import is_directory, is_readable, read_json, read_text
 

@@ -24,8 +24,8 @@ from ..message import Message
 from ..parser import Parser, ToolList, parse
 from ..policies import Policies
 from ..tokens import label_tokens
-from ._columns import decoded, parsed_arrays, parsed_schema
-from ._inputs import others
+from ._arrow_columns import decoded, parsed_arrays, parsed_schema
+from ._input_files import others
 
 _REMEMBERED = 256
 """Lists of tools that are read once: a dataset has a few, and they come again and again."""
