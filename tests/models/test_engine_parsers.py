@@ -33,7 +33,7 @@ from unspool import (
 )
 from unspool._core.render.example import EXAMPLE, EXAMPLE_TOOLS, calls_of, example, json_value
 from unspool.conformance.peers import of_one_checkpoint
-from unspool.integrations._engine import offered
+from unspool.integrations._parser_names import parser_names
 from unspool.message import ToolCall
 from unspool.models.detect.template_probe import Probe
 from unspool.models.doctor.engine_parsers import (
@@ -152,7 +152,7 @@ def test_ours_is_recommended_where_theirs_is_known_to_be_wrong() -> None:
 def test_what_is_recommended_is_there(dialect: str) -> None:
     """The names are those that the plug-ins offer."""
     for given in flags(Serving(dialect, "MODEL", "", "", calls=True, reasons=True)).values():
-        assert set(re.findall(r"-parser (\S+)", given.instead)) <= set(offered())
+        assert set(re.findall(r"-parser (\S+)", given.instead)) <= set(parser_names())
 
 
 def test_what_an_engine_has_no_parser_for_ours_reads() -> None:
