@@ -33,7 +33,7 @@ from unspool.chat_templates._prefix_stability import (
     turn,
 )
 from unspool.models.detect.probe_messages import FLAT_TOOLS
-from unspool.models.detect.template_probe import Probe
+from unspool.models.detect.template_probe import TemplateProbe
 from unspool.models.doctor.training_checks import CASES, Training, training
 from unspool.tokens import extend
 
@@ -61,7 +61,7 @@ def small_tokenizer() -> str:
     return str(tokenizer.to_str())
 
 
-def make_tokenizer(template: Probe, base: str) -> Any:
+def make_tokenizer(template: TemplateProbe, base: str) -> Any:
     """Create a Transformers tokenizer with this chat template, and its tags as tokens."""
     wants = template.wants
     question = said(wants, "user", QUESTION)
@@ -94,7 +94,7 @@ def trl_prefixes() -> Iterator[tuple[str, str]]:
     base = small_tokenizer()
     agreed: Counter[str] = Counter()
     for path in sorted((ROOT / ".templates").glob("*/*.jinja")):
-        template = Probe(path.read_text("utf-8"), PLAIN)
+        template = TemplateProbe(path.read_text("utf-8"), PLAIN)
         tokenizer = make_tokenizer(template, base)
         ours = training(template, FLAT_TOOLS)
         theirs = call_trl(is_chat_template_prefix_preserving, tokenizer)
@@ -118,7 +118,7 @@ def _tool_result_kept(found: Training) -> bool | None:
     return {"kept": True, "broken": False}.get(verdict)
 
 
-def _prefix_reason(template: Probe, ours: Training, *, kept: bool) -> str:
+def _prefix_reason(template: TemplateProbe, ours: Training, *, kept: bool) -> str:
     question = said(template.wants, "user", QUESTION)
     marks = marks_of(template)
     prompts = [template.prompt(**switched(template, on=on)).rstrip() for on in (False, True)]

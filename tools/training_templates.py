@@ -18,7 +18,7 @@ from typing import Final
 
 from unspool import UnspoolError
 from unspool.models.detect.probe_messages import FLAT_TOOLS
-from unspool.models.detect.template_probe import Probe
+from unspool.models.detect.template_probe import TemplateProbe
 from unspool.models.doctor.training_checks import CASES, Training, training
 from unspool.models.sources import read_source
 
@@ -59,7 +59,7 @@ def main() -> int:
     for name, path in sources(options.path):
         try:
             model = read_source(path)
-            cells = row(training(Probe(model.template, model.tokens), FLAT_TOOLS))
+            cells = row(training(TemplateProbe(model.template, model.tokens), FLAT_TOOLS))
         except UnspoolError as error:
             print(f"{name}: {error}", file=sys.stderr)
             continue

@@ -327,8 +327,8 @@ def test_dialects_are_tab_separated_when_piped(capsys: pytest.CaptureFixture[str
 def test_dialects_of_a_model(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["dialects", "qwen3"]) == 0
     rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
-    assert rows[0] == ["Qwen3", "hermes", "Qwen3 is in its name"]
-    assert ["Qwen3 Coder", "qwen3_coder", "its name begins with qwen3"] in rows
+    assert rows[0] == ["Qwen3", "hermes", "its name contains Qwen3"]
+    assert ["Qwen3 Coder", "qwen3_coder", "its name starts with qwen3"] in rows
     assert main(["dialects", "--json", "gpt-oss:20b"]) == 0
     assert [known["dialect"] for known in json.loads(capsys.readouterr().out)] == ["harmony"]
     assert main(["dialects", "my-helper"]) == 1
@@ -341,8 +341,8 @@ def test_dialects_of_a_model(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_model_is_explained_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "qwen3-8b"]) == 0
-    assert capsys.readouterr().out.startswith("qwen3-8b: Qwen3, dialect hermes, since Qwen3 is in its name")
-    known = {"asked": "qwen3-8b", "model": "Qwen3", "dialect": "hermes", "why": "Qwen3 is in its name"}
+    assert capsys.readouterr().out.startswith("qwen3-8b: Qwen3, dialect hermes, since its name contains Qwen3")
+    known = {"asked": "qwen3-8b", "model": "Qwen3", "dialect": "hermes", "why": "its name contains Qwen3"}
     for name, expected in (("qwen3-8b", known), ("qwen25", {**known, "asked": "qwen25"})):
         assert main(["explain", "--json", name]) == 0
         found = json.loads(capsys.readouterr().out)

@@ -40,10 +40,10 @@ from unspool.chat_templates import ChatTemplate, ChatTemplateError
 from unspool.dialects._registry import facts_of
 from unspool.dialects._request_facts import RequestFacts, Thinking
 from unspool.dialects._validation import check_facts
-from unspool.models.convert.python_source import declaration
+from unspool.models.convert.python_source import python_source
 from unspool.models.detect.detect_dialect import detect, detect_dialect
-from unspool.models.detect.infer_dialect import infer
-from unspool.models.detect.probe_messages import TOOLS, Writing
+from unspool.models.detect.infer_dialect import infer_dialect
+from unspool.models.detect.probe_messages import TOOLS, RenderedTurn
 from unspool.models.detect.result import Detection
 from unspool.models.sources import Source, read_source
 
@@ -401,7 +401,7 @@ def test_what_cannot_be_inferred_is_not_made_up() -> None:
     found = detect(chatml(each("<{{ f.name }}>{{ f.arguments.values() | list }}</{{ f.name }}>")))
     assert found.dialect is None
     assert found.renders_calls
-    assert "None could be inferred either." in found.evidence
+    assert "No dialect could be inferred from it either." in found.evidence
     assert "get_weather" in found.turn
 
 
@@ -414,15 +414,15 @@ def test_inference_from_our_own_writing(name: str) -> None:
     """``render`` is a template, too: what is inferred from it reads what it writes."""
     dialect = get_dialect(name)
 
-    def write(message: Message) -> Writing:
+    def write(message: Message) -> RenderedTurn:
         for given in (message, replace(message, reasoning=None)):
             try:
-                return Writing("", render(dialect, given), "")
+                return RenderedTurn("", render(dialect, given), "")
             except UsageError:
                 continue
-        return Writing("", "", "")
+        return RenderedTurn("", "", "")
 
-    found = infer(write)
+    found = infer_dialect(write)
     assert (found is None) == (name in NEVER_INFERRED)
     if found is not None:
         message = Message(tool_calls=EXAMPLE.tool_calls)
@@ -445,7 +445,7 @@ def test_a_declaration_says_what_is_not_a_default() -> None:
     dialect = Dialect(
         "my-model", call=("<c a='1'>\n{envelope}</c>",), sep=("",), envelope=Envelope(keyed=True)
     )
-    assert declaration(dialect) == (
+    assert python_source(dialect) == (
         "MY_MODEL = Dialect(\n"
         '    name="my-model",\n'
         "    call=(\"<c a='1'>\\n{envelope}</c>\",),\n"
@@ -456,7 +456,7 @@ def test_a_declaration_says_what_is_not_a_default() -> None:
         ")"
     )
     for registered in list_dialects():
-        assert f'name="{registered.name}"' in declaration(registered)
+        assert f'name="{registered.name}"' in python_source(registered)
 
 
 # -- content as parts
@@ -641,8 +641,8 @@ def test_a_response_template_is_used_where_no_dialect_reads() -> None:
         ("x" * 300, "cannot read x+: File name too long"),
         ({"model_max_length": 4096}, "has no field chat_template"),
         (7, "takes a chat template"),
-        ("{{ messages | length }}", "leaves out what the user says"),
-        ("{% for m in messages %}{{ m.nothing.more }}{% endfor %}", "renders no conversation"),
+        ("{{ messages | length }}", "leaves out the user's message"),
+        ("{% for m in messages %}{{ m.nothing.more }}{% endfor %}", "does not render a conversation"),
         ("{{ raise_exception('Not for chats') }}", "Not for chats"),
     ],
 )
@@ -660,7 +660,7 @@ def test_a_template_that_is_cut_off_is_refused() -> None:
     ("name", "content", "message"),
     [
         ("x.json", b"{", "is not JSON"),
-        ("x.json", b"[]", "holds no JSON object"),
+        ("x.json", b"[]", "does not hold a JSON object"),
         ("x.bin", b"\xff\xfe", "is not UTF-8 text"),
         ("x.txt", b"text", "is not a chat template"),
     ],
@@ -672,7 +672,7 @@ def test_refused_files(tmp_path: Path, name: str, content: bytes, message: str) 
 
 
 def test_a_directory_without_a_template_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"put chat_template\.jinja there"):
+    with pytest.raises(UsageError, match=r"add chat_template\.jinja"):
         detect(tmp_path)
 
 

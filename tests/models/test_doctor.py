@@ -424,9 +424,9 @@ def test_detect_as_json(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("template", "message"),
     [
-        (None, "has no chat template: put chat_template.jinja there"),
+        (None, "has no chat template: add chat_template.jinja"),
         ("{% for m in messages %}", "chat template"),
-        ("{{ messages | length }}", "leaves out what the user says"),
+        ("{{ messages | length }}", "leaves out the user's message"),
     ],
 )
 def test_unusable_templates(
@@ -444,9 +444,9 @@ def test_unusable_templates(
     [
         (
             "no/such/model",
-            "does not exist: there is no such path",
+            "does not exist: it is not a path",
         ),
-        ("Qwen/Qwen3-8B", "and no such model in"),
+        ("Qwen/Qwen3-8B", "not a model in"),
         ("templates/qwen.jinja", "does not exist: give a chat template"),
         ("/dev/null", "is neither a file nor a directory"),
     ],
@@ -462,7 +462,7 @@ def test_a_path_that_does_not_exist(
     ("name", "message"),
     [
         ("model.gguf", "ends inside its GGUF header"),
-        ("tokenizer.json", "holds no chat template: give the directory"),
+        ("tokenizer.json", "does not hold a chat template: give its directory"),
         ("notes.txt", "is not a chat template"),
         ("other.json", "has no field chat_template"),
     ],

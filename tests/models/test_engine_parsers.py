@@ -35,7 +35,7 @@ from unspool._core.render.example import EXAMPLE, EXAMPLE_TOOLS, calls_of, examp
 from unspool.conformance.peers import of_one_checkpoint
 from unspool.integrations._parser_names import parser_names
 from unspool.message import ToolCall
-from unspool.models.detect.template_probe import Probe
+from unspool.models.detect.template_probe import TemplateProbe
 from unspool.models.doctor.engine_parsers import (
     ASSUME_OPEN,
     CAVEATS,
@@ -450,7 +450,7 @@ def test_llama_cpp_takes_what_the_family_writes(name: str) -> None:
     message = Message(tool_calls=(call,))
     written = [render(dialect, message)]
     if EXPECTED[name]:
-        written.append(Probe(source, {}).write(message).turn)
+        written.append(TemplateProbe(source, {}).render_turn(message).turn)
     # The token that ends a turn is not for a grammar.
     texts = {each for text in written for each in (text, text.rstrip(), re.sub(r"<[^<>\s]+>\s*$", "", text))}
     taken = any(grammar(lead + text) for text in texts)

@@ -59,7 +59,7 @@ def test_what_begins_alike() -> None:
     assert {"Qwen3 Coder", "Qwen3.5"} < {each.model for each in found}
     assert len({(each.model, each.dialect.name) for each in found}) == len(found)
     assert [each.dialect.name for each in models_like("openai-gptoss")] == ["harmony"]
-    assert [each.why for each in models_like("deepseek_v31")] == ["deepseek_v31 is another name of it"]
+    assert [each.why for each in models_like("deepseek_v31")] == ["deepseek_v31 is one of its aliases"]
     assert not models_like("nothing at all")
     assert not models_like("")
 

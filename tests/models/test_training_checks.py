@@ -13,7 +13,7 @@ from unspool.chat_templates import ChatTemplate, ChatTemplateLimit
 from unspool.chat_templates import _prefix_stability as prefix
 from unspool.cli import main
 from unspool.models.detect.probe_messages import FLAT_TOOLS
-from unspool.models.detect.template_probe import Probe
+from unspool.models.detect.template_probe import TemplateProbe
 from unspool.models.doctor.diagnose import diagnose
 from unspool.models.doctor.training_checks import CASES, MaskMarks, Training, training
 
@@ -36,7 +36,7 @@ FORGETS = CHATML.replace(
 
 
 def tried(source: str) -> Training:
-    return training(Probe(source, {}), FLAT_TOOLS)
+    return training(TemplateProbe(source, {}), FLAT_TOOLS)
 
 
 def verdicts(found: Training) -> dict[tuple[str, bool], str]:
@@ -161,7 +161,7 @@ def test_a_long_run_of_tags_is_looked_at_once() -> None:
     run = "<think>" * 300_000
     assert prefix._seed(f"{run}x", prefix.Marks("<think>", "</think>")) == ""
     assert prefix._seed(f"{run}x<think>\n", prefix.Marks("<think>", "</think>")) == "<think>\n"
-    follower = prefix.Follower(Probe(CHATML, {}), None, {})
+    follower = prefix.Follower(TemplateProbe(CHATML, {}), None, {})
     called = {"role": "assistant", "content": "", "tool_calls": [{}]}
     assert follower._end(called, f"{run}x") == ""
     assert follower._end(called, f"{run}x</tool_call>\n<|im_end|>\n") == "</tool_call>\n<|im_end|>\n"
@@ -169,4 +169,4 @@ def test_a_long_run_of_tags_is_looked_at_once() -> None:
 
 def test_what_a_probe_writes_is_bounded() -> None:
     with pytest.raises(ChatTemplateLimit, match="max_length"):
-        Probe("{{ 'x' * 99999 }}", {}).render([])
+        TemplateProbe("{{ 'x' * 99999 }}", {}).render([])

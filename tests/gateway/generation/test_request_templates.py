@@ -65,7 +65,7 @@ def test_what_tells_nothing_is_refused(gateway: GatewayThread, body: dict[str, A
 def test_bombs_hold_up_nobody_else(
     engine: EngineProcess, gateway: GatewayThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(probe, "_SECONDS", 0.2)
+    monkeypatch.setattr(probe, "_RENDER_TIMEOUT", 0.2)
     engine.script("Hello.")
     with ThreadPoolExecutor(6) as attackers:
         bombs = [

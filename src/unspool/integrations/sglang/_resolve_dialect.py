@@ -22,7 +22,7 @@ REGISTERED_NAMES: Final[set[str]] = set()
 """The names that unspool's detectors are registered under."""
 
 _resolved: dict[tuple[str | None, str | None, int], tuple[object, Dialect]] = {}
-"""Dialects by both names and the ``id()`` of the tokenizer, which is kept so that its ``id()`` is not reused."""
+"""Cache by both names and ``id(tokenizer)``.  The tokenizer is kept, so that its ``id()`` is not reused."""
 
 
 def is_unspool_name(name: str | None) -> bool:

@@ -1,4 +1,4 @@
-"""A dialect as Python source, to be pasted."""
+"""Conversion of a dialect to Python source."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import MISSING, fields, is_dataclass
 from ...dialects._declaration import Dialect
 
 
-def declaration(dialect: Dialect) -> str:
-    """A dialect as Python source, with everything that is not a default.
+def python_source(dialect: Dialect) -> str:
+    """Return the declaration of a dialect as Python source, without fields that have their default.
 
-    >>> print(declaration(Dialect("mine", call=("<call>{envelope}</call>",), reasoning=())))
+    >>> print(python_source(Dialect("mine", call=("<call>{envelope}</call>",), reasoning=())))
     MINE = Dialect(
         name="mine",
         call=("<call>{envelope}</call>",),
@@ -19,16 +19,16 @@ def declaration(dialect: Dialect) -> str:
     )
     """
     constant = re.sub(r"\W", "_", dialect.name).upper()
-    return f"{constant} = {_source(dialect)}"
+    return f"{constant} = {_value_source(dialect)}"
 
 
-def _source(value: object, indent: str = "") -> str:
-    """Python source of a value, a line for each field that is not a default."""
+def _value_source(value: object, indent: str = "") -> str:
+    """Return the Python source of a value; a dataclass has a line for each field that is not its default."""
     if isinstance(value, str):
         text = repr(value)
         return text if '"' in text or "\\'" in text else f'"{text[1:-1]}"'
     if isinstance(value, tuple):
-        inner = ", ".join(map(_source, value))
+        inner = ", ".join(map(_value_source, value))
         return f"({inner},)" if len(value) == 1 else f"({inner})"
     if not is_dataclass(value) or isinstance(value, type):
         return repr(value)
@@ -36,5 +36,5 @@ def _source(value: object, indent: str = "") -> str:
     for each in fields(value):
         member = getattr(value, each.name)
         if each.default is MISSING or member != each.default:
-            lines.append(f"{indent}    {each.name}={_source(member, indent + '    ')},")
+            lines.append(f"{indent}    {each.name}={_value_source(member, indent + '    ')},")
     return "\n".join([*lines, f"{indent})"])

@@ -43,7 +43,7 @@ from ...dialects._templates import (
     tokens_apart,
 )
 from ...errors import UsageError
-from ..detect.template_probe import ASKED, Probe
+from ..detect.template_probe import QUESTION, TemplateProbe
 from ..sources import read_source
 from ..sources.text_files import read_json
 from .from_response_template import CALLS, CONTENT, THINKING
@@ -107,8 +107,8 @@ def install_template(dialect: Dialect | str, directory: Path, *, anchor: str = "
 def _turn(directory: Path, dialect: Dialect) -> str:
     """What the chat template writes for the model to go on from, up to what opens reasoning."""
     model = read_source(directory)
-    probe = Probe(model.template, model.tokens)
-    asked, prompt = probe.conversation(ASKED), probe.prompt()
+    probe = TemplateProbe(model.template, model.tokens)
+    asked, prompt = probe.conversation(QUESTION), probe.prompt()
     seeded = prompt.removeprefix(asked) if prompt.startswith(asked) else ""
     openers = [split_marks(template)[1].partition("{text}")[0].strip() for template in dialect.reasoning]
     for opener in filter(None, openers):

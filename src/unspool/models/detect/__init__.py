@@ -1,1 +1,1 @@
-"""Detection: which dialect a model speaks."""
+"""Detection of a model's dialect."""

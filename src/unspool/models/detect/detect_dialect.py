@@ -1,15 +1,17 @@
-"""Detection: which dialect does a model speak, by its own chat template.
+"""Detection of a model's dialect from its chat template.
 
-The template is made to render a conversation in which the assistant calls
-tools, and every dialect parses that turn back.  The ones that recover it
-exactly can read the model; among them, the one that would have written the
-turn just so, and whose furniture the template contains, is the model's own.
-No list of fingerprints decides: where one is needed to tell families apart that
-write alike, it stands with the dialect, and a family that has one and lacks it
-here loses to one that needs none.
+How it works:
 
-Where no dialect reads the turn, one is inferred (``infer.py``); where there is no
-template, something else may tell (``guess.py``).
+1. The template renders a conversation in which the assistant calls tools (``template_probe.py``). 2. Every
+dialect parses that turn.  A dialect that recovers the calls exactly can read the model. 3. Among these, the
+best candidate wins: the one that would have rendered the same text, and whose other markers the template
+contains (``_Candidate.score``).
+
+Some families render calls in the same way.  Their declarations have a fingerprint: text that their templates
+contain.  A family whose fingerprint is missing here loses to a family without one.
+
+If no dialect reads the turn, ``infer_dialect.py`` derives one from the template.  If there is no template,
+``without_template.py`` looks at the model's name and its Go template.
 """
 
 from __future__ import annotations
@@ -39,20 +41,20 @@ from ...message import Message, Part, TextPart, ToolCall
 from ...parser import Parser, parse
 from ..convert.from_response_template import from_response_template
 from ..sources import Source, read_source
-from .infer_dialect import infer
-from .markers import call_markers, furniture
-from .probe_messages import FLAT_TOOLS, TOOLS, Writing
+from .infer_dialect import infer_dialect
+from .markers import call_markers, other_markers
+from .probe_messages import FLAT_TOOLS, TOOLS, RenderedTurn
 from .result import Begins, Detection, Reasoning
-from .template_probe import ASKED, Probe, as_dict
-from .without_template import guess
+from .template_probe import QUESTION, TemplateProbe, message_dict
+from .without_template import detect_without_template
 
 _CALLS: Final = (
     ToolCall("abcdefgh1", "get_weather", '{"city": "Zürich", "days": 3}'),
     ToolCall("abcdefgh2", "find_place", '{"near": "the lake", "query": "a \\"quiet\\" café"}'),
 )
 _CONTENT: Final = "Canary content."
-_THOUGHT: Final = "Canary thought."
-_SWITCHES: Final[Mapping[str, tuple[object, ...]]] = {
+_REASONING: Final = "Canary thought."
+_SWITCH_VALUES: Final[Mapping[str, tuple[object, ...]]] = {
     "enable_thinking": (True, False),
     "thinking": (True, False),
     "reasoning": (True, False),
@@ -63,167 +65,177 @@ _SWITCHES: Final[Mapping[str, tuple[object, ...]]] = {
     "reasoning_strength": ("high", "low"),
     "thinking_budget": (0, 512),
 }
-"""Variables by which templates are told to reason, and what to try them with."""
+"""Template variables that switch reasoning, with values to try."""
 WITHOUT_TOOLS: Final = "Requests without tools"
-_OPENS_THINKING: Final = re.compile(
+_REASONING_OPENER: Final = re.compile(
     r"(?:<\|?(?:\w+:|start_)?think(?:ing)?(?::\w+)?\|?>|\[think\]|◁think▷)$", re.IGNORECASE
 )
-"""What opens reasoning in any family."""
+"""A marker at the end of a prompt that opens reasoning in some family."""
 
 
 def detect(
     source: object, *, tokenizer: object | None = None, dialects: Iterable[Dialect] | None = None
 ) -> Detection:
-    """The dialect of a model, by its chat template.
+    """Detect the dialect of a model from its chat template.
 
-    A dialect that had to be inferred comes with a warning: it reads what the
-    template writes, which need not be all that the model writes.
+    An inferred dialect comes with a warning: it reads everything that the template renders, but the model may
+    write more than that.
 
-    :param source: the template's text; the mapping of ``tokenizer_config.json``; a path
-        to either, to a directory that holds them, to a GGUF file or a Modelfile; the name
-        of a model in the Hugging Face cache or of Ollama; the address of a running server;
-        ``-`` for standard input.  Text that holds ``{{``, ``{%`` or a line break is a
-        template; give a ``Path`` where a path looks like a template.
-    :param tokenizer: selects the variant of the dialect that its vocabulary calls for; by default
-        that of a GGUF file.
-    :param dialects: the dialects to choose from; by default all that are registered.
+    :param source: the text of a chat template; the mapping of ``tokenizer_config.json``; a path to either of
+        them, to a model directory, a GGUF file or a Modelfile; the name of a model in the Hugging Face cache
+        or of Ollama; the address of a running server; ``-`` for standard input.  Text that contains ``{{`` or
+        ``{%`` is a template; pass a ``Path`` for a path that contains these.
+    :param tokenizer: selects the variant of the dialect that the vocabulary calls for; by default, the
+        vocabulary of a GGUF file.
+    :param dialects: the dialects to choose from; by default, all registered ones.
     """
-    found = detect_dialect(read_source(source), tokenizer=tokenizer, dialects=dialects)
-    if found.inferred:
+    detection = detect_dialect(read_source(source), tokenizer=tokenizer, dialects=dialects)
+    if detection.inferred:
         warnings.warn(
-            "no dialect reads what this chat template writes, so one was inferred from it: "
+            "no registered dialect reads what this chat template renders, so one was inferred from it: "
             "check Detection.declaration, and register it under a name of its own",
             UserWarning,
             stacklevel=2,
         )
-    return found
+    return detection
 
 
 def detect_dialect(
     model: Source, *, tokenizer: object | None = None, dialects: Iterable[Dialect] | None = None
 ) -> Detection:
-    """As ``detect``, without the warning."""
+    """Detect the dialect of a source, without the warning of ``detect``."""
     candidates = list_dialects() if dialects is None else tuple(dialects)
-    found = _Examination(model, candidates).result() if model.template else guess(model, candidates)
+    if model.template:
+        detection = _TemplateDetection(model, candidates).result()
+    else:
+        detection = detect_without_template(model, candidates)
     tokenizer = model.vocabulary if tokenizer is None else tokenizer
-    if tokenizer is not None and found.dialect is not None and not found.inferred:
-        variant = find(found.dialect, tokenizer)
-        if variant is not found.dialect:
+    if tokenizer is not None and detection.dialect is not None and not detection.inferred:
+        variant = find(detection.dialect, tokenizer)
+        if variant is not detection.dialect:
             why = f"The vocabulary calls for the variant {variant.name}."
-            return replace(found, dialect=variant, evidence=(*found.evidence, why))
-    return found
+            return replace(detection, dialect=variant, evidence=(*detection.evidence, why))
+    return detection
 
 
-# -- the examination
+# -- by the template
 
 
-class _Examination:
-    """One template being examined."""
+class _TemplateDetection:
+    """Detection from one chat template."""
 
     def __init__(self, model: Source, dialects: Sequence[Dialect]) -> None:
         self.model = model
         self.dialects = dialects
-        self.template = Probe(model.template, model.tokens)
-        self.check()
+        self.template = TemplateProbe(model.template, model.tokens)
+        self.check_template()
         self.wants = self.template.wants
         self.haystack = f"{model.template}\nmodel_type: {model.model_type}\n"
-        """Where fingerprints are looked for."""
+        """Text in which fingerprints and markers are looked up."""
         self.prompt = self.template.prompt()
 
-    def check(self) -> None:
-        """Refuse a template that does not write even a question of the user's."""
+    def check_template(self) -> None:
+        """Raise an error for a template that does not render a question of the user."""
         try:
-            asked = normalise_history([ASKED], self.template)
+            question = normalise_history([QUESTION], self.template)
             try:
-                text = self.template.render(asked)
+                text = self.template.render(question)
             except ChatTemplateError:
-                text = self.template.render(asked, FLAT_TOOLS)  # some cannot do without tools
+                text = self.template.render(question, FLAT_TOOLS)  # some templates require tools
         except ChatTemplateError as error:
             raise UsageError(
-                f"the chat template of {self.model.origin} renders no conversation: {error.reason}. "
-                "Check that it is the template of a chat model, and complete"
+                f"the chat template of {self.model.origin} does not render a conversation: {error.reason}. "
+                "Check that it is complete, and that it is the template of a chat model"
             ) from error
-        if str(ASKED["content"]) not in text:
+        if str(QUESTION["content"]) not in text:
             raise UsageError(
-                f"the chat template of {self.model.origin} leaves out what the user says: "
-                "it is not the template of a chat, or it expects messages in another form"
+                f"the chat template of {self.model.origin} leaves out the user's message: "
+                "check that it is a chat template for messages with role and content"
             )
 
     def result(self) -> Detection:
-        found = self.spoken()
+        """Return the detection, with notes on the content that the template accepts."""
+        detection = self.detect()
         roles = ", ".join(sorted(self.wants.only_parts))
         if not roles:
-            return found
-        why = f"It takes content as a list of parts only, from these roles: {roles}."
-        return replace(found, evidence=(*found.evidence, why))
+            return detection
+        why = f"For these roles it accepts content only as a list of parts: {roles}."
+        return replace(detection, evidence=(*detection.evidence, why))
 
-    def spoken(self) -> Detection:
+    def detect(self) -> Detection:
+        """Return the best dialect for the first turn that any dialect reads."""
         if self.wants.calls == "none":
             return self.without_calls()
-        turn = ""
-        for writing, message in self.turns():
-            found = [c for c in self.candidates(writing, message) if c.exact]
-            if found:
-                return self.choose(found, writing)
-            if all(call.name in writing.turn for call in message.tool_calls):
-                turn = turn or writing.turn
-        return self.unread(turn)
+        unread_turn = ""
+        for rendered, message in self.turns():
+            exact = [c for c in self.candidates(rendered, message) if c.exact]
+            if exact:
+                return self.choose(exact, rendered)
+            if all(call.name in rendered.turn for call in message.tool_calls):
+                unread_turn = unread_turn or rendered.turn
+        return self.unread(unread_turn)
 
-    def turns(self) -> Iterator[tuple[Writing, Message]]:
-        """Turns with calls, what is hardest to read first."""
+    def turns(self) -> Iterator[tuple[RenderedTurn, Message]]:
+        """Yield turns with calls, the hardest to read first."""
         counts = (2, 1) if self.wants.calls == "many" else (1,)
         contents = (_CONTENT, None) if self.wants.beside else (None,)
         for count in counts:
             for content in contents:
                 message = Message(content=content, tool_calls=_CALLS[:count])
-                writing = self.template.write(message)
+                rendered = self.template.render_turn(message)
                 if content is not None:
-                    # From the content on: what stands before it is of no interest here.
-                    at = writing.turn.find(content)
+                    # The turn starts at the content, so that text before it (an empty block of reasoning, for
+                    # example) does not count against a dialect.
+                    at = rendered.turn.find(content)
                     if at < 0:
                         continue
-                    writing = Writing(writing.prompt + writing.turn[:at], writing.turn[at:], writing.rest)
-                if writing.turn:
-                    yield writing, message
+                    prompt = rendered.prompt + rendered.turn[:at]
+                    rendered = RenderedTurn(prompt, rendered.turn[at:], rendered.rest)
+                if rendered.turn:
+                    yield rendered, message
 
-    def candidates(self, writing: Writing, message: Message) -> Iterator[_Candidate]:
+    def candidates(self, rendered: RenderedTurn, message: Message) -> Iterator[_Candidate]:
         for dialect in self.dialects:
             if dialect.call or dialect.frame is not None:
-                yield _Candidate(dialect, writing.turn, message, self.haystack)
+                yield _Candidate(dialect, rendered.turn, message, self.haystack)
 
-    def choose(self, found: list[_Candidate], writing: Writing) -> Detection:
-        found.sort(key=lambda candidate: candidate.score, reverse=True)
-        best = found[0]
+    def choose(self, candidates: list[_Candidate], rendered: RenderedTurn) -> Detection:
+        """Return the detection for the best candidate.
+
+        A variant of the best dialect that reads the turn, too, is more specific and therefore comes first.
+        """
+        candidates.sort(key=lambda candidate: candidate.score, reverse=True)
+        best = candidates[0]
         evidence: list[str] = []
         for _, name in best.dialect.family.variants:
-            variant = next((each for each in found if each.dialect.name == name), None)
+            variant = next((each for each in candidates if each.dialect.name == name), None)
             if variant is not None:
-                evidence.append(f"Of the forms that {best.dialect.name} knows, the template writes this one.")
-                found.remove(variant)
-                best, found = variant, [variant, *found]
+                evidence.append(f"Of the variants of {best.dialect.name}, the template renders this one.")
+                candidates.remove(variant)
+                best, candidates = variant, [variant, *candidates]
                 break
         dialect, reasoning, remarks = self.reasoning(best.dialect)
         return Detection(
             dialect=dialect,
             renders_calls=True,
             renders_reasoning=bool(self.wants.reasoning),
-            confidence=_confidence(found, sure=bool(evidence)),
+            confidence=_confidence(candidates, certain=bool(evidence)),
             evidence=(*best.evidence(), *evidence, *remarks),
-            runners_up=tuple(candidate.dialect.name for candidate in found[1:6]),
+            runners_up=tuple(candidate.dialect.name for candidate in candidates[1:6]),
             reasoning=reasoning,
-            turn=writing.turn,
+            turn=rendered.turn,
             prompt=self.prompt,
             warnings=tuple(self.warnings()),
         )
 
     def without_calls(self) -> Detection:
-        """The template has no place for calls."""
+        """Return the detection for a template that renders no calls."""
         hint = self.hint()
         dialect, reasoning, remarks = self.reasoning(None)
         evidence = ["This template renders no tool calls."]
         if hint is not None:
             evidence.append(
-                f"Its text speaks of those of {hint.name}, so its models may write them all the same: "
+                f"Its text mentions the calls of {hint.name}, so its models may write them anyway: "
                 f"use that dialect, and put earlier calls into the history as content."
             )
         return Detection(
@@ -240,28 +252,30 @@ class _Examination:
         )
 
     def hint(self) -> Dialect | None:
-        """The dialect whose calls the template speaks of, though it renders none."""
+        """Return the dialect whose markers or fingerprint the template's text contains."""
         ranked: list[tuple[int, int, Dialect]] = []
         for dialect in self.dialects:
             marks = [mark for mark in dialect.family.fingerprint if mark in self.haystack]
             markers = call_markers(dialect)
-            spoken_of = bool(markers) and all(marker in self.model.template for marker in markers)
-            if marks or spoken_of:
-                ranked.append((2 * bool(marks) + spoken_of, len(dialect.family.aliases), dialect))
+            mentioned = bool(markers) and all(marker in self.model.template for marker in markers)
+            if marks or mentioned:
+                ranked.append((2 * bool(marks) + mentioned, len(dialect.family.aliases), dialect))
         return max(ranked, key=lambda each: each[:2])[2] if ranked else None
 
     def unread(self, turn: str) -> Detection:
-        """No dialect reads the calls: perhaps one can be inferred."""
+        """Return the detection for calls that no registered dialect reads; infer a dialect if possible."""
         own = self.response_template()
         if own is not None:
             return own
-        inferred = infer(self.template.write, many=self.wants.calls == "many")
+        inferred = infer_dialect(self.template.render_turn, parallel=self.wants.calls == "many")
         dialect = None if inferred is None else inferred.dialect
-        evidence = ["The template renders tool calls, but no dialect reads them."]
-        evidence += ["None could be inferred either."] if inferred is None else inferred.evidence
+        evidence = ["The template renders tool calls, but no registered dialect reads them."]
+        evidence += (
+            ["A dialect could not be inferred from it either."] if inferred is None else inferred.evidence
+        )
         _, reasoning, remarks = self.reasoning(dialect, combine=False)
         if dialect is not None:
-            dialect = replace(dialect, request=_facts(dialect, reasoning))
+            dialect = replace(dialect, request=_request_facts(dialect, reasoning))
         return Detection(
             dialect=dialect,
             renders_calls=True,
@@ -277,31 +291,31 @@ class _Examination:
         )
 
     def response_template(self) -> Detection | None:
-        """The dialect that the tokenizer itself describes, if it does."""
-        given = self.model.config.get("response_template")
-        if not isinstance(given, Mapping):
+        """Return the detection by the tokenizer's response template, if it has one that reads the calls."""
+        template = self.model.config.get("response_template")
+        if not isinstance(template, Mapping):
             return None
         try:
-            dialect = from_response_template(given)
+            dialect = from_response_template(template)
         except SpecError:
             return None
-        for writing, message in self.turns():
-            candidate = _Candidate(dialect, writing.turn, message, self.haystack)
+        for rendered, message in self.turns():
+            candidate = _Candidate(dialect, rendered.turn, message, self.haystack)
             if candidate.exact:
-                chosen = self.choose([candidate], writing)
-                why = "The tokenizer brings a response template, and that is the dialect it describes."
-                return replace(chosen, evidence=(*chosen.evidence, why))
+                detection = self.choose([candidate], rendered)
+                why = "The tokenizer has a response template, which describes this dialect."
+                return replace(detection, evidence=(*detection.evidence, why))
         return None
 
     def warnings(self) -> Iterator[str]:
-        """What Transformers, which is stricter than a probe, does not render."""
+        """Yield a warning for each kind of request that Transformers, which is stricter, cannot render."""
         template = ChatTemplate(self.model.template, **self.model.tokens)  # type: ignore[arg-type]
         kinds: dict[str, list[Mapping[str, object]]] = {
-            WITHOUT_TOOLS: [ASKED],
-            "requests with tools": [ASKED],
+            WITHOUT_TOOLS: [QUESTION],
+            "requests with tools": [QUESTION],
         }
         if self.wants.calls != "none":
-            kinds["histories with calls"] = [ASKED, as_dict(Message(tool_calls=_CALLS[:1]), "")]
+            kinds["histories with calls"] = [QUESTION, message_dict(Message(tool_calls=_CALLS[:1]), "")]
         reasons: dict[str, list[str]] = {}
         for kind, messages in kinds.items():
             tools = None if kind == WITHOUT_TOOLS else FLAT_TOOLS
@@ -319,24 +333,27 @@ class _Examination:
     def reasoning(
         self, dialect: Dialect | None, *, combine: bool = True
     ) -> tuple[Dialect | None, Reasoning, list[str]]:
-        """The dialect (combined with another's reasoning where it needs that), and what was found."""
-        message, writing = self.thought()
+        """Return the dialect, its reasoning, and remarks for the evidence.
+
+        If the dialect does not read the template's reasoning, it is combined with the reasoning of another.
+        """
+        message, rendered = self.turn_with_reasoning()
         remarks: list[str] = []
-        if message is not None and not _reads_thought(dialect, writing, message):
-            other = self.reasoning_reader(dialect, writing, message) if combine else None
+        if message is not None and not _reads_reasoning(dialect, rendered, message):
+            other = self.with_readable_reasoning(dialect, rendered, message) if combine else None
             if other is not None:
                 remarks.append(f"Its reasoning is that of {other.name.rpartition('+')[2]}.")
                 dialect = other
-        found = self.seed(dialect)
-        if found is None and combine:
-            other = self.seed_reader(dialect)
+        start = self.output_start(dialect)
+        if start is None and combine:
+            other = self.with_known_seed(dialect)
             if other is not None:
                 remarks.append(f"Its reasoning is that of {other.name.rpartition('+')[2]}.")
                 dialect = other
-                found = self.seed(other)
-        seed, begins = found or ("", "content")
-        read = message is None or _reads_thought(dialect, writing, message)
-        opener, closer = _around(dialect, writing) if message is not None else (seed.strip(), "")
+                start = self.output_start(other)
+        seed, begins = start or ("", "content")
+        read = message is None or _reads_reasoning(dialect, rendered, message)
+        opener, closer = _reasoning_markers(dialect, rendered) if message is not None else (seed.strip(), "")
         reasoning = Reasoning(
             key=self.wants.reasoning if message is not None else "",
             opener=opener,
@@ -344,59 +361,65 @@ class _Examination:
             seed=seed,
             begins=begins,
             switches=tuple(self.switches()),
-            read=read and found is not None,
+            read=read and start is not None,
         )
         remarks += _reasoning_remarks(reasoning, dialect)
         return dialect, reasoning, remarks
 
-    def thought(self) -> tuple[Message | None, Writing]:
-        """A turn with reasoning, if the template writes any."""
+    def turn_with_reasoning(self) -> tuple[Message | None, RenderedTurn]:
+        """Return a message with reasoning, and its turn; None if the template renders no reasoning."""
         calls = _CALLS[:1] if self.wants.calls != "none" else ()
         for content in (None, _CONTENT) if calls else (_CONTENT,):
-            message = Message(reasoning=_THOUGHT, content=content, tool_calls=calls)
-            writing = self.template.write(message) if self.wants.reasoning else Writing("", "", "")
-            if _THOUGHT in writing.turn:
-                return message, writing
-        return None, Writing("", "", "")
+            message = Message(reasoning=_REASONING, content=content, tool_calls=calls)
+            nothing = RenderedTurn("", "", "")
+            rendered = self.template.render_turn(message) if self.wants.reasoning else nothing
+            if _REASONING in rendered.turn:
+                return message, rendered
+        return None, RenderedTurn("", "", "")
 
-    def reasoning_reader(self, dialect: Dialect | None, writing: Writing, message: Message) -> Dialect | None:
-        """The dialect with the reasoning of another that reads this."""
-        for pair in self.combinations(dialect):
-            if _reads_thought(pair, writing, message):
-                return pair
+    def with_readable_reasoning(
+        self, dialect: Dialect | None, rendered: RenderedTurn, message: Message
+    ) -> Dialect | None:
+        """Return the first combination of the dialect that reads the reasoning of a turn."""
+        for combination in self.combinations(dialect):
+            if _reads_reasoning(combination, rendered, message):
+                return combination
         return None
 
-    def seed_reader(self, dialect: Dialect | None) -> Dialect | None:
-        return next((each for each in self.combinations(dialect) if self.seed(each) is not None), None)
+    def with_known_seed(self, dialect: Dialect | None) -> Dialect | None:
+        """Return the first combination of the dialect that knows the marker at the end of the prompt."""
+        return next(
+            (each for each in self.combinations(dialect) if self.output_start(each) is not None), None
+        )
 
     def combinations(self, dialect: Dialect | None) -> Iterator[Dialect]:
-        """The dialect with the reasoning of others, of those that most engines know first."""
+        """Yield the dialect with the reasoning of each other dialect, the best supported by engines first."""
         base = get_dialect("passthrough") if dialect is None else dialect
         if base.frame is not None:
             return
-        known = (each for each in self.dialects if each.reasoning and each.frame is None)
-        for other in sorted(known, key=lambda each: len(each.family.reasoning_aliases), reverse=True):
+        others = (each for each in self.dialects if each.reasoning and each.frame is None)
+        for other in sorted(others, key=lambda each: len(each.family.reasoning_aliases), reverse=True):
             if other.reasoning != base.reasoning:
                 yield combined(base, other)
 
-    def seed(self, dialect: Dialect | None) -> tuple[str, Begins] | None:
-        """What the prompt ends with that opens reasoning, and where an output begins.
+    def output_start(self, dialect: Dialect | None) -> tuple[str, Begins] | None:
+        """Return the marker of reasoning that the prompt ends with, and where an output begins.
 
         None: the prompt ends with a marker of reasoning that the dialect does not know.
         """
-        begins = "content" if dialect is None else _begins(dialect, self.prompt)
+        begins = "content" if dialect is None else _start_channel(dialect, self.prompt)
         text = self.prompt.rstrip()
         if dialect is not None and begins == "reasoning":
             openers = (split_marks(each)[1].partition("{text}")[0].strip() for each in dialect.reasoning)
             opener = max((each for each in openers if text.endswith(each)), key=len, default="")
             return self.prompt[len(text) - len(opener) :], begins
-        if begins == "content" and _OPENS_THINKING.search(text):
+        if begins == "content" and _REASONING_OPENER.search(text):
             return None
         return "", begins
 
     def switches(self) -> Iterator[str]:
-        """The variables that make a difference to the prompt."""
-        for name, values in _SWITCHES.items():
+        """Yield the template variables that change the prompt."""
+        for name, values in _SWITCH_VALUES.items():
             if re.search(rf"\b{name}\b", self.model.template) is None:
                 continue
             for value in values:
@@ -405,10 +428,10 @@ class _Examination:
                     break
 
 
-def _around(dialect: Dialect | None, writing: Writing) -> tuple[str, str]:
-    """What stands around the thought: the dialect's markers, or whatever is nearest."""
-    turn, _, after = writing.turn.partition(_THOUGHT)
-    before = (writing.prompt + turn).rstrip()
+def _reasoning_markers(dialect: Dialect | None, rendered: RenderedTurn) -> tuple[str, str]:
+    """Return the text around reasoning: the dialect's markers, or else the nearest tags or words."""
+    turn, _, after = rendered.turn.partition(_REASONING)
+    before = (rendered.prompt + turn).rstrip()
     for template in () if dialect is None else dialect.reasoning:
         opener, _, closer = split_marks(template)[1].partition("{text}")
         if before.endswith(opener.strip()) and after.lstrip().startswith(closer.strip()):
@@ -417,8 +440,8 @@ def _around(dialect: Dialect | None, writing: Writing) -> tuple[str, str]:
     return turn.strip().rpartition("\n")[2], near[1].strip() if near else ""
 
 
-def _begins(dialect: Dialect, prompt: str) -> Begins:
-    """Where an output after this prompt begins, as the parser sees it."""
+def _start_channel(dialect: Dialect, prompt: str) -> Begins:
+    """Return the channel in which the parser starts an output after this prompt."""
     for event in Parser(dialect, prompt=prompt).feed("x"):
         channel = getattr(event, "channel", "")
         if channel in ("content", "reasoning"):
@@ -426,31 +449,35 @@ def _begins(dialect: Dialect, prompt: str) -> Begins:
     return "header" if dialect.prompt.start else "content"
 
 
-def _reads_thought(dialect: Dialect | None, writing: Writing, message: Message) -> bool:
+def _reads_reasoning(dialect: Dialect | None, rendered: RenderedTurn, message: Message) -> bool:
+    """Return whether a dialect recovers the reasoning of a turn, and its calls if it has any."""
     if dialect is None:
         return False
-    read = parse(writing.turn, dialect, tools=TOOLS, prompt=writing.prompt)
-    if (read.reasoning or "").strip() != message.reasoning:
+    parsed = parse(rendered.turn, dialect, tools=TOOLS, prompt=rendered.prompt)
+    if (parsed.reasoning or "").strip() != message.reasoning:
         return False
-    return not message.tool_calls or not dialect.call or calls_of(read) == calls_of(message)
+    return not message.tool_calls or not dialect.call or calls_of(parsed) == calls_of(message)
 
 
 def _reasoning_remarks(reasoning: Reasoning, dialect: Dialect | None) -> Iterator[str]:
     if reasoning.key:
         where = "a part of the content" if reasoning.key == "parts" else reasoning.key
         between = f", between {reasoning.opener} and {reasoning.closer}" if reasoning.closer else ""
-        yield f"It writes the reasoning of earlier turns, from {where}{between}."
+        yield f"It renders the reasoning of earlier turns, from {where}{between}."
     if reasoning.seed:
-        yield f"A prompt ends with {reasoning.seed!r}, so that the output begins inside reasoning."
+        yield f"A prompt ends with {reasoning.seed!r}, so the output begins inside reasoning."
     if reasoning.switches:
-        yield f"Reasoning is switched by {', '.join(reasoning.switches)}."
+        yield f"The template variables that switch reasoning: {', '.join(reasoning.switches)}."
     if reasoning and not reasoning.read:
-        name = "No dialect" if dialect is None else f"{dialect.name} does not"
-        yield f"{name} read{'s' if dialect is None else ''} its reasoning."
+        yield (
+            "No dialect reads its reasoning."
+            if dialect is None
+            else f"{dialect.name} does not read its reasoning."
+        )
 
 
-def _facts(dialect: Dialect, reasoning: Reasoning) -> RequestFacts:
-    """What a request must know of an inferred dialect, where in doubt what does no harm."""
+def _request_facts(dialect: Dialect, reasoning: Reasoning) -> RequestFacts:
+    """Return the request facts of an inferred dialect; where they are uncertain, the harmless choice."""
     switches = tuple(name for name in reasoning.switches if name in SWITCHES)
     thinking = NO_REASONING
     if dialect.reasoning:
@@ -470,69 +497,76 @@ def _facts(dialect: Dialect, reasoning: Reasoning) -> RequestFacts:
 # -- candidates
 
 
-_GUESSES: Final = ("missing_opener", "slip", "unnamed_call")
-"""Notes of calls that are read although they are not written as the dialect writes them."""
+_REPAIRS: Final = ("missing_opener", "slip", "unnamed_call")
+"""Kinds of diagnostics for calls that were read although they break the dialect's format."""
 
 
 class _Candidate:
-    """A dialect, and what speaks for it."""
+    """A dialect, and the evidence for it."""
 
     def __init__(self, dialect: Dialect, turn: str, message: Message, haystack: str) -> None:
         self.dialect = dialect
-        own = replace(dialect, also_accepts=())  # that it reads other families' calls says nothing
-        read = parse(turn, own, tools=TOOLS, prompt="" if dialect.frame is None else None)
-        said = (read.content or "").strip() == (message.content or "")
-        guessed = any(diagnostic.kind in _GUESSES for diagnostic in read.diagnostics)
-        self.exact = said and calls_of(read) == calls_of(message) and not guessed
+        own = replace(dialect, also_accepts=())  # reading calls of other families is no evidence
+        parsed = parse(turn, own, tools=TOOLS, prompt="" if dialect.frame is None else None)
+        same_content = (parsed.content or "").strip() == (message.content or "")
+        repaired = any(diagnostic.kind in _REPAIRS for diagnostic in parsed.diagnostics)
+        self.exact = same_content and calls_of(parsed) == calls_of(message) and not repaired
         """The dialect recovers the message from the turn."""
-        self.clean = self.exact and not read.diagnostics
-        self.writes = self.exact and _would_write(dialect, message, turn)
-        """It would have written the turn just so."""
-        around = furniture(dialect)
-        self.known = [literal for literal in around if literal in haystack]
-        """Its furniture that the template contains."""
-        self.share = len(self.known) / len(around) if around else 0.0
+        self.clean = self.exact and not parsed.diagnostics
+        """It does so without diagnostics."""
+        self.renders_same = self.exact and _renders_same(dialect, message, turn)
+        """The dialect would have rendered the same turn."""
+        markers = other_markers(dialect)
+        self.markers = [marker for marker in markers if marker in haystack]
+        """Its markers outside of calls that the template contains."""
+        self.share = len(self.markers) / len(markers) if markers else 0.0
+        """The share of these among all its markers outside of calls."""
         self.marks = [mark for mark in dialect.family.fingerprint if mark in haystack]
-        """What tells the family, as far as the template contains it."""
+        """The parts of the family's fingerprint that the template contains."""
 
     @property
-    def sure(self) -> int:
-        """What is certain."""
+    def certainty(self) -> int:
+        """Weight of the evidence that is not a matter of degree."""
         missing = bool(self.dialect.family.fingerprint) and not self.marks
-        return 4 * bool(self.marks) + 2 * self.clean + self.writes - 4 * missing
+        return 4 * bool(self.marks) + 2 * self.clean + self.renders_same - 4 * missing
 
     @property
     def score(self) -> tuple[int, int, float, int]:
-        """What is certain counts before what is likely; in the end, what more engines have a name for."""
+        """Sort key: certain evidence, then likely evidence, then the number of names for the family."""
         names = len(self.dialect.family.aliases) + len(self.dialect.family.reasoning_aliases)
-        return (self.sure, len(self.marks), self.share + 0.01 * len(self.known), names)
+        return (self.certainty, len(self.marks), self.share + 0.01 * len(self.markers), names)
 
     def evidence(self) -> Iterator[str]:
-        yield f"{self.dialect.name} recovers the calls that the template rendered, exactly."
-        if self.writes:
-            yield "It would have written that turn just so."
-        if self.known:
-            yield f"The template contains its markers {', '.join(self.known[:6])}."
+        """Yield the evidence for this dialect, a sentence each."""
+        yield f"{self.dialect.name} recovers exactly the calls that the template rendered."
+        if self.renders_same:
+            yield "It would render that turn in the same way."
+        if self.markers:
+            yield f"The template contains its markers {', '.join(self.markers[:6])}."
         if self.marks:
-            yield f"It also contains what tells the family: {', '.join(map(repr, self.marks))}."
+            yield f"The template contains text that only this family has: {', '.join(map(repr, self.marks))}."
 
 
-def _confidence(found: Sequence[_Candidate], *, sure: bool) -> float:
-    """How far the first is ahead of the second."""
-    best = found[0]
-    alone = 1.0 if best.clean and best.writes else 0.95
-    if len(found) == 1 or sure:
+def _confidence(candidates: Sequence[_Candidate], *, certain: bool) -> float:
+    """Return a confidence from 0 to 1, by the lead of the first candidate over the second.
+
+    :param certain: the first is certain, whatever the second is.
+    """
+    best = candidates[0]
+    alone = 1.0 if best.clean and best.renders_same else 0.95
+    if len(candidates) == 1 or certain:
         return alone
-    second = found[1]
-    if best.sure > second.sure:
-        return 0.95 if best.marks or best.writes else 0.9
+    second = candidates[1]
+    if best.certainty > second.certainty:
+        return 0.95 if best.marks or best.renders_same else 0.9
     return 0.8 if best.score[:-1] > second.score[:-1] else 0.6
 
 
-def _would_write(dialect: Dialect, message: Message, turn: str) -> bool:
+def _renders_same(dialect: Dialect, message: Message, turn: str) -> bool:
+    """Return whether the dialect renders the message as the template did."""
     parts: list[Part] = [TextPart("content", message.content)] if message.content else []
     try:
-        written = render(dialect, Message(parts=(*parts, *message.tool_calls)), check=False)
+        text = render(dialect, Message(parts=(*parts, *message.tool_calls)), check=False)
     except UsageError:
         return False
-    return turn.strip().startswith(written.strip())
+    return turn.strip().startswith(text.strip())

@@ -1,15 +1,20 @@
-r"""Inference: a dialect from what a model's chat template writes.
+r"""Inference of a dialect from the renderings of a chat template.
 
-The template is rendered twice with one thing changed (the name, a key, a
-value, the number of calls, the content), and what changes with it is a hole;
-the rest are literals.  Then the holes are given names, the literals are shared
-out between section, call, parameter and separator, and the dialect that comes
-of it must read back everything the template writes.  What does not is thrown
-away: an inferred dialect is right about the renderings, or there is none.
+How it works:
 
-Four shapes are known: an object with name and arguments (alone, in tags, in an
-array), a name and its arguments between markers, a Python call, and parameters
-in tags.
+1. The template renders two turns that differ in one thing: the name, a key, a value, the number of calls or
+the content.  Text that changes becomes a hole; the other text is literal. 2. The literals are divided among
+section, call, parameter and separator. 3. The resulting dialect must read back every rendering.  Otherwise it
+is discarded, so an inferred dialect is right about all renderings.
+
+Calls may have one of four shapes (``Shape``):
+
+* ``envelope``: a JSON object with name and arguments, alone, in tags or in an array;
+* ``args``: a name and a JSON object of arguments between markers;
+* ``python``: a call in Python's notation;
+* ``params``: a name, and each parameter in tags.
+
+Inside a text, a hole is a private code point that no template renders (``_NAME``, ``_ARGS``, ...).
 """
 
 from __future__ import annotations
@@ -25,26 +30,26 @@ from ...dialects._declaration import Dialect, Envelope, Names, Notation, Values
 from ...errors import SpecError
 from ...message import Message, ToolCall
 from ...parser import parse
-from .probe_messages import TOOLS, Write, Writing
+from .probe_messages import TOOLS, RenderedTurn, RenderTurn
 
 Shape: TypeAlias = Literal["envelope", "args", "python", "params"]
 _Role: TypeAlias = Literal["name", "args", "id"]
 
 
 class Inferred(NamedTuple):
-    """A dialect that was inferred."""
+    """An inferred dialect, with the evidence."""
 
     dialect: Dialect
     evidence: tuple[str, ...]
-    """How, a sentence each."""
+    """The evidence, a sentence each."""
     confidence: float
     """From 0 to 1."""
 
 
-# -- what is rendered
+# -- messages to render
 
-_RED: Final = {"redkey": "Redvalue"}
-_BLUE: Final = {"bluekey": "Bluevalue"}
+_ONE_ARGUMENT: Final = {"redkey": "Redvalue"}
+_OTHER_ARGUMENT: Final = {"bluekey": "Bluevalue"}
 _TYPED: Final[Mapping[str, object]] = {
     "redkey": "Redvalue",
     "numkey": 70707,
@@ -54,8 +59,8 @@ _TYPED: Final[Mapping[str, object]] = {
     "mapkey": {"inner": 70709},
 }
 _HARD: Final = {"redkey": 'a "quoted" <b>word</b>,\n    and\\more: {é} ] } ', "bluekey": ""}
-_SAID: Final = "Saidbefore."
-_THOUGHT: Final = "Thoughtofit."
+_CONTENT: Final = "Saidbefore."
+_REASONING: Final = "Thoughtofit."
 
 
 def _call(number: int, arguments: Mapping[str, object]) -> ToolCall:
@@ -63,8 +68,8 @@ def _call(number: int, arguments: Mapping[str, object]) -> ToolCall:
     return ToolCall(f"zq{number}zq{number}zq{number}", name, json.dumps(arguments, ensure_ascii=False))
 
 
-_FIRST: Final = _call(0, _RED)
-_SECOND: Final = _call(1, _BLUE)
+_FIRST: Final = _call(0, _ONE_ARGUMENT)
+_SECOND: Final = _call(1, _OTHER_ARGUMENT)
 
 # -- holes: code points that no template writes
 
@@ -80,100 +85,111 @@ _HOLES: Final = {
     _INDEX: "{index}",
 }
 _MARKER: Final = re.compile(r"<[^<>\s]+>|\[[^\[\]\s]+\]")
-"""What looks like a token of its own."""
-_CONFIDENT: Final = 0.7
-"""Renderings are not all that a model writes."""
+"""Text that looks like a marker."""
+_MAX_CONFIDENCE: Final = 0.7
+"""Confidence in a dialect that reads all renderings; a model may write more than its template renders."""
 _ANY_HOLE: Final = re.compile(f"[{_NAME}-{_INDEX}]")
 
 
 def _template(text: str) -> str:
-    """Text with holes as a template."""
+    """Return a text with holes as a template of a dialect."""
     return _ANY_HOLE.sub(lambda hole: _HOLES[hole[0]], text)
 
 
-def infer(write: Write, *, many: bool = True, name: str = "inferred") -> Inferred | None:
-    """The dialect of whatever writes like that; None if it cannot be told.
+def infer_dialect(
+    render_turn: RenderTurn, *, parallel: bool = True, name: str = "inferred"
+) -> Inferred | None:
+    """Infer the dialect of a chat template; return None if that fails.
 
-    :param many: several calls in one turn are written.
-    :param name: what to call the dialect.
+    :param render_turn: renders a message.
+    :param parallel: the template renders several calls in one turn.
+    :param name: the name for the dialect.
     """
     for shape in ("envelope", "args", "python", "params"):
-        found = _Inference(write, shape, many=many, name=name).result()
-        if found is not None:
-            return found
+        inferred = _Inference(render_turn, shape, parallel=parallel, name=name).result()
+        if inferred is not None:
+            return inferred
     return None
 
 
-class _Unlike(Exception):
+class _WrongShape(Exception):
     """The renderings do not have this shape."""
 
 
 class _Layout(NamedTuple):
-    """The literals around calls."""
+    """The literals of a turn with calls, in order."""
 
     opening: str
+    """Text before the first call."""
     head: str
-    """From where a call begins to its first hole."""
+    """Text of a call before its first hole."""
     core: str
-    """From the first hole to the last."""
+    """Text of a call from its first hole to its last."""
     tail: str
+    """Text of a call after its last hole."""
     separator: str
+    """Text between two calls."""
     closing: str
+    """Text after the last call."""
 
 
 class _Inference:
-    """The attempt to explain the renderings by one shape."""
+    """Attempt to explain the renderings by one shape."""
 
-    def __init__(self, write: Write, shape: Shape, *, many: bool, name: str) -> None:
-        self.write = write
+    def __init__(self, render_turn: RenderTurn, shape: Shape, *, parallel: bool, name: str) -> None:
+        self.render_turn = render_turn
         self.shape = shape
-        self.many = many
+        self.parallel = parallel
         self.name = name
         self.args: Notation = "json"
         self.envelope = Envelope()
         self.values = Values()
         self.names = Names()
         self.param: tuple[str, str, str] | None = None
-        """Before the key, between key and value, behind the value."""
-        self.beside = True
-        """Content may stand in one turn with calls."""
+        """Text before the key, between key and value, and after the value."""
+        self.content_with_calls = True
+        """A turn with calls may have content."""
         self.evidence: list[str] = []
 
     def result(self) -> Inferred | None:
         try:
-            return self.attempt()
-        except (_Unlike, SpecError):
+            return self.infer()
+        except (_WrongShape, SpecError):
             return None
 
-    def attempt(self) -> Inferred | None:
+    def infer(self) -> Inferred | None:
         if self.shape == "params":
             self.learn_params()
-        first = self.dig(self.turn(_FIRST), _FIRST)
-        if first != self.dig(self.turn(_SECOND), _SECOND):
-            raise _Unlike  # something else changes with the call
+        first = self.with_holes(self.turn(_FIRST), _FIRST)
+        if first != self.with_holes(self.turn(_SECOND), _SECOND):
+            raise _WrongShape  # other text changes with the call
         self.evidence.append(
-            f"Turns that differ in name and arguments only are alike but for {_SHAPES[self.shape]}."
+            f"Turns with different names and arguments differ only in {_SHAPES[self.shape]}."
         )
-        lead, end = self.around_content()
-        layout = self.layout_of_many(lead, end) if self.many else self.layout_of_one(first, lead, end)
+        lead, end = self.text_around_content()
+        layout = (
+            self.layout_of_two_calls(lead, end)
+            if self.parallel
+            else self.layout_of_one_call(first, lead, end)
+        )
         best: Inferred | None = None
         for dialect in self.dialects(layout, lead, end):
-            found = self.verified(dialect)
-            if found is not None and (best is None or found.confidence > best.confidence):
-                best = found
-            if best is not None and best.confidence == _CONFIDENT:
+            verified = self.verify(dialect)
+            if verified is not None and (best is None or verified.confidence > best.confidence):
+                best = verified
+            if best is not None and best.confidence == _MAX_CONFIDENCE:
                 break
         return best
 
     def turn(self, *calls: ToolCall) -> str:
-        """A turn with nothing but these calls."""
-        text = self.write(Message(tool_calls=calls)).turn
+        """Return a turn that has only these calls."""
+        text = self.render_turn(Message(tool_calls=calls)).turn
         if any(call.name not in text for call in calls):
-            raise _Unlike
+            raise _WrongShape
         return text
 
-    def dig(self, text: str, call: ToolCall) -> str:
-        """Put holes in place of what belongs to a call."""
+    def with_holes(self, text: str, call: ToolCall) -> str:
+        """Replace the name, the arguments and the id of a call by holes."""
         arguments = json.loads(call.arguments)
         if self.shape == "envelope":
             start, end, self.envelope = _find_envelope(text, call, arguments)
@@ -186,66 +202,66 @@ class _Inference:
             pattern = rf"(?<={re.escape(call.name)})\(\s*{key}\s*=\s*(['\"]){value}\1\s*\)"
             text, count = re.subn(pattern, _ARGS, text)
             if count != 1:
-                raise _Unlike
+                raise _WrongShape
             self.args = "python"
         else:
             for key, value in arguments.items():
                 text = text.replace(key, _KEY).replace(str(value), _VALUE)
             text = self.fold_params(text)
         if call.name not in text:
-            raise _Unlike
+            raise _WrongShape
         return text.replace(call.name, _NAME).replace(call.id, _ID)
 
     # -- parameters
 
     def learn_params(self) -> None:
-        """How one parameter is written, from turns with one and with two of them."""
-        one = self.dig(self.turn(_FIRST), _FIRST)
-        pair = _call(0, _RED | _BLUE)
-        two = self.dig(self.turn(pair), pair)
+        """Learn the format of a parameter from a turn with one and a turn with two parameters."""
+        one = self.with_holes(self.turn(_FIRST), _FIRST)
+        pair = _call(0, _ONE_ARGUMENT | _OTHER_ARGUMENT)
+        two = self.with_holes(self.turn(pair), pair)
         parts = two.split(_KEY)
         if one.count(_VALUE) != 1 or two.count(_VALUE) != 2 or len(parts) not in (3, 5):
-            raise _Unlike
-        nested = len(parts) == 5  # the key is repeated behind the value
+            raise _WrongShape
+        nested = len(parts) == 5  # the key is repeated after the value
         before = parts[0]
         between, _, gap = two.partition(_KEY)[2].partition(_VALUE)
         gap = gap.rpartition(_KEY)[0] if not nested else gap[: gap.index(_KEY, gap.index(_KEY) + 1)]
-        again, _, behind = two.rpartition(_VALUE)
+        again, _, after = two.rpartition(_VALUE)
         if not again.endswith(_KEY + between):
-            raise _Unlike
-        opener = _opener(gap, before, behind)
+            raise _WrongShape
+        opener = _opener(gap, before, after)
         closer = gap[: len(gap) - len(opener)]
-        between = self.typed(between, opener)
+        between = self.with_type_hole(between, opener)
         self.param = (opener, between, closer)
         if nested:
             self.values = replace(self.values, nested=True)
         self.evidence.append("A second parameter repeats the markers of the first.")
 
-    def typed(self, between: str, opener: str) -> str:
-        """What stands between key and value, with holes for what depends on the value's type."""
-        text = self.write(Message(tool_calls=(_call(0, _TYPED),))).turn
+    def with_type_hole(self, between: str, opener: str) -> str:
+        """Return the text between key and value, with a hole for text that depends on the value's type."""
+        text = self.render_turn(Message(tool_calls=(_call(0, _TYPED),))).turn
         others: list[str] = []
         for key, value in list(_TYPED.items())[1:]:
-            _, found, behind = text.partition(f"{opener}{key}")
-            type_word, found, _ = behind.partition(json.dumps(value))
-            others.append(type_word if found else "")
-        known = [between, *filter(None, others)]
-        if len(set(known)) == 1:
+            _, _, after = text.partition(f"{opener}{key}")
+            text_before_value, found, _ = after.partition(json.dumps(value))
+            others.append(text_before_value if found else "")
+        variants = [between, *filter(None, others)]
+        if len(set(variants)) == 1:
             return between
-        left = _common_prefix(*known)
+        left = _common_prefix(*variants)
         left = left[: max(left.rfind(mark) for mark in '"> =') + 1]
-        right = _common_suffix(*(word[len(left) :] for word in known))
+        right = _common_suffix(*(variant[len(left) :] for variant in variants))
         right = right[_first_of(right, '"<> ') :]
-        named = [word[len(left) : len(word) - len(right)] for word in (between, *others)]
-        if named[0] == "true" and set(named[1:]) <= {"false", ""}:
+        type_words = [word[len(left) : len(word) - len(right)] for word in (between, *others)]
+        if type_words[0] == "true" and set(type_words[1:]) <= {"false", ""}:
             return f"{left}{{string}}{right}"
-        if not all(named):
-            raise _Unlike
-        self.values = replace(self.values, type_words=tuple(named))
+        if not all(type_words):
+            raise _WrongShape
+        self.values = replace(self.values, type_words=tuple(type_words))
         return f"{left}{{type}}{right}"
 
     def fold_params(self, text: str) -> str:
-        """Replace each run of parameters by one hole."""
+        """Replace each sequence of parameters by one hole."""
         if self.param is None:
             return text
         opener, between, closer = self.param
@@ -253,70 +269,73 @@ class _Inference:
         one = f"{re.escape(opener)}{_KEY}{middle}{_VALUE}{re.escape(closer)}"
         text, count = re.subn(f"(?:{one})+", _PARAMS, text)
         if not count:
-            raise _Unlike
+            raise _WrongShape
         return text
 
-    # -- the literals
+    # -- literals
 
-    def around_content(self) -> tuple[str, str]:
-        """What a turn begins with before anything is said, and what ends it."""
-        text = self.write(Message(content=_SAID)).turn
-        before, found, behind = text.partition(_SAID)
-        return (before, behind) if found else ("", "")
+    def text_around_content(self) -> tuple[str, str]:
+        """Return the text of a turn before and after its content."""
+        text = self.render_turn(Message(content=_CONTENT)).turn
+        before, found, after = text.partition(_CONTENT)
+        return (before, after) if found else ("", "")
 
-    def layout_of_one(self, text: str, lead: str, end: str) -> _Layout:
-        """Everything around the only call belongs to it."""
+    def layout_of_one_call(self, text: str, lead: str, end: str) -> _Layout:
+        """Return the layout of a turn with one call; all text around the call belongs to it."""
         first, last = _ends_of_holes(text)
         head = text[:first].removeprefix(lead).lstrip()
         return _Layout("", head, text[first:last], _without_end(text[last:], end), "", "")
 
-    def layout_of_many(self, lead: str, end: str) -> _Layout:
-        """Share the literals out: what both calls have is theirs, the rest is the section's."""
+    def layout_of_two_calls(self, lead: str, end: str) -> _Layout:
+        """Return the layout of a turn with two calls.
+
+        Text that both calls have belongs to a call; the rest belongs to the section or the separator.
+        """
         text = self.turn(_FIRST, _SECOND)
-        first = self.dig(text, _FIRST)
-        middle = _border_of_calls(first, _SECOND)
-        second = self.dig(first[middle:], _SECOND)
+        first = self.with_holes(text, _FIRST)
+        middle = _end_of_first_call(first, _SECOND)
+        second = self.with_holes(first[middle:], _SECOND)
         text = first[:middle] + second
         start, stop = _ends_of_holes(first[:middle])
         again, last = _ends_of_holes(second)
         core, other = text[start:stop], second[again:last]
-        core, number = _unified(core, other)
-        self.names = Names(first_index=number)
+        core, first_index = _with_index_hole(core, other)
+        self.names = Names(first_index=first_index)
         before = text[:start].removeprefix(lead)
         gap = text[stop : middle + again]
-        behind = _without_end(second[last:], end)
-        tail = _shared_tail(gap, behind)
+        after = _without_end(second[last:], end)
+        tail = _shared_tail(gap, after)
         head = _shared_head(gap[len(tail) :], before)
         separator = gap[len(tail) : len(gap) - len(head)]
-        self.evidence.append("A second call shows what separates calls, and what surrounds them all.")
-        return _Layout(before[: len(before) - len(head)], head, core, tail, separator, behind[len(tail) :])
+        self.evidence.append("A second call shows the separator of calls, and the text around all calls.")
+        return _Layout(before[: len(before) - len(head)], head, core, tail, separator, after[len(tail) :])
 
     # -- dialects
 
     def dialects(self, layout: _Layout, lead: str, end: str) -> Iterator[Dialect]:
-        """What the literals may mean, the likeliest first."""
-        stop = self.stops(end)
+        """Yield the dialects that the literals may stand for, the likeliest first."""
+        stop = self.stop_markers(end)
         opening, closing = layout.opening.lstrip(" "), layout.closing
         markers = _MARKER.findall(closing)
         if len(markers) > len(_MARKER.findall(opening)):
-            # More is closed than was opened: the rest ends the turn.
+            # There are more closing markers than opening ones, so the last one ends the turn.
             closing, _, last = closing.rpartition(markers[-1])
             stop = tuple(dict.fromkeys((markers[-1] + last.strip(), *stop)))
-        glue = self.glue(layout)
+        glue = self.whitespace_before_calls(layout)
         if opening.startswith(glue):
             glue = ""
         bare = not (layout.head + opening).strip(" \n[({")
         section = f"{glue}{opening}{{calls}}{closing}"
         sections = [f"^{section}" if bare else section]
-        if bare and opening.strip():  # brackets in prose are no calls, unless they name a tool
+        if bare and opening.strip():  # brackets inside text are a call only if they name a tool
             sections.append(f"?{section}")
-        before, between, behind = self.param or ("", "", "")
+        before, between, after = self.param or ("", "", "")
         base = Dialect(
             name=self.name,
             section=tuple(sections),
             call=(_template(layout.head + layout.core + layout.tail),),
             sep=(layout.separator,),
-            param=(_template(f"{before}{_KEY}{between}{_VALUE}{behind}"),) if self.param else (),
+            param=(_template(f"{before}{_KEY}{between}{_VALUE}{after}"),) if self.param else (),
             reasoning=(),
             stop=stop,
             args=self.args,
@@ -325,14 +344,14 @@ class _Inference:
             names=self.names,
         )
         for reasoning in self.reasoning(layout, lead):
-            for furniture in self.furniture(lead, end, stop):
-                dialect = replace(base, reasoning=reasoning, **furniture)
+            for fields in self.content_fields(lead, end, stop):
+                dialect = replace(base, reasoning=reasoning, **fields)
                 yield dialect
                 if self.param:
                     yield replace(dialect, values=replace(dialect.values, python=True))
 
-    def furniture(self, lead: str, end: str, stop: tuple[str, ...]) -> Iterator[dict[str, Any]]:
-        """What the literals around content may be, if it is not reasoning."""
+    def content_fields(self, lead: str, end: str, stop: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+        """Yield the fields of a dialect that the literals around content may stand for."""
         openers, closers = _MARKER.findall(lead), _MARKER.findall(end)
         yield {}
         if openers and closers:
@@ -341,39 +360,39 @@ class _Inference:
         if openers:
             yield {"drop": (lead.strip(),)}
 
-    def stops(self, end: str) -> tuple[str, ...]:
-        """The marker that ends a turn."""
-        text = (end + self.write(Message(content=_SAID)).rest).strip()
-        found = _MARKER.match(text)
-        return (found[0],) if found else ()
+    def stop_markers(self, end: str) -> tuple[str, ...]:
+        """Return the marker that ends a turn, if there is one."""
+        text = (end + self.render_turn(Message(content=_CONTENT)).rest).strip()
+        marker = _MARKER.match(text)
+        return (marker[0],) if marker else ()
 
-    def glue(self, layout: _Layout) -> str:
-        """White space between content and calls."""
-        text = self.write(Message(content=_SAID, tool_calls=(_FIRST,))).turn
+    def whitespace_before_calls(self, layout: _Layout) -> str:
+        """Return the whitespace between content and calls; note whether a turn may have both."""
+        text = self.render_turn(Message(content=_CONTENT, tool_calls=(_FIRST,))).turn
         opening = _ANY_HOLE.split((layout.opening + layout.head).strip())[0]
-        before, found, behind = text.partition(_SAID)
-        glue = behind.partition(opening)[0] if opening and opening in behind else ""
-        # Anything else: content comes in a turn of its own.
-        self.beside = bool(found) and not glue.strip() and _FIRST.name not in before
-        return glue.strip(" ") if self.beside else ""
+        before, found, after = text.partition(_CONTENT)
+        glue = after.partition(opening)[0] if opening and opening in after else ""
+        # If there is other text between them, content is in a turn of its own.
+        self.content_with_calls = bool(found) and not glue.strip() and _FIRST.name not in before
+        return glue.strip(" ") if self.content_with_calls else ""
 
     def reasoning(self, layout: _Layout, lead: str) -> Iterator[tuple[str, ...]]:
-        """How reasoning is written, if it is."""
-        said = _SAID if self.beside else None
-        writing = self.write(Message(reasoning=_THOUGHT, content=said, tool_calls=(_FIRST,)))
-        before, found, behind = writing.turn.partition(_THOUGHT)
+        """Yield the templates that reasoning may have; none if there is no reasoning."""
+        content = _CONTENT if self.content_with_calls else None
+        rendered = self.render_turn(Message(reasoning=_REASONING, content=content, tool_calls=(_FIRST,)))
+        before, found, after = rendered.turn.partition(_REASONING)
         opening = (layout.opening + layout.head).strip()
-        marker = _SAID if _SAID in behind else _ANY_HOLE.split(opening)[0]
-        if found and marker and marker in behind:
-            closer = behind[: behind.index(marker)]
-            if closer.removesuffix(lead).strip():  # not where nothing but the closer leads
+        marker = _CONTENT if _CONTENT in after else _ANY_HOLE.split(opening)[0]
+        if found and marker and marker in after:
+            closer = after[: after.index(marker)]
+            if closer.removesuffix(lead).strip():  # unless the lead is all of the closer
                 closer = closer.removesuffix(lead)
-            opener = before.rpartition(_SAID)[2]
+            opener = before.rpartition(_CONTENT)[2]
             if not opener.strip():
-                seed = re.search(rf"(?:{_MARKER.pattern})\s*$", writing.prompt)
+                seed = re.search(rf"(?:{_MARKER.pattern})\s*$", rendered.prompt)
                 opener = seed[0] if seed else ""
             if opener.strip() and closer.strip():
-                midway = _SAID in before and "\n" not in opener
+                midway = _CONTENT in before and "\n" not in opener
                 yield (f"{'!' if midway else ''}{opener}{{text}}{closer}",)
                 return
         pair = re.match(r"(<(\w[^<>\s]*)>\n?)\s*(\n?</\2>\s*)", lead)
@@ -381,63 +400,66 @@ class _Inference:
             yield (f"{pair[1]}{{text}}{pair[3]}",)
         yield ()
 
-    # -- the proof
+    # -- verification
 
-    def verified(self, dialect: Dialect) -> Inferred | None:
-        """The dialect, if it reads back what is written."""
-        calls = [(_FIRST,), (_SECOND,), *([(_FIRST, _SECOND)] if self.many else [])]
+    def verify(self, dialect: Dialect) -> Inferred | None:
+        """Return the inferred dialect if it reads back all renderings; otherwise None."""
+        calls = [(_FIRST,), (_SECOND,), *([(_FIRST, _SECOND)] if self.parallel else [])]
         messages = [Message(tool_calls=each) for each in calls]
-        messages.append(Message(content=_SAID))
-        if not all(self.reads(dialect, message) for message in messages):
+        messages.append(Message(content=_CONTENT))
+        if not all(self.reads_back(dialect, message) for message in messages):
             return None
         mixed = [
-            Message(reasoning=_THOUGHT, content=_SAID),
-            Message(reasoning=_THOUGHT, tool_calls=(_FIRST,)),
+            Message(reasoning=_REASONING, content=_CONTENT),
+            Message(reasoning=_REASONING, tool_calls=(_FIRST,)),
         ]
-        if self.beside:
-            mixed.append(Message(content=_SAID, tool_calls=(_FIRST,)))
+        if self.content_with_calls:
+            mixed.append(Message(content=_CONTENT, tool_calls=(_FIRST,)))
         for message in mixed:
-            writing = self.write(message)
-            kept = replace(
+            rendered = self.render_turn(message)
+            kept = replace(  # some templates drop content or reasoning
                 message,
-                content=message.content if (message.content or "\0") in writing.turn else None,
-                reasoning=message.reasoning if (message.reasoning or "\0") in writing.turn else None,
+                content=message.content if (message.content or "\0") in rendered.turn else None,
+                reasoning=message.reasoning if (message.reasoning or "\0") in rendered.turn else None,
             )
-            if not self.reads(dialect, kept, writing):
+            if not self.reads_back(dialect, kept, rendered):
                 return None
         failed = [
-            kind for kind, call in _DEMANDING.items() if not self.reads(dialect, Message(tool_calls=(call,)))
+            kind
+            for kind, call in _HARD_CASES.items()
+            if not self.reads_back(dialect, Message(tool_calls=(call,)))
         ]
         evidence = list(self.evidence)
         if dialect.reasoning:
-            evidence.append("Reasoning stands between markers of its own.")
-        evidence.append("What was inferred reads back all of these turns.")
+            evidence.append("Reasoning has its own markers.")
+        evidence.append("The inferred dialect reads back all of these turns.")
         if failed:
             evidence.append(f"It does not read back {' or '.join(failed)}.")
-        return Inferred(dialect, tuple(evidence), _CONFIDENT - 0.1 * len(failed))
+        return Inferred(dialect, tuple(evidence), _MAX_CONFIDENCE - 0.1 * len(failed))
 
-    def reads(self, dialect: Dialect, message: Message, writing: Writing | None = None) -> bool:
-        writing = writing or self.write(message)
-        if any(call.name not in writing.turn for call in message.tool_calls):
-            return True  # refused: nothing to be read
-        read = parse(writing.turn, dialect, tools=TOOLS, prompt=writing.prompt)
+    def reads_back(self, dialect: Dialect, message: Message, rendered: RenderedTurn | None = None) -> bool:
+        """Return whether a dialect recovers a message from its rendering."""
+        rendered = rendered or self.render_turn(message)
+        if any(call.name not in rendered.turn for call in message.tool_calls):
+            return True  # the template refuses this message, so there is nothing to read
+        parsed = parse(rendered.turn, dialect, tools=TOOLS, prompt=rendered.prompt)
         return (
-            calls_of(read) == calls_of(message)
-            and (read.content or "").strip() == (message.content or "")
-            and (read.reasoning or "").strip() == (message.reasoning or "")
+            calls_of(parsed) == calls_of(message)
+            and (parsed.content or "").strip() == (message.content or "")
+            and (parsed.reasoning or "").strip() == (message.reasoning or "")
         )
 
 
 _SHAPES: Final[Mapping[Shape, str]] = {
-    "envelope": "one JSON object that holds both",
+    "envelope": "one JSON object with name and arguments",
     "args": "the name and one JSON object",
     "python": "a call in Python's notation",
-    "params": "the name, and key and value between markers",
+    "params": "the name, and each key and value between markers",
 }
-_DEMANDING: Final[Mapping[str, ToolCall]] = {
+_HARD_CASES: Final[Mapping[str, ToolCall]] = {
     "a call without arguments": _call(0, {}),
     "values of every type": _call(0, _TYPED),
-    "values with quotes, markup and line breaks": _call(1, _HARD),
+    "values with quotes, markup and newlines": _call(1, _HARD),
 }
 
 
@@ -445,7 +467,7 @@ _DEMANDING: Final[Mapping[str, ToolCall]] = {
 
 
 def _objects(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
-    """Every JSON object in a text, the outer ones first."""
+    """Yield the position and value of every JSON object in a text, outer objects first."""
     decoder = json.JSONDecoder()
     for match in re.finditer(r"\{", text):
         try:
@@ -455,15 +477,16 @@ def _objects(text: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
         yield match.start(), end, value
 
 
-def _find_object(text: str, wanted: object) -> tuple[int, int]:
+def _find_object(text: str, expected: object) -> tuple[int, int]:
+    """Return the span of the JSON object with this value."""
     for start, end, value in _objects(text):
-        if value == wanted:
+        if value == expected:
             return start, end
-    raise _Unlike
+    raise _WrongShape
 
 
 def _find_envelope(text: str, call: ToolCall, arguments: object) -> tuple[int, int, Envelope]:
-    """The object that holds name and arguments of a call, and what its keys are."""
+    """Return the span of the object that holds a call's name and arguments, and the envelope of its keys."""
     for start, end, value in _objects(text):
         if value == {call.name: arguments}:
             return start, end, Envelope(keyed=True)
@@ -479,20 +502,20 @@ def _find_envelope(text: str, call: ToolCall, arguments: object) -> tuple[int, i
                     roles["id"] = key
             if "name" in roles and "args" in roles:
                 return start, end, _envelope(roles)
-    raise _Unlike
+    raise _WrongShape
 
 
 def _envelope(roles: Mapping[_Role, str]) -> Envelope:
-    """The envelope with these keys first."""
-    usual = Envelope()
+    """Return an envelope that prefers these keys."""
+    default = Envelope()
 
     def keys(role: _Role, others: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(dict.fromkeys((roles.get(role, others[0]), *others)))
 
     return Envelope(
-        name_keys=keys("name", usual.name_keys),
-        args_keys=keys("args", usual.args_keys),
-        id_keys=keys("id", usual.id_keys),
+        name_keys=keys("name", default.name_keys),
+        args_keys=keys("args", default.args_keys),
+        id_keys=keys("id", default.id_keys),
         order=tuple(roles),
     )
 
@@ -501,75 +524,79 @@ def _envelope(roles: Mapping[_Role, str]) -> Envelope:
 
 
 def _ends_of_holes(text: str) -> tuple[int, int]:
-    """Where the first hole begins and the last one ends."""
-    found = [match.start() for match in _ANY_HOLE.finditer(text)]
-    if not found:
-        raise _Unlike
-    return found[0], found[-1] + 1
+    """Return the start of the first hole and the end of the last one."""
+    holes = [match.start() for match in _ANY_HOLE.finditer(text)]
+    if not holes:
+        raise _WrongShape
+    return holes[0], holes[-1] + 1
 
 
-def _border_of_calls(text: str, second: ToolCall) -> int:
-    """A place behind the first call and before the second, which is not dug out yet."""
+def _end_of_first_call(text: str, second: ToolCall) -> int:
+    """Return the end of the last hole of the first call; the second call has no holes yet."""
     last = max((match.end() for match in _ANY_HOLE.finditer(text)), default=0)
     if not last or text.find(second.name) < last:
-        raise _Unlike
+        raise _WrongShape
     return last
 
 
-def _unified(core: str, other: str) -> tuple[str, int]:
-    """The same for both calls; a number that counts them is a hole.  And the first such number."""
+def _with_index_hole(core: str, other: str) -> tuple[str, int]:
+    """Return the core of a call with a hole for a number that counts the calls, and the first number.
+
+    :param core: the core of the first call.
+    :param other: the core of the second call.
+    """
     if core == other:
         return core, 0
     one, two = (re.split(r"(\d+)", text) for text in (core, other))
     if len(one) != len(two) or one[::2] != two[::2]:
-        raise _Unlike
+        raise _WrongShape
     counts = {(int(a), int(b)) for a, b in zip(one[1::2], two[1::2], strict=True) if a != b}
     if len(counts) != 1:
-        raise _Unlike
+        raise _WrongShape
     first, second = counts.pop()
     if second != first + 1 or first not in (0, 1):
-        raise _Unlike
+        raise _WrongShape
     parts = enumerate(zip(one, two, strict=True))
     return "".join(_INDEX if i % 2 and a != b else a for i, (a, b) in parts), first
 
 
 def _without_end(text: str, end: str) -> str:
-    """The text without the end of the turn."""
+    """Return the text without the end of the turn."""
     shared = _common_suffix(text, end)
     while shared and shared[0] not in "<[ \n":
         shared = shared[1:]
     return text[: len(text) - len(shared)]
 
 
-def _shared_tail(gap: str, behind: str) -> str:
-    """What ends a call: the gap begins with it, and so does what follows the last call."""
-    tail = _common_prefix(gap, behind)
-    while tail and not (_is_border(gap, len(tail)) and _is_border(behind, len(tail))):
+def _shared_tail(gap: str, after: str) -> str:
+    """Return the end of a call: the common start of the gap between calls and of the text after them."""
+    tail = _common_prefix(gap, after)
+    while tail and not (_is_boundary(gap, len(tail)) and _is_boundary(after, len(tail))):
         tail = tail[:-1]
     return tail if tail.strip() else ""
 
 
 def _shared_head(gap: str, before: str) -> str:
-    """What begins a call: the gap ends with it, and so does what precedes the first call."""
+    """Return the start of a call: the common end of the gap between calls and of the text before them."""
     head = _common_suffix(gap, before)
     while head and not (
-        _is_border(gap, len(gap) - len(head)) and _is_border(before, len(before) - len(head))
+        _is_boundary(gap, len(gap) - len(head)) and _is_boundary(before, len(before) - len(head))
     ):
         head = head[1:]
     return head.lstrip()
 
 
-def _opener(gap: str, before: str, behind: str) -> str:
-    """What begins a parameter: the rest of the gap ends the one before."""
+def _opener(gap: str, before: str, after: str) -> str:
+    """Return the start of a parameter: the part of the gap that does not close the previous parameter."""
     for length in range(len(gap) + 1):
         opener = gap[length:]
-        if before.endswith(opener) and behind.startswith(gap[:length]) and opener[:1] in ("<", "[", "{", "|"):
+        if before.endswith(opener) and after.startswith(gap[:length]) and opener[:1] in ("<", "[", "{", "|"):
             return opener
-    raise _Unlike
+    raise _WrongShape
 
 
-def _is_border(text: str, at: int) -> bool:
-    """Whether a marker may end, or begin, here."""
+def _is_boundary(text: str, at: int) -> bool:
+    """Return whether a marker may start or end at an offset."""
     if at in (0, len(text)):
         return True
     return text[at - 1] in '>]})`"' or text[at - 1].isspace() or text[at] in "<[{(`" or text[at].isspace()
@@ -588,5 +615,5 @@ def _common_suffix(*texts: str) -> str:
 
 
 def _first_of(text: str, characters: str) -> int:
-    """Where the first of these characters stands; the end if none does."""
+    """Return the offset of the first of these characters, or the length of the text."""
     return next((i for i, character in enumerate(text) if character in characters), len(text))

@@ -1,4 +1,4 @@
-"""What a model is made to write: the tools that it is offered, and a turn of its own."""
+"""Tools and types for probing a chat template."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from typing import Final, NamedTuple, TypeAlias
 from ...message import Message
 
 
-class Writing(NamedTuple):
-    """A turn as a template writes it, cut out of the conversation."""
+class RenderedTurn(NamedTuple):
+    """A rendered conversation, split at the assistant's turn."""
 
     prompt: str
-    """What stands before it."""
+    """Text before the turn."""
     turn: str
+    """Text of the turn; empty if the template refuses the message."""
     rest: str
-    """What ends the turn, and whatever the template adds to every conversation."""
+    """The end of the turn, and text that the template adds to every conversation."""
 
 
-Write: TypeAlias = Callable[[Message], Writing]
-"""Writes a message as the model would; the turn is empty where that is refused."""
+RenderTurn: TypeAlias = Callable[[Message], RenderedTurn]
+"""Function that renders a message of the assistant."""
 
 _TYPES: Final[Mapping[str, str]] = {
     "redkey": "string",
@@ -62,6 +63,6 @@ TOOLS: Final = [
     }
     for name, properties in _SCHEMAS.items()
 ]
-"""The tools that templates are rendered with."""
+"""The tools for rendering templates."""
 FLAT_TOOLS: Final = TOOLS[:2]
-"""Those with simple schemas."""
+"""The tools that have simple schemas."""

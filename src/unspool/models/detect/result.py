@@ -1,4 +1,4 @@
-"""What is found out about a model's dialect, as values."""
+"""Result of a detection, as values."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from ...dialects._declaration import Dialect
-from ..convert.python_source import declaration
+from ..convert.python_source import python_source
 
 Begins: TypeAlias = Literal["content", "reasoning", "header"]
 
 
 @dataclass(frozen=True, slots=True)
 class Reasoning:
-    """What a template does about reasoning."""
+    """Reasoning in a chat template."""
 
     key: str = ""
-    """Where it reads the reasoning of earlier turns: a key of the message, ``parts`` of its
-    content; empty: nowhere."""
+    """The message key that holds the reasoning of earlier turns; ``parts`` for parts of the content, empty if
+    the template does not render it."""
     opener: str = ""
-    """What it writes before reasoning, or seeds a prompt with ..."""
+    """The marker that opens reasoning."""
     closer: str = ""
-    """... and behind it."""
+    """The marker that closes reasoning."""
     seed: str = ""
-    """What a prompt ends with that opens reasoning, where the request says nothing."""
+    """The marker at the end of a prompt that opens reasoning, for a request that does not switch it."""
     begins: Begins = "content"
-    """Where an output then begins, as the dialect reads it."""
+    """The channel in which an output after such a prompt begins."""
     switches: tuple[str, ...] = ()
-    """Variables that change what a prompt says about reasoning."""
+    """Template variables that switch reasoning."""
     read: bool = True
-    """The dialect reads all of it."""
+    """The dialect reads all reasoning of the template."""
 
     def __bool__(self) -> bool:
         return bool(self.key or self.opener or self.seed)
@@ -37,43 +37,43 @@ class Reasoning:
 
 @dataclass(frozen=True, slots=True)
 class Detection:
-    """What was found out about a template."""
+    """Dialect of a model, with the evidence."""
 
     dialect: Dialect | None
-    """The dialect, or None if no dialect reads the calls that the template renders.  Where it
-    renders none, but reasons: ``passthrough`` with the reasoning of another."""
+    """The dialect; None if no dialect reads the calls that the template renders.  For a template with
+    reasoning and without calls, ``passthrough`` with the reasoning of another dialect."""
     renders_calls: bool
-    """Whether the template writes tool calls at all."""
+    """The template renders tool calls."""
     renders_reasoning: bool
-    """Whether the template writes reasoning of earlier turns."""
+    """The template renders the reasoning of earlier turns."""
     confidence: float
-    """From 0 to 1: how far the dialect is ahead of the next one."""
+    """The lead of the dialect over the next one, from 0 to 1."""
     evidence: tuple[str, ...]
-    """What speaks for it, a sentence each."""
+    """The evidence for the dialect, a sentence each."""
     runners_up: tuple[str, ...]
-    """Other dialects that read the turn, the likelier first."""
+    """Other dialects that read the turn, the likeliest first."""
     reasoning: Reasoning = field(default_factory=Reasoning)
-    """What the template does about reasoning."""
+    """Reasoning in the template."""
     turn: str = ""
     """The turn that the template rendered."""
     prompt: str = ""
-    """A prompt that the template rendered, for a request that says nothing special."""
+    """A prompt that the template rendered, for a request without options."""
     hint: str = ""
-    """Where the template renders no calls: the dialect that its text speaks of."""
+    """The dialect whose calls the template's text mentions, if it renders no calls."""
     inferred: bool = False
-    """The dialect is not one of the registry's: it was inferred from renderings."""
+    """The dialect is not a registered one; it was inferred from the template."""
     warnings: tuple[str, ...] = ()
-    """What is wrong with the template."""
+    """Problems of the template."""
     tried: bool = True
-    """A chat template was made to write.  Otherwise there was none, and names and markers told."""
+    """A chat template was rendered; otherwise only names and markers were looked at."""
 
     @property
     def declaration(self) -> str:
-        """The dialect as a declaration to paste; empty if there is none."""
-        return "" if self.dialect is None else declaration(self.dialect)
+        """The dialect as Python source; empty if there is none."""
+        return "" if self.dialect is None else python_source(self.dialect)
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as JSON values."""
+        """Return the detection as JSON values."""
         reasoning = self.reasoning
         return {
             "dialect": None if self.dialect is None else self.dialect.name,

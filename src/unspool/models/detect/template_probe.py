@@ -1,4 +1,4 @@
-"""A chat template as a witness: it is given messages, and what it writes is cut out of the rendering."""
+"""Probe of a chat template: renders messages, and cuts the assistant's turn out of the rendering."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ...chat_templates import (
 )
 from ...chat_templates._jinja_environment import Manner
 from ...message import Message
-from .probe_messages import FLAT_TOOLS, TOOLS, Writing
+from .probe_messages import FLAT_TOOLS, TOOLS, RenderedTurn
 
-ASKED: Final[Mapping[str, object]] = {"role": "user", "content": "What is the weather like?"}
-"""What the user says."""
+QUESTION: Final[Mapping[str, object]] = {"role": "user", "content": "What is the weather like?"}
+"""The user's message of every conversation."""
 _THINKING_ON: Final[Mapping[str, object]] = {
     "enable_thinking": True,
     "thinking": True,
@@ -26,31 +26,31 @@ _THINKING_ON: Final[Mapping[str, object]] = {
 }
 
 
-_SECONDS: Final = 2.0
+_RENDER_TIMEOUT: Final = 2.0
+"""Time limit of one rendering, in seconds."""
 _MAX_LENGTH: Final = 1 << 16
-"""Eight times what the longest template writes for a few short messages."""
-_ALL_SECONDS: Final = 30.0
-"""All that a template is asked may take this long."""
+"""Maximum characters of a rendering; eight times the longest for a few short messages."""
+_TOTAL_TIMEOUT: Final = 30.0
+"""Time limit of all renderings of a template, in seconds."""
 
 
-class Probe(ChatTemplate):
-    """A template that is asked what it writes.
+class TemplateProbe(ChatTemplate):
+    """Chat template that is rendered leniently, to learn what it renders.
 
-    Time stands still, and a variable that nobody gave is empty.  Lists may be
-    changed: the sandbox of Transformers refuses that, other engines allow it,
-    and what such a template writes is to be known all the same.
+    The clock stands still, and undefined variables are empty.  Templates may change lists: the sandbox of
+    Transformers forbids that, but other engines allow it.
     """
 
     def __init__(self, source: str, tokens: Mapping[str, str]) -> None:
-        super().__init__(source, max_length=_MAX_LENGTH, max_seconds=_SECONDS, **tokens)  # type: ignore[arg-type]
-        self._written: dict[Message, Writing] = {}
+        super().__init__(source, max_length=_MAX_LENGTH, max_seconds=_RENDER_TIMEOUT, **tokens)  # type: ignore[arg-type]
+        self._turns: dict[Message, RenderedTurn] = {}
 
     def _manner(self, *, probing: bool) -> Manner:
         del probing
         return "lenient"
 
-    def _run(self, *args: Any, left: float = _ALL_SECONDS, **kwargs: Any) -> str:
-        return super()._run(*args, left=min(left, _ALL_SECONDS - self._spent), **kwargs)
+    def _run(self, *args: Any, left: float = _TOTAL_TIMEOUT, **kwargs: Any) -> str:
+        return super()._run(*args, left=min(left, _TOTAL_TIMEOUT - self._spent), **kwargs)
 
     def conversation(
         self,
@@ -59,73 +59,77 @@ class Probe(ChatTemplate):
         generation: bool = False,
         **variables: Any,
     ) -> str:
-        """The template's rendering of these messages; empty if it refuses them."""
+        """Render messages; return an empty text if the template refuses them."""
         history = normalise_history(messages, self)
-        for offered in (tools, FLAT_TOOLS, None):  # some cannot render tools, but calls they can
+        for candidate in (tools, FLAT_TOOLS, None):  # some templates render calls but cannot render tools
             try:
-                return self.render(history, offered, add_generation_prompt=generation, **variables)
+                return self.render(history, candidate, add_generation_prompt=generation, **variables)
             except ChatTemplateLimit:
-                raise  # a refusal is an answer, that is none
+                raise  # exceeding a limit is not a refusal
             except ChatTemplateError:
                 continue
         return ""
 
-    def write(self, message: Message) -> Writing:
-        """The turn that says this, cut out of the conversation."""
-        writing = self._written.get(message)
-        if writing is None:
-            writing = self._write(message, {})
-            if message.reasoning and message.reasoning not in writing.turn:
-                told = self._write(message, _THINKING_ON)
-                writing = told if message.reasoning in told.turn else writing
-            self._written[message] = writing
-        return writing
+    def render_turn(self, message: Message) -> RenderedTurn:
+        """Render a message of the assistant; with reasoning switched on if the template needs that."""
+        rendered = self._turns.get(message)
+        if rendered is None:
+            rendered = self._render_turn(message, {})
+            if message.reasoning and message.reasoning not in rendered.turn:
+                switched = self._render_turn(message, _THINKING_ON)
+                rendered = switched if message.reasoning in switched.turn else rendered
+            self._turns[message] = rendered
+        return rendered
 
-    def _write(self, message: Message, variables: Mapping[str, Any]) -> Writing:
-        given = as_dict(message, self.wants.reasoning)
-        text = self.conversation(ASKED, given, **variables)
-        start = _parting(text, self.prompt(**variables))
-        end = len(text) - _shared_end(text[start:], self.conversation(ASKED, **variables))
-        return Writing(text[:start], text[start:end], text[end:])
+    def _render_turn(self, message: Message, variables: Mapping[str, Any]) -> RenderedTurn:
+        # The turn is the text after what the conversation shares with a prompt, and before what it shares
+        # with the end of a conversation without the turn.
+        text = self.conversation(QUESTION, message_dict(message, self.wants.reasoning), **variables)
+        start = _split_point(text, self.prompt(**variables))
+        end = len(text) - _shared_end(text[start:], self.conversation(QUESTION, **variables))
+        return RenderedTurn(text[:start], text[start:end], text[end:])
 
     def prompt(self, **variables: Any) -> str:
-        """A prompt."""
-        return self.conversation(ASKED, generation=True, **variables)
+        """Render a prompt for the question."""
+        return self.conversation(QUESTION, generation=True, **variables)
 
 
-def as_dict(message: Message, key: str) -> dict[str, object]:
-    """A message as a request has it, its reasoning under the key that the template reads."""
+def message_dict(message: Message, key: str) -> dict[str, object]:
+    """Return a message in the form of a request.
+
+    :param key: the key from which the template reads reasoning, or ``parts``.
+    """
     content: object = message.content
     if message.reasoning and key == "parts":
         text = [{"type": "text", "text": message.content}] if message.content else []
         content = [{"type": "thinking", "thinking": message.reasoning}, *text]
-    given: dict[str, object] = {"role": "assistant", "content": content}
+    fields: dict[str, object] = {"role": "assistant", "content": content}
     if message.reasoning and key not in ("", "parts"):
-        given[key] = message.reasoning
+        fields[key] = message.reasoning
     if message.tool_calls:
-        given["tool_calls"] = [
+        fields["tool_calls"] = [
             {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
             for call in message.tool_calls
         ]
-    return given
+    return fields
 
 
-def _parting(text: str, prompt: str) -> int:
-    """Where two renderings part, but never inside a marker."""
+def _split_point(text: str, prompt: str) -> int:
+    """Return the offset at which two renderings diverge, but never one inside a marker."""
     at = 0
     while at < min(len(text), len(prompt)) and text[at] == prompt[at]:
         at += 1
     if at == len(prompt):
         return at
-    # The prompt went on with something else, perhaps with markup that begins alike.
+    # The prompt continues differently, perhaps with a marker that starts alike, so go back to a boundary.
     return max(text.rfind(mark, 0, at) for mark in ("\n", ">", "]")) + 1
 
 
 def _shared_end(text: str, other: str) -> int:
-    """How much of the end of two renderings is the same.
+    """Return the length of the end that two renderings share.
 
-    That is the end of any turn, and what a template adds to every prompt.  It
-    begins with a marker or a blank, never inside one.
+    This is the end of every turn, and text that the template adds to every prompt.  It starts with a marker
+    or whitespace, never inside a marker.
     """
     length = 0
     while length < min(len(text), len(other)) and text[-1 - length] == other[-1 - length]:

@@ -29,7 +29,7 @@ from ...planning import Plan, plan
 from ...planning._truth_table import switch
 from ..detect.detect_dialect import WITHOUT_TOOLS, detect_dialect
 from ..detect.probe_messages import FLAT_TOOLS
-from ..detect.template_probe import Probe
+from ..detect.template_probe import TemplateProbe
 from ..sources import Source, read_source
 from ..sources.special_tokens import load_vocabulary
 from .engine_parsers import EngineName, Flags, Serving, flags
@@ -65,7 +65,7 @@ class _Doctor:
         self.vocabulary = load_vocabulary(model)
         self.model = model = replace(model, vocabulary=self.vocabulary)
         self.detection = detect_dialect(model)
-        self.template = Probe(model.template, model.tokens)
+        self.template = TemplateProbe(model.template, model.tokens)
         self.dialect = self.detection.dialect
         if self.detection.hint:
             self.dialect = get_dialect(self.detection.hint, tokenizer=self.vocabulary)
@@ -92,7 +92,7 @@ class _Doctor:
 
     def end_of_turn(self) -> str:
         """The marker that the template ends the model's turns with."""
-        writing = self.template.write(Message(content=ANSWER))
+        writing = self.template.render_turn(Message(content=ANSWER))
         behind = (writing.turn.partition(ANSWER)[2] + writing.rest).strip()
         found = re.match(r"<[^<>\s]+>|\[[^\[\]\s]+\]", behind)
         return found[0] if found else ""
@@ -332,7 +332,7 @@ class _Doctor:
             return
         known = set(vocabulary.special_tokens().values())
         header = self.detection.prompt[-200:]
-        written = self.template.write(Message(content=ANSWER))
+        written = self.template.render_turn(Message(content=ANSWER))
         border = header + written.rest + self.end
         strangers = [
             token

@@ -1,7 +1,7 @@
-"""Models in the cache of the Hugging Face hub, by their names.
+"""Sources from the Hugging Face cache, by the model's name.
 
-The cache holds a directory ``models--ORG--NAME`` for each model: ``refs`` has a file
-for each branch with the commit it stood at, ``snapshots`` a directory for each commit.
+The cache has a directory ``models--ORG--NAME`` for each model.  Its ``refs`` has a file for each branch, with
+the commit of the branch.  Its ``snapshots`` has a directory for each commit.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NAME: Final = re.compile(
 
 
 def cache_directory() -> Path:
-    """Where downloaded models are."""
+    """Return the directory of downloaded models."""
     for variable in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
         if os.environ.get(variable):
             return Path(os.environ[variable]).expanduser()
@@ -33,26 +33,26 @@ def cache_directory() -> Path:
 
 
 def from_hub(text: str) -> Source | None:
-    """The model of that name; None: it is not there.
+    """Return the source for a model in the cache; None if it is not there.
 
-    ``org/model``, and behind it ``:Q8_0`` or ``@revision`` where there are several.
+    :param text: ``org/model``, optionally with a quantisation (``:Q8_0``) or a revision (``@main``).
     """
-    found = _NAME.fullmatch(text)
-    if found is None:
+    match = _NAME.fullmatch(text)
+    if match is None:
         return None
-    directory = cache_directory() / f"models--{found['name'].replace('/', '--')}"
+    directory = cache_directory() / f"models--{match['name'].replace('/', '--')}"
     if not directory.is_dir():
         return None
-    snapshot = _snapshot(directory, found["revision"] or "")
+    snapshot = _snapshot(directory, match["revision"] or "")
     try:
-        source = from_directory(snapshot, found["quantisation"] or "")
+        source = from_directory(snapshot, match["quantisation"] or "")
     except UsageError as error:
-        raise UsageError(f"{found['name']}: {error}") from error
-    return replace(source, kind="hub", name=found["name"])
+        raise UsageError(f"{match['name']}: {error}") from error
+    return replace(source, kind="hub", name=match["name"])
 
 
 def snapshot_in(path: Path) -> tuple[Path, str] | None:
-    """If a directory is a model's in the cache: the snapshot to read, and the model's name."""
+    """Return the snapshot to read and the model's name, if a directory is part of a Hugging Face cache."""
     if path.name.startswith("models--") and (path / "snapshots").is_dir():
         return _snapshot(path, ""), path.name.removeprefix("models--").replace("--", "/", 1)
     if path.parent.name == "snapshots" and path.parent.parent.name.startswith("models--"):
@@ -64,16 +64,16 @@ def _snapshot(directory: Path, revision: str) -> Path:
     snapshots = directory / "snapshots"
     reference = directory / "refs" / (revision or "main")
     if reference.is_file():
-        found = snapshots / reference.read_text(encoding="utf-8").strip()
-        if found.is_dir():
-            return found
-    there = sorted(snapshots.iterdir()) if snapshots.is_dir() else []
+        snapshot = snapshots / reference.read_text(encoding="utf-8").strip()
+        if snapshot.is_dir():
+            return snapshot
+    existing = sorted(snapshots.iterdir()) if snapshots.is_dir() else []
     if revision:
-        named = [each for each in there if each.name.startswith(revision)]
+        named = [each for each in existing if each.name.startswith(revision)]
         if len(named) == 1:
             return named[0]
-        raise UsageError(f"{directory} has no revision {revision}: download it, or leave it out")
-    if not there:
-        raise UsageError(f"{directory} holds no files yet: download the model again")
-    # A model that was downloaded by its commit has no branch.
-    return max(there, key=lambda each: each.stat().st_mtime)
+        raise UsageError(f"{directory} has no revision {revision}: download it, or leave the revision out")
+    if not existing:
+        raise UsageError(f"{directory} has no files: download the model again")
+    # A model that was downloaded by its commit has no branch, so the newest snapshot is used.
+    return max(existing, key=lambda each: each.stat().st_mtime)

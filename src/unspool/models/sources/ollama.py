@@ -1,8 +1,8 @@
-"""Models of Ollama, by their names, and the files that they are made from.
+"""Sources from Ollama: models by their names, and Modelfiles.
 
-``models/manifests/HOST/NAMESPACE/MODEL/TAG`` is JSON that names the layers of a model by
-their digests, ``models/blobs`` has the layers: the weights, which are a GGUF, the template,
-which is Go's, parameters, and a configuration that names the family.
+``models/manifests/HOST/NAMESPACE/MODEL/TAG`` is JSON that lists the layers of a model by their digests.
+``models/blobs`` has the layers: the weights (a GGUF file), the template (a Go template), the parameters, and
+a configuration that names the model family.
 """
 
 from __future__ import annotations
@@ -37,38 +37,38 @@ _GO: Final = re.compile(r"\{\{-?\s*(?:\.[A-Z]|\$\w*\s*:?=|\$\.|(?:if|range|with)
 
 
 def is_go_template(text: str) -> bool:
-    """Whether a template is one of Go's, not of Jinja."""
+    """Return whether a template is a Go template, not a Jinja template."""
     return _GO.search(text) is not None
 
 
 def is_modelfile(text: str) -> bool:
-    """Whether a text is a Modelfile: its first command is FROM."""
+    """Return whether a text is a Modelfile; its first command is FROM."""
     return _MODELFILE.match(text) is not None
 
 
 def models_directories() -> list[Path]:
-    """Where Ollama may keep models: where it was told to, where a user's are, where a service's are."""
-    told = os.environ.get("OLLAMA_MODELS")
-    if told:
-        return [Path(told).expanduser()]
+    """Return the directories that may hold Ollama's models: the configured one, or the default ones."""
+    configured = os.environ.get("OLLAMA_MODELS")
+    if configured:
+        return [Path(configured).expanduser()]
     return [Path.home() / ".ollama" / "models", Path("/usr/share/ollama/.ollama/models")]
 
 
 def from_ollama(text: str) -> Source | None:
-    """The model of that name; None: Ollama has none."""
-    found = _NAME.fullmatch(text)
-    if found is None:
+    """Return the source for a model of Ollama; None if there is no such model."""
+    match = _NAME.fullmatch(text)
+    if match is None:
         return None
-    where = Path(
-        found["host"] or "registry.ollama.ai",
-        found["space"] or "library",
-        found["model"],
-        found["tag"] or "latest",
+    place = Path(
+        match["host"] or "registry.ollama.ai",
+        match["space"] or "library",
+        match["model"],
+        match["tag"] or "latest",
     )
     for directory in models_directories():
-        manifest = directory / "manifests" / where
+        manifest = directory / "manifests" / place
         if is_readable(manifest):
-            name = text if found["tag"] else f"{text}:latest"
+            name = text if match["tag"] else f"{text}:latest"
             return _from_manifest(read_json(manifest), directory / "blobs", name)
     return None
 
@@ -94,7 +94,11 @@ def _from_manifest(manifest: Mapping[str, object], blobs: Path, name: str) -> So
 
 
 def _layers(manifest: Mapping[str, object], blobs: Path) -> Iterator[tuple[str, Path]]:
-    """The files of the layers that are there, by what they are; of several the first."""
+    """Yield the kind and the file of each layer that exists.
+
+    The caller makes a dictionary of them.  The last entry of a kind wins there, so the layers come in
+    reverse.
+    """
     entries = manifest.get("layers")
     listed = [("config", manifest.get("config"))]
     for layer in reversed(entries) if isinstance(entries, list) else ():
@@ -103,7 +107,7 @@ def _layers(manifest: Mapping[str, object], blobs: Path) -> Iterator[tuple[str, 
     for kind, layer in listed:
         digest = _DIGEST.fullmatch(str(layer.get("digest", ""))) if isinstance(layer, Mapping) else None
         if digest is not None:
-            # It was ``sha256:...`` before Ollama ran on Windows.
+            # Older versions of Ollama named the files ``sha256:...``.
             for path in (blobs / f"sha256-{digest[1]}", blobs / f"sha256:{digest[1]}"):
                 if is_readable(path):
                     yield kind, path
@@ -117,26 +121,26 @@ def _text(value: object) -> str:
 
 
 def from_modelfile(text: str, origin: str, directory: Path) -> Source:
-    """The model that a Modelfile describes.
+    """Return the source that a Modelfile describes.
 
-    :param directory: what its paths are relative to.
+    :param directory: the directory that its paths are relative to.
     """
-    told: dict[str, str] = {}
+    values: dict[str, str] = {}
     parameters: dict[str, Any] = {}
     for name, value in _commands(text):
         if name == "PARAMETER":
             key, _, setting = value.partition(" ")
             parameters.setdefault(key, []).append(_unquoted(setting))
         else:
-            told.setdefault(name, _unquoted(value))
-    source = _base(told.get("FROM", ""), origin, directory)
-    given = {"parser": told.get("PARSER"), "go_template": told.get("TEMPLATE")}
-    source = replace(source, **{key: value for key, value in given.items() if value})  # type: ignore[arg-type]
+            values.setdefault(name, _unquoted(value))
+    source = _base_model(values.get("FROM", ""), origin, directory)
+    fields = {"parser": values.get("PARSER"), "go_template": values.get("TEMPLATE")}
+    source = replace(source, **{key: value for key, value in fields.items() if value})  # type: ignore[arg-type]
     return replace(source, kind="ollama", parameters={**source.parameters, **parameters})
 
 
 def _commands(text: str) -> Iterator[tuple[str, str]]:
-    """The commands of a Modelfile in order; a value between three quotes may have line breaks."""
+    """Yield the commands of a Modelfile in order; a value in triple quotes may have newlines."""
     at = 0
     while at < len(text):
         end = text.find("\n", at)
@@ -158,19 +162,19 @@ def _unquoted(text: str) -> str:
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' else text
 
 
-def _base(given: str, origin: str, directory: Path) -> Source:
-    """What a Modelfile begins from: a path, or a model's name."""
-    path = Path(given).expanduser()
+def _base_model(name: str, origin: str, directory: Path) -> Source:
+    """Return the source for the base of a Modelfile: a path, or the name of a model."""
+    path = Path(name).expanduser()
     if not path.is_absolute():
         path = directory / path
-    if given and is_directory(path):
+    if name and is_directory(path):
         return from_directory(path)
     if is_readable(path):
         return read_gguf(path)
-    found = from_ollama(given)
-    if found is not None:
-        return found
-    # Perhaps its template tells all the same.
-    if path.suffix == ".gguf" or given.startswith((".", "/", "~")):
+    source = from_ollama(name)
+    if source is not None:
+        return source
+    # The base does not exist here, but the Modelfile's own template or the name may show the dialect.
+    if path.suffix == ".gguf" or name.startswith((".", "/", "~")):
         return Source("", origin, name=path.name)
-    return Source("", origin, name=given)
+    return Source("", origin, name=name)

@@ -1,4 +1,4 @@
-"""Sources: where a model's template, tokens and ends of turns are found, whatever was given."""
+"""Resolution of what the user named (a path, text, a model's name, an address) to a ``Source``."""
 
 from __future__ import annotations
 
@@ -25,47 +25,45 @@ from .text_files import json_object, read_text
 
 __all__ = ["Source", "find_source", "read_source"]
 
-WHAT: Final = (
+_VALID_SOURCES: Final = (
     "a chat template, a tokenizer_config.json, a model directory, a GGUF file, the name of a downloaded "
     "model or the address of a server"
 )
-_LONGEST_PATH: Final = 4096
-"""Longer than any system lets a path be."""
-_LONGEST_TEXT: Final = 1 << 26
-"""Of what standard input gives."""
-_LONGEST_TEMPLATE: Final = 1 << 20
+_MAX_PATH_LENGTH: Final = 4096
+"""Longer text cannot be a path on any system."""
+_MAX_INPUT_BYTES: Final = 1 << 26
+"""Maximum size of text on standard input."""
+_MAX_TEMPLATE_BYTES: Final = 1 << 20
 _SUFFIXES: Final = (".jinja", ".json", ".gguf")
 
 
-def read_source(given: object) -> Source:
-    """Find out what there is to know of a model.
+def read_source(value: object) -> Source:
+    """Return the source that a Python value stands for.
 
-    A ``Path`` is a path, and a mapping a tokenizer configuration.  Text is a
-    template if it holds ``{{``, ``{%`` or a line break, or is longer than any
-    path; any other text is what :func:`find_source` takes.
+    A ``Path`` is a path, and a mapping is a tokenizer configuration.  Text that contains ``{{`` or ``{%`` is
+    a template.  Any other text is resolved by :func:`find_source`.
     """
-    if isinstance(given, Source):
-        return given
-    if isinstance(given, Mapping):
-        return from_config(given, "the tokenizer configuration")
-    if isinstance(given, Path):
-        return _from_path(given)
-    if not isinstance(given, str):
-        got = type(given).__name__
-        raise UsageError(f"detect() takes a chat template, a tokenizer configuration or a path, got {got}")
-    if is_template(given):
-        return _from_text(given, "the text given", Path())
-    if "\n" in given or len(given) > _LONGEST_PATH:
-        raise UsageError(f"{given[:60]!r}... is {NO_TEMPLATE}")
-    return find_source(given)
+    if isinstance(value, Source):
+        return value
+    if isinstance(value, Mapping):
+        return from_config(value, "the tokenizer configuration")
+    if isinstance(value, Path):
+        return _from_path(value)
+    if not isinstance(value, str):
+        got = type(value).__name__
+        raise UsageError(f"detect() takes a chat template, a tokenizer configuration or a path, not {got}")
+    if is_template(value):
+        return _from_text(value, "the text", Path())
+    if "\n" in value or len(value) > _MAX_PATH_LENGTH:
+        raise UsageError(f"{value[:60]!r}... is {NO_TEMPLATE}")
+    return find_source(value)
 
 
 def find_source(text: str) -> Source:
-    """What is meant by a word on the command line.
+    """Return the source that a command-line argument stands for.
 
-    ``-`` is standard input, and ``http://`` begins the address of a server.  Then
-    paths come first: ``./name`` is never anything else.  What is no path is a
-    model's name.
+    ``-`` is standard input, and ``http://`` starts the address of a server.  A path that exists comes before
+    a model's name; ``./name`` is always a path.
     """
     if text == "-":
         return from_stream(sys.stdin.buffer, "standard input")
@@ -74,13 +72,13 @@ def find_source(text: str) -> Source:
     path = Path(text)
     if _is_path(path) or text.startswith("."):
         return _from_path(path)
-    found = from_hub(text) or from_ollama(text)
-    if found is not None:
-        return found
+    source = from_hub(text) or from_ollama(text)
+    if source is not None:
+        return source
     ollama = " or ".join(map(str, models_directories()))
     raise UsageError(
-        f"{text} does not exist: there is no such path, and no such model in the Hugging Face cache "
-        f"({cache_directory()}) or of Ollama ({ollama}). Download it, or give {WHAT}"
+        f"{text} does not exist: it is not a path, not a model in the Hugging Face cache "
+        f"({cache_directory()}) and not a model of Ollama ({ollama}). Download it, or give {_VALID_SOURCES}"
     )
 
 
@@ -88,7 +86,7 @@ def _is_path(path: Path) -> bool:
     try:
         return path.exists() or path.is_absolute() or path.suffix in _SUFFIXES
     except OSError:
-        return True  # longer than names may be, say: who reads it finds out
+        return True  # the name may be too long, for example; the error comes when the file is opened
 
 
 def _from_path(path: Path) -> Source:
@@ -98,9 +96,9 @@ def _from_path(path: Path) -> Source:
         if path.is_file():
             return _from_file(path)
     except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}: give {WHAT}") from error
-    there = "is neither a file nor a directory" if path.exists() else "does not exist"
-    raise UsageError(f"{path} {there}: give {WHAT}")
+        raise UsageError(f"cannot read {path}: {error.strerror}: give {_VALID_SOURCES}") from error
+    reason = "is neither a file nor a directory" if path.exists() else "does not exist"
+    raise UsageError(f"{path} {reason}: give {_VALID_SOURCES}")
 
 
 def _from_file(path: Path) -> Source:
@@ -112,9 +110,9 @@ def _from_file(path: Path) -> Source:
 
 
 def _beginning(path: Path) -> str | None:
-    """The text of a file that is not larger than a template is; None: it is something else."""
+    """Return the first megabyte of a file as text; None if it is not UTF-8."""
     with path.open("rb") as file:
-        data = file.read(_LONGEST_TEMPLATE)
+        data = file.read(_MAX_TEMPLATE_BYTES)
     try:
         return data.decode()
     except UnicodeDecodeError:
@@ -129,22 +127,22 @@ def _from_directory(path: Path) -> Source:
 
 
 def from_stream(file: BinaryIO, origin: str) -> Source:
-    """What comes as bytes: a GGUF, a tokenizer configuration, or a template."""
+    """Read a source from a stream: a GGUF file, a tokenizer configuration or a template."""
     begin = file.read(len(MAGIC))
     if begin == MAGIC:
-        return source_of(read_header(_Rest(begin, file), origin), origin)
-    data = begin + file.read(_LONGEST_TEXT)
+        return source_of(read_header(_PrefixedStream(begin, file), origin), origin)
+    data = begin + file.read(_MAX_INPUT_BYTES)
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
-        raise UsageError(f"{origin} is neither UTF-8 text nor a GGUF file: give {WHAT}") from error
+        raise UsageError(f"{origin} is neither UTF-8 text nor a GGUF file; give {_VALID_SOURCES}") from error
     if text.lstrip().startswith("{") and not text.lstrip().startswith(("{{", "{%", "{#")):
         return from_config(json_object(text, origin), origin)
     return _from_text(text, origin, Path())
 
 
 def _from_text(text: str, origin: str, directory: Path) -> Source:
-    """A Modelfile, or a template, of Go or of Jinja."""
+    """Return the source for the text of a Modelfile, a Go template or a Jinja template."""
     if is_modelfile(text):
         return from_modelfile(text, origin, directory)
     if is_go_template(text):
@@ -154,8 +152,8 @@ def _from_text(text: str, origin: str, directory: Path) -> Source:
     return Source(text, origin)
 
 
-class _Rest:
-    """A stream of which the beginning was read already."""
+class _PrefixedStream:
+    """Stream whose first bytes were read already."""
 
     def __init__(self, begin: bytes, file: BinaryIO) -> None:
         self._begin = begin

@@ -1,16 +1,16 @@
-"""Running servers: which engine it is, and what it tells of its model.
+"""Sources from running servers: recognition of the engine, and what it reports about its model.
 
 =========  ==================================  ==================================
-llamacpp   ``/props``                          the chat template, the model's file
-ollama     ``/api/version``, ``/api/show``     its own template, the Modelfile and
-                                               the pairs of the weights' header
-sglang     ``/model_info``, ``/server_info``   where model and tokenizer are, and
-                                               the parser it was told to use
-vllm       ``/v1/models``, ``/version``,       where the model is, and what its
-           ``/tokenizer_info``                 tokenizer says, where that is allowed
+llamacpp   ``/props``                          the chat template, the model's path
+ollama     ``/api/version``, ``/api/show``     the Go template, the Modelfile and
+                                               the pairs of the GGUF header
+sglang     ``/model_info``, ``/server_info``   the paths of model and tokenizer,
+                                               and the configured parser
+vllm       ``/v1/models``, ``/version``,       the path of the model, and the
+           ``/tokenizer_info``                 tokenizer if the server allows it
 =========  ==================================  ==================================
 
-What a server names by a path or a name may lie on this machine, too: then it is read.
+If the model that a server names by a path or a name is also on this machine, its files are read.
 """
 
 from __future__ import annotations
@@ -36,58 +36,57 @@ from .ollama import from_modelfile
 from .source import Source
 from .text_files import is_directory, is_readable, read_text
 
-_SECONDS: Final = 5
-"""For each read ..."""
-_ALL_SECONDS: Final = 20
-"""... and for all of an answer."""
-_LARGEST: Final = 1 << 26
+_READ_TIMEOUT: Final = 5
+"""Timeout of one read, in seconds."""
+_RESPONSE_TIMEOUT: Final = 20
+"""Timeout of a whole response, in seconds."""
+_MAX_RESPONSE_BYTES: Final = 1 << 26
 _LOCAL: Final = ("localhost", "127.0.0.1", "::1")
 KEY: Final = "UNSPOOL_UPSTREAM_KEY"
-"""The variable of the environment that has the key for a server."""
+"""The environment variable that holds the API key for a server."""
 
 
 def is_url(text: str) -> bool:
-    """Whether a text is the address of a server."""
+    """Return whether a text is the address of a server."""
     return text.startswith(("http://", "https://"))
 
 
 def from_server(address: str, *, key: str | None = None) -> Source:
-    """What the server at an address tells.
+    """Return the source for the model of a running server.
 
-    :param address: as ``http://127.0.0.1:8000``; behind a ``#`` the name of a model, where
-        there are several.
-    :param key: the API key; by default that of the environment.
+    :param address: such as ``http://127.0.0.1:8000``; ``#NAME`` after it selects one of several models.
+    :param key: the API key; by default, the one in the environment.
     """
     url, _, model = address.partition("#")
     server = _Server(url.rstrip("/").removesuffix("/v1"), os.environ.get(KEY, "") if key is None else key)
-    for ask in (_llamacpp, _ollama, _sglang, _vllm):
-        found = ask(server, model)
-        if found is not None:
-            return replace(found, kind="server", url=server.url)
+    for read in (_llamacpp, _ollama, _sglang, _vllm):
+        source = read(server, model)
+        if source is not None:
+            return replace(source, kind="server", url=server.url)
     if not server.answered:
-        raise UsageError(f"{server.url} does not answer ({server.trouble}): is the server running there?")
+        raise UsageError(f"{server.url} does not answer ({server.last_error}): is the server running there?")
     raise UsageError(
-        f"{server.url} is no vLLM, SGLang, llama.cpp or Ollama server that could be asked"
-        f"{f' ({server.trouble})' if server.trouble else ''}: give the model's files instead"
+        f"{server.url} is not a vLLM, SGLang, llama.cpp or Ollama server that reports its model"
+        f"{f' ({server.last_error})' if server.last_error else ''}: give the model's files instead"
     )
 
 
 class _Server:
-    """A server that is asked questions: directly, whatever proxies the environment has, and nobody else."""
+    """Client of one server; it ignores proxies of the environment and follows no redirects."""
 
     def __init__(self, url: str, key: str) -> None:
         try:
             parts = urlsplit(url)
             self._host, self._port = parts.hostname or "", parts.port
         except ValueError as error:
-            raise UsageError(f"{url}: {error}: give an address as http://127.0.0.1:8000") from error
+            raise UsageError(f"{url}: {error}: give an address such as http://127.0.0.1:8000") from error
         self.url = url.replace(f"{parts.netloc.rpartition('@')[0]}@", "", 1) if "@" in parts.netloc else url
-        """Without user and password, which are for the server alone."""
-        self.here = self._host in _LOCAL
-        """It runs on this machine, so that its paths are ours."""
+        """The address without user and password, so that it can be shown."""
+        self.is_local = self._host in _LOCAL
+        """The server runs on this machine, so its paths can be read."""
         self.answered = False
-        self.trouble = ""
-        """What went wrong last."""
+        self.last_error = ""
+        """The last error, for the user."""
         self._secure = parts.scheme == "https"
         self._path = parts.path.rstrip("/")
         self._key = key
@@ -95,50 +94,50 @@ class _Server:
         if key:
             self._headers["Authorization"] = f"Bearer {key}"
         elif parts.username is not None:
-            both = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-            self._headers["Authorization"] = f"Basic {b64encode(both.encode()).decode()}"
+            credentials = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+            self._headers["Authorization"] = f"Basic {b64encode(credentials.encode()).decode()}"
 
     def get(self, path: str, body: Mapping[str, object] | None = None) -> dict[str, Any] | None:
-        """The object at a path; None: it has none."""
+        """Return the JSON object at a path; None if there is none."""
         data = None if body is None else json.dumps(body).encode()
         try:
-            status, answer = self._ask("GET" if data is None else "POST", path, data)
-            found = json.loads(answer) if status == 200 else None
+            status, content = self._request("GET" if data is None else "POST", path, data)
+            value = json.loads(content) if status == 200 else None
         except (OSError, ValueError, RecursionError, http.client.HTTPException) as error:
-            self.trouble = self._without_key(str(error).partition("\n")[0]) or type(error).__name__
+            self.last_error = self._without_key(str(error).partition("\n")[0]) or type(error).__name__
             return None
-        return found if isinstance(found, dict) else None
+        return value if isinstance(value, dict) else None
 
     def _without_key(self, text: str) -> str:
-        """What the server says, which may quote the key that it was shown."""
+        """Return a message of the server without the API key, which it may quote."""
         return text.replace(self._key, "...") if self._key else text
 
-    def _ask(self, method: str, path: str, data: bytes | None) -> tuple[int, bytes]:
+    def _request(self, method: str, path: str, data: bytes | None) -> tuple[int, bytes]:
         kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
-        connection = kind(self._host, self._port, timeout=_SECONDS)
+        connection = kind(self._host, self._port, timeout=_READ_TIMEOUT)
         try:
             connection.connect()
-            # One byte now and then would keep us for ever.
-            watch = threading.Timer(_ALL_SECONDS, _cut, (connection.sock,))
-            watch.daemon = True
-            watch.start()
+            # The read timeout starts again with every byte, so a slow server needs a second limit.
+            timer = threading.Timer(_RESPONSE_TIMEOUT, _shut_down, (connection.sock,))
+            timer.daemon = True
+            timer.start()
             try:
                 connection.request(method, self._path + path, data, self._headers)
                 response = connection.getresponse()
                 self.answered = True
                 if response.status in (401, 403):
-                    self.trouble = f"it wants a key: set {KEY}"
+                    self.last_error = f"it requires an API key: set {KEY}"
                 elif 300 <= response.status < 400:
                     location = self._without_key(response.headers.get("location", ""))
-                    self.trouble = f"it points to {location}: give that address if you trust it"
-                return response.status, response.read(_LARGEST) if response.status == 200 else b""
+                    self.last_error = f"it redirects to {location}: give that address if you trust it"
+                return response.status, response.read(_MAX_RESPONSE_BYTES) if response.status == 200 else b""
             finally:
-                watch.cancel()
+                timer.cancel()
         finally:
             connection.close()
 
 
-def _cut(connection: socket.socket) -> None:
+def _shut_down(connection: socket.socket) -> None:
     with suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)
 
@@ -161,16 +160,16 @@ def _llamacpp(server: _Server, model: str) -> Source | None:
         return None
     path = Path(_text(props.get("model_path")))
     source = Source("", server.url)
-    if server.here and path.is_absolute() and is_readable(path):
+    if server.is_local and path.is_absolute() and is_readable(path):
         source = read_gguf(path)
     tokens = {name: _text(props.get(name)) for name in ("bos_token", "eos_token") if props.get(name)}
     settings = props["default_generation_settings"]
-    alone = _text(props.get("chat_template"))
+    default = _text(props.get("chat_template"))
     for_tools = _text(props.get("chat_template_tool_use"))
     return replace(
         source,
-        template=for_tools or alone,
-        others={"the template 'default'": alone} if for_tools else {},
+        template=for_tools or default,
+        others={"the template 'default'": default} if for_tools else {},
         origin=f"{server.url}/props",
         tokens={**source.tokens, **tokens},
         name=model_name(Path(_text(props.get("model_alias")) or path)),
@@ -187,14 +186,16 @@ def _ollama(server: _Server, model: str) -> Source | None:
     if version is None or "version" not in version:
         return None
     model = model or _only_model(server)
-    told = server.get("/api/show", {"model": model, "verbose": True})
-    if told is None:
-        raise UsageError(f"{server.url}: Ollama has no model {model}: `ollama list` shows what it has")
-    values = told.get("model_info")
+    shown = server.get("/api/show", {"model": model, "verbose": True})
+    if shown is None:
+        raise UsageError(f"{server.url}: Ollama has no model {model}; `ollama list` lists its models")
+    values = shown.get("model_info")
     origin = f"{server.url}/api/show of {model}"
     source = source_of(values if isinstance(values, dict) else {}, origin)
-    described = from_modelfile(_text(told.get("modelfile")), origin, Path("/")) if server.here else source
-    details = told.get("details")
+    described = (
+        from_modelfile(_text(shown.get("modelfile")), origin, Path("/")) if server.is_local else source
+    )
+    details = shown.get("details")
     details = details if isinstance(details, dict) else {}
     families = details.get("families")
     named = families if isinstance(families, list) else []
@@ -203,7 +204,7 @@ def _ollama(server: _Server, model: str) -> Source | None:
         base,
         origin=origin if base.weights is None else f"{base.weights} (the weights of {model} at {server.url})",
         name=model,
-        go_template=_text(told.get("template")) or described.go_template,
+        go_template=_text(shown.get("template")) or described.go_template,
         families=tuple(dict.fromkeys(str(each) for each in (details.get("family"), *named) if each)),
         parser=described.parser,
         parameters=described.parameters,
@@ -212,7 +213,7 @@ def _ollama(server: _Server, model: str) -> Source | None:
 
 
 def _only_model(server: _Server) -> str:
-    """The model that is loaded, or the only one there is."""
+    """Return the name of the only loaded model, or of the only model."""
     names: list[str] = []
     for path in ("/api/ps", "/api/tags"):
         listed = (server.get(path) or {}).get("models")
@@ -223,9 +224,9 @@ def _only_model(server: _Server) -> str:
         if len(names) == 1:
             return names[0]
     if not names:
-        raise UsageError(f"{server.url}: Ollama has no models yet: `ollama pull` one")
+        raise UsageError(f"{server.url}: Ollama has no models; download one with `ollama pull`")
     raise UsageError(
-        f"{server.url}: Ollama has several models: write one behind the address, as {server.url}#{names[0]} "
+        f"{server.url}: Ollama has several models; add one to the address, as in {server.url}#{names[0]} "
         f"(it has {', '.join(names[:20])})"
     )
 
@@ -240,9 +241,9 @@ def _sglang(server: _Server, model: str) -> Source | None:
         return None
     more = server.get("/server_info") or server.get("/get_server_info") or {}
     path = _text(info["model_path"])
-    source = _on_this_machine(server, _text(info.get("tokenizer_path")) or path, path)
+    source = _local_files(server, _text(info.get("tokenizer_path")) or path, path)
     template = Path(_text(more.get("chat_template")))
-    if server.here and template.is_absolute() and is_readable(template):
+    if server.is_local and template.is_absolute() and is_readable(template):
         source = replace(source, template=read_text(template), origin=str(template))
     return replace(
         source,
@@ -262,15 +263,15 @@ def _vllm(server: _Server, model: str) -> Source | None:
     card = next((card for card in cards if model in ("", card.get("id"))), None)
     if model and cards and card is None:
         have = ", ".join(_text(card.get("id")) for card in cards)
-        raise UsageError(f"{server.url} has no model {model}: it has {have}")
+        raise UsageError(f"{server.url} has no model {model}; it has {have}")
     if card is None:
         return None
-    known = card.get("owned_by") == "vllm" or "version" in (server.get("/version") or {})
+    is_vllm = card.get("owned_by") == "vllm" or "version" in (server.get("/version") or {})
     path = _text(card.get("root")) or _text(card.get("id"))
-    source = _on_this_machine(server, path)
-    told = server.get("/tokenizer_info") if known else None
-    if told is not None and "chat_template" in told:
-        running = from_config(told, f"{server.url}/tokenizer_info")
+    source = _local_files(server, path)
+    tokenizer = server.get("/tokenizer_info") if is_vllm else None
+    if tokenizer is not None and "chat_template" in tokenizer:
+        running = from_config(tokenizer, f"{server.url}/tokenizer_info")
         source = replace(source, template=running.template, others=running.others, origin=running.origin)
         source = replace(source, tokens={**source.tokens, **running.tokens})
     return replace(
@@ -278,19 +279,19 @@ def _vllm(server: _Server, model: str) -> Source | None:
         name=_text(card.get("id")),
         context_length=_number(card.get("max_model_len")) or source.context_length,
         families=(path,),
-        engine="vllm" if known else "openai",
+        engine="vllm" if is_vllm else "openai",
     )
 
 
-def _on_this_machine(server: _Server, *paths: str) -> Source:
-    """The files of a model that a server names, if they lie here, too."""
+def _local_files(server: _Server, *paths: str) -> Source:
+    """Return the source for the first of these paths or names that is on this machine."""
     for path in filter(None, paths):
         try:
-            if server.here and Path(path).is_absolute() and is_directory(Path(path)):
+            if server.is_local and Path(path).is_absolute() and is_directory(Path(path)):
                 return from_directory(Path(path))
-            found = from_hub(path)
+            source = from_hub(path)
         except (UsageError, OSError):
             continue
-        if found is not None:
-            return found
+        if source is not None:
+            return source
     return Source("", server.url)

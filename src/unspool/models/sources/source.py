@@ -1,4 +1,4 @@
-"""What a source is: whatever tells what a model is told by, and how it ends its turns."""
+"""``Source``: everything known about a model, such as its chat template, special tokens and end tokens."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any, Final, Literal, TypeAlias
 
 SourceKind: TypeAlias = Literal["text", "file", "folder", "gguf", "hub", "ollama", "server"]
 EngineName: TypeAlias = Literal["vllm", "sglang", "llamacpp", "ollama", "openai"]
-"""Engines that a server may be; the last one is none that is known."""
+"""Engines that a server may be; ``openai`` is an unknown engine with an OpenAI-compatible API."""
 
 _TOKENS: Final = ("bos_token", "eos_token", "pad_token", "unk_token", "sep_token", "cls_token", "mask_token")
 
 
 class Vocabulary:
-    """The tokens that are matched as a whole.
+    """Tokens that a tokenizer matches as a whole.
 
-    Enough of a tokenizer to plan with, and it needs no package to be installed.
+    Planning a request needs no more of a tokenizer than that, and it needs no other package.
     """
 
     def __init__(self, origin: str, tokens: Mapping[int, str], special: Iterable[int]) -> None:
@@ -26,69 +26,69 @@ class Vocabulary:
         self._special = frozenset(special)
 
     def token_bytes(self, id: int) -> bytes:
-        """Ordinary tokens are not known."""
+        """Raise ``KeyError``: ordinary tokens are not known."""
         raise KeyError(id)
 
     def special_tokens(self) -> Mapping[int, str]:
         return self._tokens
 
     def skipped_tokens(self) -> Mapping[int, str]:
-        """What ``skip_special_tokens`` removes."""
+        """Return the tokens that ``skip_special_tokens`` removes."""
         return {id: token for id, token in self._tokens.items() if id in self._special}
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What is known of a model, and from where."""
+    """Everything known about a model, and its origin."""
 
     template: str
-    """The chat template; empty: none was found."""
+    """The chat template; empty if there is none."""
     origin: str
-    """Where it was found, for people."""
+    """The place of the template, in words."""
     tokens: Mapping[str, str] = field(default_factory=dict)
-    """Special tokens that the template is given."""
+    """Special tokens that the template gets as variables."""
     config: Mapping[str, object] = field(default_factory=dict)
-    """``tokenizer_config.json``."""
+    """The content of ``tokenizer_config.json``."""
     model_type: str = ""
-    """``model_type`` of ``config.json``, or the architecture that a GGUF names."""
+    """``model_type`` of ``config.json``, or the architecture in a GGUF header."""
     directory: Path | None = None
-    """The directory that holds it all."""
+    """The model directory."""
     file: Path | None = None
     """The file that the template came from."""
     others: Mapping[str, str] = field(default_factory=dict)
-    """Other templates that were found, by where."""
+    """Other templates of the model, by their place."""
     kind: SourceKind = "text"
-    """What was given."""
+    """The kind of source."""
     name: str = ""
-    """What the model is called there."""
+    """The name of the model."""
     vocabulary: Vocabulary | None = None
-    """The tokens that are matched as a whole, where the source itself has them."""
+    """Tokens that are matched as a whole, if the source itself has them."""
     end_ids: tuple[int, ...] | None = None
-    """Which tokens end generation; None: nothing says."""
+    """Ids of the tokens that end generation; None if they are not known."""
     context_length: int | None = None
-    """How many tokens the model takes."""
+    """Maximum number of tokens of prompt and output."""
     cache_bytes: int | None = None
-    """How much memory a token of context takes, in sixteen bits, by the header of a GGUF."""
+    """Bytes that one token takes in a 16-bit KV cache, by the GGUF header."""
     weights: Path | None = None
-    """Its weights, where they are a GGUF file."""
+    """The GGUF file with the weights."""
     go_template: str = ""
-    """Ollama's template, in the language of Go."""
+    """Ollama's template, a Go template."""
     families: tuple[str, ...] = ()
-    """Families of models that it is said to be of."""
+    """Names of the model family."""
     parser: str = ""
-    """The parser of calls that its engine was told to use."""
+    """The tool call parser that the engine is configured to use."""
     parameters: Mapping[str, object] = field(default_factory=dict)
-    """What else is set for it, as Ollama calls it: ``stop``, ``num_ctx``."""
+    """Ollama's parameters of the model, such as ``stop`` and ``num_ctx``."""
     url: str = ""
-    """The server that runs it ..."""
+    """The address of the server that runs the model."""
     engine: EngineName | None = None
-    """... and which engine that is."""
+    """The engine of that server."""
 
     def to_dict(self) -> dict[str, Any]:
-        """What was found and where, as JSON values."""
+        """Return the source as JSON values."""
         vocabulary = self.vocabulary
         skipped = {} if vocabulary is None else vocabulary.skipped_tokens()
-        known = {} if vocabulary is None else vocabulary.special_tokens()
+        tokens = {} if vocabulary is None else vocabulary.special_tokens()
         return {
             "kind": self.kind,
             "name": self.name,
@@ -101,7 +101,7 @@ class Source:
             "end_ids": None if self.end_ids is None else list(self.end_ids),
             "tokens": {
                 str(id): {"text": text, "kind": "special" if id in skipped else "token"}
-                for id, text in known.items()
+                for id, text in tokens.items()
             },
             "weights": "" if self.weights is None else str(self.weights),
             "go_template": bool(self.go_template),
@@ -114,12 +114,12 @@ class Source:
 
 
 def is_template(text: str) -> bool:
-    """Whether a text can be a chat template."""
+    """Return whether a text can be a chat template."""
     return "{{" in text or "{%" in text
 
 
 def token_texts(config: Mapping[str, object]) -> dict[str, str]:
-    """The special tokens that a tokenizer configuration names."""
+    """Return the special tokens that a tokenizer configuration names."""
     tokens: dict[str, str] = {}
     for name in _TOKENS:
         token = config.get(name)

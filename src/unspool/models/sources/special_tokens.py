@@ -1,4 +1,4 @@
-"""The tokens of a model that are matched as a whole, read off the files of its tokenizer."""
+"""Reader of special tokens from the files of a tokenizer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .text_files import read_json, read_text
 
 
 def load_vocabulary(model: Source) -> Vocabulary | None:
-    """The vocabulary of a source, or beside its template, if there is one."""
+    """Return the special tokens of a model: those of the source, or of the tokenizer files next to it."""
     if model.vocabulary is not None:
         return model.vocabulary
     directory = model.directory or (model.file.parent if model.file is not None else None)
@@ -26,7 +26,7 @@ def load_vocabulary(model: Source) -> Vocabulary | None:
 
 
 def _vocabulary(origin: str, entries: Sequence[tuple[int, str, bool]]) -> Vocabulary:
-    # As everywhere: runs of white space are text.
+    # Some vocabularies add runs of whitespace as tokens; these are ordinary text.
     tokens = {id: text for id, text, _ in entries if text.replace("\u2581", " ").strip()}
     return Vocabulary(origin, tokens, (id for id, _, special in entries if special))
 
@@ -36,16 +36,16 @@ def _added_tokens(path: Path) -> list[tuple[int, str, bool]]:
     key = '"added_tokens":'
     at = text.find(key)
     try:
-        # The list stands before the vocabulary, which may be twenty megabytes.
-        found = json.JSONDecoder().raw_decode(text[at + len(key) :].lstrip())[0] if at >= 0 else []
+        # The list comes before the vocabulary, so this avoids decoding twenty megabytes of JSON.
+        entries = json.JSONDecoder().raw_decode(text[at + len(key) :].lstrip())[0] if at >= 0 else []
     except ValueError:
-        found = read_json(path).get("added_tokens")
-    return list(_entries((entry.get("id"), entry) for entry in found or () if isinstance(entry, Mapping)))
+        entries = read_json(path).get("added_tokens")
+    return list(_entries((entry.get("id"), entry) for entry in entries or () if isinstance(entry, Mapping)))
 
 
 def _config_tokens(config: Mapping[str, object]) -> list[tuple[int, str, bool]]:
-    found = config.get("added_tokens_decoder")
-    return list(_entries(found.items())) if isinstance(found, Mapping) else []
+    decoder = config.get("added_tokens_decoder")
+    return list(_entries(decoder.items())) if isinstance(decoder, Mapping) else []
 
 
 def _entries(items: Iterable[tuple[object, object]]) -> Iterator[tuple[int, str, bool]]:
@@ -56,8 +56,8 @@ def _entries(items: Iterable[tuple[object, object]]) -> Iterator[tuple[int, str,
 
 
 def _tekken_tokens(path: Path) -> list[tuple[int, str, bool]]:
-    found = read_json(path).get("special_tokens")
-    entries = found if isinstance(found, list) else []
+    tokens = read_json(path).get("special_tokens")
+    entries = tokens if isinstance(tokens, list) else []
     return [
         (int(entry["rank"]), str(entry["token_str"]), True)
         for entry in entries
