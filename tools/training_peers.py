@@ -34,7 +34,7 @@ from unspool.chat_templates._prefix_stability import (
 )
 from unspool.models.detect.probe_messages import FLAT_TOOLS
 from unspool.models.detect.template_probe import TemplateProbe
-from unspool.models.doctor.training_checks import CASES, Training, training
+from unspool.models.doctor.training_checks import PREFIX_CASES, Training, check_training
 from unspool.tokens import extend
 
 ROOT: Final = Path(__file__).resolve().parent.parent
@@ -96,7 +96,7 @@ def trl_prefixes() -> Iterator[tuple[str, str]]:
     for path in sorted((ROOT / ".templates").glob("*/*.jinja")):
         template = TemplateProbe(path.read_text("utf-8"), PLAIN)
         tokenizer = make_tokenizer(template, base)
-        ours = training(template, FLAT_TOOLS)
+        ours = check_training(template, FLAT_TOOLS)
         theirs = call_trl(is_chat_template_prefix_preserving, tokenizer)
         name = f"{path.parent.name}/{path.stem}"
         if theirs is None or template.wants.calls == "none":
@@ -113,7 +113,7 @@ def trl_prefixes() -> Iterator[tuple[str, str]]:
 
 
 def _tool_result_kept(found: Training) -> bool | None:
-    verdicts = {case.thinking: case.verdict for case in found.prefixes if case.appended == CASES[0]}
+    verdicts = {case.thinking: case.verdict for case in found.prefixes if case.appended == PREFIX_CASES[0]}
     verdict = verdicts[True] if verdicts.get(False) == "opens" else verdicts.get(False, "")
     return {"kept": True, "broken": False}.get(verdict)
 

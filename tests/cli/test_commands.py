@@ -258,7 +258,7 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--version").stdout.decode() == f"unspool {__version__} ({build})\n"
     assert main([]) == 0
     page = capsys.readouterr().out
-    assert "watch outputs being parsed" in page
+    assert "watch the parser at work" in page
     assert run("--help").stdout.decode() == page
 
 
@@ -280,7 +280,7 @@ def test_export_of_a_response_template(capsys: pytest.CaptureFixture[str]) -> No
 
 def test_what_cannot_be_exported_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", "response-template", "harmony"]) == 2
-    assert "messages whose headers" in capsys.readouterr().err
+    assert "messages with headers" in capsys.readouterr().err
 
 
 CHATML = (
@@ -334,14 +334,16 @@ def test_dialects_of_a_model(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["dialects", "my-helper"]) == 1
     said = capsys.readouterr()
     assert not said.out
-    assert "no dialect is known for my-helper" in said.err
+    assert "there is no dialect for my-helper" in said.err
     assert main(["dialects", "--json"]) == 0
     assert [row["name"] for row in json.loads(capsys.readouterr().out)] == NAMES
 
 
 def test_a_model_is_explained_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "qwen3-8b"]) == 0
-    assert capsys.readouterr().out.startswith("qwen3-8b: Qwen3, dialect hermes, since its name contains Qwen3")
+    assert capsys.readouterr().out.startswith(
+        "qwen3-8b: Qwen3, dialect hermes, because its name contains Qwen3"
+    )
     known = {"asked": "qwen3-8b", "model": "Qwen3", "dialect": "hermes", "why": "its name contains Qwen3"}
     for name, expected in (("qwen3-8b", known), ("qwen25", {**known, "asked": "qwen25"})):
         assert main(["explain", "--json", name]) == 0
@@ -564,7 +566,7 @@ def test_the_live_demo_waits_for_a_key_between_outputs() -> None:
             ("enter ends", b"\n"),
         ],
     )
-    assert "what the model writes" in shown
+    assert "model output" in shown
     assert "held back" in shown
 
 

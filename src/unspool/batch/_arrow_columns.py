@@ -1,4 +1,4 @@
-"""The columns of a parsed table: their types, and how rows become them."""
+"""Arrow columns of a parsed table: their types, and their construction from rows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ DIAGNOSTIC: Final = pa.struct(
         ("raw", pa.string()),
     ]
 )
-_NONE: Final = {type_: pa.array([], type_) for type_ in (CALL, DIAGNOSTIC)}
+_EMPTY: Final = {type_: pa.array([], type_) for type_ in (CALL, DIAGNOSTIC)}
 PARSED: Final = pa.schema(
     [
         ("reasoning", pa.string()),
@@ -45,22 +45,25 @@ PARSED: Final = pa.schema(
         ("error", pa.string()),
     ]
 )
-"""The columns that parsing adds; with ``labels`` also the column of that name, before ``ok``."""
-WRITTEN: Final = pa.schema([("text", pa.string()), ("ok", pa.bool_()), ("error", pa.string())])
-"""The columns that rendering and converting give."""
+"""The columns that parsing adds; with ``labels``, there is also a column ``labels`` before ``ok``."""
+RENDERED: Final = pa.schema([("text", pa.string()), ("ok", pa.bool_()), ("error", pa.string())])
+"""The columns that rendering and conversion add."""
 
 
 def parsed_schema(prefix: str, *, labels: bool, spans: str) -> pa.Schema:
-    """The parsed columns, with what their numbers mean."""
+    """Return the schema of the parsed columns; its metadata says what spans and labels mean.
+
+    :param spans: ``characters`` or ``tokens``.
+    """
     fields = [field.with_name(prefix + field.name) for field in PARSED]
     if labels:
         fields.insert(-2, pa.field(f"{prefix}labels", pa.binary()))
-    says = {"spans": spans, **({"labels": VERSION} if labels else {})}
-    return pa.schema(fields, metadata={"unspool": json.dumps(says)})
+    meaning = {"spans": spans, **({"labels": VERSION} if labels else {})}
+    return pa.schema(fields, metadata={"unspool": json.dumps(meaning)})
 
 
 def parsed_arrays(rows: MessageColumns, *, labels: bool) -> list[pa.Array]:
-    """The columns of ``parsed_schema``."""
+    """Return the columns of ``parsed_schema``."""
     return [
         strings(rows.reasoning),
         strings(rows.content),
@@ -68,15 +71,19 @@ def parsed_arrays(rows: MessageColumns, *, labels: bool) -> list[pa.Array]:
         strings(rows.finish_reason),
         _lists(DIAGNOSTIC, rows.diagnostics_end, rows.diagnostics),
         *([array(rows.labels, pa.binary())] if labels else []),
-        *verdict(rows.error),
+        *ok_and_error(rows.error),
     ]
 
 
 def _lists(type_: pa.StructType, offsets: list[int], fields: Sequence[list[Any]]) -> pa.Array:
-    """Lists of structs, from the fields of all their members and where each list ends."""
-    there = [None, _numbers(offsets, "i")]
-    members = _NONE[type_] if not fields[0] else _structs(type_, fields)
-    return pa.Array.from_buffers(pa.list_(type_), len(offsets) - 1, there, children=[members])
+    """Return a column of lists of structs.
+
+    :param offsets: the start of each list among all structs, and the end of the last one.
+    :param fields: the values of each field, over all structs.
+    """
+    buffers = [None, _numbers(offsets, "i")]
+    members = _EMPTY[type_] if not fields[0] else _structs(type_, fields)
+    return pa.Array.from_buffers(pa.list_(type_), len(offsets) - 1, buffers, children=[members])
 
 
 def _structs(type_: pa.StructType, fields: Sequence[list[Any]]) -> pa.Array:
@@ -90,50 +97,50 @@ def _structs(type_: pa.StructType, fields: Sequence[list[Any]]) -> pa.Array:
 
 
 def _numbers(values: list[int], code: str) -> pa.Buffer:
-    """Whole numbers as they lie in memory; ``pa.array`` would look at each for what it is."""
+    """Return integers as a buffer; faster than ``pa.array``, which checks the type of each value."""
     return pa.py_buffer(numbers(code, values))
 
 
-def verdict(errors: Sequence[str | None]) -> list[pa.Array]:
-    """The columns ``ok`` and ``error``."""
+def ok_and_error(errors: Sequence[str | None]) -> list[pa.Array]:
+    """Return the columns ``ok`` and ``error``."""
     return [array([error is None for error in errors], pa.bool_()), strings(errors)]
 
 
 def strings(values: Sequence[str | None]) -> pa.Array:
-    """A column of text.  Half a surrogate pair, which JSON can spell and Arrow cannot hold, is spelt out."""
+    """Return a column of text; lone surrogates, which Arrow cannot hold, become escape sequences."""
     return array(values, pa.string())
 
 
 def array(values: Sequence[object], type_: pa.DataType) -> pa.Array:
-    """A column; see ``strings``."""
+    """Return a column of any type; see ``strings`` for text."""
     try:
         if not values or (values[0] is values[-1] and values.count(values[0]) == len(values)):
-            return _alike(values, type_)  # the same in all rows, as many are
-        made = pa.array(values, type_)
+            return _repeated(values, type_)  # many columns have one value in all rows
+        column = pa.array(values, type_)
     except UnicodeEncodeError:
-        made = pa.array([_spelt(value) for value in values], type_)
-    if isinstance(made, pa.ChunkedArray):
-        raise UsageError("a batch holds no more than 2 GB of text in a column: cut it with batch.slice()")
-    return made
+        column = pa.array([_escaped(value) for value in values], type_)
+    if isinstance(column, pa.ChunkedArray):
+        raise UsageError("a column of a batch holds at most 2 GB of text: split the batch with batch.slice()")
+    return column
 
 
-def _alike(values: Sequence[object], type_: pa.DataType) -> pa.Array:
-    """A column of one value, over and over."""
+def _repeated(values: Sequence[object], type_: pa.DataType) -> pa.Array:
+    """Return a column with one value in all rows."""
     if not values or values[0] is None:
         return pa.nulls(len(values), type_)
     return pa.repeat(pa.scalar(values[0], type_), len(values))
 
 
-def decoded(found: pa.Array, name: str, errors: dict[int, str]) -> list[Any]:
-    """The values of a column; null where there is text that is not UTF-8, which nothing checks in a file.
+def decode_column(column: pa.Array, name: str, errors: dict[int, str]) -> list[Any]:
+    """Return the values of a column; None for text that is not UTF-8, which Arrow does not check in files.
 
-    :param errors: takes, by the number of the row, what is wrong with it.
+    :param errors: collects the errors by row number.
     """
     try:
-        values: list[Any] = found.to_pylist()
+        values: list[Any] = column.to_pylist()
     except UnicodeDecodeError:
         values = []
-        for row, value in enumerate(found):
+        for row, value in enumerate(column):
             try:
                 values.append(value.as_py())
             except UnicodeDecodeError as error:
@@ -143,8 +150,8 @@ def decoded(found: pa.Array, name: str, errors: dict[int, str]) -> list[Any]:
     return values
 
 
-def dumped(value: object) -> str:
-    """The value as JSON, which has neither NaN nor infinities: null stands for them."""
+def dump_json(value: object) -> str:
+    """Return a value as JSON, with null for NaN and infinities, which JSON does not have."""
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False)
     except ValueError:
@@ -159,5 +166,5 @@ def _finite(value: Any) -> Any:
     return [_finite(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def _spelt(value: object) -> object:
+def _escaped(value: object) -> object:
     return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value

@@ -1,13 +1,13 @@
-"""Inputs: files of rows, cut into parts, and read in a stream.
+"""Input files, which are split into parts and read as a stream of rows.
 
-How a file is cut follows from the file and the size of a part alone, so that a
-second run finds the parts of the first.  A row is named by its input and its
-place there, which no cut changes: the byte where its line begins, or its number.
+The split depends only on the file and the part size, so a second run has the same parts as the first.  A row
+is identified by its input and its position there, which does not depend on the split: the byte offset of its
+line, or its row number.
 
-JSON lines are cut by bytes: a part has the lines that begin in its range.  Parquet is
-cut between row groups, Arrow between batches.  A compressed file can be read
-from its beginning only: a small one is a part, a large one is unpacked by whoever
-cuts it, and its parts carry their lines with them.
+* JSON lines are split by bytes; a part has the lines that start in its range.
+* Parquet files are split between row groups, Arrow files between batches.
+* Compressed JSON lines can only be read from the start.  A small file is one part.  A large file is
+  decompressed while it is split, and each part carries its lines.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..errors import UsageError
-from ._arrow_columns import array, decoded, dumped
+from ._arrow_columns import array, decode_column, dump_json
 
 Format: TypeAlias = Literal["jsonl", "parquet", "arrow"]
 _COMPRESSIONS: Final = {".gz": "gzip", ".zst": "zstd"}
@@ -42,95 +42,97 @@ _FORMATS: Final[dict[str, Format]] = {
     ".feather": "arrow",
     ".ipc": "arrow",
 }
-_ROWS: Final = 256
-"""Rows that are read at once: few, since a row may be a megabyte."""
-_BYTES: Final = 4 << 20
-"""... and no more lines than this."""
-_LONGEST_LINE: Final = 32 << 20
-"""Bytes of a line that is read: a file from elsewhere may have a line that never ends."""
-_BEGINNING: Final = 1000
-"""Bytes of a line that is not read, which are kept."""
-_SAMPLE: Final = 1000
-"""Lines that tell which columns there are."""
-_GLANCE: Final = 1 << 16
-"""Bytes at the beginning, in the middle and at the end that tell a file from another of its size."""
+_MAX_ROWS: Final = 256
+"""Maximum rows per batch; small, because one row may have a megabyte."""
+_MAX_BATCH_BYTES: Final = 4 << 20
+"""Maximum bytes of lines per batch."""
+_MAX_LINE_BYTES: Final = 32 << 20
+"""Maximum bytes of a line; an untrusted file may have a line without an end."""
+_KEPT_LINE_BYTES: Final = 1000
+"""Bytes that are kept of a line over the limit."""
+_SAMPLE_LINES: Final = 1000
+"""Lines that determine the columns."""
+_DIGEST_CHUNK: Final = 1 << 16
+"""Bytes at the start, in the middle and at the end of a file that its digest covers."""
 OTHER: Final = "other"
-"""The column for what has no column: members that the first rows have not, and lines that are no objects."""
+"""The column for values without a column: unknown members, and lines that are not objects."""
 _JSON: Final = {b"unspool": b"json"}
-"""What is said of a column whose text is JSON."""
+"""Metadata of a column whose text is JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A file, as it was when the work began."""
+    """An input file, as it was when the job started."""
 
     path: str
     size: int
     digest: str
-    """Of some of its bytes: enough to notice another file, and quick however large it is."""
+    """A digest of some of its bytes: fast for files of any size, and different for a replaced file."""
 
     @property
     def suffixes(self) -> tuple[Format, str]:
-        """What it holds, and how it is compressed."""
+        """The format and the compression, by the suffixes of the name."""
         path = Path(self.path)
         compression = _COMPRESSIONS.get(path.suffix, "")
         kind = _FORMATS.get(path.with_suffix("").suffix if compression else path.suffix)
         if kind is None or (compression and kind != "jsonl"):
             raise UsageError(
-                f"{self.path}: what is in it? Known are .jsonl, .jsonl.gz, .jsonl.zst, .parquet and .arrow"
+                f"{self.path} has an unknown suffix: use .jsonl, .jsonl.gz, .jsonl.zst, .parquet or .arrow"
             )
         return kind, compression
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What is done at once, and written to one file."""
+    """Part of an input, which is processed at once and written to one file."""
 
     input: int
-    """Which of the inputs, ..."""
+    """Index of the input."""
     number: int
-    """... and which part of it."""
+    """Index of the part in its input."""
     start: int
-    """The first byte, row group or batch, ..."""
+    """The first byte, row group or batch."""
     stop: int
-    """... and the one behind the last."""
+    """The byte, row group or batch after the last one."""
     weight: int
-    """How much of the input this is, in bytes."""
+    """Size of the part in the input, in bytes."""
     lines: bytes | None = field(default=None, repr=False)
-    """The lines themselves, if they cannot be found again quickly."""
+    """The lines, if the input is compressed and cannot be read from the middle."""
 
     @property
     def name(self) -> str:
-        """What its file is called, without a suffix."""
+        """The name of its output file, without a suffix."""
         return f"part-{self.input:05}-{self.number:05}"
 
 
 class Rows(NamedTuple):
-    """Some rows, and the places where they stand."""
+    """Rows with their positions in the input."""
 
     batch: pa.RecordBatch
     places: Sequence[int]
     errors: Mapping[int, str] = MappingProxyType({})
-    """Why a row of the batch cannot be read, by its number in the batch."""
+    """Errors of rows that cannot be read, by row number in the batch."""
 
 
 def find_inputs(paths: Iterable[str]) -> list[Input]:
-    """The files, in the order given; of a directory all files in it that are of a known kind."""
+    """Return the input files in order; of a directory, all files with a known suffix."""
     found: list[Path] = []
     for name in paths:
-        path = Path(name).absolute()  # a node of a cluster has another working directory
+        path = Path(name).absolute()  # workers on a cluster have another working directory
         if path.is_dir():
             found += sorted(one for one in path.iterdir() if _is_input(one))
         elif path.is_file():
             found.append(path)
         else:
-            raise UsageError(f"{name} is no file or directory")
+            raise UsageError(f"{name} is not a file or directory")
     if not found:
-        raise UsageError(f"there is nothing to read in {', '.join(paths)}")
+        raise UsageError(f"there are no input files in {', '.join(paths)}")
     inputs = [Input(os.fspath(path), path.stat().st_size, digest(path)) for path in found]
     kinds = {one.suffixes[0] for one in inputs}
     if len(kinds) > 1:
-        raise UsageError(f"the inputs are {' and '.join(sorted(kinds))}: one kind at a time")
+        raise UsageError(
+            f"the inputs have several formats ({' and '.join(sorted(kinds))}): run each format by itself"
+        )
     return inputs
 
 
@@ -140,13 +142,13 @@ def _is_input(path: Path) -> bool:
 
 
 def digest(path: Path) -> str:
-    """Tells a file from another, quickly."""
+    """Return a digest of a file's start, middle and end."""
     size = path.stat().st_size
     found = hashlib.blake2b(digest_size=16)
     with path.open("rb") as file:
-        for at in (0, max(0, size // 2), max(0, size - _GLANCE)):
+        for at in (0, max(0, size // 2), max(0, size - _DIGEST_CHUNK)):
             file.seek(at)
-            found.update(file.read(_GLANCE))
+            found.update(file.read(_DIGEST_CHUNK))
     return found.hexdigest()
 
 
@@ -154,16 +156,16 @@ def digest(path: Path) -> str:
 
 
 def schema_of(inputs: Sequence[Input], types: Mapping[str, str]) -> pa.Schema:
-    """The columns of the inputs.
+    """Return the columns of the inputs.
 
-    :param types: of JSON lines' columns that must have one, whatever is in the first lines.
+    :param types: kinds of columns of JSON lines that do not depend on the first lines.
     """
     if inputs[0].suffixes[0] == "jsonl":
-        return _sampled(inputs[0], types)
+        return _sampled_schema(inputs[0], types)
     schemas = [_stored_schema(one) for one in inputs]
     for one, schema in zip(inputs, schemas, strict=True):
         if not schema.equals(schemas[0]):
-            raise UsageError(f"{one.path} has other columns than {inputs[0].path}")
+            raise UsageError(f"{one.path} does not have the same columns as {inputs[0].path}")
     return schemas[0].remove_metadata()
 
 
@@ -184,22 +186,22 @@ def _unreadable(one: Input, error: Exception) -> UsageError:
     return UsageError(f"{one.path} cannot be read as {compression or kind}: {reason}")
 
 
-def _sampled(one: Input, types: Mapping[str, str]) -> pa.Schema:
-    """The columns of JSON lines, as the first of them have them."""
+def _sampled_schema(one: Input, types: Mapping[str, str]) -> pa.Schema:
+    """Return the columns of JSON lines, from a sample of the first lines."""
     kinds: dict[str, set[str]] = {}
     try:
-        with _opened(one) as file:
-            for line, _ in islice(iter(lambda: _next_line(file), (b"", 0)), _SAMPLE):
+        with _open(one) as file:
+            for line, _ in islice(iter(lambda: _next_line(file), (b"", 0)), _SAMPLE_LINES):
                 row = None if _is_too_long(line) else _object(line)
                 for name, value in (row or {}).items():
                     kinds.setdefault(name, set()).add(_kind(value))
     except OSError as error:
         raise _unreadable(one, error) from error
-    found = {name: _common(kind - {"null"}) for name, kind in kinds.items() if name != OTHER}
+    columns = {name: _common_kind(kind - {"null"}) for name, kind in kinds.items() if name != OTHER}
     return pa.schema(
         [
             pa.field(name, _TYPES[kind], metadata=_JSON if kind == "json" else None)
-            for name, kind in {**found, **types, OTHER: "json"}.items()
+            for name, kind in {**columns, **types, OTHER: "json"}.items()
         ]
     )
 
@@ -231,44 +233,44 @@ def _kind(value: Any) -> str:
     return "json"
 
 
-def _common(kinds: set[str]) -> str:
+def _common_kind(kinds: set[str]) -> str:
     if kinds == {"int", "float"}:
         return "float"
     return kinds.pop() if len(kinds) == 1 else "json"
 
 
-# -- cutting
+# -- splitting into parts
 
 
 def cut(number: int, one: Input, size: int) -> Iterator[Part]:
     """Yield the parts of an input, in order; each is about ``size`` bytes of its file."""
     kind, compression = one.suffixes
     if kind != "jsonl":
-        return _cut_weighed(number, _weights(one, kind), size)
-    return _cut_compressed(number, one, size) if compression else _cut_lines(number, one, size)
+        return _split_by_weight(number, _weights(one, kind), size)
+    return _split_compressed(number, one, size) if compression else _split_lines(number, one, size)
 
 
-def _cut_lines(number: int, one: Input, size: int) -> Iterator[Part]:
+def _split_lines(number: int, one: Input, size: int) -> Iterator[Part]:
     for part, start in enumerate(range(0, one.size, size)):
         stop = min(start + size, one.size)
         yield Part(number, part, start, stop, stop - start)
 
 
-def _cut_compressed(number: int, one: Input, size: int) -> Iterator[Part]:
+def _split_compressed(number: int, one: Input, size: int) -> Iterator[Part]:
     if one.size <= size:
         yield Part(number, 0, 0, 0, one.size)
         return
-    with Path(one.path).open("rb") as packed, _unpacked(packed, one) as file:
-        part, start, begun = 0, 0, 0
+    with Path(one.path).open("rb") as packed, _decompressed(packed, one) as file:
+        part, start, packed_start = 0, 0, 0
         while lines := file.read(size):
             rest, length = (b"", 0) if lines.endswith(b"\n") else _next_line(file)
             stop = start + len(lines) + length
             at = packed.tell()
-            yield Part(number, part, start, stop, at - begun, lines + rest)
-            part, start, begun = part + 1, stop, at
+            yield Part(number, part, start, stop, at - packed_start, lines + rest)
+            part, start, packed_start = part + 1, stop, at
 
 
-def _cut_weighed(number: int, weights: Sequence[int], size: int) -> Iterator[Part]:
+def _split_by_weight(number: int, weights: Sequence[int], size: int) -> Iterator[Part]:
     part, start, weight = 0, 0, 0
     for at, one in enumerate(weights):
         weight += one
@@ -278,7 +280,7 @@ def _cut_weighed(number: int, weights: Sequence[int], size: int) -> Iterator[Par
 
 
 def _weights(one: Input, kind: Format) -> list[int]:
-    """The bytes of each row group or batch."""
+    """Return the size of each row group or batch, in bytes."""
     if kind == "parquet":
         with pq.ParquetFile(one.path) as file:
             groups = [file.metadata.row_group(at) for at in range(file.metadata.num_row_groups)]
@@ -294,7 +296,7 @@ def _weights(one: Input, kind: Format) -> list[int]:
 
 
 def read(one: Input, part: Part, schema: pa.Schema) -> Iterator[Rows]:
-    """The rows of a part, some at a time."""
+    """Read the rows of a part, in batches."""
     kind = one.suffixes[0]
     if kind == "parquet":
         return _read_parquet(one, part)
@@ -305,7 +307,7 @@ def _read_parquet(one: Input, part: Part) -> Iterator[Rows]:
     with pq.ParquetFile(one.path, buffer_size=1 << 20, pre_buffer=False) as file:
         row = sum(file.metadata.row_group(at).num_rows for at in range(part.start))
         groups = range(part.start, part.stop)
-        for batch in file.iter_batches(_ROWS, row_groups=groups, use_threads=False):
+        for batch in file.iter_batches(_MAX_ROWS, row_groups=groups, use_threads=False):
             yield Rows(batch, range(row, row + batch.num_rows))
             row += batch.num_rows
 
@@ -316,14 +318,14 @@ def _read_arrow(one: Input, part: Part) -> Iterator[Rows]:
         for at, batch in enumerate(_arrow(file)[1]):
             if at == part.stop:
                 return
-            for start in range(0, batch.num_rows, _ROWS) if at >= part.start else ():
-                some = batch.slice(start, _ROWS)
+            for start in range(0, batch.num_rows, _MAX_ROWS) if at >= part.start else ():
+                some = batch.slice(start, _MAX_ROWS)
                 yield Rows(some, range(row + start, row + start + some.num_rows))
             row += batch.num_rows
 
 
 def _arrow(file: pa.MemoryMappedFile) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    """What is in an Arrow file, of either kind: the one that begins with a name, or a stream."""
+    """Return the schema and the batches of an Arrow file or an Arrow stream."""
     if file.read(6) == b"ARROW1":
         found = pa.ipc.open_file(file)
         return found.schema, (found.get_batch(at) for at in range(found.num_record_batches))
@@ -342,7 +344,7 @@ def _read_lines(one: Input, part: Part, schema: pa.Schema) -> Iterator[Rows]:
         lines.append(line)
         places.append(place)
         size += len(line)
-        if len(lines) == _ROWS or size > _BYTES:
+        if len(lines) == _MAX_ROWS or size > _MAX_BATCH_BYTES:
             yield _rows(lines, places, schema)
             lines, places, size = [], [], 0
     if lines:
@@ -351,7 +353,7 @@ def _read_lines(one: Input, part: Part, schema: pa.Schema) -> Iterator[Rows]:
 
 def _rows(lines: list[bytes], places: list[int], schema: pa.Schema) -> Rows:
     errors = {
-        row: f"the line has more than {_LONGEST_LINE:,} bytes: only its beginning is kept, in {OTHER!r}"
+        row: f"the line has more than {_MAX_LINE_BYTES:,} bytes; only its start is kept, in {OTHER!r}"
         for row, line in enumerate(lines)
         if _is_too_long(line)
     }
@@ -359,14 +361,14 @@ def _rows(lines: list[bytes], places: list[int], schema: pa.Schema) -> Rows:
 
 
 def _lines(one: Input, part: Part) -> Iterator[tuple[int, bytes]]:
-    r"""Yield the lines that begin in a part, and where each begins.
+    r"""Yield the lines that start in a part, with their offsets.
 
     Only ``\n`` ends a line: JSON allows a carriage return between any two tokens.
     """
     stop = part.stop or math.inf
-    with _opened(one) if part.lines is None else io.BytesIO(part.lines) as file:
+    with _open(one) if part.lines is None else io.BytesIO(part.lines) as file:
         place = part.start
-        if part.start and part.lines is None:  # the byte before tells whether a line begins here
+        if part.start and part.lines is None:  # the byte before shows whether a line starts here
             file.seek(part.start - 1)
             place += _skip_line(file, part.stop - part.start + 1) - 1
         while place < stop:
@@ -377,21 +379,21 @@ def _lines(one: Input, part: Part) -> Iterator[tuple[int, bytes]]:
             place += length
 
 
-def _next_line(file: BinaryIO, most: float = math.inf) -> tuple[bytes, int]:
-    """Read the next line; return what is kept of it, and its length.
+def _next_line(file: BinaryIO, limit: float = math.inf) -> tuple[bytes, int]:
+    """Read the next line; return the part of it that is kept, and its length.
 
-    A line that is too long is skipped, in pieces, as far as ``most`` bytes from where it begins.
+    The rest of a line over the limit is skipped in chunks, at most to ``limit`` bytes after its start.
     """
-    line = file.readline(_LONGEST_LINE + 1)
+    line = file.readline(_MAX_LINE_BYTES + 1)
     if not _is_too_long(line) or line.endswith(b"\n"):
         return line, len(line)
-    return line, len(line) + _skip_line(file, most - len(line))
+    return line, len(line) + _skip_line(file, limit - len(line))
 
 
-def _skip_line(file: BinaryIO, most: float) -> int:
-    """Skip the rest of a line, or ``most`` bytes of it and a little more; return how many bytes it had."""
+def _skip_line(file: BinaryIO, limit: float) -> int:
+    """Skip the rest of a line, or about ``limit`` bytes of it; return the number of skipped bytes."""
     skipped = 0
-    while skipped < most and (piece := file.readline(_GLANCE)):
+    while skipped < limit and (piece := file.readline(_DIGEST_CHUNK)):
         skipped += len(piece)
         if piece.endswith(b"\n"):
             break
@@ -399,15 +401,15 @@ def _skip_line(file: BinaryIO, most: float) -> int:
 
 
 def _is_too_long(line: bytes) -> bool:
-    return len(line) > _LONGEST_LINE
+    return len(line) > _MAX_LINE_BYTES
 
 
-def _opened(one: Input) -> BinaryIO:
-    file: BinaryIO = Path(one.path).open("rb")  # noqa: SIM115 - who asked for it closes it
-    return _unpacked(file, one) if one.suffixes[1] else file
+def _open(one: Input) -> BinaryIO:
+    file: BinaryIO = Path(one.path).open("rb")  # noqa: SIM115 - the caller closes it
+    return _decompressed(file, one) if one.suffixes[1] else file
 
 
-def _unpacked(file: BinaryIO, one: Input) -> Any:
+def _decompressed(file: BinaryIO, one: Input) -> Any:
     packed = pa.PythonFile(file, mode="r")
     return io.BufferedReader(pa.CompressedInputStream(packed, one.suffixes[1]), 1 << 20)
 
@@ -431,18 +433,18 @@ def _table(lines: Sequence[bytes], schema: pa.Schema) -> pa.RecordBatch:
         row = None if too_long else _object(line)
         rest: Any = {}
         if row is None:
-            kept = line[:_BEGINNING] if too_long else line
+            kept = line[:_KEPT_LINE_BYTES] if too_long else line
             row, rest = {}, kept.decode("utf-8", "replace").rstrip("\r\n")
         for name, kind in kinds.items():
             value = row.pop(name, None)
             if value is not None and kind == "json":
-                value = dumped(value)
+                value = dump_json(value)
             elif value is not None and not _fits(value, kind):
                 rest[name] = value
                 value = None
             columns[name].append(value)
         rest = {**rest, **row} if row else rest
-        columns[OTHER].append(dumped(rest) if rest else None)
+        columns[OTHER].append(dump_json(rest) if rest else None)
     return pa.RecordBatch.from_arrays(
         [array(columns[field.name], field.type) for field in schema], schema=schema
     )
@@ -455,19 +457,19 @@ def _declared(column: pa.Field) -> str:
 
 
 def is_json(column: pa.Field) -> bool:
-    """Whether the text of a column is JSON, and stands for its value."""
+    """Return whether the text of a column is JSON."""
     return bool(column.metadata) and column.metadata.get(b"unspool") == b"json"
 
 
-def others(batch: pa.RecordBatch, errors: dict[int, str]) -> list[str | None]:
-    """What had no column in the lines that a batch was made of; nothing if it was made of something else.
+def other_values(batch: pa.RecordBatch, errors: dict[int, str]) -> list[str | None]:
+    """Return the values of the column ``other``, or an empty list if the batch is not from JSON lines.
 
-    :param errors: see ``decoded``.
+    :param errors: see ``decode_column``.
     """
     number = batch.schema.get_field_index(OTHER)
     if number < 0 or not is_json(batch.schema.field(number)):
         return []
-    return decoded(batch.column(number), OTHER, errors)
+    return decode_column(batch.column(number), OTHER, errors)
 
 
 def _fits(value: Any, kind: str) -> bool:

@@ -1,4 +1,4 @@
-"""Outputs: the file of a part, written in a stream, under its name only when it is whole."""
+"""Output files, which get their final name only when they are complete."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from typing import Any, BinaryIO, Final, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ._arrow_columns import dumped
+from ._arrow_columns import dump_json
 from ._input_files import OTHER, is_json
 
 FORMATS: Final = ("parquet", "arrow", "jsonl", "jsonl.gz", "jsonl.zst")
-_GROUP: Final = 16 << 20
-"""Bytes of a row group: few enough to hold, enough to read well."""
+_ROW_GROUP_BYTES: Final = 16 << 20
+"""Size of a row group: small enough for memory, large enough for fast reads."""
 TEMPORARY: Final = ".tmp"
 
 
@@ -32,8 +32,8 @@ class _Writer(Protocol):
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
-    """A temporary name to write to; what is on the disk, all of it, has its own name afterwards."""
+def atomic_file(path: Path) -> Iterator[Path]:
+    """Yield a temporary path to write to; after the block the file is synced and gets its final name."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{TEMPORARY}")
     try:
         yield temporary
@@ -47,8 +47,8 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 
 def write_json(path: Path, value: object) -> None:
-    """A small file that is either whole or not there."""
-    with whole_file(path) as temporary:
+    """Write a small JSON file atomically."""
+    with atomic_file(path) as temporary:
         temporary.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
@@ -56,10 +56,10 @@ def write_json(path: Path, value: object) -> None:
 def regular_file(path: Path, *, writable: bool = False) -> Iterator[BinaryIO]:
     """Open a file that is neither a link nor a pipe; raise ``OSError`` if it is.
 
-    What lies in a directory to resume may come from others: a link would lead the run to another file,
-    and a pipe would make it wait forever.
+    The directory of a run to resume may be untrusted: a link would lead the run to another file, and a pipe
+    would make it wait forever.
 
-    :param writable: make the file if there is none.  What is in it stays.
+    :param writable: open for writing, and create the file if it does not exist; its content is kept.
     """
     flags = os.O_RDWR | os.O_CREAT if writable else os.O_RDONLY
     for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"):
@@ -71,7 +71,7 @@ def regular_file(path: Path, *, writable: bool = False) -> Iterator[BinaryIO]:
 
 
 def read_json(path: Path) -> Any:
-    """The value in a small file."""
+    """Return the value in a small JSON file."""
     with regular_file(path) as file:
         try:
             return json.loads(file.read())
@@ -79,19 +79,19 @@ def read_json(path: Path) -> Any:
             raise ValueError("the JSON is nested too deeply") from error
 
 
-def digest_of(path: Path, note: object) -> str:
-    """Return a digest of all of a file, and of a note about it."""
-    found = hashlib.blake2b(json.dumps(note, sort_keys=True).encode(), digest_size=16)
+def digest_of(path: Path, record: object) -> str:
+    """Return a digest of a whole file and its record."""
+    found = hashlib.blake2b(json.dumps(record, sort_keys=True).encode(), digest_size=16)
     with regular_file(path) as file:
-        while portion := file.read(1 << 20):
-            found.update(portion)
+        while chunk := file.read(1 << 20):
+            found.update(chunk)
     return found.hexdigest()
 
 
 @contextmanager
 def part_file(path: Path, schema: pa.Schema, kind: str) -> Iterator[_Writer]:
-    """What writes the batches of a part."""
-    with whole_file(path) as temporary:
+    """Yield a writer for the batches of a part."""
+    with atomic_file(path) as temporary:
         writer = _open(temporary, schema, kind)
         try:
             yield writer
@@ -104,26 +104,26 @@ def _open(path: Path, schema: pa.Schema, kind: str) -> _Writer:
         return _ParquetFile(path, schema)
     if kind == "arrow":
         return _ArrowFile(path, schema)
-    return _Lines(path, kind)
+    return _JsonLinesFile(path, kind)
 
 
 class _ParquetFile:
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         self.schema = schema
         self.file = pq.ParquetWriter(path, schema, compression="zstd")
-        self.waiting: list[pa.RecordBatch] = []
+        self.pending: list[pa.RecordBatch] = []
         self.size = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
-        self.waiting.append(batch)
+        self.pending.append(batch)
         self.size += batch.nbytes
-        if self.size >= _GROUP:
+        if self.size >= _ROW_GROUP_BYTES:
             self.flush()
 
     def flush(self) -> None:
-        if self.waiting:
-            self.file.write_table(pa.Table.from_batches(self.waiting, schema=self.schema))
-            self.waiting, self.size = [], 0
+        if self.pending:
+            self.file.write_table(pa.Table.from_batches(self.pending, schema=self.schema))
+            self.pending, self.size = [], 0
 
     def close(self) -> None:
         self.flush()
@@ -143,8 +143,8 @@ class _ArrowFile:
         self.sink.close()
 
 
-class _Lines:
-    """An object to a line: JSON that came in goes out as it is, and what had no column is a member again."""
+class _JsonLinesFile:
+    """Writer of JSON lines; JSON of the input is unchanged, and values of ``other`` become members again."""
 
     def __init__(self, path: Path, kind: str) -> None:
         compression = {"jsonl.gz": "gzip", "jsonl.zst": "zstd"}.get(kind)
@@ -158,27 +158,27 @@ class _Lines:
             columns = ([_lenient(value) for value in column] for column in batch.columns)
             rows = [dict(zip(batch.schema.names, row, strict=True)) for row in zip(*columns, strict=True)]
         lines = "".join(f"{{{', '.join(_members(row, raw))}}}\n" for row in rows)
-        self.file.write(lines.encode("utf-8", "backslashreplace"))  # half a surrogate pair, as JSON spells it
+        self.file.write(lines.encode("utf-8", "backslashreplace"))  # lone surrogates become JSON escapes
 
     def close(self) -> None:
         self.file.close()
 
 
 def _members(row: dict[str, Any], raw: set[str]) -> Iterator[str]:
-    rest = _value(row.pop(OTHER) or "{}") if OTHER in raw else {}
-    if not isinstance(rest, dict):  # a line that was no object
+    rest = _parsed_or_text(row.pop(OTHER) or "{}") if OTHER in raw else {}
+    if not isinstance(rest, dict):  # the line was not an object
         rest = {OTHER: rest}
     for name, value in row.items():
-        if name in rest:  # where it had no place in its column
+        if name in rest:  # its value did not fit the column
             continue
         if name in raw and value is not None:
-            value = _value(value)  # noqa: PLW2901 - the same, as it was before
-        yield f"{dumped(name)}: {dumped(list(value) if isinstance(value, bytes) else value)}"
-    yield from (f"{dumped(name)}: {dumped(value)}" for name, value in rest.items())
+            value = _parsed_or_text(value)  # noqa: PLW2901 - the JSON of the input
+        yield f"{dump_json(name)}: {dump_json(list(value) if isinstance(value, bytes) else value)}"
+    yield from (f"{dump_json(name)}: {dump_json(value)}" for name, value in rest.items())
 
 
-def _value(text: str) -> Any:
-    """The value of JSON text, or the text itself: in a table from elsewhere it may be something else."""
+def _parsed_or_text(text: str) -> Any:
+    """Return the value of JSON text, or the text itself if it is not JSON, as untrusted tables may have."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -186,14 +186,14 @@ def _value(text: str) -> Any:
 
 
 def _lenient(value: pa.Scalar) -> Any:
-    """A value of a table, with the replacement character for what is not UTF-8."""
+    """Return a value, with replacement characters for text that is not UTF-8."""
     if not value.is_valid:
         return None
     if isinstance(value, pa.StructScalar):
         return {name: _lenient(member) for name, member in value.items()}
     if isinstance(value, pa.DictionaryScalar):
         return _lenient(value.value)
-    if isinstance(value, pa.ListScalar):  # or one of its kinds
+    if isinstance(value, pa.ListScalar):  # and its subclasses
         return [_lenient(item) for item in value.values]
     if isinstance(value, pa.StringScalar):
         return value.as_buffer().to_pybytes().decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""Rows: what of a table is read how, and one reading of each."""
+"""Reader of the rows of a table: options, columns and parsing."""
 
 from __future__ import annotations
 
@@ -24,74 +24,74 @@ from ..message import Message
 from ..parser import Parser, ToolList, parse
 from ..policies import Policies
 from ..tokens import label_tokens
-from ._arrow_columns import decoded, parsed_arrays, parsed_schema
-from ._input_files import others
+from ._arrow_columns import decode_column, parsed_arrays, parsed_schema
+from ._input_files import other_values
 
-_REMEMBERED = 256
-"""Lists of tools that are read once: a dataset has a few, and they come again and again."""
+_TOOL_CACHE_SIZE = 256
+"""Maximum number of lists of tools to keep converted; a dataset usually repeats a few lists."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Says that an option is to be taken from a column, row by row.
+    """Name of a column that holds the value of an option for each row.
 
     >>> Column("model_dialect")
     Column(name='model_dialect')
     """
 
     name: str
-    """The column's name."""
+    """The name of the column."""
 
 
 class RowOptions(TypedDict, total=False):
-    """How the rows of a table are to be read; what is no ``Column`` counts for all of them."""
+    """Options for reading rows; a value that is not a ``Column`` applies to all rows."""
 
     text: str
     """The column that holds the outputs (default: ``text``)."""
     tools: ToolList | Column | None
-    """The tools of the request; in a column as JSON text, or as a list of structs."""
+    """The tools of the request; in a column, JSON text or lists of structs."""
     prompt: str | Sequence[int] | Column | None
-    """The end of the prompt; ids where the outputs are ids."""
+    """The end of the prompt; token ids if the outputs are token ids."""
     finish_reason: FinishReason | Column | None
     """Why generation stopped."""
     policies: Policies | None
-    """Choices where users disagree."""
+    """Policies of the parser."""
     key: str | None
-    """The column whose value names a row: ids of calls follow from it, and from nothing else.
-    Without, the number of the row does."""
+    """The column whose value identifies a row; call ids depend on it alone.  By default, they depend on the
+    row number."""
     keep: Sequence[str] | Literal["all"]
-    """Columns of the input that go into the result, in front (default: none)."""
+    """Columns of the input to keep, before the new ones (default: none)."""
 
 
 class ParseOptions(RowOptions, total=False):
-    """``RowOptions``, with those that only parsing has."""
+    """``RowOptions``, and the options that only parsing has."""
 
     token_ids: str
     """The column that holds the outputs as token ids, instead of ``text``."""
     tokenizer: AnyTokenizer | None
-    """Whose ids they are."""
+    """The tokenizer of the ids."""
     pad: int | None
-    """The id that sequences are filled up with; those below 0 are taken for that, too."""
+    """The padding id; ids below 0 are padding, too."""
     labels: bool
-    """Whether to say of every id what it is, in a column ``labels``."""
+    """Add a column ``labels`` with a label for every token id."""
     prefix: str
-    """What the names of the new columns begin with, where the input has such names already."""
+    """A prefix for the names of the new columns, for inputs that already have these names."""
 
 
 Row: TypeAlias = tuple[Any, Dialect, ToolList | None, Any, FinishReason | None, Callable[[str, int], str]]
-"""What is known about a row before it is read: its text or ids, dialect, tools, prompt, why it ended, and
-what gives calls their ids."""
+"""A row before parsing: text or ids, dialect, tools, prompt, finish reason, and the function that makes call
+ids."""
 
 
 NO_ERRORS: Final[Mapping[int, str]] = MappingProxyType({})
 
 
 class RowError(Exception):
-    """What is wrong with a row; it becomes the row's error."""
+    """Error of one row; its message becomes the value of the column ``error``."""
 
 
 class RowReader:
-    """The options, checked once, and what reads rows by them."""
+    """Reader of rows, with options that are checked once."""
 
     def __init__(
         self,
@@ -111,13 +111,13 @@ class RowReader:
         prefix: str = "",
     ) -> None:
         if token_ids and tokenizer is None:
-            raise UsageError("token_ids= needs the tokenizer whose ids they are: tokenizer=")
+            raise UsageError("token_ids= needs the tokenizer of the ids: pass tokenizer=")
         if labels and not token_ids:
-            raise UsageError("labels=True needs ids to label: token_ids=")
+            raise UsageError("labels=True needs token ids: pass token_ids=")
         if token_ids and isinstance(prompt, str):
-            raise UsageError("where outputs are token ids, the prompt is ids, too")
+            raise UsageError("the outputs are token ids, so the prompt must be token ids, too")
         if not isinstance(tools, Column):
-            # A mistake in what counts for all rows is the caller's, and said at once.
+            # A mistake in an option of all rows is the caller's mistake, so it is raised here.
             tools = None if tools is None else as_tools(tools)
         self.source = token_ids or text
         self.by_ids = bool(token_ids)
@@ -132,32 +132,32 @@ class RowReader:
         self.labels = labels
         self.keep = keep
         self.schema = parsed_schema(prefix, labels=labels, spans="tokens" if token_ids else "characters")
-        self._known_tools: dict[str, Tools] = {}
+        self._tool_cache: dict[str, Tools] = {}
         if not isinstance(dialect, Column):
-            Parser(dialect, policies=policies)  # a mistake here, too
+            Parser(dialect, policies=policies)  # raises an error for policies that do not fit the dialect
 
     # -- columns
 
     def rows(
         self, batch: pa.RecordBatch, names: Sequence[object], errors: Mapping[int, str] = NO_ERRORS
     ) -> Iterator[tuple[Any, ...]]:
-        """What the columns say of each row, for ``row``.
+        """Return the values of each row, as arguments for ``row``.
 
-        :param names: of the rows, if no column has them.
-        :param errors: what is wrong with rows already, by their numbers.
+        :param names: identifiers of the rows, if there is no ``key``.
+        :param errors: errors that are already known, by row number.
         """
-        wrong = dict(errors)
+        bad = dict(errors)
         columns = (
-            self._sources(batch, wrong),
-            values(batch, self.dialect, wrong),
-            values(batch, self.tools, wrong),
-            values(batch, self.prompt, wrong),
-            values(batch, self.finish_reason, wrong),
-            names if self.key is None else column(batch, self.key, wrong),
-            others(batch, wrong) or repeat(None),
+            self._sources(batch, bad),
+            values(batch, self.dialect, bad),
+            values(batch, self.tools, bad),
+            values(batch, self.prompt, bad),
+            values(batch, self.finish_reason, bad),
+            names if self.key is None else column(batch, self.key, bad),
+            other_values(batch, bad) or repeat(None),
         )
-        said = [wrong.get(row) for row in range(batch.num_rows)] if wrong else repeat(None)
-        return zip(*columns, said, strict=False)  # one that repeats has no end
+        messages = [bad.get(row) for row in range(batch.num_rows)] if bad else repeat(None)
+        return zip(*columns, messages, strict=False)  # not strict, because `repeat` has no end
 
     def row(
         self,
@@ -170,15 +170,18 @@ class RowReader:
         line: str | None,
         error: str | None,
     ) -> Row:
-        """What is known about a row; raises what is wrong with it."""
+        """Return a row that can be parsed.
+
+        :raises RowError: if something is wrong with the row.
+        """
         if error is not None:
             raise RowError(error)
         if source is None:
             if line is not None and not line.startswith("{"):
-                raise RowError(f"the line is no JSON object: {json.loads(line)!r:.80}")
-            raise RowError(f"there is no output: {self.source!r} is null")
+                raise RowError(f"the line is not a JSON object: {json.loads(line)!r:.80}")
+            raise RowError(f"the row has no output: {self.source!r} is null")
         if key is None:
-            raise RowError(f"the row has no name: {self.key!r} is null")
+            raise RowError(f"the row has no key: {self.key!r} is null")
         if not isinstance(dialect, Dialect):
             dialect = self._dialect(dialect)
         if tools is not self.tools:
@@ -192,25 +195,28 @@ class RowReader:
 
     def _dialect(self, value: object) -> Dialect:
         if not isinstance(value, str):
-            raise RowError(f"a dialect is a name, got {value!r}")
+            raise RowError(f"expected the name of a dialect, got {value!r}")
         return find(value, self.tokenizer)
 
     def tools_of(self, value: Any) -> ToolList | None:
-        """The tools of a row, from what its column holds or what counts for all."""
+        """Return the tools of a row.
+
+        :param value: the value of the column of tools; ignored if all rows have the same tools.
+        """
         if value is None or not isinstance(self.tools, Column):
             return None if isinstance(self.tools, Column) else self.tools
         if not isinstance(value, str):
-            found: ToolList = _without_nulls(value)
-            return found
-        known = self._known_tools.get(value)
-        if known is None:
-            known = as_tools(tools_in(value))
-            if len(self._known_tools) >= _REMEMBERED:
-                self._known_tools.clear()
-            self._known_tools[value] = known
-        return known
+            tools: ToolList = _without_nulls(value)
+            return tools
+        cached = self._tool_cache.get(value)
+        if cached is None:
+            cached = as_tools(parse_tools(value))
+            if len(self._tool_cache) >= _TOOL_CACHE_SIZE:
+                self._tool_cache.clear()
+            self._tool_cache[value] = cached
+        return cached
 
-    # -- reading
+    # -- parsing
 
     def parse(
         self,
@@ -219,28 +225,29 @@ class RowReader:
         timings: list[int] | None = None,
         errors: Mapping[int, str] = NO_ERRORS,
     ) -> pa.RecordBatch:
-        """The parsed columns of a batch, behind those that are kept.
+        """Parse a batch; the columns to keep come before the new ones.
 
-        :param names: as above, and ``errors``.
-        :param timings: takes the nanoseconds of each row.
+        :param names: identifiers of the rows, if there is no ``key``.
+        :param timings: collects the nanoseconds per row.
+        :param errors: errors that are already known, by row number.
         """
         kept = kept_columns(batch, self.keep, self.schema)
         columns = MessageColumns(self.policies)
-        read = partial(self._read_ids, columns) if self.by_ids else columns.read
-        begun = 0
-        for known in self.rows(batch, names, errors):
+        add = partial(self._add_ids, columns) if self.by_ids else columns.read
+        start = 0
+        for values in self.rows(batch, names, errors):
             if timings is not None:
-                begun = perf_counter_ns()
+                start = perf_counter_ns()
             try:
-                read(*self.row(*known))
-            except Exception as error:  # noqa: BLE001 - whatever it is, the other rows are worth having
-                columns.add_error(described(error))
+                add(*self.row(*values))
+            except Exception as error:  # noqa: BLE001 - an error of one row must not stop the others
+                columns.add_error(error_text(error))
             if timings is not None:
-                timings.append(perf_counter_ns() - begun)
-        return beside(batch, kept, self.schema, parsed_arrays(columns, labels=self.labels))
+                timings.append(perf_counter_ns() - start)
+        return append_columns(batch, kept, self.schema, parsed_arrays(columns, labels=self.labels))
 
     def message(self, row: Row) -> Message:
-        """What a text amounts to."""
+        """Parse a row of text."""
         source, dialect, tools, prompt, reason, new_id = row
         return parse(
             source,
@@ -252,7 +259,7 @@ class RowReader:
             new_id=new_id,
         )
 
-    def _read_ids(
+    def _add_ids(
         self,
         columns: MessageColumns,
         ids: Any,
@@ -262,8 +269,8 @@ class RowReader:
         reason: FinishReason | None,
         new_id: Callable[[str, int], str],
     ) -> None:
-        """A row, as ``MessageColumns.read`` has it for text."""
-        assert self.tokenizer is not None  # noqa: S101 - asked for in the beginning
+        """Parse a row of token ids and add it to the columns, as ``MessageColumns.read`` does for text."""
+        assert self.tokenizer is not None  # noqa: S101 - __init__ checks it
         reading = label_tokens(
             ids,
             dialect,
@@ -280,49 +287,49 @@ class RowReader:
         columns.add(reading.message, starts, ends, reading.diagnostics, reading.labels)
 
 
-def described(error: Exception) -> str:
-    """What the column ``error`` says: the first line, which says what and where."""
-    said = str(error).partition("\n")[0]
-    return said if isinstance(error, RowError | UsageError) else f"{type(error).__name__}: {said}"
+def error_text(error: Exception) -> str:
+    """Return the first line of an error, for the column ``error``."""
+    line = str(error).partition("\n")[0]
+    return line if isinstance(error, RowError | UsageError) else f"{type(error).__name__}: {line}"
 
 
 # -- columns
 
 
 def column(batch: pa.RecordBatch, name: str, errors: dict[int, str]) -> list[Any]:
-    """The values of a column.
+    """Return the values of a column.
 
-    :param errors: see ``decoded``.
+    :param errors: see ``decode_column``.
     """
-    return decoded(_column(batch, name), name, errors)
+    return decode_column(_column(batch, name), name, errors)
 
 
 def texts(batch: pa.RecordBatch, name: str, errors: dict[int, str]) -> list[str | None]:
-    """The values of a column of text; see ``column``."""
+    """Return the values of a column of text; see ``column``."""
     found = _column(batch, name)
     kind = found.type.value_type if pa.types.is_dictionary(found.type) else found.type
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)):
         if pa.types.is_null(kind):
             return [None] * len(found)
-        raise UsageError(f"the column {name!r} holds {found.type}, not text")
-    return decoded(found, name, errors)
+        raise UsageError(f"the column {name!r} has the type {found.type}; it must be text")
+    return decode_column(found, name, errors)
 
 
 def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
     number = batch.schema.get_field_index(name)
     if number < 0:
-        there = ", ".join(map(repr, batch.schema.names)) or "none"
-        raise UsageError(f"there is no column {name!r}, or more than one; there are: {there}")
+        names = ", ".join(map(repr, batch.schema.names)) or "none"
+        raise UsageError(f"the table must have exactly one column {name!r}; it has: {names}")
     return batch.column(number)
 
 
 def _lists(found: pa.Array, name: str) -> list[Any]:
-    """The members of a column of lists of numbers; as arrays that share its memory, where that can be."""
+    """Return the lists of a column of token ids; as arrays that share its memory if possible."""
     kind = found.type
-    a_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
-    if not (a_list or pa.types.is_fixed_size_list(kind)) or not pa.types.is_integer(kind.value_type):
-        raise UsageError(f"the column {name!r} holds {kind}, not lists of token ids")
-    if not a_list or found.values.null_count:
+    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    if not (is_list or pa.types.is_fixed_size_list(kind)) or not pa.types.is_integer(kind.value_type):
+        raise UsageError(f"the column {name!r} has the type {kind}; it must be lists of token ids")
+    if not is_list or found.values.null_count:
         rows: list[Any] = found.to_pylist()
         return rows
     offsets, ids = found.offsets.to_numpy(), found.values.to_numpy()
@@ -333,12 +340,12 @@ def _lists(found: pa.Array, name: str) -> list[Any]:
 
 
 def values(batch: pa.RecordBatch, option: object, errors: dict[int, str]) -> list[Any]:
-    """The values of an option, row by row; see ``column``."""
+    """Return the value of an option for each row; see ``column``."""
     return column(batch, option.name, errors) if isinstance(option, Column) else [option] * batch.num_rows
 
 
-def tools_in(text: str) -> ToolList:
-    """Tools as JSON text: the list, or the request that has it."""
+def parse_tools(text: str) -> ToolList:
+    """Return the tools in JSON text: a list of tools, or a request with ``tools``."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -351,7 +358,7 @@ def tools_in(text: str) -> ToolList:
 
 
 def _without_nulls(value: Any) -> Any:
-    """A struct has every field that any row has; what this row has not is null."""
+    """Remove null members; an Arrow struct has null for every field that only other rows have."""
     if isinstance(value, Mapping):
         return {key: _without_nulls(member) for key, member in value.items() if member is not None}
     if isinstance(value, list):
@@ -359,28 +366,31 @@ def _without_nulls(value: Any) -> Any:
     return value
 
 
-# -- what goes in and out
+# -- columns of the result
 
 
 def kept_columns(
     batch: pa.RecordBatch, keep: Sequence[str] | Literal["all"], schema: pa.Schema
 ) -> Iterable[str]:
-    """The columns to keep, none of which may have the name of a new one."""
+    """Return the names of the columns to keep.
+
+    :raises UsageError: if one of them has the name of a new column.
+    """
     if isinstance(keep, str) and keep != "all":
-        raise UsageError(f"keep={keep!r}: give a list of columns, or 'all'")
+        raise UsageError(f"keep={keep!r} is not valid: pass a list of columns, or 'all'")
     kept = batch.schema.names if keep == "all" else list(keep)
     twice = [name for name in kept if name in schema.names]
     if twice:
         raise UsageError(
-            f"{', '.join(map(repr, twice))} would be there twice: keep others, or give the new ones a prefix"
+            f"the result would have {', '.join(map(repr, twice))} twice: keep other columns, or pass prefix="
         )
     return kept
 
 
-def beside(
+def append_columns(
     batch: pa.RecordBatch, kept: Iterable[str], schema: pa.Schema, arrays: Sequence[pa.Array]
 ) -> pa.RecordBatch:
-    """New columns behind those that are kept."""
+    """Return a batch with the kept columns, followed by the new ones."""
     old = [_column(batch, name) for name in kept]
     if not old and not batch.schema.metadata:
         return pa.RecordBatch.from_arrays(arrays, schema=schema)

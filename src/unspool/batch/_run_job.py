@@ -1,8 +1,7 @@
-"""The loop over parts: hands out what is not done yet, and collects what is.
+"""The loop that gives the parts of a job to workers, and collects their records.
 
-Who does a part is for the workers to say: this process, others on this
-machine, or a cluster.  There are never more parts under way than workers have
-hands, so that memory does not grow with the input.
+A part is processed in this process, in other processes or on a cluster.  The number of parts in progress is
+limited by the capacity of the workers, so memory does not grow with the input.
 """
 
 from __future__ import annotations
@@ -29,51 +28,51 @@ from ._job import (
     Counts,
     Job,
     Record,
-    begin,
     do_part,
+    prepare_output,
     remove_temporary,
 )
 from ._output_files import regular_file, write_json
 
 
 class Workers(Protocol):
-    """Those who do parts."""
+    """Workers that process parts."""
 
-    hands: int
-    """How many parts they can have at a time."""
+    capacity: int
+    """Maximum number of parts in progress."""
 
     def start(self, job: Job, part: Part) -> Any:
-        """Hand out a part; the result stands for it, and can be hashed."""
+        """Start a part; return a hashable handle for it."""
 
     def finished(self, running: list[Any]) -> Any:
-        """Wait until one of them is done."""
+        """Wait until one of the parts is done; return its handle."""
 
     def record(self, handle: Any) -> Record:
-        """Its record; raises what went wrong."""
+        """Return the record of a part, or raise its error."""
 
     def close(self) -> None:
-        """Wait for nobody."""
+        """Stop the workers without waiting for parts in progress."""
 
 
 @dataclass
 class Outcome:
-    """How far the work has come."""
+    """Progress and result of a run."""
 
     counts: Counts = field(default_factory=Counts)
     parts: int = 0
-    found: int = 0
-    """Parts that an earlier run had done."""
+    resumed: int = 0
+    """Parts that were done in an earlier run."""
     weight: int = 0
-    """Bytes of the inputs that are done."""
+    """Bytes of the inputs that are processed."""
     memory: int = 0
-    """The most that a worker had in memory."""
+    """Peak memory of a worker, in bytes."""
     seconds: float = 0
-    """Of CPU, that parts took."""
+    """CPU time of all parts."""
     failed: dict[str, str] = field(default_factory=dict)
-    """Parts that could not be done, and inputs that could not be read to the end, and why."""
+    """Errors of parts that failed, and of inputs that could not be read to their end."""
 
     def add(self, part: Part, record: Record) -> None:
-        """A part is done."""
+        """Add a part that is done."""
         self.parts += 1
         self.weight += part.weight
         self.memory = max(self.memory, record["memory"])
@@ -81,33 +80,33 @@ class Outcome:
         self.counts.merge(record)
 
 
-def drive(job: Job, workers: Workers, shown: Callable[[Outcome], None]) -> Outcome:
-    """Do every part that is not done.
+def run_job(job: Job, workers: Workers, on_progress: Callable[[Outcome], None]) -> Outcome:
+    """Process every part that is not done yet.
 
-    :param shown: is called whenever there is progress to show.
+    :param on_progress: called after each part.
     """
     outcome = Outcome()
     running: dict[Any, Part] = {}
-    with _alone(Path(job.out)):
-        begin(job)
+    with _output_lock(Path(job.out)):
+        prepare_output(job)
 
         def collect() -> None:
             handle = workers.finished(list(running))
             part = running.pop(handle)
             try:
                 outcome.add(part, workers.record(handle))
-            except Exception as error:  # noqa: BLE001 - the other parts are worth having, and this is told
+            except Exception as error:  # noqa: BLE001 - an error of one part must not stop the others
                 outcome.failed[part.name] = _first_line(error)
-            shown(outcome)
+            on_progress(outcome)
 
         for part in _parts(job, outcome):
             record = job.done(part)
             if record is not None:
-                outcome.found += 1
+                outcome.resumed += 1
                 outcome.add(part, record)
-                shown(outcome)
+                on_progress(outcome)
                 continue
-            while len(running) >= workers.hands:
+            while len(running) >= workers.capacity:
                 collect()
             running[workers.start(job, part)] = part
         while running:
@@ -119,7 +118,7 @@ def drive(job: Job, workers: Workers, shown: Callable[[Outcome], None]) -> Outco
 
 
 def _parts(job: Job, outcome: Outcome) -> Iterator[Part]:
-    """The parts of all inputs; of an input that cannot be read to the end those before."""
+    """Yield the parts of all inputs; if an input cannot be read to its end, the parts before the error."""
     for number, one in enumerate(job.inputs):
         try:
             yield from cut(number, one, job.options.part_size)
@@ -132,8 +131,8 @@ def _first_line(error: Exception) -> str:
 
 
 @contextmanager
-def _alone(out: Path) -> Iterator[None]:
-    """Two runs that write to one directory would take each other's files away."""
+def _output_lock(out: Path) -> Iterator[None]:
+    """Lock the output directory; two runs in one directory would remove each other's files."""
     try:
         import fcntl
     except ImportError:
@@ -152,8 +151,10 @@ def _alone(out: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise UsageError(f"another run is writing to {out}") from error
-        except OSError:  # a file system without locks
+            raise UsageError(
+                f"another run is writing to {out}: wait for it, or choose another directory"
+            ) from error
+        except OSError:  # the file system has no locks
             pass
         yield
 
@@ -161,10 +162,10 @@ def _alone(out: Path) -> Iterator[None]:
 # -- workers
 
 
-class Here:
-    """The process itself, one part after the other."""
+class InProcess:
+    """Worker that processes one part after the other in this process."""
 
-    hands = 1
+    capacity = 1
 
     def __init__(self) -> None:
         self._record: Record | Exception = {}
@@ -188,10 +189,10 @@ class Here:
 
 
 class Processes:
-    """Processes of this machine, which end when this one does, however it ends."""
+    """Worker processes on this machine; they end with this process, even if it is killed."""
 
     def __init__(self, jobs: int) -> None:
-        self.hands = jobs + 1  # so that nobody waits while the next part is cut
+        self.capacity = jobs + 1  # so that no process is idle while the next part is read
         self._pool = ProcessPoolExecutor(
             jobs, multiprocessing.get_context("spawn"), initializer=_end_with_parent
         )
@@ -210,7 +211,7 @@ class Processes:
 
 
 def _end_with_parent() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who is asked to stop is the parent
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
     parent = multiprocessing.parent_process()
 
     def watch() -> None:

@@ -215,9 +215,9 @@ def test_the_doctor_uses_all_of_it(tmp_path: Path) -> None:
     assert kinds["<tool_call>"] == "token"
     assert kinds["<|im_end|>"] == "special"
     assert report.flags["llama.cpp"].command == f"llama-server -m {path} --jinja"
-    assert not any("stops at" in finding.text for finding in report.findings)
+    assert not any("generation stops only" in finding.text for finding in report.findings)
     other = diagnose(write_gguf(tmp_path / "other.gguf", HERMES, ends={"eos": 0}))
-    (runs_on,) = [finding for finding in other.findings if "stops at" in finding.text]
+    (runs_on,) = [finding for finding in other.findings if "generation stops only" in finding.text]
     assert runs_on.level == "warning"
     assert "<|im_end|> (3)" in runs_on.text
 

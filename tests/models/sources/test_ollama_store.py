@@ -125,7 +125,7 @@ def test_an_honest_answer(store: Store, capsys: pytest.CaptureFixture[str]) -> N
     store.add("registry.ollama.ai/library/helper/latest", go=GO_PLAIN, architecture="llama")
     assert main(["detect", "helper"]) == 1
     page = capsys.readouterr().out
-    assert page.startswith("# The dialect cannot be told")
+    assert page.startswith("# The dialect is unknown")
     assert "There is no dialect for these names: helper:latest, llama." in page
     assert "The Go template does not contain the markers of any dialect." in page
     assert "Give the chat template" in page

@@ -1,1 +1,1 @@
-"""Conversions of dialects: Python source, JSON and response templates."""
+"""Conversions of dialects to Python source and JSON, and to and from response templates."""

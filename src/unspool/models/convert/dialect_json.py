@@ -1,7 +1,7 @@
-"""Dialects as JSON, and the schema of that: for those who read the declarations in another language.
+"""Conversion of dialects to and from JSON, and the JSON Schema, for programs in other languages.
 
-All of it follows from the dataclasses and their type hints, so that a field
-that is added there is here as well.
+Everything follows from the dataclasses of a declaration and their type hints, so a new field needs no change
+here.
 """
 
 from __future__ import annotations
@@ -24,47 +24,47 @@ _PLAIN: Final[Mapping[object, str]] = {
     float: "number",
     NoneType: "null",
 }
-"""Types that JSON has, too."""
+"""Types that exist in JSON."""
 
 
 def dialect_to_json(dialect: Dialect) -> dict[str, Any]:
-    """A dialect as JSON values, with every field.
+    """Return a dialect as JSON values, with every field.
 
     >>> dialect_to_json(Dialect("mine", call=("<call>{envelope}</call>",)))["call"]
     ['<call>{envelope}</call>']
     """
-    found: dict[str, Any] = _written(dialect)
-    return found
+    value: dict[str, Any] = _to_json(dialect)
+    return value
 
 
 def dialect_from_json(value: Mapping[str, Any]) -> Dialect:
-    """The dialect that such JSON values say; what is missing has its default.
+    """Return the dialect for JSON values; a missing field has its default.
 
     >>> dialect_from_json({"name": "mine", "call": ["<call>{envelope}</call>"]}).call
     ('<call>{envelope}</call>',)
     """
-    found: Dialect = _read(Dialect, value, "dialect")
-    return found
+    dialect: Dialect = _read(Dialect, value, "dialect")
+    return dialect
 
 
 def dialect_schema() -> dict[str, Any]:
-    """The JSON Schema of a list of dialects, as ``unspool export dialects`` writes it."""
-    defined: dict[str, Any] = {}
-    item = _schema(Dialect, defined)
+    """Return the JSON Schema of a list of dialects, as printed by ``unspool export dialects``."""
+    definitions: dict[str, Any] = {}
+    item = _schema(Dialect, definitions)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Dialects of unspool",
         "type": "array",
         "items": item,
-        "$defs": defined,
+        "$defs": definitions,
     }
 
 
-def _written(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     if isinstance(value, tuple):
-        return [_written(each) for each in value]
+        return [_to_json(each) for each in value]
     if is_dataclass(value):
-        return {each.name: _written(getattr(value, each.name)) for each in fields(value)}
+        return {each.name: _to_json(getattr(value, each.name)) for each in fields(value)}
     return value
 
 
@@ -72,17 +72,20 @@ def _written(value: Any) -> Any:
 
 
 def _read(hint: Any, value: Any, where: str) -> Any:
-    """A JSON value as a value of that type."""
+    """Return a JSON value as a value of a type.
+
+    :param where: the path of the value, for errors.
+    """
     if is_dataclass(hint) and isinstance(hint, type):
         return _read_dataclass(hint, value, where)
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
-        fitting = [each for each in arguments if _fits(each, value)]
-        if not fitting:
-            raise UsageError(f"{where}: {value!r} is none of {_named(hint)}")
-        return _read(fitting[0], value, where)
+        matching = [each for each in arguments if _fits(each, value)]
+        if not matching:
+            raise UsageError(f"{where}: expected {_type_name(hint)}, got {value!r}")
+        return _read(matching[0], value, where)
     if not _fits(hint, value):
-        raise UsageError(f"{where}: expected {_named(hint)}, got {value!r}")
+        raise UsageError(f"{where}: expected {_type_name(hint)}, got {value!r}")
     if origin is tuple:
         hints = [arguments[0]] * len(value) if arguments[-1] is Ellipsis else arguments
         if len(hints) != len(value):
@@ -99,16 +102,16 @@ def _read_dataclass(cls: type, value: Any, where: str) -> Any:
         raise UsageError(f"{where}: expected an object, got {value!r}")
     hints, known = get_type_hints(cls), _fields(cls)
     if unknown := sorted(set(value) - set(known)):
-        raise UsageError(f"{where}: there is no {unknown[0]}")
+        raise UsageError(f"{where}: unknown field {unknown[0]}")
     if missing := [name for name in _required(cls) if name not in value]:
-        raise UsageError(f"{where}: {missing[0]} is missing")
+        raise UsageError(f"{where}: missing field {missing[0]}")
     return cls(
         **{name: _read(hints[name], value[name], f"{where}.{name}") for name in known if name in value}
     )
 
 
 def _fits(hint: Any, value: Any) -> bool:
-    """Whether a JSON value can be of that type, as far as one can tell without looking into it."""
+    """Return whether a JSON value can have a type, without a look at its members."""
     origin = get_origin(hint)
     if origin is Literal:
         return value in get_args(hint)
@@ -123,49 +126,49 @@ def _fits(hint: Any, value: Any) -> bool:
     return isinstance(value, hint)
 
 
-def _named(hint: Any) -> str:
+def _type_name(hint: Any) -> str:
     return _PLAIN.get(hint) or str(getattr(hint, "__name__", hint))
 
 
 # -- the schema
 
 
-def _schema(hint: Any, defined: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a type; those of dataclasses are put among the defined ones."""
+def _schema(hint: Any, definitions: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a type; schemas of dataclasses are added to the definitions."""
     if is_dataclass(hint) and isinstance(hint, type):
-        if hint.__name__ not in defined:
-            defined[hint.__name__] = {}  # it may refer to itself
-            defined[hint.__name__] = _object(hint, defined)
+        if hint.__name__ not in definitions:
+            definitions[hint.__name__] = {}  # it may refer to itself
+            definitions[hint.__name__] = _object(hint, definitions)
         return {"$ref": f"#/$defs/{hint.__name__}"}
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Literal:
         return {"enum": list(arguments)}
     if origin in (Union, UnionType):
-        return {"anyOf": [_schema(each, defined) for each in arguments]}
+        return {"anyOf": [_schema(each, definitions) for each in arguments]}
     if origin is tuple and arguments[-1] is Ellipsis:
-        return {"type": "array", "items": _schema(arguments[0], defined)}
+        return {"type": "array", "items": _schema(arguments[0], definitions)}
     if origin is tuple:
         return {
             "type": "array",
-            "prefixItems": [_schema(each, defined) for each in arguments],
+            "prefixItems": [_schema(each, definitions) for each in arguments],
             "minItems": len(arguments),
             "maxItems": len(arguments),
         }
     return {"type": _PLAIN[hint]}
 
 
-def _object(cls: type, defined: dict[str, Any]) -> dict[str, Any]:
+def _object(cls: type, definitions: dict[str, Any]) -> dict[str, Any]:
     hints = get_type_hints(cls)
     properties: dict[str, Any] = {}
     for name, each in _fields(cls).items():
-        properties[name] = {**_schema(hints[name], defined), **_described(cls, name)}
+        properties[name] = {**_schema(hints[name], definitions), **_description(cls, name)}
         if each.default is not MISSING:
-            properties[name] |= {"default": _written(each.default)}
+            properties[name] |= {"default": _to_json(each.default)}
     return {
         "type": "object",
         "properties": properties,
         "required": _required(cls),
-        **_described(cls, ""),
+        **_description(cls, ""),
         "additionalProperties": False,
     }
 
@@ -182,31 +185,36 @@ _SOURCES: Final = ("_declaration.py", "_request_facts.py", "_id_format.py")
 """The modules of ``unspool.dialects`` that declare the dataclasses."""
 
 
-def _described(cls: type, field: str) -> dict[str, str]:
-    """What the declaration says of a field, or of the class."""
+def _description(cls: type, field: str) -> dict[str, str]:
+    """Return the description of a field, or of the class if the field is empty."""
     text = _docstrings().get((cls.__name__, field))
     return {"description": text} if text else {}
 
 
 @cache
 def _docstrings() -> dict[tuple[str, str], str]:
-    """By class and field: no object carries the docstrings of fields, so they are read in the sources."""
-    found: dict[tuple[str, str], str] = {}
+    """Return docstrings by class and field.
+
+    They are read from the sources, because Python does not keep docstrings of fields.
+    """
+    docstrings: dict[tuple[str, str], str] = {}
     for name in _SOURCES:
         source = files("unspool.dialects").joinpath(name)
-        if not source.is_file():  # only compiled
+        if not source.is_file():  # an installation without sources
             continue
         for cls in ast.parse(source.read_text(encoding="utf-8")).body:
             if isinstance(cls, ast.ClassDef):
-                found[cls.name, ""] = (ast.get_docstring(cls) or "").partition("\n\n")[0].replace("\n", " ")
+                docstrings[cls.name, ""] = (
+                    (ast.get_docstring(cls) or "").partition("\n\n")[0].replace("\n", " ")
+                )
                 for before, after in zip(cls.body, cls.body[1:], strict=False):
                     if isinstance(before, ast.AnnAssign) and isinstance(before.target, ast.Name):
-                        found[cls.name, before.target.id] = _text(after)
-    return found
+                        docstrings[cls.name, before.target.id] = _text(after)
+    return docstrings
 
 
 def _text(statement: ast.stmt) -> str:
-    """A string that stands alone, on one line."""
+    """Return the text of a statement that is only a string, on one line; otherwise empty."""
     match statement:
         case ast.Expr(ast.Constant(str(text))):
             return " ".join(text.split())

@@ -1,11 +1,9 @@
-r"""Response templates: the description language of Hugging Face tokenizers, as a dialect.
+r"""Conversion of a response template, the format description of Hugging Face tokenizers, to a dialect.
 
-A tokenizer may carry a ``response_template`` that says how its model writes.
-What such a template can say beyond ours are arbitrary regular expressions;
-those in use are literals, white space, alternatives and named groups, which are
-templates with holes, one for each alternative.  Anything else is refused when
-the template is loaded, not when a request comes in.  ``to_template`` is the
-other direction.
+A tokenizer may have a ``response_template`` that describes the output format of its model.  Unlike a dialect,
+it may contain regular expressions.  Those in use consist of literals, whitespace, alternatives and named
+groups. Each alternative becomes one template with holes.  Any other expression is an error when the template
+is loaded, not when a request arrives.  ``to_response_template.py`` is the other direction.
 """
 
 from __future__ import annotations
@@ -28,8 +26,8 @@ _FIELD_KEYS: Final = {
 THINKING: Final = "thinking"
 CONTENT: Final = "content"
 CALLS: Final = "tool_calls"
-_NAMES: Final = {THINKING: THINKING, "reasoning_content": THINKING, CONTENT: CONTENT, CALLS: CALLS}
-"""Fields by their names: that of reasoning has two."""
+_FIELD_NAMES: Final = {THINKING: THINKING, "reasoning_content": THINKING, CONTENT: CONTENT, CALLS: CALLS}
+"""Fields by their names; reasoning has two."""
 _TOKEN: Final = re.compile(
     r"(?P<space>\\s[*+?]?|\\n[*+?]|\n[*+?])"
     r"|(?P<hole>\(\?P<(?P<name>\w+)>(?:\[\^?(?:\\.|[^\]])*\]|\\.|\.)[*+]\??\))"
@@ -40,8 +38,8 @@ _TOKEN: Final = re.compile(
     r"|(?P<plain>[^\\()\[\]{}.*+?|^$])",
     re.DOTALL,
 )
-_MOST: Final = 64
-"""Alternatives of one pattern."""
+_MAX_ALTERNATIVES: Final = 64
+"""Maximum number of alternatives of one pattern."""
 _FACTS: Final = RequestFacts(
     calls_special="yes", forced=("native",), eos=(MODEL,), thinking=replace(UNSWITCHED, special="yes")
 )
@@ -49,7 +47,7 @@ _PLACEHOLDER: Final = re.compile(r"\{(\w+)(?:\.(\w+))?\}")
 
 
 def from_response_template(template: Mapping[str, object], name: str = "response_template") -> Dialect:
-    r"""The dialect that a response template describes.
+    r"""Return the dialect that a response template describes.
 
     >>> dialect = from_response_template({
     ...     "start_anchor": "<|im_start|>assistant\n",
@@ -69,39 +67,39 @@ def from_response_template(template: Mapping[str, object], name: str = "response
 
 
 class _Translation:
-    """One template being read."""
+    """Conversion of one response template."""
 
     def __init__(self, template: Mapping[str, object], name: str) -> None:
         self.name = name
         self.check_keys("the template", template, _KEYS)
         if template.get("version", 1) != 1:
-            self.fail(f"version {template['version']!r} is not supported; 1 is")
+            self.fail(f"version {template['version']!r} is not supported; use version 1")
         if "start_anchor" not in template and "start_anchor_pattern" not in template:
-            self.fail("start_anchor is missing: it says where the model's turn begins in the prompt")
+            self.fail("start_anchor is missing; it must be the start of the model's turn in the prompt")
         fields = template.get("fields")
         fields = fields if isinstance(fields, Mapping) else {}
         if not fields:
             self.fail("fields is missing or empty")
         self.fields: dict[str, Mapping[str, object]] = {}
         for key, field in fields.items():
-            if key not in _NAMES or not isinstance(field, Mapping):
-                self.fail(f"field {key!r}: expected {', '.join(_NAMES)}, each an object")
+            if key not in _FIELD_NAMES or not isinstance(field, Mapping):
+                self.fail(f"field {key!r}: expected {', '.join(_FIELD_NAMES)}, each an object")
             self.check_keys(f"field {key!r}", field, _FIELD_KEYS)
-            self.fields[_NAMES[key]] = field
+            self.fields[_FIELD_NAMES[key]] = field
         bare = [key for key, field in self.fields.items() if not self.markers(field, "open")]
         if len(bare) > 1:
-            self.fail(f"fields {' and '.join(bare)} have no opener; at most one may")
+            self.fail(f"fields {' and '.join(bare)} have no opener; at most one field may have none")
 
     def fail(self, why: str) -> NoReturn:
         raise SpecError(f"response template {self.name!r}: {why}")
 
-    def check_keys(self, where: str, found: Mapping[str, object], known: set[str]) -> None:
-        unknown = sorted(set(found) - known)
+    def check_keys(self, where: str, value: Mapping[str, object], known: set[str]) -> None:
+        unknown = sorted(set(value) - known)
         if unknown:
-            self.fail(f"{where} has unknown keys {', '.join(unknown)}")
+            self.fail(f"{where} has unknown keys: {', '.join(unknown)}")
 
     def markers(self, field: Mapping[str, object], which: str) -> list[str]:
-        """Openers or closers as templates."""
+        """Return the openers or closers of a field as templates."""
         value = field.get(which, ())
         found = [value] if isinstance(value, str) else list(value) if isinstance(value, list | tuple) else []
         pattern = field.get(f"{which}_pattern")
@@ -110,14 +108,14 @@ class _Translation:
         return list(dict.fromkeys(str(marker) for marker in found))
 
     def templates(self, pattern: str) -> list[str]:
-        """A regular expression as templates, one for each alternative."""
+        """Return a regular expression as templates, one for each alternative."""
         found, at = self.alternatives(pattern, 0)
         if at < len(pattern):
             self.refuse(pattern, at)
         return found
 
     def alternatives(self, pattern: str, at: int) -> tuple[list[str], int]:
-        """What may stand here, and where that ends: at a bracket, or at the end of the pattern."""
+        """Return the alternatives at an offset, and their end (a bracket, or the end of the pattern)."""
         found: list[str] = []
         while True:
             branch, at = self.sequence(pattern, at)
@@ -127,6 +125,7 @@ class _Translation:
             at += 1
 
     def sequence(self, pattern: str, at: int) -> tuple[list[str], int]:
+        """Return the templates of one alternative, and the offset of its end."""
         found = [""]
         while at < len(pattern) and pattern[at] not in "|)":
             token = _TOKEN.match(pattern, at)
@@ -139,12 +138,12 @@ class _Translation:
                     self.refuse(pattern, at)
                 at += 1
                 if token["open"] == "(?=":
-                    atoms = [""]  # what follows is not of the marker
+                    atoms = [""]  # a lookahead is not part of the marker
                 elif pattern.startswith("?", at):
                     atoms, at = ["", *atoms], at + 1
             found = [before + atom for before in found for atom in atoms]
-            if len(found) > _MOST:
-                self.fail(f"pattern {pattern!r} stands for more than {_MOST} markers")
+            if len(found) > _MAX_ALTERNATIVES:
+                self.fail(f"pattern {pattern!r} has more than {_MAX_ALTERNATIVES} alternatives")
         return found, at
 
     def atom(self, token: re.Match[str]) -> str:
@@ -156,7 +155,7 @@ class _Translation:
 
     def refuse(self, pattern: str, at: int) -> NoReturn:
         self.fail(
-            f"pattern {pattern!r} cannot become a template (at {pattern[at:]!r}): "
+            f"pattern {pattern!r} cannot be converted (at {pattern[at:]!r}): "
             "use literals, \\s*, \\n?, (?:a|b) and named groups"
         )
 
@@ -177,7 +176,7 @@ class _Translation:
             section=section,
             call=call,
             param=param,
-            # Whatever closes it vanishes; that it ends the turn, too, only its looks can tell.
+            # All closers of the content are dropped.  Those that look like special tokens also end the turn.
             stop=tuple(stop for stop in stops if is_control(stop) and "{" not in stop),
             drop=tuple(stop for stop in stops if not is_control(stop) or "{" in stop),
             **keys,  # type: ignore[arg-type]
@@ -192,7 +191,7 @@ class _Translation:
     def calls(
         self, field: Mapping[str, object]
     ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], dict[str, object]]:
-        """Section, call and param templates, and what else there is to declare of them."""
+        """Return the section, call and param templates, and other fields of the dialect."""
         openers = self.markers(field, "open")
         closers = self.markers(field, "close") or [""]
         if not openers:
@@ -218,7 +217,7 @@ class _Translation:
                 self.fail("xml-inline needs content_args.tag_pattern")
             param = tuple(f"{each}\n" for each in self.templates(pattern))
         else:
-            self.fail(f"content {kind!r} of tool_calls is not supported; json and xml-inline are")
+            self.fail(f"content {kind!r} of tool_calls is not supported; use json or xml-inline")
         if "transform_each" in field:
             return (
                 tuple(f"{opener}[{{calls}}]{closer}" for opener in openers for closer in closers),
@@ -232,7 +231,7 @@ class _Translation:
         return ("{calls}",), templates, param, keys
 
     def quote(self, delimiters: object) -> str:
-        """What strings stand between: the first of a list of pairs."""
+        """Return the quote of strings: the first of a list of pairs."""
         pair = delimiters[0] if isinstance(delimiters, list) and delimiters else None
         quote = pair[0] if isinstance(pair, list) and pair else None
         if not isinstance(quote, str) or not quote:
@@ -240,16 +239,16 @@ class _Translation:
         return quote
 
     def envelope(self, field: Mapping[str, object]) -> Envelope:
-        """Where the transform finds name and arguments in a JSON region."""
+        """Return the keys from which the transform takes name and arguments of a JSON call."""
         transform = field.get("transform", field.get("transform_each", {}))
         function = transform.get("function", transform) if isinstance(transform, Mapping) else {}
-        found = Envelope()
+        envelope = Envelope()
         if isinstance(function, Mapping):
             for part in ("name", "arguments"):
                 match = _PLACEHOLDER.fullmatch(str(function.get(part, "")))
                 key = (match[2] or match[1]) if match is not None else part
                 if key not in ("content", part) and part == "name":
-                    found = replace(found, name_keys=(key, part))
+                    envelope = replace(envelope, name_keys=(key, part))
                 elif key not in ("content", part):
-                    found = replace(found, args_keys=(key, part))
-        return found
+                    envelope = replace(envelope, args_keys=(key, part))
+        return envelope

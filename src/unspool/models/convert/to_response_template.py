@@ -1,20 +1,19 @@
-r"""A dialect as a response template, the other direction of ``response_template``.
+r"""Conversion of a dialect to a response template, the format description of Hugging Face tokenizers.
 
-The form has regions: what opens one, what closes it, and how its text is read.
-What follows from that:
+A response template consists of regions.  Each has an opener, a closer, and a way to read the text between
+them. Consequences for the conversion:
 
-* Text outside of regions is the content, and what closes it vanishes.  So the
-  markers of a section, of an answer, of the end of a turn and other furniture
-  are all closers of the content.
-* A region ends at the first closer, so a call needs one of its own.
-* Engines find the end of reasoning by its tokens, so its markers are literals,
-  without the white space around them; openers of calls swallow theirs, or the
-  line break between two calls would be content.
-* An optional piece may stand only at the beginning of a pattern: the form's
-  readers decide as soon as the rest matches, and what comes later is content.
+* Text outside of regions is the content, and its closers are dropped.  So the markers of sections, answers
+  and the end of the turn are all closers of the content.
+* A region ends at the first closer, so a call must have its own closer.
+* Engines find the end of reasoning by tokens, so markers of reasoning are literals without whitespace.
+* Openers of calls include the whitespace before them; otherwise the newline between two calls would be
+  content.
+* An optional part can only be at the start of a pattern.  Readers decide as soon as the rest matches, so an
+  optional part at the end would become content.
 
-Only what a dialect writes is said, not all that it reads: of calls, sections
-and parameters the first template.  What cannot be said is an :class:`ExportError`.
+The result covers what a dialect writes, not everything that it reads: of call, section and param only the
+first template.  A dialect that a response template cannot express is an :class:`ExportError`.
 """
 
 from __future__ import annotations
@@ -55,69 +54,69 @@ _NOTATIONS: Final = {
     "loose": "arguments as Python keywords without escapes",
 }
 _TYPED: Final = ("type", "string")
-"""Holes that say what a value is."""
+"""Holes that hold the type of a value."""
 
 
 class ExportError(UsageError):
-    """A dialect has something that the form has no words for."""
+    """A dialect that a response template cannot express."""
 
     __module__ = "unspool"
 
     def __init__(self, dialect: str, reason: str) -> None:
         self.dialect = dialect
-        """Its name."""
+        """The name of the dialect."""
         self.reason = reason
-        """What cannot be said, in words."""
-        super().__init__(f"{dialect} cannot be said as a response template: {reason}")
+        """The part of the dialect that a response template cannot express."""
+        super().__init__(f"a response template cannot express {dialect}: {reason}")
 
 
 def to_response_template(dialect: Dialect | str, *, anchor: str = "") -> dict[str, Any]:
-    r"""The response template that a dialect amounts to, for ``tokenizer_config.json``.
+    r"""Return the response template of a dialect, for ``tokenizer_config.json``.
 
-    transformers, vLLM (``hf``) and SGLang (``response_template``) read it.
+    Transformers, vLLM (``hf``) and SGLang (``response_template``) read it.
 
-    :param anchor: what a turn of the model begins with in the prompt, for dialects that are spoken
-        under many chat templates: ``<|im_start|>assistant``.
-    :raises ExportError: if the form has no words for what the dialect writes.
+    :param anchor: the start of the model's turn in the prompt, such as ``<|im_start|>assistant``; required
+        for dialects that many chat templates use.
+    :raises ExportError: if a response template cannot express the dialect.
 
     >>> template = to_response_template("hermes")
     >>> template["fields"]["tool_calls"]["open_pattern"]
     '\\s*<tool_call>\\s*'
     >>> to_response_template("pythonic")
     Traceback (most recent call last):
-    unspool.ExportError: pythonic cannot be said as a response template: arguments as Python keywords
+    unspool.ExportError: a response template cannot express pythonic: arguments as Python keywords
     """
-    return _Writing(find(dialect)).template(anchor)
+    return _Conversion(find(dialect)).template(anchor)
 
 
 def install_template(dialect: Dialect | str, directory: Path, *, anchor: str = "") -> object:
-    """Put the template of a dialect into a model's ``tokenizer_config.json``; what stood there before.
+    """Write the template of a dialect into a model's ``tokenizer_config.json``; return the previous one.
 
-    Where the dialect does not say what a turn begins with, the model's chat template does.
+    If the dialect does not declare the start of a turn, the model's chat template shows it.
     """
     file = directory / "tokenizer_config.json"
     config = read_json(file)
-    chosen = to_response_template(dialect, anchor=anchor or _turn(directory, find(dialect)))
+    chosen = to_response_template(dialect, anchor=anchor or _turn_start(directory, find(dialect)))
     before = config.get("response_template")
     text = json.dumps({**config, "response_template": chosen}, ensure_ascii=False, indent=2)
     file.write_text(text + "\n", encoding="utf-8")
     return before
 
 
-def _turn(directory: Path, dialect: Dialect) -> str:
-    """What the chat template writes for the model to go on from, up to what opens reasoning."""
+def _turn_start(directory: Path, dialect: Dialect) -> str:
+    """Return the text that the chat template adds for the model's turn, without an opener of reasoning."""
     model = read_source(directory)
     probe = TemplateProbe(model.template, model.tokens)
-    asked, prompt = probe.conversation(QUESTION), probe.prompt()
-    seeded = prompt.removeprefix(asked) if prompt.startswith(asked) else ""
+    question, prompt = probe.conversation(QUESTION), probe.prompt()
+    start = prompt.removeprefix(question) if prompt.startswith(question) else ""
     openers = [split_marks(template)[1].partition("{text}")[0].strip() for template in dialect.reasoning]
     for opener in filter(None, openers):
-        seeded = seeded.partition(opener)[0]
-    return seeded.strip()
+        start = start.partition(opener)[0]
+    return start.strip()
 
 
-class _Writing:
-    """One template being written."""
+class _Conversion:
+    """Conversion of one dialect."""
 
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect
@@ -131,10 +130,10 @@ class _Writing:
         fields: dict[str, Any] = {}
         if dialect.reasoning:
             fields[THINKING] = self.thinking()
-        furniture: list[str] = []
+        dropped: list[str] = []
         if dialect.call:
-            fields[CALLS], furniture = self.calls()
-        fields[CONTENT] = self.content(furniture)
+            fields[CALLS], dropped = self.calls()
+        fields[CONTENT] = self.content(dropped)
         return {
             "version": 1,
             "defaults": {"role": "assistant"},
@@ -145,46 +144,49 @@ class _Writing:
     def check(self) -> None:
         dialect, names, values = self.dialect, self.dialect.names, self.dialect.values
         for found, reason in (
-            (dialect.frame, "messages whose headers say what they are"),
-            (dialect.prompt.echo, "text that is put before the output"),
-            (names.fixed, "calls that do not say their function"),
-            (names.null_calls, "functions that mean no call"),
-            (values.nested, "values that are made of values"),
+            (dialect.frame, "messages with headers"),
+            (dialect.prompt.echo, "text before the output that the prompt supplies"),
+            (names.fixed, "calls without a function name"),
+            (names.null_calls, "function names that mean that there is no call"),
+            (values.nested, "nested values in tags"),
             (values.unescape, "escaped attributes"),
-            (dialect.after_calls == "drop", "text that vanishes behind calls"),
+            (dialect.after_calls == "drop", "text after calls that is dropped"),
         ):
             if found:
                 self.fail(reason)
 
-    def anchor(self, given: str) -> str:
-        known = [given] if given else [prompt for prompt in facts_of(self.dialect).prompts if prompt != ANY]
-        if not known and _CHATML_STOP in self.dialect.stop[:1]:
-            known = [_CHATML_TURN]
-        if not known:
-            self.fail("where a turn begins, which many chat templates say in many ways: give the anchor")
-        # The white space belongs to the anchor: as content it would tell engines that the answer has begun.
-        return _either(known) + r"\s*"
+    def anchor(self, anchor: str) -> str:
+        anchors = (
+            [anchor] if anchor else [prompt for prompt in facts_of(self.dialect).prompts if prompt != ANY]
+        )
+        if not anchors and _CHATML_STOP in self.dialect.stop[:1]:
+            anchors = [_CHATML_TURN]
+        if not anchors:
+            self.fail("the start of a turn, which depends on the chat template: pass anchor= or --anchor")
+        # The whitespace is part of the anchor; as content it would make engines believe that the answer has
+        # begun.
+        return _either(anchors) + r"\s*"
 
     # -- text
 
     def thinking(self) -> dict[str, Any]:
         found = [split_marks(template) for template in self.dialect.reasoning]
         if "^" in found[0][0]:
-            self.fail("reasoning that opens only where an output begins")
+            self.fail("reasoning that can open only at the start of an output")
         wrappers = [
             body.partition("{text}") for marks, body in found if "^" not in marks and "{_}" not in body
         ]
         openers, closers = ([wrapper[side].strip() for wrapper in wrappers] for side in (0, 2))
-        # What another opener begins with would be taken for all of it.
+        # An opener that is the start of another one would match too early.
         openers = [
             each for each in openers if not any(other != each and other.startswith(each) for other in openers)
         ]
         return {"open": _literals(openers), "close": _literals(closers), "content": "text"}
 
-    def content(self, furniture: Iterable[str]) -> dict[str, Any]:
-        """Between other regions; whatever closes it vanishes."""
+    def content(self, dropped: Iterable[str]) -> dict[str, Any]:
+        """Return the field of the content; all its closers are dropped."""
         dialect = self.dialect
-        patterns = [*furniture]
+        patterns = [*dropped]
         for template in dialect.content:
             opener, _, closer = split_marks(template)[1].partition("{text}")
             patterns += [_pattern(parse_template(part.strip())) for part in (opener, closer)]
@@ -201,7 +203,7 @@ class _Writing:
     # -- calls
 
     def calls(self) -> tuple[dict[str, Any], list[str]]:
-        """The field of calls, and markers around them that vanish."""
+        """Return the field of calls, and patterns of markers around them that are dropped."""
         dialect = self.dialect
         section = split_marks(dialect.section[0])[1]
         before, _, after = split_at(reading_pieces(section), "calls")
@@ -216,9 +218,9 @@ class _Writing:
         head, tail = _solid(head, end=False), _solid(tail)
         field = self.payload(payload)
         if not _marker(head):
-            self.fail("calls without a marker in front of them")
+            self.fail("calls without an opening marker")
         if not _marker(tail):
-            self.fail("calls that nothing ends")
+            self.fail("calls without a closing marker")
         around = (_marker(before), _marker(after)) if not dialect.section_per_call else ("", "")
         opener = self.opener(head, field)
         field["open_pattern"] = r"\s*" + (rf"(?:{around[0]}\s*)?" if around[0] else "") + opener
@@ -226,20 +228,20 @@ class _Writing:
         return field, [around[1]] if around[1] else []
 
     def array(self, before: Sequence[Piece], after: Sequence[Piece]) -> dict[str, Any] | None:
-        """A section that is a list of objects, if it is one."""
+        """Return the field for a section that is a JSON list of calls; None if it is not."""
         opener = "".join(piece.text for piece in before).strip()
         closer = "".join(piece.text for piece in after).strip()
         if not (opener.endswith("[") and closer.startswith("]")):
             return None
         _, payload, _ = split_at(parse_template(self.dialect.call[0]), *PAYLOADS)
         if payload is None or payload.field != "envelope":
-            self.fail(_NOTATIONS.get(self.dialect.args, "a list of calls that is no JSON"))
+            self.fail(_NOTATIONS.get(self.dialect.args, "a list of calls that is not JSON"))
         self.json(payload)
         opener, closer = opener[:-1].rstrip(), closer[1:].lstrip()
         if not opener:
-            self.fail("calls without a marker in front of them")
+            self.fail("calls without an opening marker")
         if not closer:
-            self.fail("calls that nothing ends")
+            self.fail("calls without a closing marker")
         return {
             "open_pattern": r"\s*" + _pattern(parse_template(opener)),
             **_closing(parse_template(closer)),
@@ -249,7 +251,7 @@ class _Writing:
         }
 
     def payload(self, payload: Hole) -> dict[str, Any]:
-        """How a region is read, and what becomes of it."""
+        """Return the fields that describe how a region is read and transformed."""
         if payload.field == "params":
             return {
                 "repeats": True,
@@ -269,7 +271,7 @@ class _Writing:
         }
 
     def json(self, payload: Hole) -> dict[str, Any]:
-        """What the form's JSON reader must be told."""
+        """Return the options of the JSON reader."""
         notation = payload.notation or self.dialect.args
         if notation in _NOTATIONS:
             self.fail(_NOTATIONS[notation])
@@ -281,11 +283,11 @@ class _Writing:
     def transform(self, path: str) -> dict[str, Any]:
         envelope = self.dialect.envelope
         if envelope.keyed:
-            self.fail("objects whose key is the function's name")
+            self.fail("objects with the function name as a key")
         return _call(path % envelope.name_keys[0], path % envelope.args_keys[0])
 
     def param(self) -> str:
-        """What finds a parameter; of templates that differ in white space only, the one that has most."""
+        """Return the pattern of a parameter; of templates that differ only in whitespace, of the longest."""
         first = self.dialect.param[0]
         alike = [each for each in self.dialect.param if "".join(each.split()) == "".join(first.split())]
         pieces = reading_pieces(max(alike, key=len).strip(), exact="value")
@@ -294,11 +296,11 @@ class _Writing:
             field for piece in pieces if isinstance(piece, Attributes) for field in piece.fields.values()
         ]
         if {*_TYPED} & {*holes}:
-            self.fail("values that say what type they are")
+            self.fail("values with their types")
         return _pattern(pieces)
 
     def opener(self, head: Sequence[Piece], field: dict[str, Any]) -> str:
-        """What opens a call, with groups for its name and id."""
+        """Return the pattern that opens a call, with groups for its name and id."""
         form = split_marks(self.dialect.names.forms[0])[1]
         named = "name" in _groups(head)
         if named and form != "{name}":
@@ -333,14 +335,14 @@ def _either(texts: Sequence[str]) -> str:
 
 
 def _closing(tail: Sequence[Piece]) -> dict[str, Any]:
-    """What ends a region: engines prefer to know it as a literal."""
+    """Return the closer of a region; as a literal if possible, which engines prefer."""
     if len(tail) == 1 and len(tokens_apart(tail[0].text)) == 1:
         return {"close": tail[0].text}
     return {"close_pattern": _pattern(tail)}
 
 
 def _solid(pieces: Sequence[Piece], *, end: bool = True) -> tuple[Piece, ...]:
-    """Pieces without the white space at their beginning, and at their end."""
+    """Return pieces without whitespace at their start, and optionally at their end."""
     kept = list(pieces)
     while kept and isinstance(kept[0], Space | LineFeed):
         del kept[0]
@@ -350,7 +352,7 @@ def _solid(pieces: Sequence[Piece], *, end: bool = True) -> tuple[Piece, ...]:
 
 
 def _marker(pieces: Sequence[Piece]) -> str:
-    """The pattern of a marker; empty if there is no literal in it."""
+    """Return the pattern of a marker; empty if it has no literal."""
     return _pattern(_solid(pieces)) if any(isinstance(piece, Literal) for piece in pieces) else ""
 
 
@@ -361,19 +363,22 @@ def _groups(pieces: Iterable[Piece]) -> set[str]:
 
 
 def _payload_start(dialect: Dialect, field: dict[str, Any]) -> str:
-    """The character that a payload begins with, which no name holds."""
+    """Return the first character of a payload; a name cannot contain it."""
     if field["content"] == "json":
         return "{"
     return dialect.param[0].strip()[:1]
 
 
 def _after(pieces: Iterable[Piece], default: str) -> str:
-    """The character that follows."""
+    """Return the first character of the next literal, or the default."""
     return next((piece.text[0] for piece in pieces if isinstance(piece, Literal | Attributes)), default)
 
 
 def _pattern(pieces: Sequence[Piece], before: str = "") -> str:
-    """Pieces as a regular expression; ``before``: the character that comes behind them."""
+    """Return pieces as a regular expression.
+
+    :param before: the character that follows the pieces.
+    """
     return "".join(_regexes(pieces, before))
 
 
@@ -396,6 +401,6 @@ def _regexes(pieces: Sequence[Piece], before: str) -> Iterator[str]:
             case Hole() if piece.field == "_":
                 yield f"[^{re.escape(_after(pieces[i + 1 :], before))}]*"
             case Hole():
-                # An object in the place of a name is none.
+                # A name must not start with a brace or a quote: that would be an object or a string.
                 end = "".join(sorted({*_after(pieces[i + 1 :], before), *'{"'}))
                 yield rf"(?P<{piece.field}>[^\s{re.escape(end)}]+)"

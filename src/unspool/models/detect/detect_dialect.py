@@ -271,7 +271,7 @@ class _TemplateDetection:
         dialect = None if inferred is None else inferred.dialect
         evidence = ["The template renders tool calls, but no registered dialect reads them."]
         evidence += (
-            ["A dialect could not be inferred from it either."] if inferred is None else inferred.evidence
+            ["No dialect could be inferred from it either."] if inferred is None else inferred.evidence
         )
         _, reasoning, remarks = self.reasoning(dialect, combine=False)
         if dialect is not None:

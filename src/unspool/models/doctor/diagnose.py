@@ -1,11 +1,9 @@
-"""The doctor: whether all of a model fits together, and what a server must be told.
+"""Diagnosis of a model's setup: findings, planned requests and server flags.
 
-A model directory holds a chat template, a tokenizer and a generation config,
-each made by somebody else at another time.  The doctor detects the dialect,
-holds the three against it and against each other, plans typical requests, and
-*tries* what would go wrong: a detokenizer that strips special tokens, another
-family's parser, no reasoning parser.  What it says about those is what came
-out, not what ought to.
+A model directory holds a chat template, a tokenizer and a generation configuration, which often come from
+different people.  The doctor detects the dialect, and checks that the three agree with it and with each
+other. It also plans typical requests.  Wrong server settings (``server_settings.py``) are tried on an example
+output, so that the findings report real results.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ from ..detect.probe_messages import FLAT_TOOLS
 from ..detect.template_probe import TemplateProbe
 from ..sources import Source, read_source
 from ..sources.special_tokens import load_vocabulary
-from .engine_parsers import EngineName, Flags, Serving, flags
+from .engine_parsers import EngineName
 from .report import (
     LEVELS,
     Diagnosis,
@@ -42,24 +40,25 @@ from .report import (
     TypicalRequest,
     listed,
 )
-from .server_settings import ANSWER, Breaks
-from .training_checks import training
+from .server_flags import ServerFlags, ServerModel, server_flags
+from .server_settings import ANSWER, SettingsCheck
+from .training_checks import check_training
 
 _CONTROL: Final = re.compile(r"<[|｜][^<>|｜\s]{1,40}[|｜]>|\[/?[A-Z_]{3,}\]|<(?:start|end)_of_turn>")
-"""What a template writes that must be a token of its own."""
+"""Text of a template that looks like a special token."""
 
 
 def diagnose(source: object) -> Diagnosis:
-    """Examine a model: whatever :func:`read_source` takes."""
+    """Diagnose a model, given as anything that :func:`read_source` accepts."""
     model = read_source(source)
     return _Doctor(model).diagnosis()
 
 
-# -- the examination
+# -- the diagnosis
 
 
 class _Doctor:
-    """One model being examined."""
+    """Diagnosis of one model."""
 
     def __init__(self, model: Source) -> None:
         self.vocabulary = load_vocabulary(model)
@@ -70,8 +69,8 @@ class _Doctor:
         if self.detection.hint:
             self.dialect = get_dialect(self.detection.hint, tokenizer=self.vocabulary)
         self.checkpoint = self.find_checkpoint()
-        self.end = self.end_of_turn()
-        self.eos = model.end_ids
+        self.end_marker = self.find_end_marker()
+        self.end_ids = model.end_ids
 
     def diagnosis(self) -> Diagnosis:
         cases = tuple(self.cases())
@@ -87,19 +86,20 @@ class _Doctor:
             findings=tuple(sorted(findings, key=lambda each: LEVELS.index(each.level))),
             breaks=tuple(self.breaks()),
             flags=self.flags(),
-            training=training(self.template, FLAT_TOOLS) if self.detection.tried else None,
+            training=check_training(self.template, FLAT_TOOLS) if self.detection.tried else None,
         )
 
-    def end_of_turn(self) -> str:
-        """The marker that the template ends the model's turns with."""
-        writing = self.template.render_turn(Message(content=ANSWER))
-        behind = (writing.turn.partition(ANSWER)[2] + writing.rest).strip()
-        found = re.match(r"<[^<>\s]+>|\[[^\[\]\s]+\]", behind)
-        return found[0] if found else ""
+    def find_end_marker(self) -> str:
+        """Return the marker with which the template ends the model's turns."""
+        rendered = self.template.render_turn(Message(content=ANSWER))
+        after = (rendered.turn.partition(ANSWER)[2] + rendered.rest).strip()
+        match = re.match(r"<[^<>\s]+>|\[[^\[\]\s]+\]", after)
+        return match[0] if match else ""
 
     # -- markers
 
     def markers(self) -> Iterator[Marker]:
+        """Yield the markers of the dialect, with their place in the vocabulary."""
         dialect = self.dialect
         if dialect is None:
             return
@@ -110,8 +110,8 @@ class _Doctor:
             ("calls", dialect.section[:1] if dialect.call else ()),
             ("call", dialect.call[:1]),
             ("parameter", dialect.param[:1]),
-            ("furniture", [template for template in dialect.drop if "{calls}" not in template]),
-            ("end", [self.end] if self.end else dialect.stop[:1]),
+            ("other", [template for template in dialect.drop if "{calls}" not in template]),
+            ("end", [self.end_marker] if self.end_marker else dialect.stop[:1]),
         ]
         if dialect.frame is not None:
             roles.insert(0, ("header", (*dialect.frame.open[:1], dialect.frame.sep)))
@@ -125,15 +125,19 @@ class _Doctor:
                         yield self.marker(text, role)
 
     def marker(self, text: str, role: str) -> Marker:
+        """Look up a marker in the vocabulary; it may consist of several tokens."""
         if self.vocabulary is None:
             return Marker(text, role, "unknown")
         inside = {token: id for id, token in self.vocabulary.special_tokens().items() if token in text}
         skipped = set(self.vocabulary.skipped_tokens().values())
-        # Leftmost first, then longest, which is how tokenizers look for them.
+        # Each token of the vocabulary becomes a private code point; `substitute` finds tokens as tokenizers
+        # do, the leftmost first, and at one place the longest.
         order = sorted(inside)
-        places = {token: chr(0xD800 + number) for number, token in enumerate(order)}
+        code_points = {token: chr(0xD800 + number) for number, token in enumerate(order)}
         found = [
-            order[ord(char) - 0xD800] for char in substitute(text, places) if "\ud800" <= char <= "\udfff"
+            order[ord(char) - 0xD800]
+            for char in substitute(text, code_points)
+            if "\ud800" <= char <= "\udfff"
         ]
         ids = tuple(inside[token] for token in found)
         kinds = {token in skipped for token in found}
@@ -143,6 +147,7 @@ class _Doctor:
     # -- requests
 
     def cases(self) -> Iterator[TypicalRequest]:
+        """Plan typical requests."""
         if self.dialect is None:
             return
         facts = self.facts()
@@ -159,14 +164,14 @@ class _Doctor:
             "JSON answer": {"response_format": {"type": "json_object"}},
         }
         for on in (True, False):
-            said = switch(facts.thinking, on=on)
-            if said is not None:
-                requests[f"reasoning {'on' if on else 'off'}"] = {**tools, **said}
+            switches = switch(facts.thinking, on=on)
+            if switches is not None:
+                requests[f"reasoning {'on' if on else 'off'}"] = {**tools, **switches}
         for name, request in requests.items():
             yield self.case(name, {"messages": question, **request}, facts)
-        yield self.case("after a tool", {"messages": self.continued(), **tools}, facts)
+        yield self.case("after a tool", {"messages": self.history_with_call(), **tools}, facts)
 
-    def continued(self) -> list[dict[str, object]]:
+    def history_with_call(self) -> list[dict[str, object]]:
         call = EXAMPLE.tool_calls[0]
         function = {"name": "get_weather", "arguments": call.arguments}
         return [
@@ -181,25 +186,25 @@ class _Doctor:
 
     def case(self, name: str, request: Mapping[str, Any], facts: RequestFacts) -> TypicalRequest:
         dialect = self.dialect
-        assert dialect is not None  # noqa: S101 - cases() has looked
+        assert dialect is not None  # noqa: S101 - cases() checks it
         try:
-            decided = self.plan(dialect, request, facts)
+            plan = self.plan(dialect, request, facts)
         except UsageError as error:
             return TypicalRequest(name, {}, (str(error),), {})
         settings: dict[str, object] = {
-            "skip_special_tokens": decided.skip_special_tokens,
-            "chat_template_kwargs": dict(decided.chat_template_kwargs),
-            "reasoning": decided.reasoning,
-            "start": decided.start,
-            "tool_output": decided.tool_output,
-            "constraint": decided.constraint.kind,
-            "eos": list(decided.eos),
-            "strip": decided.strip,
+            "skip_special_tokens": plan.skip_special_tokens,
+            "chat_template_kwargs": dict(plan.chat_template_kwargs),
+            "reasoning": plan.reasoning,
+            "start": plan.start,
+            "tool_output": plan.tool_output,
+            "constraint": plan.constraint.kind,
+            "eos": list(plan.eos),
+            "strip": plan.strip,
         }
-        return TypicalRequest(name, dict(decided.why), decided.warnings, settings)
+        return TypicalRequest(name, dict(plan.why), plan.warnings, settings)
 
     def plan(self, dialect: Dialect, request: Mapping[str, Any], facts: RequestFacts) -> Plan:
-        first = plan(dialect, request, tokenizer=self.vocabulary, eos_token_ids=self.eos, facts=facts)
+        first = plan(dialect, request, tokenizer=self.vocabulary, eos_token_ids=self.end_ids, facts=facts)
         prompt = self.template.conversation(
             *request["messages"],
             tools=request.get("tools"),
@@ -209,38 +214,41 @@ class _Doctor:
         return first.with_prompt(prompt) if prompt else first
 
     def facts(self) -> RequestFacts | Finding:
-        """The row of the truth table."""
+        """Return the request facts of the dialect, or a finding if there are none."""
         if self.dialect is None:
-            return Finding("problem", "There is no dialect to plan with.")
+            return Finding("problem", "There is no dialect, so requests cannot be planned.")
         try:
             row = facts_of(self.dialect)
         except SpecError as error:
-            return Finding("problem", f"Nothing can be planned: {error}.")
+            return Finding("problem", f"Requests cannot be planned: {error}.")
         return replace(row, thinking=dict(row.checkpoints)[self.checkpoint]) if self.checkpoint else row
 
     def find_checkpoint(self) -> str:
-        """The checkpoint that seeds what this template seeds, where that is not the family's habit."""
-        found, dialect = self.detection.reasoning, self.dialect
-        if dialect is None or not found.seed or self.detection.inferred:
+        """Return the checkpoint of the family whose prompts open reasoning as this template does.
+
+        Empty if the template does what the family usually does.
+        """
+        reasoning, dialect = self.detection.reasoning, self.dialect
+        if dialect is None or not reasoning.seed or self.detection.inferred:
             return ""
         try:
             facts = facts_of(dialect)
         except SpecError:
             return ""
-        habit = facts.thinking
-        if habit.seed.strip() == found.seed.strip() and habit.default in ("on", "always"):
+        usual = facts.thinking
+        if usual.seed.strip() == reasoning.seed.strip() and usual.default in ("on", "always"):
             return ""
-        switched = bool(set(found.switches).intersection(SWITCHES))
-        fitting = [each for each in facts.checkpoints if each[1].seed.strip() == found.seed.strip()]
-        fitting.sort(key=lambda each: bool(each[1].switches) != switched)
-        return fitting[0][0] if fitting else ""
+        has_switch = bool(set(reasoning.switches).intersection(SWITCHES))
+        matching = [each for each in facts.checkpoints if each[1].seed.strip() == reasoning.seed.strip()]
+        matching.sort(key=lambda each: bool(each[1].switches) != has_switch)
+        return matching[0][0] if matching else ""
 
-    # -- agreement
+    # -- findings
 
     def findings(self, cases: Sequence[TypicalRequest]) -> Iterator[Finding]:
         yield from self.template_findings()
         yield from self.vocabulary_findings()
-        yield from self.eos_findings()
+        yield from self.end_findings()
         facts = self.facts()
         if isinstance(facts, Finding) and self.dialect is not None:
             yield facts
@@ -248,49 +256,51 @@ class _Doctor:
             for warning in case.warnings:
                 level: Level = "warning" if case.decisions else "problem"
                 yield Finding(level, f"Request with {case.name}: {warning}")
-            break  # the others say the same again
+            break  # the other requests have the same warnings
 
     def template_findings(self) -> Iterator[Finding]:
-        found = self.detection
-        if not found.tried:
+        detection = self.detection
+        if not detection.tried:
             yield Finding(
-                "warning" if found.dialect is not None else "problem",
-                "There is no chat template: nothing of what follows was tried on the model's own.",
-                "Give the model that it was made from, if you can",
+                "warning" if detection.dialect is not None else "problem",
+                "There is no chat template, so the results below were not checked against the model's "
+                "own template.",
+                "Give the original model, whose files include the chat template",
             )
             return
-        for warning in found.warnings:
+        for warning in detection.warnings:
             yield Finding(
                 "warning" if warning.startswith(f"{WITHOUT_TOOLS}:") else "problem",
                 warning,
-                "Engines that use Transformers' renderer refuse such requests: fix the template, "
-                "and pass the fixed one with --chat-template",
+                "Engines that render with Transformers refuse such requests: fix the template, "
+                "and pass the fixed file with --chat-template",
             )
-        if found.inferred:
+        if detection.inferred:
             yield Finding(
                 "warning",
-                "No dialect reads what the template writes; one was inferred from it.",
+                "No registered dialect reads what the template renders, so one was inferred from it.",
                 "Check the declaration below, and register it under a name of its own",
             )
-        elif not found.renders_calls:
+        elif not detection.renders_calls:
             yield Finding(
-                "warning" if found.hint else "note",
-                "The template renders no tool calls: earlier calls are missing from the history.",
-                f"Pass the history through normalise_history(..., dialect={found.hint!r})"
-                if found.hint
-                else "Use another template if the model is to call tools",
+                "warning" if detection.hint else "note",
+                "The template does not render tool calls, so earlier calls are missing from the prompt.",
+                f"Pass the history through normalise_history(..., dialect={detection.hint!r})"
+                if detection.hint
+                else "Use another template if the model should call tools",
             )
-        elif found.dialect is None:
+        elif detection.dialect is None:
             yield Finding(
                 "problem",
-                f"The template renders tool calls that no dialect reads: {found.turn[:200]!r}.",
-                "Declare a dialect for it: see docs, and Detection.turn",
+                f"The template renders tool calls that no dialect reads: {detection.turn[:200]!r}.",
+                "Declare a dialect for it, as in docs/dialects.md; Detection.turn has the rendered text",
             )
-        if found.reasoning and not found.reasoning.read:
+        if detection.reasoning and not detection.reasoning.read:
             yield Finding(
                 "warning",
-                "The template writes reasoning that the dialect does not read.",
-                "Combine the dialect with another's reasoning: 'tools+reasoning'",
+                "The template renders reasoning that the dialect does not read, so reasoning stays in "
+                "the content.",
+                "Combine the dialect with the reasoning of another, as in 'hermes+deepseek_r1'",
             )
         for name, text in self.model.others.items():
             yield from self.other_template(name, text)
@@ -298,23 +308,25 @@ class _Doctor:
     def other_template(self, name: str, text: str) -> Iterator[Finding]:
         if text == self.model.template:
             return
-        used = f"{self.model.origin} was examined, but {name} differs from it"
+        prefix = f"{self.model.origin} was examined, but {name} differs from it"
         try:
             other = detect_dialect(replace(self.model, template=text, origin=name))
         except UsageError as error:
-            yield Finding("warning", f"{used} and cannot be used: {error}.", "Remove it, or make them equal")
+            yield Finding(
+                "warning", f"{prefix} and cannot be used: {error}.", "Remove it, or make both equal"
+            )
             return
         ours = self.detection
         if (other.renders_calls, other.dialect) == (ours.renders_calls, ours.dialect):
-            yield Finding("note", f"{used}; both speak the same dialect.")
+            yield Finding("note", f"{prefix}; both have the same dialect.")
             return
-        speaks = "renders no tool calls" if not other.renders_calls else "speaks another dialect"
+        difference = "renders no tool calls" if not other.renders_calls else "has another dialect"
         if other.renders_calls and other.dialect is not None:
-            speaks = f"speaks {other.dialect.name}"
+            difference = f"has the dialect {other.dialect.name}"
         yield Finding(
             "warning",
-            f"{used} and {speaks}: which one counts depends on the engine.",
-            "Name the template when starting the server (see the flags below)",
+            f"{prefix} and {difference}; each engine uses a different one.",
+            "Pass the template to the server, as in the flags below",
         )
 
     def vocabulary_findings(self) -> Iterator[Finding]:
@@ -323,96 +335,103 @@ class _Doctor:
             where = self.model.directory
             yield Finding(
                 "problem" if where is not None else "warning",
-                "There is no tokenizer: which markers are special tokens is not known, and what is said "
-                "of it below comes from the table of families.",
+                "There is no tokenizer, so it is not known which markers are special tokens; the "
+                "results below "
+                "assume what is usual for the family.",
                 f"Put tokenizer.json (or tekken.json) into {where}"
                 if where is not None
-                else "Give the model directory, with tokenizer.json in it",
+                else "Give the model directory with its tokenizer.json",
             )
             return
-        known = set(vocabulary.special_tokens().values())
+        tokens = set(vocabulary.special_tokens().values())
         header = self.detection.prompt[-200:]
-        written = self.template.render_turn(Message(content=ANSWER))
-        border = header + written.rest + self.end
-        strangers = [
+        rendered = self.template.render_turn(Message(content=ANSWER))
+        boundary = header + rendered.rest + self.end_marker
+        unknown = [
             token
-            for token in dict.fromkeys(_CONTROL.findall(self.detection.prompt + written.turn + written.rest))
-            if token not in known
-        ]
-        if strangers:
-            what = "is no token" if len(strangers) == 1 else "are no tokens"
-            yield Finding(
-                "problem" if any(token in border for token in strangers) else "warning",
-                f"The template writes {listed(strangers)}, which {what} of the vocabulary: "
-                "the model will see pieces.",
-                "Take template and tokenizer from the same model",
+            for token in dict.fromkeys(
+                _CONTROL.findall(self.detection.prompt + rendered.turn + rendered.rest)
             )
-        spelt = [
+            if token not in tokens
+        ]
+        if unknown:
+            what = "is not a token" if len(unknown) == 1 else "are not tokens"
+            yield Finding(
+                "problem" if any(token in boundary for token in unknown) else "warning",
+                f"The template renders {listed(unknown)}, which {what} of the vocabulary, so the model sees "
+                "ordinary pieces of text instead.",
+                "Use the chat template and the tokenizer of the same model",
+            )
+        as_text = [
             marker.text
             for marker in self.markers()
             if marker.kind == "text" and _CONTROL.fullmatch(marker.text) and marker.role != "end"
         ]
-        if spelt:
-            what = "is no token" if len(spelt) == 1 else "are no tokens"
+        if as_text:
+            what = "is not a token" if len(as_text) == 1 else "are not tokens"
             yield Finding(
                 "warning",
-                f"{listed(spelt)} of the dialect {what} of the vocabulary.",
-                "Check that the tokenizer is this model's; if it is, the model writes pieces, which are read "
-                "all the same",
+                f"{listed(as_text)} of the dialect {what} of the vocabulary, so the model writes "
+                "pieces of text.",
+                "Check that the tokenizer belongs to this model; if it does, nothing needs to change: "
+                "unspool "
+                "reads such text, too",
             )
         begin = self.model.tokens.get("bos_token")
         if begin and self.detection.prompt.startswith(begin) and self.model.config.get("add_bos_token"):
             yield Finding(
                 "note",
-                f"Both the template and the tokenizer put {begin} before a prompt.",
+                f"Both the template and the tokenizer add {begin} to the start of a prompt.",
                 "Encode rendered prompts with add_special_tokens=False",
             )
 
-    def eos_findings(self) -> Iterator[Finding]:
-        if (self.model.directory is None and self.eos is None) or not self.end:
+    def end_findings(self) -> Iterator[Finding]:
+        if (self.model.directory is None and self.end_ids is None) or not self.end_marker:
             return
         ids = {} if self.vocabulary is None else {v: k for k, v in self.vocabulary.special_tokens().items()}
-        named = f"{self.end} ({ids[self.end]})" if self.end in ids else self.end
-        # vLLM and SGLang look at both, generation_config.json and the tokenizer.
-        of_tokenizer = self.model.tokens.get("eos_token") == self.end
-        if self.eos is None:
+        named = f"{self.end_marker} ({ids[self.end_marker]})" if self.end_marker in ids else self.end_marker
+        # vLLM and SGLang read both, generation_config.json and the tokenizer.
+        of_tokenizer = self.model.tokens.get("eos_token") == self.end_marker
+        if self.end_ids is None:
             yield Finding(
                 "note" if of_tokenizer else "warning",
-                "There is no eos_token_id in generation_config.json or config.json: "
+                "There is no eos_token_id in generation_config.json or config.json, so "
                 + (
-                    f"only engines that look at the tokenizer's eos_token, {self.end}, know where to stop "
+                    f"only engines that read the tokenizer's eos_token, {self.end_marker}, know where "
+                    "to stop "
                     "(vLLM and SGLang do)."
                     if of_tokenizer
-                    else "nothing says where generation ends."
+                    else "generation does not stop at the end of a turn."
                 ),
-                f"Add it, with the id of {named}",
+                f"Add eos_token_id with the id of {named}",
             )
-        elif self.end in ids and ids[self.end] not in self.eos:
-            yield self.runs_on(named, ids[self.end], of_tokenizer=of_tokenizer)
+        elif self.end_marker in ids and ids[self.end_marker] not in self.end_ids:
+            yield self.runs_on(named, ids[self.end_marker], of_tokenizer=of_tokenizer)
         if self.dialect is not None:
-            text = f"{ANSWER}{self.end}"
-            read = parse(text, self.dialect, prompt="" if self.dialect.frame is None else None)
-            if self.dialect.frame is None and (read.content or "").strip() != ANSWER:
+            text = f"{ANSWER}{self.end_marker}"
+            parsed = parse(text, self.dialect, prompt="" if self.dialect.frame is None else None)
+            if self.dialect.frame is None and (parsed.content or "").strip() != ANSWER:
                 yield Finding(
                     "note",
-                    f"{self.dialect.name} does not know {self.end}, which ends a turn of this template.",
-                    "Engines drop it as an EOS token; where they do not, it stays in the content",
+                    f"{self.dialect.name} does not know {self.end_marker}, which ends a turn of this "
+                    "template, so it may stay in the content.",
+                    "Make it an EOS token of the engine, which then drops it",
                 )
 
     def runs_on(self, named: str, id: int, *, of_tokenizer: bool) -> Finding:
-        """Nothing stops generation where a turn ends."""
-        stops = ", ".join(map(str, self.eos or ()))
-        said = f"A turn ends with {named}, but generation stops at {stops} only: the model will run on"
+        """Return the finding that generation does not stop where a turn ends."""
+        stops = ", ".join(map(str, self.end_ids or ()))
+        text = f"A turn ends with {named}, but generation stops only at {stops}, so the model runs on"
         if self.model.kind == "gguf":
             return Finding(
                 "warning",
-                f"{said}, unless the engine knows that token by its name (llama.cpp knows many).",
+                f"{text}, unless the engine knows this token by its name (llama.cpp knows many).",
                 f"Set tokenizer.ggml.eot_token_id to {id} (gguf-set-metadata does)",
             )
-        except_for = ", except in engines that stop at the tokenizer's eos_token, too (vLLM, SGLang)"
+        exception = ", except in engines that stop at the tokenizer's eos_token, too (vLLM, SGLang)"
         return Finding(
             "problem",
-            f"{said}{except_for if of_tokenizer else ''}.",
+            f"{text}{exception if of_tokenizer else ''}.",
             f"Add {id} to eos_token_id in generation_config.json",
         )
 
@@ -420,51 +439,51 @@ class _Doctor:
         if self.dialect is None:
             return
         facts = self.facts()
-        found = Breaks(
+        check = SettingsCheck(
             dialect=self.dialect,
             template=self.model.template,
             reasoning=self.detection.reasoning,
-            reasons=self.reasons(),
+            has_reasoning=self.has_reasoning(),
             vocabulary=self.vocabulary,
             markers=tuple(self.markers()),
             facts=None if isinstance(facts, Finding) else facts,
         )
-        yield from found.findings()
+        yield from check.findings()
 
     # -- flags
 
-    def flags(self) -> Mapping[EngineName, Flags]:
+    def flags(self) -> Mapping[EngineName, ServerFlags]:
         if self.dialect is None:
             return {}
-        return flags(self.serving(self.dialect))
+        return server_flags(self.server_model(self.dialect))
 
-    def serving(self, dialect: Dialect) -> Serving:
-        return Serving(
+    def server_model(self, dialect: Dialect) -> ServerModel:
+        return ServerModel(
             dialect=dialect.name,
             model=str(self.model.directory or "MODEL"),
             weights=str(self.model.weights or "MODEL.gguf"),
             template=self.model.template,
-            template_file=self.named_template(),
-            calls=bool(dialect.call) or dialect.frame is not None,
-            reasons=self.reasons(),
+            template_file=self.template_file(),
+            has_calls=bool(dialect.call) or dialect.frame is not None,
+            has_reasoning=self.has_reasoning(),
         )
 
-    def named_template(self) -> str:
-        """The template's file, where an engine might take another one."""
+    def template_file(self) -> str:
+        """Return the template's file if an engine might use another one by default; otherwise empty."""
         model = self.model
         if model.file is None or model.file.suffix != ".jinja":
             return ""
-        alone = all(text == model.template for text in model.others.values())
+        only_one = all(text == model.template for text in model.others.values())
         usual = model.directory is not None and model.file.name == "chat_template.jinja"
-        return "" if usual and alone else str(model.file)
+        return "" if usual and only_one else str(model.file)
 
-    def reasons(self) -> bool:
-        """Whether the template has anything to do with reasoning."""
-        found = self.detection.reasoning
+    def has_reasoning(self) -> bool:
+        """Return whether the template renders, opens or switches reasoning."""
+        reasoning = self.detection.reasoning
         dialect = self.dialect
         framed = (
             dialect is not None
             and dialect.frame is not None
             and any(route.into == "reasoning" for route in dialect.frame.routes)
         )
-        return framed or bool(found) or bool(found.switches)
+        return framed or bool(reasoning) or bool(reasoning.switches)

@@ -1,4 +1,4 @@
-"""What the doctor says: the report as values, as JSON and as a page."""
+"""The doctor's report, as values, as JSON and as a Markdown page."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from ...planning._build_plan import WHY
 from ..detect.result import Detection
 from ..sources import Source
 from ..sources.source import EngineName as ServerName
-from .engine_parsers import VERSIONS, EngineName, Flags
-from .training_checks import CASES, PrefixCase, Training
+from .engine_parsers import VERSIONS, EngineName
+from .server_flags import ServerFlags
+from .training_checks import PREFIX_CASES, PrefixCase, Training
 
 Level: TypeAlias = Literal["problem", "warning", "note"]
-_WORDS: Final = ("Dialect", "Envelope", "Names", "RequestFacts", "Thinking", "Values")
-"""What an inferred declaration may be made of."""
+_DECLARATION_CLASSES: Final = ("Dialect", "Envelope", "Names", "RequestFacts", "Thinking", "Values")
+"""Classes that an inferred declaration may use."""
 
 
 class Finding(NamedTuple):
-    """Something that does not fit, and what to do about it."""
+    """A problem of the setup, and its fix."""
 
     level: Level
     text: str
@@ -29,58 +30,58 @@ class Finding(NamedTuple):
 
 
 class Marker(NamedTuple):
-    """A marker of the dialect, as the vocabulary has it."""
+    """A marker of the dialect, and its tokens in the vocabulary."""
 
     text: str
     role: str
     kind: str
-    """``special``: a token that ``skip_special_tokens`` removes; ``token``: one that it keeps;
-    ``mixed``: in part the one or the other; ``text``: ordinary pieces; ``unknown``."""
+    """``special``: a token that ``skip_special_tokens`` removes; ``token``: a token that it keeps; ``mixed``:
+    tokens of both kinds; ``text``: ordinary pieces; ``unknown``: there is no tokenizer."""
     ids: tuple[int, ...] = ()
 
 
 class TypicalRequest(NamedTuple):
-    """A typical request, and what is decided about it."""
+    """A typical request, and its plan."""
 
     name: str
     decisions: Mapping[str, str]
-    """PRE.1 to PRE.6, a sentence each; empty if the request is refused."""
+    """The decisions of the plan, a sentence each; empty if the request is refused."""
     warnings: tuple[str, ...]
     settings: Mapping[str, object]
-    """What the backend is told."""
+    """The settings for the backend."""
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What the doctor found."""
+    """Everything that the doctor found out about a model."""
 
     source: Source
-    """What was examined."""
+    """The source of the model."""
     detection: Detection
     dialect: Dialect | None
-    """What the rest of the report is about: the dialect, or the one that the template hints at."""
+    """The dialect of the report: the detected one, or the one that the template mentions."""
     checkpoint: str
-    """The checkpoint that requests are planned for, where they differ from the family's."""
+    """The checkpoint whose request facts are used, if they differ from those of the family."""
     tokenizer: str
-    """Where the vocabulary was found; empty: nowhere."""
+    """The place of the vocabulary; empty if there is none."""
     markers: tuple[Marker, ...]
     cases: tuple[TypicalRequest, ...]
     findings: tuple[Finding, ...]
-    """Whether template, tokenizer and dialect agree."""
+    """Problems of template, tokenizer and dialect."""
     breaks: tuple[Finding, ...]
-    """What common settings of servers would do to the output, silently."""
-    flags: Mapping[EngineName, Flags]
-    """By engine."""
+    """Effects of common server settings that would break the output without an error."""
+    flags: Mapping[EngineName, ServerFlags]
+    """Commands that start a server, by engine."""
     training: Training | None
-    """What those who train the model must know of the template; None: there is none."""
+    """Properties of the template that matter for training; None if there is no template."""
 
     @property
     def healthy(self) -> bool:
-        """Whether nothing must be changed."""
+        """There are no findings of the level ``problem``."""
         return not any(finding.level == "problem" for finding in self.findings)
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as JSON values."""
+        """Return the diagnosis as JSON values."""
         return {
             "healthy": self.healthy,
             "template": self.source.origin,
@@ -115,7 +116,7 @@ class Diagnosis:
         }
 
     def markdown(self) -> str:
-        """The same for people."""
+        """Return the diagnosis as a Markdown page."""
         return "\n".join(_diagnosis_lines(self)).rstrip() + "\n"
 
 
@@ -128,7 +129,7 @@ _COLUMNS: Final = (
     "reasoning",
     "output begins in",
     "calls",
-    "held to them by",
+    "enforced by",
     "stripped",
 )
 _ENGINES: Final[Mapping[EngineName, str]] = {"vllm": "vLLM", "sglang": "SGLang", "llama.cpp": "llama.cpp"}
@@ -137,19 +138,19 @@ _SERVERS: Final[Mapping[ServerName, str]] = {
     "sglang": "SGLang",
     "llamacpp": "llama.cpp",
     "ollama": "Ollama",
-    "openai": "an engine that does not say which",
+    "openai": "an unknown engine",
 }
 _KINDS: Final = {
     "special": "special token",
     "token": "token, not special",
-    "mixed": "tokens, special in part",
+    "mixed": "tokens, some of them special",
     "text": "text",
     "unknown": "unknown: no tokenizer",
 }
 
 
 def detection_page(found: Detection, source: Source) -> str:
-    """A detection for people, as Markdown."""
+    """Return a detection as a Markdown page."""
     return "\n".join(_detection_lines(found, source)).rstrip() + "\n"
 
 
@@ -157,18 +158,18 @@ def _detection_lines(found: Detection, source: Source) -> Iterator[str]:
     if found.dialect is not None and found.renders_calls:
         yield f"# {found.dialect.name}"
     elif not found.tried:
-        yield "# The dialect cannot be told"
+        yield "# The dialect is unknown"
     elif not found.renders_calls:
-        yield "# This template renders no tool calls"
+        yield "# This template does not render tool calls"
     else:
         yield "# No dialect reads these calls"
     yield ""
-    what = "Template" if found.tried else "Looked at"
-    yield f"{what}: {source.origin}. Confidence: {found.confidence:.2f}."
+    label = "Template" if found.tried else "Source"
+    yield f"{label}: {source.origin}. Confidence: {found.confidence:.2f}."
     yield ""
-    told = ", ".join(_told(source))
-    if told:
-        yield f"Model: {told}."
+    facts = ", ".join(_model_facts(source))
+    if facts:
+        yield f"Model: {facts}."
         yield ""
     for sentence in found.evidence:
         yield f"- {_escaped(sentence)}"
@@ -181,7 +182,7 @@ def _detection_lines(found: Detection, source: Source) -> Iterator[str]:
     if found.inferred:
         yield "**Warning**: this dialect was inferred from the template. To use it, paste and register it:"
         yield ""
-        words = [word for word in _WORDS if f"{word}(" in found.declaration]
+        words = [word for word in _DECLARATION_CLASSES if f"{word}(" in found.declaration]
         imports = ", ".join([*words, "register"])
         yield from _fenced("python", f"from unspool import {imports}\n\n{found.declaration}")
     elif found.renders_calls and found.dialect is None:
@@ -190,8 +191,8 @@ def _detection_lines(found: Detection, source: Source) -> Iterator[str]:
         yield from _fenced("text", found.turn)
 
 
-def _told(source: Source) -> Iterator[str]:
-    """What else the source tells of the model."""
+def _model_facts(source: Source) -> Iterator[str]:
+    """Yield what else the source says about the model."""
     if source.name:
         yield source.name
     if source.engine is not None:
@@ -210,14 +211,14 @@ def _told(source: Source) -> Iterator[str]:
 
 def _diagnosis_lines(diagnosis: Diagnosis) -> Iterator[str]:
     yield from _detection_lines(diagnosis.detection, diagnosis.source)
-    yield "## Does it fit together?"
+    yield "## Setup"
     yield ""
     if not diagnosis.healthy:
-        yield "No. This must be changed:"
+        yield "The setup has problems. Change this:"
     elif diagnosis.findings:
-        yield "Yes. What to know:"
+        yield "The setup is good. Notes:"
     else:
-        yield "Yes."
+        yield "The setup is good."
     yield ""
     yield from _finding_lines(diagnosis.findings)
     if diagnosis.markers:
@@ -231,10 +232,13 @@ def _diagnosis_lines(diagnosis: Diagnosis) -> Iterator[str]:
         ]
         yield from _table(("marker", "role", "in the vocabulary", "ids"), rows)
     if diagnosis.cases:
-        yield "## What is decided about typical requests"
+        yield "## Plans of typical requests"
         yield ""
         if diagnosis.checkpoint:
-            yield f"The template opens reasoning as that of {diagnosis.checkpoint} does: planned as such."
+            yield (
+                f"The template opens reasoning like {diagnosis.checkpoint}, so requests are planned "
+                "for that checkpoint."
+            )
             yield ""
         yield from _table(_COLUMNS, map(_case_row, diagnosis.cases))
         for name in WHY:
@@ -247,7 +251,7 @@ def _diagnosis_lines(diagnosis: Diagnosis) -> Iterator[str]:
                 yield f"- **{case.name}** ({kind}): {_escaped(warning)}"
         yield ""
     if diagnosis.breaks:
-        yield "## What would break without a word"
+        yield "## Server settings that break the output"
         yield ""
         yield from _finding_lines(diagnosis.breaks)
     if diagnosis.training is not None:
@@ -268,16 +272,16 @@ _VERDICTS: Final = {
 
 
 def _training_lines(training: Training) -> Iterator[str]:
-    yield "## For training"
+    yield "## Training"
     yield ""
-    yield "Whether the next prompt begins with what was sampled, when this is appended:"
+    yield "Does the next prompt still start with the sampled tokens, after this is appended?"
     yield ""
     titles = {False: "without reasoning", True: "with reasoning"}
     modes = [thinking for thinking in titles if any(case.thinking is thinking for case in training.prefixes)]
     verdicts = {(case.appended, case.thinking): _VERDICTS[case.verdict] for case in training.prefixes}
     rows = [
         (appended, *(verdicts[appended, thinking] for thinking in modes))
-        for appended in CASES
+        for appended in PREFIX_CASES
         if (appended, False) in verdicts
     ]
     yield from _table(("appended", *(titles[thinking] for thinking in modes)), rows)
@@ -285,8 +289,9 @@ def _training_lines(training: Training) -> Iterator[str]:
     yield f"- {_mask_sentence(training)}"
     if training.empty_block:
         yield (
-            f"- Told not to reason, a prompt ends with `{training.empty_block!r}`, which is not the model's: "
-            "a mask leaves it out."
+            f"- With reasoning switched off, a prompt ends with `{training.empty_block!r}`. The model "
+            "did not write "
+            "it, so a mask must leave it out."
         )
     yield ""
 
@@ -296,12 +301,12 @@ def _difference_lines(cases: Sequence[PrefixCase]) -> Iterator[str]:
     for case in cases:
         if case.difference is None:
             continue
-        parted = (
+        divergence = (
             case.difference.was[case.difference.at :][:20],
             case.difference.now[case.difference.at :][:20],
         )
-        if parted not in shown:
-            shown.add(parted)
+        if divergence not in shown:
+            shown.add(divergence)
             yield f"{case.appended.capitalize()}, {'with' if case.thinking else 'without'} reasoning:"
             yield ""
             yield from _fenced("text", case.difference.show())
@@ -311,8 +316,8 @@ def _mask_sentence(training: Training) -> str:
     mask = training.mask
     if not mask.answer:
         return (
-            "`{% generation %}` marks nothing: the mask of assistant tokens that Transformers makes is all "
-            "zeros. Take the labels of `unspool.tokens.label_tokens`"
+            "`{% generation %}` marks nothing, so the assistant mask of Transformers is all zeros: use the "
+            "labels of `unspool.tokens.label_tokens` instead"
         )
     outside = [
         name
@@ -323,15 +328,15 @@ def _mask_sentence(training: Training) -> str:
         )
         if inside is False
     ]
-    words = (
-        f"`{{% generation %}}` marks what the model says{', but not ' + listed(outside) if outside else ''}"
+    sentence = (
+        f"`{{% generation %}}` marks what the model writes{', but not ' + listed(outside) if outside else ''}"
     )
     if mask.empty_block:
-        words += "; an empty block of reasoning, which the template writes by itself, is marked with it"
-    return f"{words}."
+        sentence += "; it also marks an empty block of reasoning, which the template writes, not the model"
+    return f"{sentence}."
 
 
-def _flag_lines(engine: EngineName, flags: Flags) -> Iterator[str]:
+def _flag_lines(engine: EngineName, flags: ServerFlags) -> Iterator[str]:
     yield f"{_ENGINES[engine]} (as of {VERSIONS[engine]}):"
     yield ""
     yield from _command_lines(flags.command)
@@ -345,18 +350,18 @@ def _flag_lines(engine: EngineName, flags: Flags) -> Iterator[str]:
 
 
 def _command_lines(command: str) -> Iterator[str]:
-    """One flag a line: terminals would break lines elsewhere."""
+    """Yield a command with one flag per line, so that terminals do not break lines elsewhere."""
     yield from _fenced("sh", command.replace(" --", " \\\n    --"))
 
 
-def _instead_lines(flags: Flags) -> Iterator[str]:
-    """What is known against the engine's own parsers, and how to have ours inside it."""
-    yield "What is known against its own parsers:"
+def _instead_lines(flags: ServerFlags) -> Iterator[str]:
+    """Yield the known faults of the engine's own parsers, and the command with unspool's."""
+    yield "Known faults of its own parsers:"
     yield ""
     for reason in flags.because:
         yield f"- {_escaped(reason)}."
     yield ""
-    yield "Better, with `pip install unspool` in its environment (docs/engines.md):"
+    yield "Better: run `pip install unspool` in its environment (docs/engines.md), and start it with:"
     yield ""
     yield from _command_lines(flags.instead)
 
@@ -384,12 +389,12 @@ def _finding_lines(findings: Iterable[Finding]) -> Iterator[str]:
 
 
 def _escaped(text: str) -> str:
-    """Words with markup in them as code: Markdown would take them for its own."""
+    """Return a text whose words with markup are code, because Markdown would interpret them."""
     return re.sub(r"\S*[<\[|*`]\S*?(?=[.,;:)]*(?:\s|$))", lambda word: _spanned(word[0]), text)
 
 
 def _spanned(text: str) -> str:
-    """Text as code, between more backticks than it has itself."""
+    """Return a text as inline code, between more backticks than it contains."""
     runs = re.findall("`+", text)
     fence = "`" * (max(map(len, runs), default=0) + 1)
     pad = " " if runs else ""
@@ -413,5 +418,5 @@ def _table(columns: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterato
 
 
 def listed(words: Sequence[str], word: str = "and") -> str:
-    """Words as a list in a sentence."""
+    """Return words as a list for a sentence: ``a, b and c``."""
     return f" {word} ".join(filter(None, (", ".join(words[:-1]), words[-1])))

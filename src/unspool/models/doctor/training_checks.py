@@ -1,8 +1,9 @@
-"""What training must know of a chat template: whether prompts extend each other, and what its marks cover.
+"""Checks of a chat template for training: prefix stability and ``{% generation %}`` marks.
 
-A trajectory is sampled turn by turn.  If the next prompt does not begin with what was there, its ids are
-others than those that were sampled, and nothing fails.  If a mask is made from ``{% generation %}``, it is
-all zeros where there is none.  Each is tried on conversations with stand-ins for what a model writes.
+A trajectory is sampled turn by turn.  If the next prompt does not start with the previous prompt and output,
+its token ids differ from those that were sampled, and no error shows it.  A mask that Transformers makes from
+``{% generation %}`` is all zeros if the template has no such marks.  Both are checked on conversations with
+placeholders for what a model writes.
 """
 
 from __future__ import annotations
@@ -30,62 +31,67 @@ from ...chat_templates._prefix_stability import (
     turn,
 )
 
-Verdict: TypeAlias = Literal["kept", "broken", "refused", "opens"]
-CASES: Final = ("a tool result", "a second round of calls", "the next question")
+PrefixResult: TypeAlias = Literal["kept", "broken", "refused", "opens"]
+PREFIX_CASES: Final = ("a tool result", "a second round of calls", "the next question")
 _CALLS: Final = (Call("unspool00", "get_weather"), Call("unspool01", "get_weather"))
 
 
 class PrefixCase(NamedTuple):
-    """What a template does to what was sampled when something is appended."""
+    """Effect of appending messages on the prompt so far."""
 
     appended: str
     thinking: bool
     """The model's turns have reasoning."""
-    verdict: Verdict
-    """``opens``: there are no turns without reasoning, since every prompt opens it."""
+    verdict: PrefixResult
+    """``kept``: the next prompt starts with the previous text; ``opens``: turns without reasoning do not
+    exist, because every prompt opens reasoning."""
     difference: Difference | None = None
-    """Where the next prompt parts from what was there."""
+    """The place where the next prompt differs."""
     why: str = ""
-    """Why the template refuses such a conversation."""
+    """The template's error for such a conversation."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as JSON values; of the texts what is around the difference."""
-        found = self.difference
+        """Return the case as JSON values, with the text around the difference."""
+        difference = self.difference
         return {
             "appended": self.appended,
             "thinking": self.thinking,
             "verdict": self.verdict,
             "difference": None
-            if found is None
-            else {"at": found.at, "was": found.around(found.was), "now": found.around(found.now)},
+            if difference is None
+            else {
+                "at": difference.at,
+                "was": difference.around(difference.was),
+                "now": difference.around(difference.now),
+            },
             "why": self.why,
         }
 
 
 class MaskMarks(NamedTuple):
-    """What ``{% generation %}`` covers; None: there is no such thing to cover, or nothing is marked."""
+    """Parts of a turn that ``{% generation %}`` marks; None for a part that the template does not render."""
 
     answer: bool
-    """What the model says: without it a mask made from the marks is all zeros."""
+    """The content; if it is not marked, a mask made from the marks is all zeros."""
     end_of_turn: bool | None = None
-    """The marker that ends the turn: without it a model is not trained to stop."""
+    """The end marker of the turn; if it is not marked, training does not teach the model to stop."""
     calls: bool | None = None
     reasoning: bool | None = None
     empty_block: bool | None = None
-    """The empty block of reasoning that the template writes, not the model."""
+    """An empty block of reasoning, which the template writes, not the model."""
 
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """What training must know of a template."""
+    """Properties of a template that matter for training."""
 
     prefixes: tuple[PrefixCase, ...] = ()
     mask: MaskMarks = field(default_factory=lambda: MaskMarks(answer=False))
     empty_block: str = ""
-    """What a prompt supplies of reasoning where it is to be none: it is not the model's."""
+    """The empty block of reasoning that ends a prompt without reasoning; the model did not write it."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as JSON values."""
+        """Return the properties as JSON values."""
         return {
             "prefix": [case.to_dict() for case in self.prefixes],
             "generation": self.mask._asdict(),
@@ -93,17 +99,19 @@ class Training:
         }
 
 
-def training(template: ChatTemplate, tools: Sequence[object]) -> Training:
-    """Try a template."""
-    return _Trial(template, tools).training()
+def check_training(template: ChatTemplate, tools: Sequence[object]) -> Training:
+    """Check a chat template for training."""
+    return _Check(template, tools).run()
 
 
 @dataclass(frozen=True, slots=True)
-class _Trial:
+class _Check:
+    """Check of one template."""
+
     template: ChatTemplate
     tools: Sequence[object]
 
-    def training(self) -> Training:
+    def run(self) -> Training:
         marks = marks_of(self.template)
         modes = (False,) if marks is None else (False, True)
         prefixes = [case for thinking in modes for case in self.prefixes(marks, thinking=thinking)]
@@ -118,7 +126,7 @@ class _Trial:
         return said(self.template.wants, "user", QUESTION)
 
     def follower(self, *, thinking: bool) -> Follower:
-        """The template with tools, if it can write them."""
+        """Return a follower of the template, with tools if the template renders them."""
         variables = switched(self.template, on=thinking)
         for tools in (self.tools, None):
             follower = Follower(self.template, tools, variables)
@@ -129,7 +137,7 @@ class _Trial:
             break
         return follower
 
-    # -- what becomes of a prefix
+    # -- prefixes
 
     def prefixes(self, marks: Marks | None, *, thinking: bool) -> Iterator[PrefixCase]:
         wants = self.template.wants
@@ -139,8 +147,8 @@ class _Trial:
         answer = turn(wants, marks, thought=thinking)
         following = said(wants, "user", "Unspool's next question?")
         conversations = [[question, *first], [question, *first, *other], [question, answer, following]]
-        for appended, conversation in zip(CASES, conversations, strict=True):
-            if wants.calls != "none" or appended == CASES[-1]:
+        for appended, conversation in zip(PREFIX_CASES, conversations, strict=True):
+            if wants.calls != "none" or appended == PREFIX_CASES[-1]:
                 yield self.case(follower, appended, conversation, thinking=thinking)
 
     def case(
@@ -152,19 +160,19 @@ class _Trial:
             seed = follower.prompt(history).seed
             if not thinking and marks is not None and seed and marks.closer not in seed:
                 return PrefixCase(appended, thinking, "opens")
-            found = follower.follow(history, last, [new], lead=None if thinking else seed)
+            followed = follower.follow(history, last, [new], lead=None if thinking else seed)
         except ChatTemplateError as error:
             return PrefixCase(appended, thinking, "refused", why=error.reason.strip())
-        difference = found.difference(closed=True)
+        difference = followed.difference(closed=True)
         return PrefixCase(appended, thinking, "broken" if difference else "kept", difference)
 
-    # -- what the marks cover
+    # -- marks
 
     def mask(self, marks: Marks | None) -> MaskMarks:
         if "generation" not in self.template.source:
             return MaskMarks(answer=False)
         wants = self.template.wants
-        text, spans = self.written(turn(wants, marks, thought=False), thinking=False)
+        text, spans = self.rendered(turn(wants, marks, thought=False), thinking=False)
         at = text.find(CONTENT)
         if at < 0 or not _covered(at, at + len(CONTENT), spans):
             return MaskMarks(answer=False)
@@ -179,20 +187,20 @@ class _Trial:
         )
 
     def block(self, before: str, marks: Marks | None) -> tuple[int, int] | None:
-        """Where the template puts an empty block of reasoning before an answer."""
+        """Return the span of the marker that closes an empty block of reasoning before an answer."""
         at = -1 if marks is None else before.rfind(marks.closer)
         if marks is None or at < before.find(QUESTION):
             return None
         return at, at + len(marks.closer)
 
     def covers(self, text: str, last: ChatMessage) -> bool | None:
-        """Whether the model's part of a turn is marked; None: the template does not write it."""
-        written, spans = self.written(last, thinking=True)
-        at = written.find(text, written.find(QUESTION))
+        """Return whether a text of the last message is marked; None if the template does not render it."""
+        text_rendered, spans = self.rendered(last, thinking=True)
+        at = text_rendered.find(text, text_rendered.find(QUESTION))
         return _covered(at, at + len(text), spans) if at >= 0 else None
 
-    def written(self, last: ChatMessage, *, thinking: bool) -> tuple[str, list[tuple[int, int]]]:
-        """A turn as the last message, since some write reasoning nowhere else."""
+    def rendered(self, last: ChatMessage, *, thinking: bool) -> tuple[str, list[tuple[int, int]]]:
+        """Render a turn as the last message; some templates render reasoning only there."""
         variables: Mapping[str, Any] = switched(self.template, on=thinking)
         try:
             return self.template.written(
