@@ -114,8 +114,8 @@ def front_page() -> str:
     """Return the text of ``unspool --help``."""
     width = max(len(EXAMPLES[name][0].line) for names in GROUPS.values() for name in names)
     lines = [
-        "unspool parses the raw output of language models into reasoning, content and tool",
-        "calls.  A dialect is the output format of a family of models.",
+        "unspool parses the raw output of language models into reasoning, content and",
+        "tool calls.  A dialect is the output format of a family of models.",
         "Each line below is an example; `unspool COMMAND --help` lists options and more.",
     ]
     for group, names in GROUPS.items():
@@ -165,8 +165,9 @@ def _suggestion(word: str, known: Sequence[str] | Mapping[str, Any]) -> str:
 
 
 def describe(root: argparse.ArgumentParser) -> None:
-    """Add the examples to the help of every command."""
+    """Add the examples to the help of every command, and remove the indentation of its description."""
     for path, parser in commands(root):
+        parser.description = "\n".join(map(str.strip, (parser.description or "").strip().split("\n")))
         shown = EXAMPLES[path]
         width = max(len(example.line) for example in shown)
         beside = [f"  {line:{width}}  {what}" for line, what in shown]
